@@ -1,0 +1,61 @@
+"""bayeslab: declare a model once; infer it exactly, by NUTS or by optimisation; know whether to trust it.
+
+The public names are loaded when they are first used: ``import bayeslab`` costs milliseconds.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bayeslab.dataset import Dataset as Dataset
+    from bayeslab.errors import BayeslabError as BayeslabError
+    from bayeslab.families.graph import Graph as Graph
+    from bayeslab.fitting import check as check
+    from bayeslab.fitting import fit as fit
+    from bayeslab.fitting import open_run as open
+    from bayeslab.fitting import resume as resume
+    from bayeslab.fitting import to_pymc as to_pymc
+    from bayeslab.io.modelfile import load as load
+    from bayeslab.io.modelfile import save as save
+    from bayeslab.io.modelfile import schema as schema
+    from bayeslab.results.fit import Fit as Fit
+    from bayeslab.results.predict import simulate as simulate
+    from bayeslab.spec import Model as Model
+
+_PUBLIC = {
+    "BayeslabError": ("bayeslab.errors", "BayeslabError"),
+    "Dataset": ("bayeslab.dataset", "Dataset"),
+    "Fit": ("bayeslab.results.fit", "Fit"),
+    "Graph": ("bayeslab.families.graph", "Graph"),
+    "Model": ("bayeslab.spec", "Model"),
+    "check": ("bayeslab.fitting", "check"),
+    "fit": ("bayeslab.fitting", "fit"),
+    "load": ("bayeslab.io.modelfile", "load"),
+    "open": ("bayeslab.fitting", "open_run"),
+    "resume": ("bayeslab.fitting", "resume"),
+    "save": ("bayeslab.io.modelfile", "save"),
+    "schema": ("bayeslab.io.modelfile", "schema"),
+    "simulate": ("bayeslab.results.predict", "simulate"),
+    "to_pymc": ("bayeslab.fitting", "to_pymc"),
+}
+
+__all__ = [*_PUBLIC, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("bayeslab")
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'bayeslab' has no attribute '{name}'")
+    module, attribute = _PUBLIC[name]
+    value = getattr(import_module(module), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

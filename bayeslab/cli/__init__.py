@@ -1,0 +1,95 @@
+"""The command line: one command per file, each a function ``command``.
+
+Exit codes: 0 ok, 1 model or data error, 2 usage, 3 the verdict is *fail*. Errors are one line on
+standard error; ``--debug`` adds the traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and exit."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    from bayeslab.errors import BayeslabError
+
+    try:
+        code = _app()(args=words, prog_name="bayeslab", standalone_mode=False)
+        sys.stdout.flush()
+        status = code if isinstance(code, int) else 0
+    except BayeslabError as error:
+        status = _failed(str(error), debug)
+    except KeyboardInterrupt:
+        status = _failed("interrupted", debug, 130)
+    except BrokenPipeError:
+        # The reader (head, less) has gone; there is nobody to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 0
+    except Exception as error:
+        status = _usage(error)
+        if status is None:
+            text = " ".join(str(error).split()) or type(error).__name__
+            status = _failed(f"unexpected {type(error).__name__}: {text}; --debug shows where", debug)
+    sys.exit(status)
+
+
+def _failed(message: str, debug: bool, status: int = 1) -> int:
+    if debug:
+        import traceback
+
+        traceback.print_exc()
+    print(f"error: {message}", file=sys.stderr)
+    return status
+
+
+def _usage(error: Exception) -> int | None:
+    """Exit code of what the argument parser raises, after it has said it."""
+    if type(error).__name__ == "Exit":
+        return int(getattr(error, "exit_code", 0))
+    if type(error).__name__ == "Abort":
+        return _failed("interrupted", False, 130)
+    show = getattr(error, "show", None)
+    if show is None:
+        return None
+    show()
+    return 2
+
+
+def _app():  # type: ignore[no-untyped-def]
+    import typer
+
+    from bayeslab import registry
+
+    app = typer.Typer(
+        add_completion=False,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        help="Declare a model once; fit it exactly, by NUTS or by optimisation; know whether to trust it."
+        " Any command takes --debug.",
+    )
+
+    def version(wanted: bool) -> None:
+        if wanted:
+            from importlib.metadata import version as installed
+
+            print(f"bayeslab {installed('bayeslab')}")
+            raise typer.Exit
+
+    @app.callback()
+    def _options(
+        show_version: bool = typer.Option(False, "--version", callback=version, is_eager=True, help="Show the version."),
+    ) -> None:
+        pass
+
+    for name in registry.names("cli"):
+        module = registry.load("cli", name)
+        app.command(name)(module.command)
+    return app

@@ -1,0 +1,96 @@
+"""``bayeslab fit``: the main job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bayeslab.cli._shared import DataOption, JsonOption, SeedOption, print_json
+
+
+def command(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="A model file (not with --resume).", show_default=False)
+    ] = None,
+    data: DataOption = None,
+    method: Annotated[str | None, typer.Option("--method", "-m", help="auto, nuts or map.")] = None,
+    draws: Annotated[int | None, typer.Option(help="Draws per chain.")] = None,
+    tune: Annotated[int | None, typer.Option(help="Tuning draws per chain.")] = None,
+    chains: Annotated[int | None, typer.Option(help="Number of chains.")] = None,
+    cores: Annotated[int | None, typer.Option(help="Chains at once; the draws do not depend on it.")] = None,
+    target_accept: Annotated[float | None, typer.Option(help="Mean acceptance the step size aims at.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any option of the method.")] = None,
+    seed: SeedOption = None,
+    name: Annotated[str | None, typer.Option(help="Name of the run folder.")] = None,
+    runs: Annotated[Path, typer.Option(help="Where run folders are made.")] = Path("runs"),
+    resume: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Complete an interrupted run.", show_default=False)
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    all_rows: Annotated[bool, typer.Option("--all", help="Show every row of the table.")] = False,
+    json: JsonOption = False,
+) -> int:
+    """Fit a model to data: prints the posterior and whether to trust it, keeps a run folder."""
+    from bayeslab import fitting
+
+    if (file is None) == (resume is None):
+        raise typer.BadParameter("give a model FILE, or --resume RUN")
+    if resume is not None:
+        result = fitting.resume(resume, progress=not quiet, cores=cores)
+    else:
+        assert file is not None
+        options: dict[str, Any] = {
+            "draws": draws, "tune": tune, "chains": chains, "cores": cores, "target_accept": target_accept,
+        }  # fmt: skip
+        options |= _assignments(set_ or [])
+        result = fitting.fit(
+            file, data, method, seed=seed, progress=not quiet, runs=runs, name=name, **options
+        )
+    show(result, json=json, all_rows=all_rows)
+    return 3 if result.verdict.status == "fail" else 0
+
+
+def _assignments(words: list[str]) -> dict[str, Any]:
+    """``key=value`` pairs; values are read as in a model file."""
+    from bayeslab.io.modelfile import parse_value
+
+    out = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise typer.BadParameter(f"--set takes KEY=VALUE, not '{word}'")
+        out[key.strip().replace("-", "_")] = parse_value(value)
+    return out
+
+
+def show(result: Any, *, json: bool, all_rows: bool) -> None:
+    """The posterior table, the verdict and the folder."""
+    frame = result.summary()
+    if json:
+        print_json({
+            "name": result.model.name,
+            "method": result.method,
+            "reason": result.reason,
+            "seed": result.seed,
+            "folder": result.folder,
+            "timings": result.timings,
+            "verdict": result.verdict.to_dict(),
+            "summary": {str(row): dict(values) for row, values in frame.to_dict("index").items()},
+        })
+        return
+    from rich.console import Console
+
+    from bayeslab.results.render import print_summary, print_verdict
+
+    console = Console(highlight=False)
+    console.print(f"[bold]{result.model.name}[/bold]  {result.reason}", soft_wrap=True)
+    if result.model.about:
+        console.print(f"[dim]{result.model.about}[/dim]", soft_wrap=True)
+    console.print()
+    print_summary(console, frame, None if all_rows else 25)
+    console.print()
+    print_verdict(console, result.verdict)
+    if result.folder:
+        console.print(f"\nrun folder  {result.folder}", soft_wrap=True)

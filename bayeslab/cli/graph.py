@@ -1,0 +1,29 @@
+"""``bayeslab graph``: the model as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayeslab.cli._shared import DataOption, FileArgument, output
+
+
+def command(
+    file: FileArgument,
+    data: DataOption = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write here; default: standard output.")] = None,
+) -> None:
+    """Draw a model as SVG (no Graphviz needed)."""
+    from bayeslab import fitting, registry
+    from bayeslab.io.modelfile import load
+    from bayeslab.plots.graph_svg import model_svg
+
+    bound = fitting.check(file, data)
+    model = load(file)
+    network = registry.load("families", model.model.family).network(model, bound.names())
+    network.graph["dims"] = {dim: len(levels) for dim, levels in bound.labels.items()}
+    output(out, model_svg(network, title=model.name))
+    if out is not None:
+        print(f"written {out}")

@@ -1,0 +1,23 @@
+"""``bayeslab schema``: the JSON Schema of model files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayeslab.cli._shared import output
+
+
+def command(
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write here; default: standard output.")] = None,
+) -> None:
+    """Print the JSON Schema of model files, for editors: completion and checks while typing."""
+    import json
+
+    from bayeslab.io.modelfile import schema
+
+    output(out, json.dumps(schema(), indent=1, ensure_ascii=False))
+    if out is not None:
+        print(f"written {out}")

@@ -1,0 +1,483 @@
+"""Tables and arrays as named columns with named dimensions, and their binding to a model.
+
+:class:`Dataset` is what was read: columns, each with the names of its axes. :class:`Data` is a
+dataset bound to a model: levels of every dimension, factors as positions in them, computed
+columns, and the values of data-only reductions (``mean(height)``), which stay those of the fit
+when the model later predicts new data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bayeslab.errors import DataError, ModelError, hint, listed
+from bayeslab.expressions import Evaluator, Expression, Term, parse
+from bayeslab.spec import RESERVED, DataSource, Model
+
+__all__ = ["Column", "Data", "Dataset", "Memory", "bind"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """One column of a table, or one array.
+
+    Attributes
+    ----------
+    values : ndarray
+        Numbers (missing cells are NaN) or text (dtype ``U``).
+    dims : tuple of str or None
+        Names of its axes; None when they are not known (using it then is an error).
+    missing : ndarray of bool, or None
+        Missing cells of a text column.
+    """
+
+    values: np.ndarray
+    dims: tuple[str, ...] | None
+    missing: np.ndarray | None = None
+
+    @property
+    def text(self) -> bool:
+        return self.values.dtype.kind == "U"
+
+    def absent(self) -> np.ndarray:
+        """Which cells are missing."""
+        if self.missing is not None:
+            return self.missing
+        return np.isnan(self.values) if self.values.dtype.kind == "f" else np.zeros(self.values.shape, bool)
+
+    def digest(self) -> str:
+        shown = np.ascontiguousarray(self.values)
+        content = f"{shown.dtype.str}{shown.shape}{self.dims}".encode() + shown.tobytes()
+        return hashlib.sha256(content + (self.missing.tobytes() if self.missing is not None else b"")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Named columns, as read: nothing here depends on a model.
+
+    Attributes
+    ----------
+    columns : mapping of str to Column
+    rows : str
+        Dimension of the main table's rows.
+    levels : mapping of str to ndarray
+        Names of a table's rows, where it has a column called like the dimension of its rows.
+    """
+
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    rows: str = "obs_id"
+    levels: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    def digests(self) -> dict[str, str]:
+        """SHA-256 of each column, and of the names of rows."""
+        own = {name: Column(values, (name,)) for name, values in self.levels.items()}
+        return {name: column.digest() for name, column in sorted((dict(self.columns) | own).items())}
+
+    def over(self, base: Dataset) -> Dataset:
+        """These columns, and from ``base`` those of dimensions that are not here (group tables)."""
+        own = {dim for column in self.columns.values() for dim in column.dims or ()}
+        kept = {
+            name: column
+            for name, column in base.columns.items()
+            if name not in self.columns and column.dims is not None and not set(column.dims) & (own | {base.rows})
+        }
+        levels = {dim: names for dim, names in base.levels.items() if dim not in own and dim != base.rows}
+        return Dataset(kept | dict(self.columns), self.rows, levels | dict(self.levels))
+
+    def joined(self, other: Dataset) -> Dataset:
+        """These columns and those of another table; ``other`` gives the row dimension."""
+        for name in self.columns.keys() & other.columns.keys():
+            raise DataError(f"two tables have a column '{name}'; rename one")
+        return Dataset(
+            dict(self.columns) | dict(other.columns), other.rows, dict(self.levels) | dict(other.levels)
+        )
+
+    @classmethod
+    def from_table(cls, raw: Mapping[str, Any], rows: str, *, what: str = "data") -> Dataset:
+        """One table: columns of equal length along the dimension ``rows``."""
+        columns, levels = {}, {}
+        for name, value in raw.items():
+            values, missing = as_values(value, f"{what}: column '{name}'")
+            if values.ndim != 1:
+                raise DataError(f"{what}: column '{name}' does not hold one value a row")
+            if name == rows:
+                levels[name] = _row_names(name, Column(values, (rows,), missing), what)
+            else:
+                columns[name] = Column(values, (rows,), missing)
+        lengths = {len(c.values) for c in columns.values()} | {len(v) for v in levels.values()}
+        if not lengths:
+            raise DataError(f"{what}: the table has no columns")
+        if lengths == {0}:
+            raise DataError(f"{what}: the table has no rows")
+        _check_lengths(columns, what)
+        return cls(columns, rows, levels)
+
+    @classmethod
+    def from_columns(cls, raw: Mapping[str, Any], source: DataSource, *, what: str = "data") -> Dataset:
+        """From a mapping of names to numbers, nested lists, arrays or (for group tables) dataframes."""
+        columns: dict[str, Column] = {}
+        tables = cls()
+        pending: dict[str, tuple[np.ndarray, np.ndarray | None]] = {}
+        for name, value in raw.items():
+            if not isinstance(name, str):
+                raise DataError(f"{what}: names of columns are text, not {name!r}")
+            if _is_frame(value):
+                tables = tables.joined(cls.from_table(frame_columns(value), name, what=f"{what}['{name}']"))
+                continue
+            values, missing = as_values(value, f"{what}: '{name}'")
+            if values.ndim == 0 or name in source.dims:
+                dims = tuple(source.dims.get(name, ()))
+                if len(dims) != values.ndim:
+                    raise DataError(f"{what}: '{name}' has {values.ndim} dimensions, data.dims names {len(dims)}")
+                columns[name] = Column(values, dims, missing)
+            else:
+                pending[name] = (values, missing)
+        for name in source.dims:
+            if raw and name not in raw:
+                raise DataError(f"data.dims names '{name}', which the data do not have{hint(name, raw)}")
+        lengths = Counter(len(values) for values, _ in pending.values() if values.ndim == 1)
+        declared = {len(c.values) for c in columns.values() if c.dims == (source.rows,)}
+        length = next(iter(declared)) if declared else lengths.most_common(1)[0][0] if lengths else None
+        for name, (values, missing) in pending.items():
+            fits = values.ndim == 1 and len(values) == length
+            columns[name] = Column(values, (source.rows,) if fits else None, missing)
+        own = columns.get(source.rows)
+        levels = {}
+        if own is not None and own.dims == (source.rows,):
+            levels[source.rows] = _row_names(source.rows, columns.pop(source.rows), what)
+        _check_lengths(columns, what)
+        return tables.joined(cls(columns, source.rows, levels))
+
+
+def _is_frame(value: Any) -> bool:
+    return hasattr(value, "columns") and hasattr(value, "shape") and not isinstance(value, np.ndarray)
+
+
+def frame_columns(frame: Any) -> dict[str, Any]:
+    """Columns of a pandas, polars or pyarrow table."""
+    import narwhals as nw
+
+    try:
+        native = nw.from_native(frame, eager_only=True)
+    except TypeError:
+        raise DataError(f"{type(frame).__name__} is not a table bayeslab can read (pandas, polars, pyarrow)") from None
+    names = [str(name) for name in native.columns]
+    doubled = [name for name, count in Counter(names).items() if count > 1]
+    if doubled:
+        raise DataError(f"the column '{doubled[0]}' is there twice")
+    return {str(name): native[name].to_list() if _nullable(native[name]) else native[name].to_numpy() for name in native.columns}
+
+
+def _nullable(series: Any) -> bool:
+    return not series.dtype.is_numeric() or series.null_count() > 0
+
+
+def as_values(value: Any, what: str) -> tuple[np.ndarray, np.ndarray | None]:
+    """Numbers (NaN for missing) or text with a mask, from whatever was given."""
+    try:
+        array = np.asarray(value) if not isinstance(value, np.ma.MaskedArray) else value.astype(float).filled(np.nan)
+    except ValueError:
+        raise DataError(f"{what} is ragged: its rows have different lengths") from None
+    if array.dtype.kind == "b":
+        return array.astype(np.int64), None
+    if array.dtype.kind in "iu":
+        return array.astype(np.int64), None
+    if array.dtype.kind == "f":
+        return array.astype(np.float64), None
+    if array.dtype.kind in "UTSO":
+        return _from_objects(array, what)
+    raise DataError(f"{what} holds {array.dtype}; numbers and text can be used (turn dates into numbers)")
+
+
+def _from_objects(array: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray | None]:
+    flat = array.astype(object).ravel()
+    missing = np.array([cell is None or cell != cell or type(cell).__name__ == "NAType" for cell in flat])
+    kinds = {str if isinstance(cell, str) else type(cell) for cell, gone in zip(flat, missing, strict=True) if not gone}
+    if all(issubclass(kind, bool | int | float | np.integer | np.floating | np.bool_) for kind in kinds):
+        numbers = np.array([np.nan if gone else float(cell) for cell, gone in zip(flat, missing, strict=True)])
+        whole = kinds and all(issubclass(kind, bool | int | np.integer | np.bool_) for kind in kinds) and not missing.any()
+        return (numbers.astype(np.int64) if whole else numbers).reshape(array.shape), None
+    if kinds - {str}:
+        odd = next(i for i, cell in enumerate(flat) if not missing[i] and not isinstance(cell, str))
+        raise DataError(f"{what} mixes text and {type(flat[odd]).__name__} (row {odd + 1}); a column is numbers or text")
+    text = np.array(["" if gone else cell for cell, gone in zip(flat, missing, strict=True)], dtype=str)
+    return text.reshape(array.shape), missing.reshape(array.shape) if missing.any() else None
+
+
+def _check_lengths(columns: Mapping[str, Column], what: str) -> None:
+    seen: dict[str, tuple[int, str]] = {}
+    for name, column in columns.items():
+        for dim, length in zip(column.dims or (), column.values.shape, strict=True):
+            first = seen.setdefault(dim, (length, name))
+            if first[0] != length:
+                raise DataError(f"{what}: along '{dim}', '{name}' has {length} values and '{first[1]}' has {first[0]}")
+
+
+# ------------------------------------------------------------------------------------- binding
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a fit must remember about its data to read new data the same way.
+
+    Attributes
+    ----------
+    levels : mapping
+        Levels of every dimension that is not the rows of the main table.
+    frozen : mapping
+        Values of data-only reductions by their text.
+    """
+
+    levels: Mapping[str, list[Any]] = field(default_factory=dict)
+    frozen: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Data:
+    """A dataset bound to a model.
+
+    Attributes
+    ----------
+    dataset : Dataset
+    labels : dict of str to ndarray
+        Levels of every known dimension; their number is its length.
+    frozen : dict
+        Values of data-only reductions used so far.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        labels: dict[str, np.ndarray],
+        derive: Mapping[str, Expression],
+        factors: Iterable[str],
+        frozen: Mapping[str, Any],
+    ) -> None:
+        self.dataset, self.labels, self.derive = dataset, labels, derive
+        self.factors = frozenset(factors)
+        self.frozen: dict[str, Any] = dict(frozen)
+        self._terms: dict[str, Term] = {}
+        self._busy: list[str] = []
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        """Evaluates expressions that involve data only."""
+        return Evaluator(self.term, self.labels, self.frozen)
+
+    def has(self, name: str) -> bool:
+        """Whether the data offer a column, given or computed, of this name."""
+        if name in self.dataset.columns:
+            return True
+        expression = self.derive.get(name)
+        return expression is not None and all(self.has(n) for n in expression.names - self.labels.keys())
+
+    def names(self) -> set[str]:
+        """Names of all columns, given and computed."""
+        return set(self.dataset.columns) | {name for name in self.derive if self.has(name)}
+
+    def term(self, name: str, *, missing: bool = False) -> Term:
+        """A column as a term; ``missing`` allows missing cells (of observed nodes).
+
+        Raises
+        ------
+        ModelError, DataError
+            No such column; its dimensions are unknown; cells are missing; a value is no level.
+        """
+        if name not in self._terms:
+            self._terms[name] = self._named(name)
+        term = self._terms[name]
+        if not missing:
+            self._complete(name, term)
+        return term
+
+    def _named(self, name: str) -> Term:
+        if name in self.dataset.columns:
+            return self._given(name)
+        if name in self.derive:
+            return self._derived(name)
+        if name in self.labels:
+            # A dimension's own name: the factor that tells its levels apart.
+            return Term(None, (name,), np.arange(len(self.labels[name])), name, column=name)
+        known = self.names() | self.labels.keys()
+        raise ModelError(f"'{name}' is neither a node, a column of the data, nor a dimension{hint(name, known)}")
+
+    def _complete(self, name: str, term: Term) -> None:
+        gone = term.codes < 0 if term.codes is not None else np.isnan(np.asarray(term.value, dtype=float))
+        if np.any(gone):
+            rows = np.unique(np.nonzero(np.atleast_1d(gone))[0]) + 1
+            shown = ", ".join(str(row) for row in rows[:5]) + (" ..." if len(rows) > 5 else "")
+            raise DataError(
+                f"column '{name}' has {np.sum(gone)} missing cells (row {shown}) and is used as a predictor: drop"
+                f" the rows, or give '{name}' a node of its own, so that missing cells become parameters"
+            )
+
+    def _given(self, name: str) -> Term:
+        column = self.dataset.columns[name]
+        if column.dims is None:
+            shape = " × ".join(str(n) for n in column.values.shape)
+            raise DataError(f"the array '{name}' ({shape}) has no dimension names; name them in data.dims")
+        codes = factor = None
+        if name in self.factors:
+            factor, codes = name, self._codes(name, column)
+        return Term(None if column.text else column.values, column.dims, codes, factor, column=name)
+
+    def _codes(self, name: str, column: Column) -> np.ndarray:
+        levels = self.labels[name]
+        absent = column.absent()
+        if column.text or levels.dtype.kind == "U":
+            words = column.values if column.text else _words(column.values)
+            known: dict[Any, int] = {str(level): i for i, level in enumerate(levels)}
+        else:
+            words, known = column.values, {level: i for i, level in enumerate(levels.tolist())}
+        distinct, inverse = np.unique(words, return_inverse=True)
+        lookup = np.array([known.get(word, -2) for word in distinct.tolist()], dtype=np.int64)
+        codes = np.where(absent, -1, lookup[inverse].reshape(column.values.shape))
+        if np.any(codes == -2):
+            row = int(np.nonzero((codes == -2).ravel())[0][0])
+            value = words.ravel()[row]
+            raise DataError(
+                f"column '{name}', row {row + 1}: '{value}' is not a level of the dimension '{name}'{hint(value, known)}"
+            )
+        return codes
+
+    def _derived(self, name: str) -> Term:
+        if name in self._busy:
+            raise ModelError(f"computed columns go in a circle: {' -> '.join([*self._busy, name])}", path=("data", "derive", name))
+        self._busy.append(name)
+        expression = self.derive[name]
+        evaluator = Evaluator(lambda n: self.term(n, missing=True), self.labels, self.frozen)
+        try:
+            term = evaluator.term(expression)
+        except ModelError as error:
+            raise type(error)(error.message, path=error.path or ("data", "derive", name), offset=error.offset) from None
+        except DataError as error:
+            raise error if error.where else DataError(error.message, path=("data", "derive", name)) from None
+        finally:
+            self._busy.pop()
+        value = np.asarray(term.value)
+        if value.dtype.kind == "f" and not np.all(np.isfinite(value)):
+            absent = np.zeros(value.shape, bool)
+            for used in expression.names & self.names():
+                other = self.term(used, missing=True)
+                if other.value is not None and other.dims == term.dims:
+                    absent |= np.isnan(np.asarray(other.value, dtype=float))
+            wrong = ~np.isfinite(value) & ~absent
+            if np.any(wrong):
+                row = int(np.nonzero(np.atleast_1d(wrong))[0][0])
+                raise DataError(
+                    f"'{name}: {expression.text}' is not a finite number in row {row + 1}", path=("data", "derive", name)
+                )
+        if term.undefined:
+            raise ModelError("lag() without start cannot be used in a computed column", path=("data", "derive", name))
+        return replace(term, column=name)
+
+    def memory(self) -> Memory:
+        """What predictions on new data need."""
+        kept = {d: levels.tolist() for d, levels in self.labels.items() if d != self.dataset.rows}
+        return Memory(kept, dict(self.frozen))
+
+
+def _words(values: np.ndarray) -> np.ndarray:
+    """Numbers as the words a person would write: 1, not 1.0."""
+    whole = values.astype(float) == np.floor(values.astype(float))
+    return np.array([str(int(v)) if w else str(v) for v, w in zip(values.ravel(), whole.ravel(), strict=True)]).reshape(values.shape)
+
+
+def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory | None = None) -> Data:
+    """Bind a dataset to a model.
+
+    Parameters
+    ----------
+    factors
+        Dimensions the model indexes by a column of the same name.
+    memory
+        Of an earlier fit: its levels hold, and its reductions.
+
+    Raises
+    ------
+    DataError
+        Lengths or levels that do not fit.
+    """
+    memory = memory or Memory()
+    columns = dataset.columns
+    _check_lengths(columns, "data")
+    labels: dict[str, np.ndarray] = {}
+    lengths = {d: n for c in columns.values() for d, n in zip(c.dims or (), c.values.shape, strict=True)}
+    lengths |= {d: len(names) for d, names in dataset.levels.items()}
+    for dim, length in lengths.items():
+        if dim in RESERVED:
+            raise DataError(f"the dimension '{dim}' is reserved by the results format; choose another name")
+        labels[dim] = dataset.levels.get(dim, np.arange(length))
+    for dim, entry in model.dims.items():
+        if isinstance(entry, str):
+            continue
+        declared = np.arange(entry) if isinstance(entry, int) else _label_array(entry)
+        if dim in lengths and lengths[dim] != len(declared):
+            raise DataError(f"dimension '{dim}' has {len(declared)} levels in the model, {lengths[dim]} in the data")
+        if dim in dataset.levels and isinstance(entry, list):
+            given, want = [str(x) for x in dataset.levels[dim].tolist()], [str(x) for x in entry]
+            for row, (word, level) in enumerate(zip(given, want, strict=True)):
+                if word != level:
+                    raise DataError(f"column '{dim}', row {row + 1}: '{word}' where the model has the level '{level}'")
+        labels[dim] = declared
+    wanted = set(factors) | {name for name, column in columns.items() if column.text}
+    factor_columns = {name for name in wanted & columns.keys() if columns[name].dims is not None}
+    for name in sorted(factor_columns):
+        if name not in labels:
+            labels[name] = _levels(name, columns[name], memory)
+    for dim, levels in memory.levels.items():
+        labels.setdefault(dim, _label_array(levels))
+    for dim, entry in model.dims.items():
+        if isinstance(entry, str):
+            if entry not in labels:
+                raise ModelError(f"twin of '{entry}', which is not a dimension{hint(entry, labels)}", path=("dims", dim))
+            labels[dim] = labels[entry]
+    derive = {}
+    for name, text in model.data.derive.items():
+        try:
+            derive[name] = parse(text)
+        except ModelError as error:
+            raise ModelError(error.message, path=("data", "derive", name), offset=error.offset) from None
+    return Data(dataset, labels, derive, factor_columns, memory.frozen)
+
+
+def _row_names(dim: str, column: Column, what: str) -> np.ndarray:
+    if np.any(column.absent()):
+        raise DataError(f"{what}: column '{dim}' names the rows but has a missing cell")
+    seen, counts = np.unique(column.values, return_counts=True)
+    if len(seen) < len(column.values):
+        raise DataError(
+            f"{what}: column '{dim}' names the rows (data.rows or tables), but '{seen[counts > 1][0]}' is there twice"
+        )
+    return _label_array(column.values.tolist())
+
+
+def _levels(name: str, column: Column, memory: Memory) -> np.ndarray:
+    if name in memory.levels:
+        return _label_array(memory.levels[name])
+    present = column.values[~column.absent()]
+    if not column.text:
+        if present.dtype.kind == "f" and np.any(present != np.floor(present)):
+            raise DataError(f"column '{name}' is used as a dimension; it needs text or whole numbers, not {present[0]}")
+        present = present.astype(np.int64)
+    if not present.size:
+        raise DataError(f"column '{name}' is used as a dimension but has no values")
+    return np.unique(present)
+
+
+def _label_array(values: Sequence[Any]) -> np.ndarray:
+    if all(isinstance(v, int | np.integer) and not isinstance(v, bool) for v in values):
+        return np.asarray(values, dtype=np.int64)
+    return np.asarray([str(v) for v in values])
+
+
+def describe(data: Data) -> str:
+    """One line about the data: rows and columns."""
+    rows = len(data.labels[data.dataset.rows]) if data.dataset.rows in data.labels else 0
+    return f"{rows:,} rows, columns {listed(data.dataset.columns)}" if rows else f"arrays {listed(data.dataset.columns)}"

@@ -1,0 +1,12 @@
+"""Inference engines: one file each, named by the word after ``method:``.
+
+Contract. An engine module has
+
+``Options``
+    a frozen :class:`bayeslab.spec.Spec` of the engine's options, named as PyMC names them.
+``refuse(model, data) -> str | None``
+    why the engine would give a wrong or meaningless answer here, or None.
+``run(job) -> Outcome``
+    the inference; ``job`` is a :class:`bayeslab.engines._job.Job`. What it returns is a DataTree
+    of ArviZ's groups and a verdict.
+"""

@@ -1,0 +1,362 @@
+"""A PyMC model's log density and gradient as one compiled function, cached on disk.
+
+What PyMC users wait for is compilation. Three things make it short here:
+
+- Everything that does not depend on the parameters (transformed data, ``log(y!)`` of counts) is
+  computed once, and data enter as arguments, so that neither their values nor most of their
+  shapes are compiled in.
+- PyTensor's numba functions are cached on disk; the C callback around them, which a sampler in
+  another language calls without the interpreter, is cached next to them under a key made from
+  theirs. A second process loads machine code instead of compiling it.
+- Only the density is compiled. Deterministic nodes and the constrained parameters of all draws
+  are computed afterwards in one vectorised pass (:func:`expand`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.errors import ModelError
+
+if TYPE_CHECKING:
+    import pymc
+
+__all__ = ["Density", "expand", "start_values"]
+
+
+@dataclass(frozen=True, eq=False)
+class Density:
+    """Log density and gradient on the unconstrained scale.
+
+    Attributes
+    ----------
+    model : pymc.Model
+    n_dim : int
+        Number of unconstrained parameters.
+    names : tuple of str
+        Names of the model's value variables, in the order of the flat vector.
+    shapes : tuple of tuple of int
+        Their shapes.
+    """
+
+    model: pymc.Model
+    names: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    _function: Any
+    _arguments: tuple[np.ndarray, ...]
+
+    @property
+    def n_dim(self) -> int:
+        return sum(int(np.prod(shape)) for shape in self.shapes)
+
+    @classmethod
+    def of(cls, model: pymc.Model, *, jacobian: bool = True) -> Density:
+        """Build the function; compiling happens on the first call or in :attr:`callback`."""
+        import pytensor
+        import pytensor.tensor as pt
+        from pytensor.graph.rewriting.utils import rewrite_graph
+
+        start = model.initial_point()
+        values = list(model.value_vars)
+        shapes = tuple(np.shape(start[v.name]) for v in values)
+        if not values:
+            raise ModelError("the model has no parameters: every random node is observed")
+        logp = rewrite_graph(model.logp(jacobian=jacobian), include=("canonicalize", "stabilize"))
+        gradient = pt.concatenate([pt.atleast_1d(g).ravel() for g in pt.grad(logp, values)])
+        point = pt.vector("point", shape=(sum(int(np.prod(s)) for s in shapes),), dtype="float64")
+        logp, gradient = _joined([logp, gradient], values, shapes, point)
+        logp, gradient = rewrite_graph([logp, gradient], include=("canonicalize",))
+        (logp, gradient), symbols, arguments = _hoisted([logp, gradient], point)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            function = pytensor.function(
+                [point, *symbols], [logp.astype("float64"), gradient.astype("float64")], mode="NUMBA", on_unused_input="ignore"
+            )
+        return cls(model, tuple(v.name for v in values), shapes, function, arguments)
+
+    def __call__(self, point: np.ndarray) -> tuple[float, np.ndarray]:
+        """Log density and gradient at an unconstrained point."""
+        point = np.ascontiguousarray(point, dtype=np.float64)
+        gradient, value = np.empty(self.n_dim), np.empty(1)
+        real = ctypes.POINTER(ctypes.c_double)
+        status = self.callback.ctypes(
+            self.n_dim,
+            point.ctypes.data_as(real),
+            gradient.ctypes.data_as(real),
+            value.ctypes.data_as(real),
+            self.callback_arguments.ctypes.data,
+        )
+        if status == 1:
+            raise ModelError("the density cannot be computed at this point (a matrix is not positive definite?)")
+        return float(value[0]), gradient
+
+    @cached_property
+    def callback(self) -> Any:
+        """The C callback ``(n, point*, gradient*, logp*, arguments*) -> status``, from the cache."""
+        return _callback(self._function.vm.jit_fn, self.n_dim, self._arguments)
+
+    @cached_property
+    def callback_arguments(self) -> np.ndarray:
+        """Addresses and shapes of the data, as the callback reads them."""
+        flat: list[int] = []
+        for array in self._arguments:
+            flat += [array.ctypes.data, *array.shape]
+        return np.array(flat or [0], dtype=np.uint64)
+
+    def flat(self, values: Mapping[str, Any]) -> np.ndarray:
+        """Values by name as the flat vector."""
+        parts = [np.asarray(values[name], dtype=np.float64).ravel() for name in self.names]
+        return np.concatenate(parts)
+
+    def split(self, flat: np.ndarray) -> dict[str, np.ndarray]:
+        """Flat vectors (last axis) as values by name."""
+        out, at = {}, 0
+        for name, shape in zip(self.names, self.shapes, strict=True):
+            size = int(np.prod(shape))
+            out[name] = flat[..., at : at + size].reshape(*flat.shape[:-1], *shape)
+            at += size
+        return out
+
+    def parameter_names(self) -> list[str]:
+        """A name for each element of the flat vector."""
+        out = []
+        for name, shape in zip(self.names, self.shapes, strict=True):
+            out += [name + (f"[{', '.join(map(str, i))}]" if shape else "") for i in np.ndindex(*shape)]
+        return out
+
+
+def _joined(outputs: list[Any], values: Sequence[Any], shapes: Sequence[tuple[int, ...]], point: Any) -> list[Any]:
+    """Outputs as functions of one flat vector."""
+    from pytensor.graph.replace import clone_replace
+
+    replacements, at = {}, 0
+    for value, shape in zip(values, shapes, strict=True):
+        size = int(np.prod(shape))
+        part = point[at : at + size].reshape(shape) if shape else point[at]
+        replacements[value] = part.astype(value.dtype)
+        at += size
+    return clone_replace(outputs, replacements)
+
+
+def _hoisted(outputs: list[Any], point: Any) -> tuple[list[Any], list[Any], tuple[np.ndarray, ...]]:
+    """Outputs with every part that does not depend on ``point`` turned into an argument."""
+    import pytensor
+    from pytensor.graph.basic import Constant
+    from pytensor.graph.replace import clone_replace
+    from pytensor.graph.traversal import applys_between
+
+    nodes = list(applys_between([], outputs))
+    moving = {point}
+    for node in _toposorted(nodes, outputs):
+        if any(i in moving for i in node.inputs):
+            moving.update(node.outputs)
+    border: dict[Any, None] = {}
+    for node in nodes:
+        if any(o in moving for o in node.outputs):
+            border.update(dict.fromkeys(i for i in node.inputs if i not in moving and _array(i)))
+    border.update(dict.fromkeys(o for o in outputs if o not in moving and _array(o)))
+    computed = [v for v in border if not isinstance(v, Constant)]
+    values: dict[Any, Any] = {v: v.data for v in border if isinstance(v, Constant) and v.data.size > 1}
+    if computed:
+        mode = pytensor.compile.mode.Mode("py", "fast_compile")
+        values |= dict(zip(computed, pytensor.function([], computed, mode=mode)(), strict=True))
+    replacements, symbols, arguments = {}, [], []
+    for variable, value in values.items():
+        array = np.array(value, order="C", copy=True)
+        if array.ndim == 0 or array.size == 1:
+            # Numbers (lengths above all) are better compiled in: they decide shapes.
+            replacements[variable] = pytensor.tensor.constant(array, dtype=variable.dtype).astype(variable.dtype)
+            if replacements[variable].type.ndim != variable.type.ndim:
+                replacements[variable] = replacements[variable].reshape(array.shape)
+            continue
+        shape = tuple(1 if n == 1 else known for n, known in zip(array.shape, variable.type.shape, strict=True))
+        symbol = pytensor.tensor.tensor(dtype=variable.dtype, shape=shape)
+        replacements[variable] = symbol
+        symbols.append(symbol)
+        arguments.append(array.astype(variable.dtype, copy=False))
+    return clone_replace(outputs, replacements), symbols, tuple(arguments)
+
+
+def _array(variable: Any) -> bool:
+    from pytensor.tensor.type import TensorType
+
+    return isinstance(variable.type, TensorType)
+
+
+def _toposorted(nodes: Any, outputs: list[Any]) -> list[Any]:
+    from pytensor.graph.traversal import io_toposort
+
+    wanted = set(nodes)
+    return [node for node in io_toposort([], outputs) if node in wanted]
+
+
+# ------------------------------------------------------------------------------------- callback
+
+
+def _callback(inner: Any, n_dim: int, arguments: Sequence[np.ndarray]) -> Any:
+    """Wrap a numba function as a C callback that reads its data through one pointer.
+
+    The layout of ``arguments*`` is, for every array, its address and then its shape.
+    """
+    import numba
+    from pytensor.link.numba.cache import CACHED_SRC_FUNCTIONS, compile_numba_function_src
+
+    lines, names, at = [], [], 0
+    for i, array in enumerate(arguments):
+        shape = ", ".join(f"int64(u[{at + 1 + d}])" for d in range(array.ndim))
+        lines.append(f"        a{i} = carray(pointer(u[{at}]), ({shape},), dtype{i})")
+        names.append(f"a{i}")
+        at += 1 + array.ndim
+    source = "\n".join(
+        [
+            "def log_density_callback(dim, point_, gradient_, logp_, arguments_):",
+            f"    if dim != {n_dim}:",
+            "        return -1",
+            f"    point = carray(point_, ({n_dim},))",
+            f"    gradient = carray(gradient_, ({n_dim},))",
+            "    logp = carray(logp_, (1,))",
+            f"    u = carray(arguments_, ({max(at, 1)},), uint64)",
+            "    try:",
+            *lines,
+            f"        value, slope = inner({', '.join(['point', *names])})",
+            "    except Exception:",
+            "        return 1",
+            "    logp[0] = value[()]",
+            "    finite = True",
+            f"    for i in range({n_dim}):",
+            "        gradient[i] = slope[i]",
+            "        finite = finite and isfinite(slope[i])",
+            "    if not finite:",
+            "        return 3",
+            "    if not isfinite(logp[0]):",
+            "        return 4",
+            "    return 0",
+        ]
+    )
+    types = numba.types
+    # The module's name is stored with the machine code; any module that can be imported will do.
+    environment: dict[str, Any] = {
+        "__name__": __name__,
+        "carray": numba.carray,
+        "pointer": _pointer_intrinsic(),
+        "isfinite": np.isfinite,
+        "int64": np.int64,
+        "uint64": np.uint64,
+        "inner": inner,
+    }
+    environment |= {f"dtype{i}": array.dtype.type for i, array in enumerate(arguments)}
+    key = CACHED_SRC_FUNCTIONS.get(inner.py_func)
+    own = f"{source}{[a.dtype.str for a in arguments]}{key}{numba.__version__}".encode()
+    cache_key = f"bayeslab_{hashlib.sha256(own).hexdigest()}" if key is not None else None
+    function = compile_numba_function_src(source, "log_density_callback", environment, environment, cache_key=cache_key)
+    real = types.CPointer(types.double)
+    signature = types.int64(types.uint64, real, real, real, types.voidptr)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return numba.cfunc(signature, cache=cache_key is not None)(function)
+
+
+def copy_callback() -> Any:
+    """The C callback ``(n, m, x*, out*, arguments*)`` that copies a vector."""
+    import numba
+    from pytensor.link.numba.cache import compile_numba_function_src
+
+    source = (
+        "def copy_callback(dim, expanded, x_, out_, arguments_):\n"
+        "    x = carray(x_, (dim,))\n"
+        "    out = carray(out_, (dim,))\n"
+        "    for i in range(dim):\n"
+        "        out[i] = x[i]\n"
+        "    return 0"
+    )
+    environment: dict[str, Any] = {"__name__": __name__, "carray": numba.carray}
+    key = f"bayeslab_{hashlib.sha256((source + numba.__version__).encode()).hexdigest()}"
+    function = compile_numba_function_src(source, "copy_callback", environment, environment, cache_key=key)
+    types = numba.types
+    real = types.CPointer(types.double)
+    return numba.cfunc(types.int64(types.uint64, types.uint64, real, real, types.voidptr), cache=True)(function)
+
+
+def _pointer_intrinsic() -> Any:
+    import numba
+    from numba.core import cgutils
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def pointer(context: Any, address: Any) -> Any:
+        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+
+        return numba.types.voidptr(address), generate
+
+    return pointer
+
+
+# ----------------------------------------------------------------------- starting and finishing
+
+
+def start_values(density: Density, rng: np.random.Generator, overrides: Mapping[str, Any] | None = None) -> np.ndarray:
+    """A starting point: PyMC's support points, jittered by U(-1, 1) on the unconstrained scale."""
+    centre = density.flat(density.model.initial_point() if not overrides else _overridden(density.model, overrides))
+    return centre + rng.uniform(-1.0, 1.0, centre.size)
+
+
+def _overridden(model: pymc.Model, overrides: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    from pymc.initial_point import make_initial_point_fn
+
+    return make_initial_point_fn(model=model, overrides=dict(overrides))(0)
+
+
+def expand(model: pymc.Model, values: Mapping[str, np.ndarray], outputs: Sequence[Any]) -> list[np.ndarray]:
+    """Evaluate outputs of a model at many draws in one vectorised pass.
+
+    Parameters
+    ----------
+    values
+        Value variables by name, shape (draws, ...).
+    outputs
+        Variables that depend on value variables (not on random ones), shape (...) each.
+
+    Returns
+    -------
+    list of ndarray
+        Shape (draws, ...) each.
+    """
+    import pytensor
+    from pytensor.graph.replace import vectorize_graph
+    from pytensor.graph.traversal import ancestors
+    from pytensor.scan.op import Scan
+
+    if not outputs:
+        return []
+    inputs = [v for v in model.value_vars if v.name in values]
+    n_draws = len(values[inputs[0].name]) if inputs else 1
+    looped = any(v.owner is not None and isinstance(v.owner.op, Scan) for v in ancestors(outputs))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if looped:
+            function = pytensor.function(inputs, list(outputs), mode="NUMBA", on_unused_input="ignore")
+            rows = [function(*(values[v.name][i] for v in inputs)) for i in range(n_draws)]
+            return [np.stack([row[k] for row in rows]) for k in range(len(outputs))]
+        batched = [pytensor.tensor.tensor(dtype=v.dtype, shape=(None, *v.type.shape)) for v in inputs]
+        many = vectorize_graph(list(outputs), dict(zip(inputs, batched, strict=True)))
+        mode = pytensor.compile.mode.Mode("py", "fast_compile")
+        function = pytensor.function(batched, many, mode=mode, on_unused_input="ignore")
+        size = max(sum(int(np.prod([n or 1 for n in o.type.shape])) for o in outputs), 1)
+        step = max(1, min(n_draws, 20_000_000 // size))
+        parts = [function(*(values[v.name][i : i + step] for v in inputs)) for i in range(0, n_draws, step)]
+    return [_stacked([np.asarray(part[k]) for part in parts], output.ndim, n_draws) for k, output in enumerate(outputs)]
+
+
+def _stacked(parts: list[np.ndarray], ndim: int, n_draws: int) -> np.ndarray:
+    if parts[0].ndim == ndim:  # does not depend on the parameters
+        return np.broadcast_to(parts[0], (n_draws, *parts[0].shape)).copy()
+    return np.concatenate(parts, axis=0)

@@ -1,0 +1,141 @@
+"""Draws as ArviZ's groups: named dimensions, coordinates, and everything the model defines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.engines._density import Density, expand
+from bayeslab.engines._forward import forward
+from bayeslab.engines._job import Job
+
+if TYPE_CHECKING:
+    import pymc
+    import xarray as xr
+
+__all__ = ["constrained", "data_groups", "dataset", "posterior_groups"]
+
+
+def posterior_groups(
+    job: Job,
+    density: Density,
+    flat: np.ndarray,
+    stats: Mapping[str, np.ndarray],
+    *,
+    sampler: str,
+    chains: list[int],
+) -> dict[str, xr.Dataset]:
+    """The groups of a run that drew on the unconstrained scale.
+
+    Parameters
+    ----------
+    flat
+        Unconstrained draws, shape (chain, draw, n_dim).
+    stats
+        Statistics of the sampler, shape (chain, draw) each.
+    """
+    model = density.model
+    n_chains, n_draws = flat.shape[:2]
+    values = density.split(flat.reshape(n_chains * n_draws, -1))
+    wanted = constrained(model, values)
+    if job.latent:
+        wanted |= _recovered(job, wanted)
+    attrs = {"inference_library": sampler, "inference_library_version": version(sampler)} | _attributes(job)
+    shaped = {name: v.reshape(n_chains, n_draws, *v.shape[1:]) for name, v in wanted.items()}
+    raw = {name: v.reshape(n_chains, n_draws, *v.shape[1:]) for name, v in values.items()}
+    coords = {"chain": np.asarray(chains), "draw": np.arange(n_draws)}
+    return {
+        "posterior": dataset(shaped, model, coords, attrs),
+        "sample_stats": dataset(dict(stats), model, coords, attrs),
+        "unconstrained_posterior": dataset(raw, model, coords, attrs),
+        **data_groups(model, _attributes(job)),
+    }
+
+
+def constrained(model: pymc.Model, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Parameters on their own scale and deterministic nodes, for draws of the value variables.
+
+    The completed vector of a node with missing cells is left out: its data are constant, and its
+    imputed cells are the parameter ``<name>_unobserved``.
+    """
+    partial = {rv.name.removesuffix("_unobserved") for rv in model.free_RVs if rv.name.endswith("_unobserved")}
+    names = [rv.name for rv in model.free_RVs] + [d.name for d in model.deterministics if d.name not in partial]
+    by_name = {variable.name: variable for variable in model.unobserved_value_vars}
+    direct = {name: values[name] for name in names if name in values}
+    rest = [name for name in names if name not in direct]
+    computed = dict(zip(rest, expand(model, values, [by_name[name] for name in rest]), strict=True))
+    return {name: direct[name] if name in direct else computed[name] for name in names}
+
+
+def _recovered(job: Job, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Draws of the discrete nodes that were summed out, given each draw of the parameters."""
+    from pymc_extras.model.marginal.conditional import conditional
+
+    given = {rv.name: values[rv.name] for rv in job.graph.free_RVs}
+    return forward(conditional(job.graph, list(job.latent)), given, list(job.latent), job.seed)
+
+
+def dataset(
+    arrays: Mapping[str, np.ndarray], model: pymc.Model, coords: Mapping[str, Any], attrs: Mapping[str, Any]
+) -> xr.Dataset:
+    """Arrays whose leading axes are those of ``coords``, the rest the model's dims, as a Dataset."""
+    import xarray as xr
+
+    lead = tuple(coords)
+    out, used = {}, dict(coords)
+    for name, array in arrays.items():
+        dims = _dims_of(model, name, array.ndim - len(lead), array.shape[len(lead) :])
+        out[name] = ((*lead, *dims), array)
+        for dim, size in zip(dims, array.shape[len(lead) :], strict=True):
+            labels = model.coords.get(dim)
+            if labels is not None and len(labels) == size:
+                used[dim] = np.asarray(labels)
+    return xr.Dataset(out, coords=used, attrs=dict(attrs))
+
+
+def _dims_of(model: pymc.Model, name: str, ndim: int, shape: tuple[int, ...]) -> tuple[str, ...]:
+    known = model.named_vars_to_dims.get(name) or ()
+    if len(known) != ndim:
+        rv = next((r for r, v in model.rvs_to_values.items() if v.name == name), None)
+        known = model.named_vars_to_dims.get(rv.name, ()) if rv is not None else ()
+    fits = len(known) == ndim and all(
+        dim is not None and model.coords.get(dim) is not None and len(model.coords[dim]) == size
+        for dim, size in zip(known, shape, strict=True)
+    )
+    return tuple(str(d) for d in known) if fits else tuple(f"{name}_dim_{i}" for i in range(ndim))
+
+
+def data_groups(model: pymc.Model, attrs: Mapping[str, Any]) -> dict[str, xr.Dataset]:
+    """``observed_data`` and ``constant_data`` of a model."""
+    observed: dict[str, np.ndarray] = {}
+    for rv in model.observed_RVs:
+        observed[rv.name.removesuffix("_observed")] = np.asarray(_constant(model.rvs_to_values[rv]))
+    constant = {v.name: np.asarray(_constant(v)) for v in _data_variables(model)}
+    out = {}
+    for group, arrays in (("observed_data", observed), ("constant_data", constant)):
+        if arrays:
+            out[group] = dataset(arrays, model, {}, attrs)
+    return out
+
+
+def _data_variables(model: pymc.Model) -> Iterable[Any]:
+    return model.data_vars
+
+
+def _constant(variable: Any) -> Any:
+    return variable.data if hasattr(variable, "data") else variable.get_value() if hasattr(variable, "get_value") else variable.eval()
+
+
+def _attributes(job: Job) -> dict[str, Any]:
+    return {
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "creation_library": "bayeslab",
+        "creation_library_version": version("bayeslab"),
+        "bayeslab_format": 1,
+        "model_digest": job.model.digest(),
+        "seed": job.seed,
+    }

@@ -1,0 +1,106 @@
+"""What an engine is given, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from pydantic import ValidationError
+
+from bayeslab.dataset import Data
+from bayeslab.errors import OptionError, hint
+from bayeslab.progress import Progress
+from bayeslab.spec import Model, Spec
+
+if TYPE_CHECKING:
+    import pymc
+    import xarray as xr
+
+    from bayeslab.results.checks import Verdict
+
+__all__ = ["ChainStore", "Job", "MemoryStore", "Outcome", "options_of"]
+
+
+class ChainStore(Protocol):
+    """Where finished chains go as soon as they are finished."""
+
+    def finished(self) -> list[int]: ...
+    def read(self, chain: int) -> dict[str, np.ndarray]: ...
+    def write(self, chain: int, arrays: Mapping[str, np.ndarray]) -> None: ...
+
+
+class MemoryStore:
+    """Chains of a run that has no folder."""
+
+    def __init__(self) -> None:
+        self._chains: dict[int, dict[str, np.ndarray]] = {}
+
+    def finished(self) -> list[int]:
+        return sorted(self._chains)
+
+    def read(self, chain: int) -> dict[str, np.ndarray]:
+        return self._chains[chain]
+
+    def write(self, chain: int, arrays: Mapping[str, np.ndarray]) -> None:
+        self._chains[chain] = dict(arrays)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One inference to be done.
+
+    Attributes
+    ----------
+    graph : pymc.Model
+        The model on its data, discrete latents summed out.
+    latent : tuple of str
+        The discrete nodes that were summed out, to be recovered.
+    options : Spec
+        The engine's own ``Options``.
+    seed : int
+    """
+
+    model: Model
+    data: Data
+    graph: pymc.Model
+    latent: tuple[str, ...]
+    options: Any
+    seed: int
+    progress: Progress
+    store: ChainStore = field(default_factory=MemoryStore)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an engine found.
+
+    Attributes
+    ----------
+    groups : dict of str to xarray.Dataset
+        ArviZ's groups: ``posterior``, ``sample_stats``, ...
+    verdict : Verdict
+    complete : bool
+        False when the work was interrupted and ``groups`` hold what was there.
+    timings : dict of str to float
+        Seconds of each phase.
+    """
+
+    groups: dict[str, xr.Dataset]
+    verdict: Verdict
+    complete: bool = True
+    timings: dict[str, float] = field(default_factory=dict)
+
+
+def options_of(kind: type[Spec], given: Mapping[str, Any], method: str) -> Any:
+    """An engine's options, checked; the nearest name for an unknown one."""
+    for name in given:
+        if name not in kind.model_fields:
+            raise OptionError(f"method {method} has no option '{name}'{hint(name, kind.model_fields)}", path=("inference", name))
+    try:
+        return kind.model_validate(dict(given))
+    except ValidationError as error:
+        found = error.errors(include_url=False)[0]
+        name = ".".join(str(part) for part in found["loc"])
+        raise OptionError(f"{found['msg']}; given: {found.get('input')!r}", path=("inference", name)) from None

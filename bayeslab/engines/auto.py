@@ -1,0 +1,21 @@
+"""Engine ``auto``: the engine an expert would pick, and one line that says which and why."""
+
+from __future__ import annotations
+
+from bayeslab import registry
+from bayeslab.dataset import Data
+from bayeslab.spec import Model
+
+__all__ = ["choose"]
+
+
+def choose(model: Model, data: Data) -> tuple[str, str]:
+    """Name of the engine and the reason.
+
+    In order: closed form, exact discrete inference, NUTS on the graph with discrete nodes summed
+    out. Only NUTS is there now; it refuses what it cannot do.
+    """
+    family = registry.load("families", model.model.family)
+    latent = family.summed_out(model, data.names())
+    summed = f" with {', '.join(latent)} summed out" if latent else ""
+    return "nuts", f"NUTS on the model's graph{summed}: no closed form is known for this model"

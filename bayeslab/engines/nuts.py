@@ -1,0 +1,297 @@
+"""Engine ``nuts``: the No-U-Turn sampler (Hoffman and Gelman 2014), run by nutpie.
+
+Every chain is a sampler of its own with a seed derived from the run's seed and the chain's
+number. So the draws do not depend on how many chains run at once, a chain can be finished and
+saved while others run, and an interrupted run continues with exactly the chains it lacks.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from bayeslab.dataset import Data
+from bayeslab.engines._density import Density, copy_callback, start_values
+from bayeslab.engines._groups import posterior_groups
+from bayeslab.engines._job import Job, Outcome
+from bayeslab.errors import ModelError, RunError
+from bayeslab.progress import ChainState
+from bayeslab.results.checks import Finding, judge_mcmc
+from bayeslab.spec import Model, Spec
+
+__all__ = ["Options", "refuse", "run"]
+
+# ArviZ's names for what nutpie calls otherwise.
+_STATS = {
+    "logp": "lp",
+    "energy": "energy",
+    "diverging": "diverging",
+    "depth": "tree_depth",
+    "maxdepth_reached": "reached_max_treedepth",
+    "mean_tree_accept": "acceptance_rate",
+    "n_steps": "n_steps",
+    "step_size": "step_size",
+    "energy_error": "energy_error",
+    "max_energy_error": "max_energy_error",
+}
+
+
+class Options(Spec):
+    """Options of NUTS, named as PyMC names them."""
+
+    draws: int = Field(1000, ge=1, description="Draws per chain after tuning.")
+    tune: int = Field(1000, ge=1, description="Tuning draws per chain, thrown away.")
+    chains: int = Field(4, ge=1, le=1024, description="Number of chains.")
+    cores: int | None = Field(None, ge=1, description="Chains at once; default: all cores.")
+    target_accept: float = Field(0.8, gt=0, lt=1, description="Mean acceptance the step size aims at.")
+    max_treedepth: int = Field(10, ge=1, le=20, description="At most 2^max_treedepth steps a draw.")
+    initvals: dict[str, Any] | None = Field(None, description="Starting values by node name.")
+
+
+def refuse(model: Model, data: Data) -> str | None:
+    """NUTS takes every model whose graph can be built with its discrete nodes summed out."""
+    return None
+
+
+@dataclass(slots=True)
+class _Chain:
+    number: int
+    sampler: Any
+    state: ChainState
+
+
+def run(job: Job) -> Outcome:
+    """Sample the posterior; see the module's docstring."""
+    options: Options = job.options
+    clock = _Clock()
+    kept = [k for k in job.store.finished() if k < options.chains]
+    missing = [k for k in range(options.chains) if k not in kept]
+    states = [ChainState(options.draws + options.tune, options.tune) for _ in range(options.chains)]
+    for k in kept:
+        states[k].done, states[k].finished, states[k].resumed = states[k].total, True, True
+    complete, partial = True, {}
+    density = Density.of(job.graph)
+    if missing:
+        job.progress.note(f"compiling the model ({density.n_dim} parameters)")
+        _check_start(density, options.initvals)
+        sampler = _nutpie_model(density, options.initvals)
+        clock.lap("compile")
+        job.progress.begin(states)
+        try:
+            complete, partial = _sample(job, sampler, missing, states)
+        finally:
+            job.progress.close()
+        clock.lap("sample")
+    chains = {k: job.store.read(k) for k in job.store.finished() if k < options.chains}
+    chains, notes = _usable(chains, partial, options)
+    stats = {name: np.stack([chain[name] for chain in chains.values()]) for name in _STATS.values()}
+    flat = np.stack([chain["draws"] for chain in chains.values()])
+    groups = posterior_groups(job, density, flat, stats, sampler="nutpie", chains=list(chains))
+    clock.lap("deterministics")
+    verdict = judge_mcmc(_tree(groups), max_treedepth=options.max_treedepth, target_accept=options.target_accept, notes=notes)
+    clock.lap("diagnose")
+    return Outcome(groups, verdict, complete, clock.laps)
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.laps[name], self._last = now - self._last, now
+
+
+def _tree(groups: Mapping[str, Any]) -> Any:
+    import xarray as xr
+
+    return xr.DataTree.from_dict({name: groups[name] for name in ("posterior", "sample_stats")})
+
+
+def _check_start(density: Density, initvals: Mapping[str, Any] | None) -> None:
+    """A density that is not finite at the start has a cause that can be named."""
+    for name in initvals or {}:
+        known = [v.name for v in density.model.free_RVs]
+        if name not in known:
+            from bayeslab.errors import OptionError, hint
+
+            raise OptionError(f"initvals: no parameter '{name}'{hint(name, known)}")
+    point = density.model.initial_point()
+    value, gradient = density(density.flat(point))
+    if np.isfinite(value) and np.all(np.isfinite(gradient)):
+        return
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        value, gradient = density(start_values(density, rng, initvals))
+        if np.isfinite(value) and np.all(np.isfinite(gradient)):
+            return
+    terms = density.model.point_logps(point, round_vals=6)
+    bad = [name for name, term in terms.items() if not np.isfinite(term)]
+    observed = {rv.name for rv in density.model.observed_RVs}
+    why = "its data lie outside what its distribution allows" if set(bad) & observed else "its prior excludes the start"
+    names = ", ".join(f"'{name}'" for name in bad) or "the gradient"
+    raise ModelError(f"the density is zero or undefined at the start because of {names}: {why}; check bounds and data")
+
+
+def _nutpie_model(density: Density, initvals: Mapping[str, Any] | None) -> Any:
+    """The density as nutpie's compiled model, draws left on the unconstrained scale."""
+    from nutpie.compile_pymc import CompiledPyMCModel
+
+    n = density.n_dim
+    centre = start_values(density, _NoJitter(), initvals)  # type: ignore[arg-type]
+
+    def start(seed: int | None) -> np.ndarray:
+        return centre + np.random.default_rng(seed).uniform(-1.0, 1.0, n)
+
+    return CompiledPyMCModel(
+        dims={},
+        compiled_logp_func=density.callback,
+        compiled_expand_func=copy_callback(),
+        initial_point_func=start,
+        shared_data={},
+        shared_var_keys={},
+        user_data=density.callback_arguments,
+        n_expanded=n,
+        shape_info=(["point"], [slice(0, n)], [(n,)]),
+        logp_func=density,
+        expand_func=None,
+        _n_dim=n,
+        _shapes={"point": (n,)},
+        _coords={},
+    )
+
+
+class _NoJitter:
+    def uniform(self, low: float, high: float, size: int) -> np.ndarray:
+        return np.zeros(size)
+
+
+def chain_seed(seed: int, chain: int) -> int:
+    """Seed of one chain: depends on the run's seed and the chain's number only."""
+    return int(np.random.SeedSequence(seed, spawn_key=(chain,)).generate_state(1, np.uint64)[0])
+
+
+def _sample(job: Job, sampler: Any, missing: list[int], states: list[ChainState]) -> tuple[bool, dict[int, dict[str, np.ndarray]]]:
+    """Run the missing chains; on Ctrl-C return what each running chain has."""
+    options: Options = job.options
+    at_once = options.cores or _available_cores()
+    waiting, running = list(missing), []
+    try:
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                k = waiting.pop(0)
+                running.append(_start(job, sampler, k, states[k]))
+            time.sleep(0.005)
+            for chain in list(running):
+                if _finished(chain):
+                    running.remove(chain)
+                    job.store.write(chain.number, _arrays(_results(chain, abort=False)))
+                    chain.state.done, chain.state.finished = chain.state.total, True
+            job.progress.refresh()
+    except KeyboardInterrupt:
+        return False, {chain.number: _arrays(_results(chain, abort=True)) for chain in running if chain.state.done}
+    except BaseException:
+        for chain in running:
+            chain.sampler.cancel()
+        raise
+    return True, {}
+
+
+def _available_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _start(job: Job, sampler: Any, number: int, state: ChainState) -> _Chain:
+    import nutpie
+
+    options: Options = job.options
+
+    def update(chains: list[Any]) -> None:
+        for chain in chains:
+            state.done = chain.finished_draws
+            state.divergences = chain.divergences
+            state.step_size = chain.step_size
+            state.steps = chain.latest_num_steps
+
+    handle = nutpie.sample(
+        sampler,
+        draws=options.draws,
+        tune=options.tune,
+        chains=1,
+        cores=1,
+        seed=chain_seed(job.seed, number),
+        target_accept=options.target_accept,
+        maxdepth=options.max_treedepth,
+        save_warmup=False,
+        progress_bar=False,
+        progress_callback=update,
+        progress_rate=100,
+        return_raw_trace=True,
+        blocking=False,
+    )
+    return _Chain(number, handle, state)
+
+
+def _finished(chain: _Chain) -> bool:
+    try:
+        return bool(chain.sampler.is_finished)
+    except TimeoutError:
+        return False
+
+
+def _results(chain: _Chain, *, abort: bool) -> Any:
+    try:
+        return chain.sampler.abort() if abort else chain.sampler.wait()
+    except (RuntimeError, ValueError) as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise RunError(
+            f"chain {chain.number} could not be sampled: {lines[-1] if lines else error}; try initvals, tighter"
+            f" priors, or a larger target_accept"
+        ) from error
+
+
+def _arrays(results: Any) -> dict[str, np.ndarray]:
+    """Draws after tuning and their statistics."""
+    import pyarrow as pa
+
+    draw_batches, stat_batches = results.get_arrow_trace()
+    draws, stats = pa.record_batch(draw_batches[0]), pa.record_batch(stat_batches[0])
+    after = ~stats.column("tuning").to_numpy(zero_copy_only=False)
+    n = len(draws)
+    points = draws.column(0).flatten().to_numpy(zero_copy_only=False).reshape(n, -1) if n else np.empty((0, 0))
+    out = {"draws": points[after[:n]]}
+    for name, ours in _STATS.items():
+        column = stats.column(name).to_numpy(zero_copy_only=False)[after]
+        out[ours] = column.astype(bool) if ours in ("diverging", "reached_max_treedepth") else np.asarray(column)
+    return out
+
+
+def _usable(
+    finished: dict[int, dict[str, np.ndarray]], partial: dict[int, dict[str, np.ndarray]], options: Options
+) -> tuple[dict[int, dict[str, np.ndarray]], list[Finding]]:
+    """The chains to report: all of a complete run, else the rectangle with the most draws."""
+    if len(finished) == options.chains:
+        return finished, []
+    every = finished | {k: c for k, c in partial.items() if len(c["draws"])}
+    if not every:
+        raise RunError("interrupted before any draw after tuning; nothing to keep (--resume starts the chains again)")
+    lengths = sorted((len(chain["draws"]) for chain in every.values()), reverse=True)
+    length = max(lengths, key=lambda n: n * sum(other >= n for other in lengths))
+    chosen = {k: {n: a[:length] for n, a in c.items()} for k, c in sorted(every.items()) if len(c["draws"]) >= length}
+    note = Finding(
+        "warn",
+        "interrupted",
+        "run",
+        float(len(chosen) * length),
+        f"interrupted: {len(chosen)} of {options.chains} chains with {length:,} of {options.draws:,} draws are kept",
+        "continue it with `bayeslab fit --resume RUN` (or bl.fit(resume=folder))",
+    )
+    return chosen, [note]

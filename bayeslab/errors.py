@@ -1,0 +1,84 @@
+"""What can go wrong, said in one line: where, what was given, what is allowed, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any, Self
+
+__all__ = [
+    "BayeslabError",
+    "DataError",
+    "EngineRefusal",
+    "ModelError",
+    "OptionError",
+    "RunError",
+    "hint",
+    "listed",
+]
+
+
+class BayeslabError(Exception):
+    """Base of every error bayeslab raises on purpose.
+
+    Parameters
+    ----------
+    message
+        One line: what was given, what is allowed, what to do.
+    where
+        The place to look at, such as ``file:line:column``.
+    path
+        The path of the value in the model, such as ``("model", "nodes", "mu")``. It stands in for
+        ``where`` until a file's place is known.
+    offset
+        Column inside the value, counted from zero.
+    """
+
+    def __init__(
+        self, message: str, *, where: str | None = None, path: tuple[Any, ...] = (), offset: int = 0
+    ) -> None:
+        self.message = " ".join(message.split())
+        self.where = where or ".".join(str(part) for part in path if part != "[key]") or None
+        self.path, self.offset = path, offset
+        super().__init__(f"{self.where}: {self.message}" if self.where else self.message)
+
+    def located(self, where: str) -> Self:
+        """The same error at a place in a file."""
+        return type(self)(self.message, where=where, path=self.path, offset=self.offset)
+
+
+class ModelError(BayeslabError):
+    """The model file, or the model built in Python, is wrong."""
+
+
+class DataError(BayeslabError):
+    """The data are wrong, or do not fit the model."""
+
+
+class OptionError(BayeslabError):
+    """An option of an engine or of a call is unknown or out of range."""
+
+
+class EngineRefusal(BayeslabError):
+    """An engine would give a wrong or meaningless answer and says why."""
+
+
+class RunError(BayeslabError):
+    """A run folder is missing, damaged, or belongs to another model or other data."""
+
+
+def listed(names: Iterable[object], limit: int = 12) -> str:
+    """Names for an error message: sorted, quoted, and cut when there are many."""
+    words = sorted(str(name) for name in names)
+    shown = ", ".join(f"'{word}'" for word in words[:limit])
+    return shown + (f" and {len(words) - limit} more" if len(words) > limit else "") if words else "nothing"
+
+
+def hint(given: object, allowed: Iterable[object]) -> str:
+    """``; did you mean 'x'?`` when a known name is near, else the names there are."""
+    words = [str(name) for name in allowed]
+    near = get_close_matches(str(given), words, n=1, cutoff=0.6)
+    if not near:
+        folded = {word.lower(): word for word in words}
+        near = [folded[str(given).lower()]] if str(given).lower() in folded else []
+    return f"; did you mean '{near[0]}'?" if near else f"; known: {listed(words)}"

@@ -1,0 +1,19 @@
+"""Model families: one file each, named by the word a model file writes after ``family:``.
+
+Contract. A family module has
+
+``Spec``
+    a frozen :class:`bayeslab.spec.Family`: what the file may say.
+``graph(model, data, *, observe=True) -> pymc.Model``
+    the model as a PyMC graph on bound data (:class:`bayeslab.dataset.Data`). With
+    ``observe=False`` the outcome nodes are left random, for prediction.
+``check(model, columns) -> None``
+    everything that can be found wrong without building the graph; ``columns`` are the names the
+    data offer, or None when no data are known. Never imports PyMC.
+``factors(model) -> set[str]``
+    dimensions the model indexes by a column of the same name.
+``outcomes(model, columns) -> tuple[str, ...]``
+    the observed nodes whose values the model predicts.
+``network(model, columns) -> networkx.DiGraph``
+    the model's nodes and edges, for drawing (attributes: kind, text, dims).
+"""

@@ -1,0 +1,374 @@
+"""The nodes of a ``graph`` model: parsed, and checked without data or PyMC."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from bayeslab.errors import ModelError, hint
+from bayeslab.expressions import DIM_ARGUMENTS, FUNCTIONS, Expression, check_call, parse
+from bayeslab.families._distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE, Distribution
+from bayeslab.spec import RESERVED
+
+__all__ = ["Node", "bound_arguments", "call_name", "check_nodes", "nodes_of", "sorted_nodes"]
+
+_KEY = re.compile(r"\s*([^\W\d]\w*)\s*(?:\[([^\[\]]*)\])?\s*\Z")
+
+# Arguments of the modifiers; the first is a distribution (for Mixture, the second).
+_MODIFIER_ARGUMENTS = {
+    "Truncated": ("dist", "lower", "upper"),
+    "Censored": ("dist", "lower", "upper"),
+    "Mixture": ("w", "comp_dists"),
+    "Ordered": ("dist",),
+    "PositiveOrdered": ("dist",),
+    "Potential": ("value",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node: ``name[dims]: expression``.
+
+    Attributes
+    ----------
+    kind : {"random", "deterministic", "potential"}
+    key : str
+        As written in the file; the last part of the path of its errors.
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    expression: Expression
+    kind: str
+    key: str
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        return ("model", "nodes", self.key)
+
+    @property
+    def distribution(self) -> str | None:
+        """Name of the outermost distribution of a random node."""
+        return call_name(self.expression.tree) if self.kind == "random" else None
+
+    @property
+    def discrete(self) -> bool:
+        """Whether the node's values are whole numbers."""
+        return self.kind == "random" and _discrete(self.expression.tree)
+
+    @property
+    def finite(self) -> bool:
+        """Whether a discrete node has finitely many values, known before its parameters."""
+        word = self.distribution
+        return word in DISTRIBUTIONS and DISTRIBUTIONS[word].finite
+
+    @property
+    def parents(self) -> frozenset[str]:
+        """Names its expression refers to, dimension arguments and itself left out."""
+        return frozenset(_names(self.expression.tree)) - {self.name}
+
+    @property
+    def lagged(self) -> frozenset[str]:
+        """Parents it refers to only inside ``lag``: of an observed node that means its data."""
+        inside = {n.id for c in ast.walk(self.expression.tree) if isinstance(c, ast.Call) and call_name(c) == "lag"
+                  for n in ast.walk(c.args[0]) if isinstance(n, ast.Name)}
+        return frozenset(inside - _outside_lag(self.expression.tree) - {self.name})
+
+    @property
+    def recursive(self) -> bool:
+        """Whether it refers to its own past by ``previous`` or ``lag``."""
+        return self.name in self.expression.names
+
+
+def call_name(tree: ast.expr) -> str | None:
+    """Name of the function or distribution an expression calls outermost."""
+    return tree.func.id if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) else None
+
+
+def _discrete(tree: ast.expr) -> bool:
+    word = call_name(tree)
+    if word in DISTRIBUTIONS:
+        return DISTRIBUTIONS[word].discrete
+    if word in MODIFIERS and isinstance(tree, ast.Call):
+        parts = list(tree.args) + [k.value for k in tree.keywords]
+        items = [i for p in parts for i in (p.elts if isinstance(p, ast.List | ast.Tuple) else [p])]
+        return any(_discrete(item) for item in items)
+    return False
+
+
+def _names(tree: ast.expr) -> Iterator[str]:
+    if isinstance(tree, ast.Name):
+        yield tree.id
+        return
+    if isinstance(tree, ast.Call):
+        skipped = DIM_ARGUMENTS.get(call_name(tree) or "", ())
+        if call_name(tree) == "rename" and len(tree.args) == 2:
+            skipped = (1,)
+        for place, argument in enumerate(tree.args):
+            if place not in skipped:
+                yield from _names(argument)
+        for keyword in tree.keywords:
+            yield from _names(keyword.value)
+        return
+    for child in ast.iter_child_nodes(tree):
+        if isinstance(child, ast.expr):
+            yield from _names(child)
+
+
+def _outside_lag(tree: ast.expr) -> set[str]:
+    """Names used anywhere but in the first argument of ``lag``."""
+    if isinstance(tree, ast.Name):
+        return {tree.id}
+    children: list[ast.AST] = list(ast.iter_child_nodes(tree))
+    if call_name(tree) == "lag" and isinstance(tree, ast.Call):
+        children = [*tree.args[1:], *tree.keywords]
+    out: set[str] = set()
+    for child in children:
+        out |= _outside_lag(child.value if isinstance(child, ast.keyword) else child)  # type: ignore[arg-type]
+    return out
+
+
+@lru_cache(maxsize=64)
+def _parsed(items: tuple[tuple[str, str], ...]) -> tuple[Node, ...]:
+    out: dict[str, Node] = {}
+    for key, text in items:
+        path = ("model", "nodes", key)
+        match = _KEY.match(key)
+        if match is None:
+            raise ModelError(f"'{key}' is not a node: write name or name[dim] or name[dim, dim]", path=(*path, "[key]"))
+        name = match[1]
+        dims = tuple(part.strip() for part in match[2].split(",")) if match[2] is not None else ()
+        for word in (name, *dims):
+            if not word.isidentifier():
+                raise ModelError(f"'{word}' is not a name (in '{key}')", path=(*path, "[key]"))
+            if word in RESERVED or word.startswith("__"):
+                raise ModelError(
+                    f"'{word}' is reserved by the results format; choose another name", path=(*path, "[key]")
+                )
+        if len(set(dims)) < len(dims):
+            raise ModelError(
+                f"'{key}' has a dimension twice; declare a twin of it in dims (dim2: dim)", path=(*path, "[key]")
+            )
+        if name in out:
+            raise ModelError(f"the node '{name}' is there twice", path=(*path, "[key]"))
+        try:
+            expression = parse(text)
+        except ModelError as error:
+            raise ModelError(error.message, path=path, offset=error.offset) from None
+        word = call_name(expression.tree)
+        kind = "deterministic"
+        if word == "Potential":
+            kind = "potential"
+        elif word in DISTRIBUTIONS or word in MODIFIERS or word in NEEDS_CODE:
+            kind = "random"
+        out[name] = Node(name, dims, expression, kind, key)
+    return tuple(out.values())
+
+
+def nodes_of(spec_nodes: Mapping[str, str | int | float]) -> dict[str, Node]:
+    """The nodes of a spec by name, parsed once."""
+    return {node.name: node for node in _parsed(tuple((key, str(text)) for key, text in spec_nodes.items()))}
+
+
+def sorted_nodes(nodes: Mapping[str, Node], observed: Iterable[str]) -> list[Node]:
+    """Parents before children, otherwise in the file's order.
+
+    An observed node that is only looked back at (``lag(y, 1)``) is no parent: its data are meant.
+
+    Raises
+    ------
+    ModelError
+        The nodes go in a circle; the message has the circle.
+    """
+    observed = set(observed)
+
+    def parents_of(node: Node) -> Iterator[str]:
+        return iter(sorted((node.parents - (node.lagged & observed)) & nodes.keys()))
+
+    done: dict[str, Node] = {}
+    for start in nodes.values():
+        trail: list[tuple[Node, Iterator[str]]] = []
+        if start.name not in done:
+            trail.append((start, parents_of(start)))
+        while trail:
+            node, parents = trail[-1]
+            parent = next(parents, None)
+            if parent is None:
+                done[node.name] = node
+                trail.pop()
+            elif parent in [n.name for n, _ in trail]:
+                names = [n.name for n, _ in trail]
+                circle = [*names[names.index(parent) :], parent]
+                raise ModelError(f"nodes go in a circle: {' -> '.join(circle)}", path=start.path)
+            elif parent not in done:
+                trail.append((nodes[parent], parents_of(nodes[parent])))
+    return list(done.values())
+
+
+# ------------------------------------------------------------------------------------- checking
+
+
+def check_nodes(nodes: Mapping[str, Node], dims: Iterable[str], columns: set[str] | None) -> None:
+    """Everything that can be wrong with nodes before data are bound.
+
+    Parameters
+    ----------
+    dims
+        Dimensions the model declares or the data bring.
+    columns
+        Names the data offer; None when the data are not known yet.
+    """
+    used_dims = {dim for node in nodes.values() for dim in node.dims}
+    known_dims = set(dims) | used_dims
+    for node in nodes.values():
+        if node.name in used_dims:
+            raise ModelError(
+                f"'{node.name}' is the name of a node and of a dimension; rename one", path=(*node.path, "[key]")
+            )
+        try:
+            _check_node(node, nodes, known_dims, columns)
+        except ModelError as error:
+            raise error if error.path else ModelError(error.message, path=node.path, offset=error.offset) from None
+    # Any random node may turn out to be observed.
+    sorted_nodes(nodes, [node.name for node in nodes.values() if node.kind == "random"])
+
+
+def _check_node(node: Node, nodes: Mapping[str, Node], dims: set[str], columns: set[str] | None) -> None:
+    tree = node.expression.tree
+    if node.kind == "potential":
+        assert isinstance(tree, ast.Call)
+        _check_modifier(tree, "Potential")
+        _check_values(tree.args[0])
+    elif node.kind == "random":
+        _check_distribution(tree, outermost=True)
+    else:
+        _check_values(tree)
+    _check_own_past(node, tree)
+    if columns is None:
+        return
+    known = nodes.keys() | columns | dims
+    for name in sorted(node.parents):
+        if name not in known:
+            at = next((n.col_offset for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name), 0)
+            raise ModelError(
+                f"'{name}' is neither a node, a column of the data, nor a dimension{hint(name, known)}", offset=at
+            )
+
+
+def _check_values(tree: ast.expr) -> None:
+    """Calls in an ordinary expression are functions, with the right number of arguments."""
+    for part in ast.walk(tree):
+        word = call_name(part) if isinstance(part, ast.expr) else None
+        if word is None:
+            continue
+        assert isinstance(part, ast.Call)
+        if word in DISTRIBUTIONS or word in MODIFIERS or word in NEEDS_CODE:
+            raise ModelError(
+                f"the distribution {word} inside an expression; give it a node of its own and use its name",
+                offset=part.col_offset,
+            )
+        if word not in FUNCTIONS:
+            known = [*FUNCTIONS, *DISTRIBUTIONS, *MODIFIERS]
+            raise ModelError(f"unknown function or distribution '{word}'{_near(word, known)}", offset=part.col_offset)
+        check_call(part)
+
+
+def _near(word: str, known: Iterable[str]) -> str:
+    near = hint(word, known)
+    return near if near.startswith("; did") else "; the reference lists all functions and distributions"
+
+
+def _check_distribution(tree: ast.expr, *, outermost: bool = False) -> None:
+    word = call_name(tree)
+    if word is None or not isinstance(tree, ast.Call):
+        raise ModelError(f"'{ast.unparse(tree)[:40]}' is not a distribution", offset=tree.col_offset)
+    if word in NEEDS_CODE:
+        raise ModelError(
+            f"{word} takes Python functions, which a model file cannot hold; build it with PyMC from bl.to_pymc()",
+            offset=tree.col_offset,
+        )
+    if word in MODIFIERS:
+        if word in ("Ordered", "PositiveOrdered", "Potential") and not outermost:
+            raise ModelError(f"{word}(...) can only be the outermost call of a node", offset=tree.col_offset)
+        _check_modifier(tree, word)
+        return
+    if word not in DISTRIBUTIONS:
+        raise ModelError(f"unknown distribution '{word}'{_near(word, [*DISTRIBUTIONS, *MODIFIERS])}", offset=tree.col_offset)
+    entry = DISTRIBUTIONS[word]
+    for name, value in bound_arguments(tree, word, entry).items():
+        if name in entry.distributions:
+            _check_distribution(value)
+        else:
+            _check_values(value)
+
+
+def _check_modifier(tree: ast.Call, word: str) -> None:
+    given = bound_arguments(tree, word, Distribution(_MODIFIER_ARGUMENTS[word]))
+    first = "comp_dists" if word == "Mixture" else _MODIFIER_ARGUMENTS[word][0]
+    for needed in ("w", "comp_dists") if word == "Mixture" else (first,):
+        if needed not in given:
+            raise ModelError(f"{word}() needs '{needed}'", offset=tree.col_offset)
+    for name, value in given.items():
+        if name == first and word != "Potential":
+            parts = value.elts if isinstance(value, ast.List | ast.Tuple) else [value]
+            if len(parts) != 1 and word != "Mixture":
+                raise ModelError(f"{word}() takes one distribution", offset=tree.col_offset)
+            for part in parts:
+                _check_distribution(part)
+        else:
+            _check_values(value)
+
+
+def bound_arguments(tree: ast.Call, word: str, entry: Distribution | None = None) -> dict[str, ast.expr]:
+    """Arguments of a distribution's call by parameter name."""
+    entry = entry or (DISTRIBUTIONS[word] if word in DISTRIBUTIONS else Distribution(_MODIFIER_ARGUMENTS[word]))
+    most = len(entry.parameters) if entry.positional is None else entry.positional
+    shown = f"{word}({', '.join(entry.parameters)})"
+    if len(tree.args) > most:
+        extra = " by position; name the others" if most < len(entry.parameters) else ""
+        raise ModelError(
+            f"{shown} takes at most {most} arguments{extra}, {len(tree.args)} given", offset=tree.col_offset
+        )
+    out = dict(zip(entry.parameters, tree.args, strict=False))
+    for keyword in tree.keywords:
+        name = str(keyword.arg)
+        if name not in entry.parameters:
+            raise ModelError(f"{word} has no parameter '{name}'{hint(name, entry.parameters)}", offset=tree.col_offset)
+        if name in out:
+            raise ModelError(f"the parameter '{name}' of {word} is given twice", offset=tree.col_offset)
+        out[name] = keyword.value
+    return out
+
+
+def _check_own_past(node: Node, tree: ast.expr) -> None:
+    """``previous`` names the node itself, and nothing else in a node does but ``lag``."""
+    inside: set[int] = set()
+    for part in ast.walk(tree):
+        word = call_name(part) if isinstance(part, ast.expr) else None
+        if word not in ("previous", "lag"):
+            continue
+        assert isinstance(part, ast.Call)
+        own = isinstance(part.args[0], ast.Name) and part.args[0].id == node.name
+        if own:
+            inside.add(id(part.args[0]))
+        if word == "previous":
+            if not own:
+                raise ModelError(
+                    f"previous() looks back at the node being defined: write previous({node.name}, ...);"
+                    f" for another vector use lag()",
+                    offset=part.col_offset,
+                )
+            if not any(k.arg == "start" for k in part.keywords):
+                raise ModelError(f"previous({node.name}, k, start=s) needs its start value", offset=part.col_offset)
+            if not node.dims:
+                raise ModelError(f"previous() needs a dimension to run along: {node.name}[time]", offset=part.col_offset)
+    for part in ast.walk(tree):
+        if isinstance(part, ast.Name) and part.id == node.name and id(part) not in inside:
+            raise ModelError(
+                f"'{node.name}' is used in its own definition; only previous({node.name}, k, start=s)"
+                f" and lag({node.name}, k) may do that",
+                offset=part.col_offset,
+            )

@@ -1,0 +1,940 @@
+"""Family ``graph``: any directed model, node by node, in PyMC's own words.
+
+A node is ``name[dims]: expression``. Nodes are built in topological order; each parameter of a
+distribution is evaluated to a :class:`~bayeslab.expressions.Term` and laid out by the *names* of
+its dimensions: first the node's own, then those that belong to one value of the parameter (the
+two axes of a covariance matrix). Recursions along a dimension (``previous``) become one
+``scan``; a random node that depends on its own past has a vectorised density and a ``scan`` to
+draw from.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import networkx as nx
+import numpy as np
+from pydantic import Field
+
+from bayeslab.dataset import Data
+from bayeslab.errors import BayeslabError, DataError, ModelError, listed
+from bayeslab.expressions import Evaluator, Term
+from bayeslab.families._distributions import DISTRIBUTIONS, Distribution
+from bayeslab.families._nodes import Node, bound_arguments, call_name, check_nodes, nodes_of, sorted_nodes
+from bayeslab.spec import Family, Model
+
+if TYPE_CHECKING:
+    import pymc
+
+__all__ = ["Graph", "Spec", "check", "factors", "graph", "network", "outcomes", "summed_out"]
+
+type Purpose = Literal["fit", "predict", "simulate"]
+
+
+class Graph(Family):
+    """A directed model written node by node."""
+
+    family: Literal["graph"] = "graph"
+    nodes: dict[str, str | int | float] = Field(
+        min_length=1,
+        max_length=2_000,
+        description="`name: expression` or `name[dim, ...]: expression`. Outermost call a distribution: random"
+        " (observed, if a data column has its name); else deterministic.",
+    )
+
+
+Spec = Graph
+
+
+def _spec(model: Model) -> Graph:
+    assert isinstance(model.model, Graph)
+    return model.model
+
+
+def check(model: Model, columns: set[str] | None) -> None:
+    """Everything that can be found wrong without building the graph."""
+    check_nodes(nodes_of(_spec(model).nodes), _dimensions(model), columns)
+
+
+def _dimensions(model: Model) -> set[str]:
+    source = model.data
+    return {source.rows, *source.tables, *model.dims, *(d for dims in source.dims.values() for d in dims)}
+
+
+def factors(model: Model) -> set[str]:
+    """Dimensions the model uses; a column of the same name is an index into it."""
+    return {dim for node in nodes_of(_spec(model).nodes).values() for dim in node.dims} | set(model.dims)
+
+
+def outcomes(model: Model, columns: set[str]) -> tuple[str, ...]:
+    """Observed nodes that no other node depends on: what the model predicts."""
+    nodes = nodes_of(_spec(model).nodes)
+    used = {parent for node in nodes.values() for parent in node.parents}
+    seen = [node.name for node in nodes.values() if node.kind == "random" and node.name in columns]
+    return tuple(name for name in seen if name not in used) or tuple(seen)
+
+
+def summed_out(model: Model, columns: set[str]) -> tuple[str, ...]:
+    """Discrete random nodes without data, in topological order."""
+    nodes = nodes_of(_spec(model).nodes)
+    return tuple(n.name for n in sorted_nodes(nodes, columns) if n.discrete and n.name not in columns)
+
+
+def network(model: Model, columns: set[str]) -> nx.DiGraph:
+    """The model's nodes and edges with attributes ``kind``, ``text`` and ``dims``."""
+    nodes = nodes_of(_spec(model).nodes)
+    out = nx.DiGraph()
+    for node in nodes.values():
+        kind = node.kind
+        if kind == "random":
+            kind = "observed" if node.name in columns else "discrete" if node.discrete else "random"
+        text = node.distribution or str(node.expression.text)
+        out.add_node(node.name, kind=kind, text=text, dims=node.dims)
+    for node in nodes.values():
+        for parent in sorted(node.parents):
+            if parent not in nodes:
+                if parent not in columns:
+                    continue
+                out.add_node(parent, kind="data", text="data", dims=())
+            out.add_edge(parent, node.name)
+    return out
+
+
+def graph(model: Model, data: Data, *, purpose: Purpose = "fit") -> pymc.Model:
+    """The model as a PyMC graph.
+
+    Parameters
+    ----------
+    model, data
+        The model and the data bound to it.
+    purpose
+        ``fit``: observed nodes hold their data and discrete latents are summed out. ``predict``:
+        the outcomes are random, given everything else. ``simulate``: every random node is random.
+
+    Raises
+    ------
+    ModelError, DataError
+        With the path of the node, and what PyMC said where it was PyMC that refused.
+    """
+    builder = _Builder(model, data, purpose)
+    built = builder.build()
+    latent = [name for name in summed_out(model, builder.observed)] if purpose == "fit" else []
+    return _marginalized(built, latent, builder.nodes) if latent else built
+
+
+def _marginalized(built: pymc.Model, latent: list[str], nodes: Mapping[str, Node]) -> pymc.Model:
+    from pymc_extras.model.marginal.marginalize import marginalize
+
+    for name in latent:
+        if not nodes[name].finite:
+            raise ModelError(
+                f"'{name}' is discrete, unobserved and unbounded ({nodes[name].distribution}); only nodes with finitely"
+                f" many values can be summed out (Bernoulli, Categorical, DiscreteUniform, Binomial)",
+                path=nodes[name].path,
+            )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return marginalize(built, latent)
+    except (NotImplementedError, ValueError, TypeError) as error:
+        raise ModelError(
+            f"the discrete node {listed(latent)} cannot be summed out: {str(error).splitlines()[0]}",
+            path=nodes[latent[0]].path,
+        ) from error
+
+
+class _Builder:
+    """Builds one PyMC model; lives for one call of :func:`graph`."""
+
+    def __init__(self, model: Model, data: Data, purpose: Purpose) -> None:
+        import pymc as pm
+
+        self.pm, self.data, self.purpose = pm, data, purpose
+        self.nodes = nodes_of(_spec(model).nodes)
+        self.labels = dict(data.labels)
+        columns = data.names()
+        check_nodes(self.nodes, self.labels, columns)
+        self.columns = columns
+        random = {node.name for node in self.nodes.values() if node.kind == "random"}
+        for node in self.nodes.values():
+            if node.name in columns and node.kind != "random":
+                raise ModelError(
+                    f"'{node.name}' is a column of the data and a {node.kind} node; rename the node"
+                    f" (computed columns belong in data.derive)",
+                    path=(*node.path, "[key]"),
+                )
+        free: set[str] = set()
+        if purpose == "predict":
+            free = set(outcomes(model, columns))
+        elif purpose == "simulate":
+            free = random
+        self.observed = (random & columns) - free
+        # Nodes whose data may be looked back at (with lag) before they are built.
+        self.seen = random & columns if purpose != "simulate" else set()
+        self.terms: dict[str, Term] = {}
+        coords = {dim: levels.tolist() for dim, levels in self.labels.items()}
+        self.model = pm.Model(coords=coords, check_bounds=True)
+        self.symbols: dict[str, Any] = {}
+        self.evaluator = Evaluator(self.lookup, self.labels, data.frozen, self.symbol)
+
+    # -- names
+
+    def lookup(self, name: str) -> Term:
+        if name in self.terms:
+            return self.terms[name]
+        if name in self.nodes and name not in self.seen:
+            raise ModelError(f"'{name}' and a node it depends on look back at each other, and '{name}' has no data here")
+        return self.data.term(name)
+
+    def symbol(self, term: Term) -> Any:
+        """A data column as ``pm.Data``, registered when it is first used."""
+        import pytensor.tensor as pt
+
+        name = str(term.column)
+        if name in self.nodes or name in self.labels or None in term.dims or not term.dims:
+            return pt.as_tensor_variable(np.asarray(term.value))
+        if name not in self.symbols:
+            self.symbols[name] = self.pm.Data(name, np.asarray(term.value), dims=term.dims, model=self.model)
+        return self.symbols[name]
+
+    def lengths(self, dims: tuple[str, ...]) -> tuple[int, ...]:
+        for dim in dims:
+            if dim not in self.labels:
+                raise ModelError(
+                    f"the dimension '{dim}' has no length: no column or table brings it; declare it in dims"
+                    f" (a list of labels or a length); known: {listed(self.labels)}"
+                )
+        return tuple(len(self.labels[dim]) for dim in dims)
+
+    # -- building
+
+    def build(self) -> pymc.Model:
+        with self.model:
+            for node in sorted_nodes(self.nodes, self.seen):
+                with _node_errors(node):
+                    self.lengths(node.dims)
+                    if node.kind == "random":
+                        self._random(node)
+                    elif node.kind == "potential":
+                        self._potential(node)
+                    else:
+                        self._deterministic(node)
+        return self.model
+
+    def _potential(self, node: Node) -> None:
+        assert isinstance(node.expression.tree, ast.Call)
+        (value,) = bound_arguments(node.expression.tree, "Potential").values()
+        term = self._defined(self.evaluator.eval(value))
+        self.pm.Potential(node.name, self.evaluator.symbolic(term))
+
+    def _defined(self, term: Term) -> Term:
+        """The rows of a term that a ``lag`` leaves defined."""
+        value = term.value
+        for dim, rows in term.undefined.items():
+            value = value[(slice(None),) * term.dims.index(dim) + (slice(rows, None),)]
+        return replace(term, value=value, undefined={}, column=None) if term.undefined else term
+
+    def _deterministic(self, node: Node) -> None:
+        if node.recursive:
+            term = self._recursion(node)
+        else:
+            term = self.evaluator.term(node.expression)
+        if term.value is None:
+            # A factor under another name.
+            self.terms[node.name] = replace(term, column=None)
+            return
+        if len(term.dims) == len(node.dims) and all(dim is None for dim in term.dims):
+            term = replace(term, dims=node.dims)
+            self._fits(node, term)
+        (value,), _, symbolic = self.evaluator.align([term], onto=node.dims)
+        shape = self.lengths(node.dims)
+        if not symbolic:
+            value = np.array(np.broadcast_to(value, shape))
+            if value.dtype.kind == "f" and not np.all(np.isfinite(value)) and not term.undefined:
+                raise DataError(f"'{node.name}' is not a finite number for these data", path=node.path)
+            self.terms[node.name] = Term(value if node.dims else value[()], node.dims, undefined=term.undefined, column=node.name)
+            if node.dims and not term.undefined:
+                self.symbols[node.name] = self.pm.Data(node.name, value, dims=node.dims, model=self.model)
+                self.terms[node.name] = Term(value, node.dims, column=node.name)
+            return
+        value = _broadcast(value, shape) if node.dims else value
+        self.pm.Deterministic(node.name, value, dims=node.dims or None)
+        self.terms[node.name] = Term(value, node.dims, undefined=term.undefined)
+
+    def _fits(self, node: Node, term: Term) -> None:
+        shape = np.shape(term.value) if not term.random else term.value.type.shape
+        if tuple(shape) != self.lengths(node.dims):
+            raise ModelError(
+                f"{' × '.join(map(str, shape))} values for {node.key} of size {' × '.join(map(str, self.lengths(node.dims)))}"
+            )
+
+    # -- random nodes
+
+    def _random(self, node: Node) -> None:
+        observed = self._observations(node) if node.name in self.observed else None
+        if observed is None and node.recursive and self._needs_past(node):
+            self._random_recursion(node)
+            return
+        word = str(node.distribution)
+        tree = node.expression.tree
+        assert isinstance(tree, ast.Call)
+        if word in ("LKJCholeskyCov", "LKJCorr"):
+            self._correlations(node, word, tree)
+            return
+        if word in ("Ordered", "PositiveOrdered"):
+            self._ordered(node, word, tree, observed)
+            return
+        drawn, undefined = self._with_own_past(node, lambda: self.distribution(tree, node.dims))
+        rows = undefined.get(node.dims[-1], 0) if node.dims else 0
+        if set(undefined) - set(node.dims[-1:]):
+            raise ModelError(f"lag() along {listed(undefined)}, which is not the last dimension of '{node.key}'")
+        if rows and observed is None and node.name not in self.columns:
+            raise ModelError(
+                f"the first {rows} rows of '{node.name}' have no distribution, because lag() looks back past them:"
+                f" give lag(..., start=...)"
+            )
+        if not rows:
+            self._register(node, drawn, node.dims, observed)
+            return
+        self._conditioned(node, tree, observed, rows)
+
+    def _with_own_past(self, node: Node, build: Callable[[], Any]) -> tuple[Any, dict[str, int]]:
+        """Build with the node's own name standing for its data, and note undefined rows."""
+        self._undefined: dict[str, int] = {}
+        if node.recursive:
+            own = self.data.term(node.name, missing=True)
+            gone = np.isnan(np.asarray(own.value, dtype=float)) if own.value is not None else np.array([True])
+            if np.any(gone):
+                raise DataError(
+                    f"'{node.name}' looks back at itself and has {int(gone.sum())} missing cells; a series with gaps"
+                    f" needs a latent node: h[...]: ... previous(h, 1, start=...), and '{node.name}' around h"
+                )
+            special = {"previous": lambda call: self._lag_of(own, call)}
+            self.evaluator.special = special
+            self.terms[node.name] = replace(own, column=None)
+        try:
+            return build(), dict(self._undefined)
+        finally:
+            self.evaluator.special = {}
+            self.terms.pop(node.name, None)
+
+    def _lag_of(self, own: Term, call: ast.Call) -> Term:
+        start = next(self.evaluator.eval(k.value) for k in call.keywords if k.arg == "start")
+        return self.evaluator.lagged(own, call.args[1].value, start)  # type: ignore[attr-defined]
+
+    def _needs_past(self, node: Node) -> bool:
+        """Whether the node must be generated step by step: it has no data to look back at."""
+        return self.purpose == "simulate" or node.name not in self.columns
+
+    def _observations(self, node: Node) -> Any:
+        term = self.data.term(node.name, missing=True)
+        value = term.value
+        if term.dims != node.dims:
+            if set(term.dims) != set(node.dims):
+                raise DataError(
+                    f"'{node.name}' has the dimensions ({', '.join(map(str, term.dims))}) in the data and"
+                    f" ({', '.join(node.dims)}) in the model",
+                    path=(*node.path, "[key]"),
+                )
+        if value is None:
+            if not node.discrete:
+                raise DataError(f"'{node.name}' is text in the data; {node.distribution} needs numbers", path=node.path)
+            value = np.asarray(term.codes)
+            gone = value < 0
+        else:
+            value = np.asarray(value)
+            gone = np.isnan(value) if value.dtype.kind == "f" else np.zeros(value.shape, bool)
+        value = value.transpose([term.dims.index(dim) for dim in node.dims])
+        gone = gone.transpose([term.dims.index(dim) for dim in node.dims])
+        if np.any(np.isinf(value)):
+            row = int(np.nonzero(np.isinf(np.atleast_1d(value)))[0][0])
+            raise DataError(f"column '{node.name}', row {row + 1} is infinite", path=node.path)
+        if np.any(gone):
+            row = int(np.nonzero(np.atleast_1d(gone))[0][0])
+            if node.discrete:
+                raise DataError(
+                    f"column '{node.name}', row {row + 1} is missing and {node.distribution} is discrete; only missing"
+                    f" cells of continuous nodes are imputed: drop these rows",
+                    path=node.path,
+                )
+            return np.ma.masked_array(np.where(gone, 0.0, value), mask=gone)
+        if node.discrete:
+            if value.dtype.kind == "f" and np.any(value != np.floor(value)):
+                row = int(np.nonzero(np.atleast_1d(value != np.floor(value)))[0][0])
+                raise DataError(
+                    f"column '{node.name}', row {row + 1}: {np.atleast_1d(value).ravel()[row]} is not a whole number;"
+                    f" {node.distribution} is discrete",
+                    path=node.path,
+                )
+            return value.astype(np.int64)
+        return value.astype(np.float64)
+
+    def _register(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any, **extra: Any) -> None:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*will be automatically imputed.*")
+            warnings.filterwarnings("ignore", category=self.pm.exceptions.ImputationWarning)
+            rv = self.model.register_rv(drawn, node.name, observed=observed, dims=dims or None, **extra)
+        self.terms[node.name] = Term(rv, dims)
+
+    def _conditioned(self, node: Node, tree: ast.Call, observed: Any, rows: int) -> None:
+        """A node whose first rows are given: they have no density and are not predicted."""
+        dim = node.dims[-1]
+        late = f"{dim}_from_{rows}"
+        self.labels[late] = self.labels[dim][rows:]
+        self.model.add_coord(late, self.labels[late].tolist())
+        dims = (*node.dims[:-1], late)
+        self._late = (dim, late, rows)
+        try:
+            drawn, _ = self._with_own_past(node, lambda: self.distribution(tree, dims))
+        finally:
+            del self._late
+        self._register(node, drawn, dims, observed[..., rows:] if observed is not None else None)
+
+    def _ordered(self, node: Node, word: str, tree: ast.Call, observed: Any) -> None:
+        if observed is not None:
+            raise ModelError(f"{word}(...) is for parameters; '{node.name}' is observed")
+        if not node.dims:
+            raise ModelError(f"{word}(...) needs a dimension: {node.name}[k]")
+        inner = bound_arguments(tree, word)["dist"]
+        assert isinstance(inner, ast.Call)
+        drawn = self.distribution(inner, node.dims)
+        shape = self.lengths(node.dims)
+        if word == "PositiveOrdered":
+            drawn = self.pm.Truncated.dist(drawn, lower=0, shape=shape)
+        if self.purpose == "simulate":
+            if not self._exchangeable(inner, node.dims[-1]):
+                raise ModelError(
+                    f"prior draws of {word}(...) need the same parameters for every element along '{node.dims[-1]}'"
+                )
+            unsorted = self.model.register_rv(drawn, f"{node.name}_unordered", dims=node.dims)
+            value = self.pm.Deterministic(node.name, unsorted.sort(axis=-1), dims=node.dims)
+            self.terms[node.name] = Term(value, node.dims)
+            return
+        transforms = self.pm.distributions.transforms
+        extra: dict[str, Any] = {"transform": transforms.ordered}
+        if word == "PositiveOrdered":
+            extra = {"transform": transforms.Ordered(positive=True), "default_transform": None}
+        self._register(node, drawn, node.dims, None, initval=_spread(drawn, shape), **extra)
+
+    def _exchangeable(self, tree: ast.Call, dim: str) -> bool:
+        values = [*tree.args, *(k.value for k in tree.keywords)]
+        return all(dim not in self.evaluator.eval(v).dims and None not in self.evaluator.eval(v).dims for v in values)
+
+    def _correlations(self, node: Node, word: str, tree: ast.Call) -> None:
+        pm = self.pm
+        if len(node.dims) != 2 or len(set(self.lengths(node.dims))) != 1:
+            raise ModelError(f"{word} is a square matrix: {node.name}[dim, dim2], with dim2 a twin of dim")
+        size = self.lengths(node.dims)[0]
+        given = bound_arguments(tree, word)
+        if "n" in given and self._literal(given["n"], "n") != size:
+            raise ModelError(f"{word}(n={ast.unparse(given['n'])}) on a dimension of length {size}")
+        if "eta" not in given:
+            raise ModelError(f"{word}() needs 'eta'")
+        eta = self.evaluator.symbolic(self.evaluator.eval(given["eta"]))
+        if word == "LKJCorr":
+            drawn = pm.LKJCorr.dist(n=size, eta=eta)
+            self._register(node, drawn, node.dims, None)
+            return
+        if "sd_dist" not in given:
+            raise ModelError("LKJCholeskyCov() needs 'sd_dist', a positive distribution such as Exponential(1)")
+        inner = given["sd_dist"]
+        assert isinstance(inner, ast.Call)
+        deviations = self.distribution(inner, node.dims[:1])
+        chol, corr, stds = pm.LKJCholeskyCov(
+            f"{node.name}_packed", eta=eta, n=size, sd_dist=deviations, store_in_trace=False
+        )
+        value = pm.Deterministic(node.name, chol, dims=node.dims)
+        self.terms[node.name] = Term(value, node.dims)
+        for suffix, part, dims in (("corr", corr, node.dims), ("stds", stds, node.dims[:1])):
+            name = f"{node.name}_{suffix}"
+            if name in self.nodes:
+                raise ModelError(f"'{name}' is made by '{node.name}' itself; rename the other node")
+            self.terms[name] = Term(pm.Deterministic(name, part, dims=dims), dims)
+
+    # -- distributions
+
+    def distribution(self, tree: ast.expr, dims: tuple[str, ...]) -> Any:
+        """A distribution's call as an unnamed random variable with the given dims."""
+        assert isinstance(tree, ast.Call)
+        word = str(call_name(tree))
+        build = getattr(self, f"_dist_{word}", None)
+        if build is not None:
+            return build(tree, dims)
+        return self._plain(word, DISTRIBUTIONS[word], tree, dims)
+
+    def _plain(self, word: str, entry: Distribution, tree: ast.Call, dims: tuple[str, ...]) -> Any:
+        given = bound_arguments(tree, word)
+        support = entry.support
+        if word == "ZeroSumNormal" and "n_zerosum_axes" in given:
+            support = int(self._literal(given["n_zerosum_axes"], "n_zerosum_axes"))
+        if len(dims) < support:
+            raise ModelError(
+                f"{word} draws a {'vector' if support == 1 else 'matrix'}: its node needs {support} dimension"
+                f"{'s' if support > 1 else ''}, as in name[{', '.join(f'dim{i + 1}' for i in range(support))}]"
+            )
+        batch = dims[: len(dims) - support]
+        own = dims[len(dims) - support :]
+        parameters: dict[str, Any] = {}
+        for name, value in given.items():
+            if name in entry.distributions:
+                parameters[name] = self._inner(word, name, value, dims, given)
+            elif name in entry.lengths or name in ("n_zerosum_axes", "constant"):
+                parameters[name] = self._literal(value, name)
+            else:
+                parameters[name] = self._parameter(self.evaluator.eval(value), batch, own, entry.core.get(name, 0), name)
+        for name in entry.lengths:
+            parameters.setdefault(name, self.lengths(own)[-1])
+        if "init_dist" in entry.distributions and "init_dist" not in given:
+            raise ModelError(f"{word}() needs init_dist, the distribution of the first value, such as Normal(0, 1)")
+        maker = getattr(self.pm, word)
+        if word == "OrderedMultinomial":
+            parameters["compute_p"] = False
+        return maker.dist(**parameters, shape=self.lengths(dims))
+
+    def _inner(self, word: str, name: str, value: ast.expr, dims: tuple[str, ...], given: Mapping[str, ast.expr]) -> Any:
+        """A distribution that is a parameter: the start or the steps of a time series."""
+        batch = dims[: len(dims) - DISTRIBUTIONS[word].support]
+        assert isinstance(value, ast.Call)
+        if word.startswith("Mv"):
+            return self.distribution(value, (*batch, dims[-1]))
+        if word == "AR":
+            rho = self.evaluator.eval(given["rho"])
+            order = self.length_of(rho) - int("constant" in given and bool(self._literal(given["constant"], "constant")))
+            inner = str(call_name(value))
+            parameters = {
+                n: self._parameter(self.evaluator.eval(v), batch, (), 0, n)
+                for n, v in bound_arguments(value, inner).items()
+            }
+            expanded = {n: p[..., None] if getattr(p, "ndim", 0) else p for n, p in parameters.items()}
+            return getattr(self.pm, inner).dist(**expanded, shape=(*self.lengths(batch), order))
+        if word == "RandomWalk" and name == "innovation_dist":
+            return self.distribution(value, batch)
+        return self.distribution(value, batch)
+
+    def length_of(self, term: Term) -> int:
+        """Length of a term's last axis."""
+        if not term.dims:
+            return 1
+        known = self.evaluator.length(term.dims[-1])
+        return known if known is not None else int(np.shape(term.value)[-1] if not term.random else term.value.type.shape[-1])
+
+    def _literal(self, value: ast.expr, name: str) -> Any:
+        term = self.evaluator.eval(value)
+        if term.random or np.ndim(term.value):
+            raise ModelError(f"'{name}' must be a plain number, known before sampling")
+        return term.value if isinstance(term.value, bool) else int(term.value)
+
+    def _parameter(
+        self, term: Term, batch: tuple[str, ...], own: tuple[str, ...], core: int, name: str
+    ) -> Any:
+        """A parameter laid out as batch dims, then its core dims."""
+        self._note(term)
+        term = self._late_rows(term)
+        if core == 0:
+            (value,), _, _ = self.evaluator.align([term], onto=batch)
+            if term.dims and all(d is None for d in term.dims) and not batch:
+                raise ModelError(f"the parameter '{name}' is a list, but the node is a single number; give it dims")
+            return self.evaluator.symbolic(Term(value, batch)) if not term.column else self._aligned_symbol(term, batch)
+        rest = tuple(d for d in term.dims if d not in batch or d is None)
+        if len(rest) < core:
+            if core == 1 and own and not rest:
+                # One number for every element of the vector, as in Dirichlet(1).
+                import pytensor.tensor as pt
+
+                base = self._parameter(term, batch, own, 0, name)
+                size = self.lengths(own)[-1]
+                return pt.shape_padright(base) * np.ones(size) if term.dims else base * np.ones(size)
+            raise ModelError(
+                f"the parameter '{name}' needs {core} dimension{'s' if core > 1 else ''} of its own besides the"
+                f" node's ({', '.join(batch) or 'none'}); it has ({', '.join(str(d) for d in term.dims)})"
+            )
+        if len(rest) > core:
+            extra = [str(d) for d in rest if d not in own]
+            raise ModelError(
+                f"the parameter '{name}' runs along {listed(extra or rest)}, which the node does not have:"
+                f" add the dimension to the node, index it, or sum over it"
+            )
+        if core == 1 and own and rest[0] is not None and rest[0] != own[-1] and self.evaluator.length(rest[0]) != len(self.labels[own[-1]]):
+            raise ModelError(
+                f"the parameter '{name}' runs along '{rest[0]}' ({self.evaluator.length(rest[0])}), the node along"
+                f" '{own[-1]}' ({len(self.labels[own[-1]])})"
+            )
+        if None in term.dims:
+            return self.evaluator.symbolic(term)
+        value = self.evaluator.symbolic(term)
+        head = tuple(d for d in batch if d in term.dims)
+        order = [term.dims.index(d) for d in (*head, *rest)]
+        value = value.transpose(*order) if order != sorted(order) else value
+        index = tuple(slice(None) if d in head else None for d in batch)
+        return value[index] if head and len(head) < len(batch) else value
+
+    def _aligned_symbol(self, term: Term, batch: tuple[str, ...]) -> Any:
+        symbol = self.evaluator.symbolic(term)
+        (value,), _, _ = self.evaluator.align([Term(symbol, term.dims)], onto=batch)
+        return value
+
+    def _note(self, term: Term) -> None:
+        for dim, rows in term.undefined.items():
+            undefined = self.__dict__.setdefault("_undefined", {})
+            undefined[dim] = max(undefined.get(dim, 0), rows)
+
+    def _late_rows(self, term: Term) -> Term:
+        """Cut a term to the rows that have a density (see ``_conditioned``)."""
+        if not hasattr(self, "_late") or self._late[0] not in term.dims:
+            return term
+        dim, late, rows = self._late
+        value = self.evaluator.symbolic(term) if term.random else np.asarray(term.value)
+        value = value[(slice(None),) * term.dims.index(dim) + (slice(rows, None),)]
+        return Term(value, tuple(late if d == dim else d for d in term.dims))
+
+    def _bounds(self, tree: ast.Call, word: str, dims: tuple[str, ...]) -> dict[str, Any]:
+        given = bound_arguments(tree, word)
+        return {
+            name: self._parameter(self.evaluator.eval(given[name]), dims, (), 0, name)
+            for name in ("lower", "upper")
+            if name in given and not (isinstance(given[name], ast.Constant) and given[name].value is None)  # type: ignore[attr-defined]
+        }
+
+    def _dist_Truncated(self, tree: ast.Call, dims: tuple[str, ...]) -> Any:
+        base = self.distribution(bound_arguments(tree, "Truncated")["dist"], dims)
+        return self.pm.Truncated.dist(base, **self._bounds(tree, "Truncated", dims), shape=self.lengths(dims))
+
+    def _dist_Censored(self, tree: ast.Call, dims: tuple[str, ...]) -> Any:
+        base = self.distribution(bound_arguments(tree, "Censored")["dist"], dims)
+        bounds = {"lower": None, "upper": None} | self._bounds(tree, "Censored", dims)
+        return self.pm.Censored.dist(base, **bounds, shape=self.lengths(dims))
+
+    def _dist_Mixture(self, tree: ast.Call, dims: tuple[str, ...]) -> Any:
+        given = bound_arguments(tree, "Mixture")
+        weights, parts = self.evaluator.eval(given["w"]), given["comp_dists"]
+        listed_parts = isinstance(parts, ast.List | ast.Tuple)
+        support = _support(parts.elts[0] if isinstance(parts, ast.List | ast.Tuple) else parts)
+        batch = dims[: len(dims) - support]
+        own = [d for d in weights.dims if d not in batch or d is None]
+        if len(own) != 1:
+            raise ModelError(
+                f"the weights of a Mixture need one dimension of their own, the components; they have"
+                f" ({', '.join(str(d) for d in weights.dims)})"
+            )
+        component = own[0]
+        w = self._parameter(weights, batch, (), 1, "w")
+        if listed_parts:
+            assert isinstance(parts, ast.List | ast.Tuple)
+            if self.length_of(replace(weights, dims=(component,))) != len(parts.elts):
+                raise ModelError(f"a Mixture of {len(parts.elts)} distributions with {self.length_of(weights)} weights")
+            comps: Any = [self.distribution(part, dims) for part in parts.elts]
+        else:
+            if component is None:
+                raise ModelError(
+                    "Mixture(w, D(...)) finds its components by name: give the weights a node with a dimension"
+                    " that the parameters of D share, or list the components: Mixture(w, [D(...), D(...)])"
+                )
+            comps = self.distribution(parts, (*batch, component, *dims[len(dims) - support :]))
+        return self.pm.Mixture.dist(w=w, comp_dists=comps, shape=self.lengths(dims))
+
+    # -- recursions
+
+    def _recursion(self, node: Node) -> Term:
+        """A deterministic node that depends on its own past, as one scan."""
+        import pytensor
+        import pytensor.tensor as pt
+
+        if any(k == "lag" and isinstance(c.args[0], ast.Name) and c.args[0].id == node.name for k, c in _calls(node.expression.tree)):
+            raise ModelError(f"a deterministic node looks back with previous({node.name}, k, start=s), not lag()")
+        outer = _Split(node, self.evaluator)
+        dim, batch = node.dims[-1], node.dims[:-1]
+        length, shape = len(self.labels[dim]), self.lengths(batch)
+        first = max((t.undefined.get(dim, 0) for t in outer.parts.values()), default=0)
+        history = self._history(outer, batch, shape)
+        order = len(outer.starts) and max(outer.steps)
+        sequences, fixed = outer.split(dim, first)
+
+        def step(*values: Any) -> Any:
+            names = [*(n for n, _ in sequences)]
+            taken = dict(zip(names, values, strict=False))
+            past = values[len(sequences) : len(sequences) + order]
+            rest = dict(zip((n for n, _ in fixed), values[len(sequences) + order :], strict=True))
+
+            def lookup(name: str) -> Term:
+                if name.startswith("__back_"):
+                    return Term(past[order - int(name.removeprefix("__back_"))], batch)
+                term = outer.parts[name]
+                dims = tuple(d for d in term.dims if d != dim)
+                return Term(taken[name] if name in taken else rest[name], dims)
+
+            inner = Evaluator(lookup, self.labels, self.data.frozen)
+            (value,), _, _ = inner.align([inner.eval(outer.tree)], onto=batch)
+            return _broadcast(pt.as_tensor_variable(value).astype("float64"), shape) if batch else pt.as_tensor_variable(value).astype("float64")
+
+        out = pytensor.scan(
+            step,
+            sequences=[value for _, value in sequences],
+            outputs_info=[_initial(history, order)],
+            non_sequences=[value for _, value in fixed],
+            n_steps=length - first,
+            strict=True,
+            return_updates=False,
+        )
+        if first:
+            start = _broadcast(history[-1:], (first, *shape))
+            out = pt.concatenate([start, out], axis=0)
+        out = pt.specify_shape(out, (length, *shape))
+        return Term(pt.moveaxis(out, 0, -1) if batch else out, node.dims)
+
+    def _history(self, outer: _Split, batch: tuple[str, ...], shape: tuple[int, ...]) -> Any:
+        import pytensor.tensor as pt
+
+        order = max(outer.steps)
+        rows = []
+        for back in range(order, 0, -1):
+            start = outer.starts.get(back) or outer.starts[min(outer.starts)]
+            (value,), _, _ = self.evaluator.align([start], onto=batch)
+            rows.append(_broadcast(pt.as_tensor_variable(value).astype("float64"), shape))
+        return pt.stack(rows, axis=0)
+
+    def _random_recursion(self, node: Node) -> None:
+        """A latent (or simulated) node whose distribution depends on its own past."""
+        import pytensor
+        import pytensor.tensor as pt
+
+        tree = node.expression.tree
+        assert isinstance(tree, ast.Call)
+        word = str(node.distribution)
+        if word not in DISTRIBUTIONS or DISTRIBUTIONS[word].support or node.discrete or DISTRIBUTIONS[word].core:
+            raise ModelError(
+                f"a random node without data can look back at itself if its distribution is of one continuous"
+                f" number, not {word}"
+            )
+        outer = _Split(node, self.evaluator, start=lambda steps: self._first_rows(node, steps))
+        dim, batch = node.dims[-1], node.dims[:-1]
+        length, shape = len(self.labels[dim]), self.lengths(batch)
+        if any(t.undefined for t in outer.parts.values()):
+            raise ModelError("lag() of another vector needs start=... in a node that looks back at itself")
+        order = max(outer.steps)
+        history = self._history(outer, batch, shape)
+        names = list(outer.parts)
+        values = [self.evaluator.symbolic(outer.parts[n]) for n in names]
+        dims_of = {n: outer.parts[n].dims for n in names}
+        maker = getattr(self.pm, word)
+
+        def parameters(lookup: Callable[[str], Term], onto: tuple[str, ...]) -> dict[str, Any]:
+            inner = Evaluator(lookup, self.labels, self.data.frozen)
+            call = outer.tree
+            assert isinstance(call, ast.Call)
+            out = {}
+            for name, value in bound_arguments(call, word).items():
+                (aligned,), _, _ = inner.align([inner.eval(value)], onto=onto)
+                out[name] = pt.as_tensor_variable(aligned)
+            return out
+
+        def logp(value: Any, *inputs: Any) -> Any:
+            start, given = inputs[0], dict(zip(names, inputs[1:], strict=True))
+            full = pt.concatenate([pt.moveaxis(start, 0, -1), value], axis=-1)
+
+            def lookup(name: str) -> Term:
+                if name.startswith("__back_"):
+                    back = int(name.removeprefix("__back_"))
+                    return Term(full[..., order - back : order - back + length], node.dims)
+                return Term(given[name], dims_of[name])
+
+            each = self.pm.logp(maker.dist(**parameters(lookup, node.dims), shape=(*shape, length)), value)
+            return each
+
+        def draw(*inputs: Any) -> Any:
+            *rest, _size = inputs
+            start, given = rest[0], dict(zip(names, rest[1:], strict=True))
+            moving = [n for n in names if dim in dims_of[n]]
+            still = [n for n in names if dim not in dims_of[n]]
+
+            def step(*args: Any) -> Any:
+                now = dict(zip(moving, args, strict=False))
+                past = args[len(moving) : len(moving) + order]
+                now |= dict(zip(still, args[len(moving) + order :], strict=True))
+
+                def lookup(name: str) -> Term:
+                    if name.startswith("__back_"):
+                        return Term(past[order - int(name.removeprefix("__back_"))], batch)
+                    return Term(now[name], tuple(d for d in dims_of[name] if d != dim))
+
+                drawn = maker.dist(**parameters(lookup, batch), shape=shape)
+                return drawn, self.pm.pytensorf.collect_default_updates([drawn], inputs=args)
+
+            out, _ = pytensor.scan(
+                step,
+                sequences=[pt.moveaxis(given[n], dims_of[n].index(dim), 0) for n in moving],
+                outputs_info=[_initial(start, order)],
+                non_sequences=[given[n] for n in still],
+                n_steps=length,
+                strict=True,
+            )
+            return pt.specify_shape(pt.moveaxis(out, 0, -1), (*shape, length))
+
+        ndims = [history.ndim, *(v.ndim for v in values)]
+        probe = maker.dist(**parameters(lambda n: _probe(n, outer, history, order, batch, dim), batch), shape=shape)
+        transform = self.pm.distributions.transforms._default_transform(probe.owner.op, probe)
+        rv = self.pm.CustomDist(
+            node.name,
+            history,
+            *values,
+            dist=draw,
+            logp=logp,
+            signature=",".join("(" + ",".join(f"d{i}x{j}" for j in range(n)) + ")" for i, n in enumerate(ndims))
+            + "->("
+            + ",".join(f"o{j}" for j in range(len(node.dims)))
+            + ")",
+            transform=transform,
+            default_transform=None,
+            support_point=lambda rv, size, start, *rest: pt.broadcast_to(start[-1][..., None], (*shape, length)),
+            dims=node.dims,
+        )
+        self.terms[node.name] = Term(rv, node.dims)
+
+    def _first_rows(self, node: Node, steps: int) -> Term:
+        if node.name not in self.columns:
+            raise ModelError(
+                f"lag({node.name}, {steps}) without start looks back past the first row, and '{node.name}' has no data:"
+                f" give start=..."
+            )
+        own = self.data.term(node.name)
+        return Term(np.asarray(own.value)[..., steps - 1], own.dims[:-1])
+
+
+class _Split:
+    """A recursive expression split into what does and what does not depend on the node's past.
+
+    Maximal parts without the past are evaluated once, outside, and become names ``__part_i`` in
+    the rewritten tree; ``previous(h, k)`` becomes ``__back_k``.
+    """
+
+    def __init__(self, node: Node, evaluator: Evaluator, start: Callable[[int], Term] | None = None) -> None:
+        self.name, self.evaluator, self._start = node.name, evaluator, start
+        self.parts: dict[str, Term] = {}
+        self.starts: dict[int, Term] = {}
+        self.steps: set[int] = set()
+        self.tree = self._rewrite(node.expression.tree)
+
+    def _past(self, tree: ast.AST) -> bool:
+        return any(isinstance(part, ast.Name) and part.id == self.name for part in ast.walk(tree))
+
+    def _rewrite(self, tree: ast.expr) -> ast.expr:
+        if not self._past(tree):
+            if isinstance(tree, ast.Constant):
+                return tree
+            term = self.evaluator.eval(tree)
+            name = f"__part_{len(self.parts)}"
+            self.parts[name] = term
+            return ast.Name(name)
+        word = call_name(tree)
+        if word in ("previous", "lag") and isinstance(tree, ast.Call) and self._past(tree.args[0]):
+            back = int(tree.args[1].value)  # type: ignore[attr-defined]
+            self.steps.add(back)
+            given = next((k.value for k in tree.keywords if k.arg == "start"), None)
+            if given is not None:
+                self.starts[back] = self.evaluator.eval(given)
+            elif self._start is not None:
+                for step in range(1, back + 1):
+                    self.starts.setdefault(step, self._start(back - step + 1))
+            return ast.Name(f"__back_{back}")
+        fields: dict[str, Any] = {}
+        for field, value in ast.iter_fields(tree):
+            if isinstance(value, list):
+                fields[field] = [self._child(v) for v in value]
+            else:
+                fields[field] = self._child(value) if field != "func" else value
+        return type(tree)(**fields)
+
+    def _child(self, value: Any) -> Any:
+        if isinstance(value, ast.keyword):
+            return ast.keyword(value.arg, self._rewrite(value.value))
+        return self._rewrite(value) if isinstance(value, ast.expr) else value
+
+    def split(self, dim: str, first: int) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]]]:
+        """Parts that run along ``dim`` (from row ``first``, that axis first) and parts that do not."""
+        import pytensor.tensor as pt
+
+        sequences, fixed = [], []
+        for name, term in self.parts.items():
+            value = self.evaluator.symbolic(term)
+            if dim in term.dims:
+                sequences.append((name, pt.moveaxis(value, term.dims.index(dim), 0)[first:] if value.ndim > 1 else value[first:]))
+            else:
+                fixed.append((name, value))
+        return sequences, fixed
+
+
+def _probe(name: str, outer: _Split, history: Any, order: int, batch: tuple[str, ...], dim: str) -> Term:
+    """Values of the first step: enough to learn a distribution's default transform."""
+    if name.startswith("__back_"):
+        return Term(history[order - int(name.removeprefix("__back_"))], batch)
+    term = outer.parts[name]
+    if dim not in term.dims:
+        return term
+    value = outer.evaluator.symbolic(term)
+    axis = term.dims.index(dim)
+    return Term(value[(slice(None),) * axis + (0,)], tuple(d for d in term.dims if d != dim))
+
+
+def _initial(history: Any, order: int) -> dict[str, Any]:
+    """A scan's initial state; with a single tap it has no axis of taps."""
+    if order == 1:
+        return {"initial": history[0], "taps": [-1]}
+    return {"initial": history, "taps": list(range(-order, 0))}
+
+
+def _calls(tree: ast.expr) -> Iterator[tuple[str, ast.Call]]:
+    for part in ast.walk(tree):
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Name):
+            yield part.func.id, part
+
+
+def _support(tree: ast.expr) -> int:
+    """Support dimensions of a component's distribution."""
+    word = call_name(tree)
+    if word in ("Truncated", "Censored"):
+        assert isinstance(tree, ast.Call)
+        return _support(bound_arguments(tree, word)["dist"])
+    return DISTRIBUTIONS[str(word)].support
+
+
+def _broadcast(value: Any, shape: tuple[int, ...]) -> Any:
+    import pytensor.tensor as pt
+
+    value = pt.as_tensor_variable(value)
+    return value if value.type.shape == shape else pt.broadcast_to(value, shape)
+
+
+def _spread(drawn: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """An increasing starting point for an ordered vector: typical order statistics of its prior."""
+    import pytensor
+    from pymc.pytensorf import compile as compile_pymc
+
+    try:
+        draw = compile_pymc([], drawn, mode=pytensor.compile.mode.Mode("py", "fast_compile"), random_seed=0)
+        several = np.median(np.sort([draw() for _ in range(101)], axis=-1), axis=0)
+    except (NotImplementedError, ValueError):
+        # A prior that cannot be drawn from (Flat): equally spaced.
+        several = np.broadcast_to(np.arange(1.0, shape[-1] + 1.0), shape).copy()
+    gaps = np.diff(several, axis=-1)
+    if np.any(gaps <= 0):
+        several = several + np.arange(shape[-1]) * 1e-3
+    return several
+
+
+@contextmanager
+def _node_errors(node: Node) -> Iterator[None]:
+    """Errors while building a node point at it, also those that PyMC raises."""
+    try:
+        yield
+    except BayeslabError as error:
+        if error.path or (error.where and isinstance(error, DataError)):
+            raise
+        raise type(error)(error.message, path=node.path, offset=error.offset) from error.__cause__
+    except (ValueError, TypeError, NotImplementedError, IndexError, AssertionError, KeyError) as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        said = lines[0] if lines else type(error).__name__
+        raise ModelError(f"PyMC cannot build '{node.name}': {said}", path=node.path) from error

@@ -1,0 +1,352 @@
+"""``fit``: from a model and data to a trusted posterior; ``open``: an earlier run again."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from bayeslab import registry
+from bayeslab.dataset import Data, Dataset, Memory, bind
+from bayeslab.engines import auto
+from bayeslab.engines._job import Job, MemoryStore, Outcome, options_of
+from bayeslab.errors import BayeslabError, DataError, EngineRefusal, ModelError, OptionError, RunError, hint
+from bayeslab.io import modelfile
+from bayeslab.io.run_folder import FORMAT, RunFolder
+from bayeslab.io.tables import read_dataset
+from bayeslab.progress import reporter
+from bayeslab.results.checks import Verdict
+from bayeslab.results.fit import Fit
+from bayeslab.spec import Model
+
+__all__ = ["check", "fit", "open_run", "resume", "to_pymc"]
+
+type ModelLike = Model | str | os.PathLike[str]
+
+
+class _Source:
+    """A model, and the file it came from, if it did."""
+
+    def __init__(self, model: ModelLike) -> None:
+        self.file: modelfile.Source | None = None
+        if isinstance(model, Model):
+            self.model = model
+        elif isinstance(model, str | os.PathLike):
+            self.file = modelfile.read(model)
+            self.model = self.file.model
+        else:
+            raise ModelError(f"a model is a bl.Model or the path of a model file, not {type(model).__name__}")
+
+    def bound(self, given: Any) -> Data:
+        """The model's data, bound and checked; errors point into the file."""
+        family = registry.load("families", self.model.model.family)
+        dataset = read_dataset(self.model.data, self.file.folder if self.file else None, given)
+        data = bind(self.model, dataset, family.factors(self.model))
+        family.check(self.model, data.names())
+        return data
+
+    def located(self) -> Any:
+        from contextlib import nullcontext
+
+        return self.file.located() if self.file else nullcontext()
+
+
+def check(model: ModelLike, data: Any = None) -> Data:
+    """Check a model and its data without building the graph.
+
+    Returns
+    -------
+    Data
+        The data bound to the model.
+
+    Raises
+    ------
+    BayeslabError
+        The first thing that is wrong, with its place.
+    """
+    source = _Source(model)
+    with source.located():
+        return source.bound(data)
+
+
+def to_pymc(model: ModelLike, data: Any = None) -> Any:
+    """The model as a plain ``pymc.Model``: observed nodes hold their data, discrete latents are summed out.
+
+    Parameters
+    ----------
+    model
+        A model or the path of a model file.
+    data
+        A dataframe, a mapping of arrays, a path; None for the data the file names.
+    """
+    source = _Source(model)
+    with source.located():
+        family = registry.load("families", source.model.model.family)
+        return family.graph(source.model, source.bound(data))
+
+
+def fit(
+    model: ModelLike,
+    data: Any = None,
+    method: str | None = None,
+    *,
+    seed: int | None = None,
+    progress: bool = True,
+    runs: str | os.PathLike[str] | None = "runs",
+    name: str | None = None,
+    **options: Any,
+) -> Fit:
+    """Fit a model to data.
+
+    Parameters
+    ----------
+    model
+        A :class:`~bayeslab.spec.Model` or the path of a model file.
+    data
+        A dataframe (pandas, polars, pyarrow), a mapping of arrays, or a path. None: the data the
+        model file names.
+    method
+        ``auto``, ``nuts`` or ``map``; None: what the model file says, else ``auto``.
+    seed
+        Same seed, same draws, on any number of cores. None: the file's, else a new one (recorded).
+    progress
+        Report progress (on standard error, or in the notebook).
+    runs
+        Where the run folder is made; None keeps the result in memory only.
+    name
+        Name of the run folder; default the model's.
+    **options
+        The engine's options, named as PyMC names them (``draws``, ``tune``, ``chains``, ``cores``,
+        ``target_accept``, ``max_treedepth``, ``initvals``, ...).
+
+    Returns
+    -------
+    Fit
+
+    Raises
+    ------
+    ModelError, DataError, OptionError, EngineRefusal
+        With the place, what was given and what is allowed.
+    """
+    begun = time.perf_counter()
+    source = _Source(model)
+    with source.located():
+        bound = source.bound(data)
+        engine, reason, chosen = _engine(source.model, bound, method, options)
+        family = registry.load("families", source.model.model.family)
+        graph = family.graph(source.model, bound)
+        if not bound.dataset.columns:
+            raise DataError(
+                "the model has no data to fit: name a table in its data section, or pass data"
+                " (to draw from the prior use simulate)"
+            )
+    seed = _seed(seed, source.model)
+    folder = RunFolder.create(runs, name or source.model.name) if runs is not None else None
+    info = _info(source.model, bound, engine, reason, chosen, seed)
+    if folder:
+        folder.write_inputs(source.model, bound.dataset)
+        folder.write_info(info)
+    info["timings"]["build"] = time.perf_counter() - begun
+    with source.located():
+        return _run(source.model, bound, graph, info, chosen, folder, progress)
+
+
+def _seed(seed: int | None, model: Model) -> int:
+    if seed is None:
+        seed = model.seed if model.seed is not None else secrets.randbits(32)
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise OptionError(f"seed is a whole number ≥ 0, not {seed!r}")
+    return seed
+
+
+def _engine(model: Model, data: Data, method: str | None, options: Mapping[str, Any]) -> tuple[str, str, Any]:
+    """The engine, why it was chosen, and its options: the file's, then those given."""
+    own = dict(model.inference)
+    filed = own.pop("method", "auto")
+    if not isinstance(filed, str):
+        raise OptionError(f"method is a word, not {filed!r}", path=("inference", "method"))
+    word = method or filed
+    if word not in registry.names("engines"):
+        path = () if method else ("inference", "method")
+        raise OptionError(f"unknown method '{word}'{hint(word, registry.names('engines'))}", path=path)
+    reason = f"{word} was asked for"
+    if word == "auto":
+        word, reason = auto.choose(model, data)
+    module = registry.load("engines", word)
+    if method and method != filed:
+        # The file's options are meant for the method it names; those this engine knows still hold.
+        own = {k: v for k, v in own.items() if k in module.Options.model_fields or not _known_option(k)}
+    chosen = options_of(module.Options, own | {k: v for k, v in options.items() if v is not None}, word)
+    refusal = module.refuse(model, data)
+    if refusal:
+        raise EngineRefusal(f"method {word} does not apply: {refusal}")
+    return word, reason, chosen
+
+
+def _known_option(name: str) -> bool:
+    modules = (registry.load("engines", word) for word in registry.names("engines") if word != "auto")
+    return any(name in module.Options.model_fields for module in modules)
+
+
+def _info(model: Model, data: Data, engine: str, reason: str, options: Any, seed: int) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "status": "running",
+        "name": model.name,
+        "method": engine,
+        "reason": reason,
+        "options": options.model_dump(mode="json", exclude={"cores"}),
+        "seed": seed,
+        "model_digest": model.digest(),
+        "data_digests": data.dataset.digests(),
+        "memory": {},
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": _versions(),
+        "timings": {},
+        "verdict": None,
+    }
+
+
+def _versions() -> dict[str, str]:
+    out = {"python": sys.version.split()[0]}
+    for package in ("bayeslab", "pymc", "pytensor", "nutpie", "pymc-extras", "arviz", "numba", "numpy", "xarray", "zarr"):
+        try:
+            out[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return out
+
+
+def _run(
+    model: Model, data: Data, graph: Any, info: dict[str, Any], options: Any, folder: RunFolder | None, progress: bool
+) -> Fit:
+    family = registry.load("families", model.model.family)
+    engine = registry.load("engines", info["method"])
+    latent = family.summed_out(model, data.names())
+    with reporter(progress) as view:
+        view.note(info["reason"])
+        job = Job(model, data, graph, latent, options, info["seed"], view, folder or MemoryStore())
+        try:
+            outcome: Outcome = engine.run(job)
+        except BayeslabError as error:
+            if folder:
+                folder.write_info(info | {"status": "failed", "error": str(error)})
+            raise
+    memory = data.memory()
+    info |= {
+        "status": "complete" if outcome.complete else "interrupted",
+        "memory": {"levels": dict(memory.levels), "frozen": dict(memory.frozen)},
+        "timings": info["timings"] | outcome.timings,
+        "verdict": outcome.verdict.to_dict(),
+    }
+    result = Fit(model, data, _tree(outcome), outcome.verdict, info, folder.path if folder else None)
+    if folder:
+        start = time.perf_counter()
+        folder.write_result(result.data_tree)
+        info["timings"]["save"] = time.perf_counter() - start
+        folder.write_info(info)
+    return result
+
+
+def _tree(outcome: Outcome) -> Any:
+    import xarray as xr
+
+    return xr.DataTree.from_dict(outcome.groups)
+
+
+def resume(folder: str | os.PathLike[str], *, progress: bool = True, cores: int | None = None) -> Fit:
+    """Complete an interrupted run: the chains it lacks are drawn, exactly as they would have been.
+
+    Parameters
+    ----------
+    folder
+        The run folder.
+    """
+    run = RunFolder.existing(folder)
+    info = run.info()
+    model, dataset = run.model(), run.dataset()
+    _verify(info, model, dataset, str(folder))
+    if info["status"] == "complete":
+        return open_run(folder)
+    family = registry.load("families", model.model.family)
+    module = registry.load("engines", info["method"])
+    options = options_of(module.Options, info["options"] | ({"cores": cores} if cores else {}), info["method"])
+    data = bind(model, dataset, family.factors(model))
+    info["reason"] = f"{info['reason'].removesuffix(' (resumed)')} (resumed)"
+    info["status"] = "running"
+    run.write_info(info)
+    return _run(model, data, family.graph(model, data), info, options, run, progress)
+
+
+def open_run(folder: str | os.PathLike[str], model: ModelLike | None = None, data: Any = None) -> Fit:
+    """Open a finished run.
+
+    Parameters
+    ----------
+    folder
+        The run folder.
+    model, data
+        If given, checked to be the ones the run used.
+
+    Raises
+    ------
+    RunError
+        Nothing there, not finished, damaged, or not of this model or these data; the message names
+        the field that differs.
+    """
+    run = RunFolder.existing(folder)
+    info = run.info()
+    own, dataset = run.model(), run.dataset()
+    _verify(info, own, dataset, str(folder))
+    if model is not None:
+        _same_model(own, _Source(model).model, str(folder))
+    if data is not None:
+        given = read_dataset(own.data, None, data)
+        _same_digests(info["data_digests"], given.digests(), str(folder))
+    memory = Memory(**info["memory"]) if info["memory"] else None
+    family = registry.load("families", own.model.family)
+    bound = bind(own, dataset, family.factors(own), memory)
+    verdict = Verdict.from_dict(info["verdict"]) if info["verdict"] else None
+    tree = run.result()
+    if verdict is None:
+        raise RunError("the run has no verdict: it was killed; complete it with `bayeslab fit --resume`", where=str(folder))
+    return Fit(own, bound, tree, verdict, info, run.path)
+
+
+def _verify(info: Mapping[str, Any], model: Model, dataset: Dataset, where: str) -> None:
+    if info["model_digest"] != model.digest():
+        raise RunError("model.yaml is not the model of this run (its digest differs from run.json)", where=where)
+    _same_digests(info["data_digests"], dataset.digests(), where)
+
+
+def _same_digests(stored: Mapping[str, str], given: Mapping[str, str], where: str) -> None:
+    for name in stored:
+        if name not in given:
+            raise RunError(f"the data have no column '{name}', which the run used", where=where)
+        if stored[name] != given[name]:
+            raise RunError(f"column '{name}' of the data differs from the one the run used", where=where)
+    for name in given.keys() - stored.keys():
+        raise RunError(f"the data have a column '{name}', which the run did not have", where=where)
+
+
+def _same_model(own: Model, given: Model, where: str) -> None:
+    difference = _difference(own.to_dict(), given.to_dict(), ())
+    skipped = {("name",), ("about",), ("seed",), ("data", "table"), ("data", "arrays"), ("data", "tables")}
+    if difference and own.digest() != given.digest():
+        path, ours, theirs = next(
+            (d for d in difference if d[0][:1] not in skipped and d[0][:2] not in skipped), difference[0]
+        )
+        raise RunError(f"{'.'.join(path)} differs: the run has {ours!r}, the model given has {theirs!r}", where=where)
+
+
+def _difference(a: Any, b: Any, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], Any, Any]]:
+    if isinstance(a, dict) and isinstance(b, dict):
+        keys = [*a, *(k for k in b if k not in a)]
+        return [d for k in keys for d in _difference(a.get(k), b.get(k), (*path, str(k)))]
+    return [] if a == b else [(path, a, b)]

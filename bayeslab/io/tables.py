@@ -1,0 +1,230 @@
+"""Reading tables and arrays into a :class:`~bayeslab.dataset.Dataset`.
+
+A text file says nothing about types, so the cells are read as text and each column is then
+numbers (if every cell that is not empty, ``NA`` or ``NaN`` is one) or text, in which only an empty
+cell is missing: ``None``, ``NA`` and ``no`` are perfectly good names of states.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayeslab.dataset import Dataset, frame_columns
+from bayeslab.errors import DataError
+from bayeslab.spec import DataSource
+
+__all__ = ["read_dataset", "write_netcdf", "write_table"]
+
+_MISSING = np.array(["", "NA", "NaN", "nan", "N/A", "null"])
+_TABLES = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
+
+
+def read_dataset(source: DataSource, folder: Path | None, given: Any = None) -> Dataset:
+    """The data of a model: those given, else those its file names.
+
+    Parameters
+    ----------
+    source
+        The model's ``data`` section.
+    folder
+        What relative paths in it start from; None for the working directory.
+    given
+        A dataframe, a mapping of arrays (or of dataframes, one a dimension), a path, or a Dataset.
+    """
+    if isinstance(given, Dataset):
+        return given
+    base = folder or Path()
+    found = Dataset(rows=source.rows)
+    if not (isinstance(given, Mapping) and all(dim in given for dim in source.tables)):
+        for dim, path in source.tables.items():
+            if (base / path).exists() or given is None:
+                found = found.joined(Dataset.from_table(_read_table(base / path), dim, what=str(path)))
+    if given is not None:
+        return found.joined(_read_given(given, source))
+    if source.table is not None:
+        found = found.joined(Dataset.from_table(_read_table(base / source.table), source.rows, what=source.table))
+    if source.arrays is not None:
+        found = found.joined(_read_arrays(base / source.arrays, source))
+    return Dataset(found.columns, source.rows, found.levels)
+
+
+def _read_given(given: Any, source: DataSource) -> Dataset:
+    if isinstance(given, str | os.PathLike):
+        path = Path(given)
+        if path.suffix.lower() == ".json":
+            return _read_arrays(path, source)
+        return Dataset.from_table(_read_table(path), source.rows, what=str(given))
+    if isinstance(given, Mapping):
+        return Dataset.from_columns(given, source)
+    return Dataset.from_table(frame_columns(given), source.rows)
+
+
+def _read_table(path: Path) -> dict[str, Any]:
+    suffix = path.suffix.lower()
+    if not path.exists():
+        near = sorted(p.name for p in path.parent.glob("*")) if path.parent.is_dir() else []
+        raise DataError(f"no such file{'; there are ' + ', '.join(near[:6]) if near else ''}", where=str(path))
+    if path.is_dir():
+        raise DataError("this is a folder, not a table", where=str(path))
+    if suffix == ".parquet":
+        return _read_parquet(path)
+    if suffix == ".json":
+        return _read_records(path)
+    if suffix not in _TABLES:
+        raise DataError(f"unknown kind of table '{suffix}'; there are .csv .tsv .parquet .json", where=str(path))
+    return _read_csv(path, _TABLES[suffix])
+
+
+def _read_csv(path: Path, separator: str) -> dict[str, Any]:
+    import pandas as pd
+
+    where = str(path)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            header = next(csv.reader(stream, delimiter=separator), [])
+        header = [name.strip() for name in header]
+        if not any(header):
+            raise DataError("the table is empty", where=f"{where}:1:1")
+        doubled = [name for name, count in Counter(header).items() if count > 1]
+        if doubled:
+            raise DataError(f"the column '{doubled[0]}' is there twice", where=f"{where}:1:1")
+        frame = pd.read_csv(
+            path,
+            sep=separator,
+            dtype=str,
+            keep_default_na=False,
+            encoding="utf-8-sig",
+            index_col=False,
+            names=header,
+            skiprows=1,
+            on_bad_lines="error",
+            skip_blank_lines=len(header) > 1,
+        )
+    except UnicodeDecodeError as error:
+        raise DataError(f"byte 0x{error.object[error.start]:02x} is not UTF-8; save the table as UTF-8", where=where) from None
+    except pd.errors.EmptyDataError:
+        raise DataError("the table has no rows", where=f"{where}:1:1") from None
+    except (pd.errors.ParserError, pd.errors.ParserWarning, csv.Error) as error:
+        raise DataError(f"not a table: {str(error).split('C error: ')[-1].strip()}", where=where) from None
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", where=where) from None
+    for name in header:
+        short = frame[name].isna()
+        if short.any():
+            line = int(np.nonzero(short.to_numpy())[0][0]) + 2
+            raise DataError(f"the row has fewer cells than the header ({len(header)})", where=f"{where}:{line}:1")
+    return {name: _cells(frame[name].to_numpy(dtype=str)) for name in header if name}
+
+
+def _cells(cells: np.ndarray) -> Any:
+    """Text cells as numbers, or as text with None for the empty ones."""
+    stripped = np.char.strip(cells)
+    absent = np.isin(stripped, _MISSING)
+    rest = stripped[~absent]
+    try:
+        numbers = rest.astype(np.float64)
+    except ValueError:
+        if not np.any(stripped == ""):
+            return stripped
+        return np.array([None if cell == "" else cell for cell in stripped], dtype=object)
+    if not rest.size:
+        return np.full(cells.shape, np.nan)
+    if not absent.any() and not any(any(c in cell for c in ".eEnN") for cell in rest.tolist()):
+        return rest.astype(np.int64)
+    out = np.full(cells.shape, np.nan)
+    out[~absent] = numbers
+    return out
+
+
+def _read_parquet(path: Path) -> dict[str, Any]:
+    try:
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise DataError("reading .parquet needs pyarrow: pip install pyarrow", where=str(path)) from None
+    try:
+        return frame_columns(parquet.read_table(path))
+    except (OSError, ValueError) as error:
+        raise DataError(f"not a Parquet file: {str(error).splitlines()[0]}", where=str(path)) from None
+
+
+def _read_json(path: Path) -> Any:
+    where = str(path)
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        doubled = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
+        if doubled:
+            raise DataError(f"the name '{doubled[0]}' is there twice", where=where)
+        return dict(pairs)
+
+    try:
+        return json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=once)
+    except FileNotFoundError:
+        raise DataError("no such file", where=where) from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"byte 0x{error.object[error.start]:02x} is not UTF-8", where=where) from None
+    except json.JSONDecodeError as error:
+        raise DataError(f"not valid JSON: {error.msg}", where=f"{where}:{error.lineno}:{error.colno}") from None
+    except RecursionError:
+        raise DataError("not valid JSON: nested too deeply", where=where) from None
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", where=where) from None
+
+
+def _read_records(path: Path) -> dict[str, Any]:
+    content = _read_json(path)
+    if not isinstance(content, list) or not content or not all(isinstance(row, dict) for row in content):
+        raise DataError("a table in JSON is a list of rows, each {column: value}", where=str(path))
+    names = list(dict.fromkeys(name for row in content for name in row))
+    return {name: [row.get(name) for row in content] for name in names}
+
+
+def _read_arrays(path: Path, source: DataSource) -> Dataset:
+    content = _read_json(path)
+    if isinstance(content, list):
+        return Dataset.from_table(_read_records(path), source.rows, what=str(path))
+    if not isinstance(content, dict) or not content:
+        raise DataError("arrays in JSON are {name: number or nested lists}", where=str(path))
+    return Dataset.from_columns(content, source, what=str(path))
+
+
+def write_table(columns: Mapping[str, Any], path: Path) -> None:
+    """Write columns of equal length as .csv, .tsv, .parquet or .json, completely or not at all."""
+    import pandas as pd
+
+    frame = pd.DataFrame(dict(columns))
+    temporary = path.with_name(f".{path.name}.partial")
+    writers = {
+        ".csv": lambda: frame.to_csv(temporary, index=False),
+        ".tsv": lambda: frame.to_csv(temporary, index=False, sep="\t"),
+        ".parquet": lambda: frame.to_parquet(temporary),
+        ".json": lambda: frame.to_json(temporary, orient="records"),
+    }
+    if path.suffix.lower() not in writers:
+        raise DataError(f"unknown kind of table '{path.suffix}'; there are {' '.join(writers)}", where=str(path))
+    try:
+        writers[path.suffix.lower()]()
+        os.replace(temporary, path)
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", where=str(path)) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_netcdf(content: Any, path: Path) -> None:
+    """Write a Dataset or DataTree as NetCDF, completely or not at all."""
+    temporary = path.with_name(f".{path.name}.partial")
+    try:
+        content.to_netcdf(temporary, engine="h5netcdf")
+        os.replace(temporary, path)
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror or error}", where=str(path)) from None
+    finally:
+        temporary.unlink(missing_ok=True)

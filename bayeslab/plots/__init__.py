@@ -1,0 +1,1 @@
+"""Pictures of what results and models already hold; nothing is computed here."""

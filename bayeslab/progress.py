@@ -1,0 +1,209 @@
+"""Progress of long work: a live table in a terminal, one HTML block in Jupyter, plain lines elsewhere.
+
+In Jupyter the display is a plain HTML output that is updated in place, not a widget, so that it
+is still there when the notebook is saved or converted.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from html import escape
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+__all__ = ["ChainState", "Progress", "reporter"]
+
+
+@dataclass
+class ChainState:
+    """How far one chain is."""
+
+    total: int
+    tune: int
+    done: int = 0
+    divergences: int = 0
+    step_size: float = float("nan")
+    steps: int = 0
+    finished: bool = False
+    resumed: bool = False
+
+    @property
+    def phase(self) -> str:
+        if self.resumed:
+            return "kept"
+        if self.finished:
+            return "done"
+        return "waiting" if not self.done else "tuning" if self.done < self.tune else "sampling"
+
+
+class _View(Protocol):
+    def note(self, text: str) -> None: ...
+    def show(self, chains: list[ChainState], seconds: float) -> None: ...
+    def close(self, chains: list[ChainState], seconds: float) -> None: ...
+
+
+class Progress:
+    """Reports on chains at most a few times a second; does nothing when it has no view."""
+
+    def __init__(self, view: _View | None, every: float = 0.25) -> None:
+        self._view, self._every = view, every
+        self.chains: list[ChainState] = []
+        self._start = self._last = time.monotonic()
+
+    def note(self, text: str) -> None:
+        """One line about what is being done."""
+        if self._view:
+            self._view.note(text)
+
+    def begin(self, chains: list[ChainState]) -> None:
+        """Start reporting on these chains; they are changed in place."""
+        self.chains, self._start, self._last = chains, time.monotonic(), 0.0
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show the chains again, if it is time."""
+        now = time.monotonic()
+        if self._view and self.chains and now - self._last >= self._every:
+            self._last = now
+            self._view.show(self.chains, now - self._start)
+
+    def close(self) -> None:
+        """Show the final state."""
+        if self._view and self.chains:
+            self._view.close(self.chains, time.monotonic() - self._start)
+        self.chains = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def reporter(wanted: bool) -> Progress:
+    """The reporter that suits where we run.
+
+    Output goes to standard error, so that ``--json`` on standard output stays clean.
+    """
+    if not wanted:
+        return Progress(None)
+    if _in_jupyter():
+        return Progress(_Html())
+    if sys.stderr.isatty():
+        return Progress(_Terminal())
+    return Progress(_Lines(), every=5.0)
+
+
+def _in_jupyter() -> bool:
+    try:
+        shell = get_ipython()  # type: ignore[name-defined]
+    except NameError:
+        return False
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+class _Lines:
+    """Plain lines with the time, for log files."""
+
+    def _write(self, text: str) -> None:
+        print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+    def note(self, text: str) -> None:
+        self._write(text)
+
+    def show(self, chains: list[ChainState], seconds: float) -> None:
+        self._write(_summary(chains, seconds))
+
+    def close(self, chains: list[ChainState], seconds: float) -> None:
+        self._write(_summary(chains, seconds))
+
+
+def _summary(chains: list[ChainState], seconds: float) -> str:
+    done, total = sum(c.done for c in chains), sum(c.total for c in chains)
+    bad = sum(c.divergences for c in chains)
+    parts = [f"{done:,} of {total:,} draws", f"{sum(c.finished for c in chains)} of {len(chains)} chains done"]
+    parts += [f"{bad} divergences"] if bad else []
+    return ", ".join([*parts, f"{seconds:.1f} s"])
+
+
+class _Terminal:
+    """A live table of chains."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._console = Console(stderr=True)
+        self._live: Live | None = None
+
+    def note(self, text: str) -> None:
+        self._console.print(f"[dim]{text}[/dim]", highlight=False)
+
+    def show(self, chains: list[ChainState], seconds: float) -> None:
+        from rich.live import Live
+
+        if self._live is None:
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+        self._live.update(self._table(chains, seconds), refresh=True)
+
+    def _table(self, chains: list[ChainState], seconds: float) -> Any:
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False)
+        for head in ("chain", "", "draws", "divergences", "step size", "steps/draw", ""):
+            table.add_column(head, justify="left" if head in ("chain", "") else "right")
+        for k, chain in enumerate(chains):
+            table.add_row(
+                str(k),
+                ProgressBar(total=chain.total, completed=chain.done, width=30),
+                f"{chain.done:,}/{chain.total:,}",
+                f"[red]{chain.divergences}[/red]" if chain.divergences else "0",
+                f"{chain.step_size:.3g}" if chain.done else "",
+                str(chain.steps) if chain.done else "",
+                chain.phase,
+            )
+        table.caption = f"{seconds:.0f} s · Ctrl-C stops and keeps what is there"
+        return table
+
+    def close(self, chains: list[ChainState], seconds: float) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+        self._console.print(f"[dim]{_summary(chains, seconds)}[/dim]", highlight=False)
+
+
+class _Html:
+    """One HTML output, updated in place; it stays in the saved notebook."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+        self._notes: list[str] = []
+
+    def _put(self, body: str) -> None:
+        from IPython.display import HTML, display
+
+        notes = "".join(f"<div style='opacity:.7'>{escape(n)}</div>" for n in self._notes)
+        block = HTML(f"<div style='font-family:monospace;font-size:.9em'>{notes}{body}</div>")
+        if self._handle is None:
+            self._handle = display(block, display_id=True)
+        else:
+            self._handle.update(block)
+
+    def note(self, text: str) -> None:
+        self._notes.append(text)
+        self._put("")
+
+    def show(self, chains: list[ChainState], seconds: float) -> None:
+        rows = "".join(
+            f"<tr><td>chain {k}</td><td><progress max='{c.total}' value='{c.done}'></progress></td>"
+            f"<td>{c.done:,}/{c.total:,}</td><td>{c.divergences} divergences</td><td>{c.phase}</td></tr>"
+            for k, c in enumerate(chains)
+        )
+        self._put(f"<table>{rows}</table>")
+
+    def close(self, chains: list[ChainState], seconds: float) -> None:
+        self._put(f"<div>{escape(_summary(chains, seconds))}</div>")

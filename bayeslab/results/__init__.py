@@ -1,0 +1,1 @@
+"""What a fit says: the verdict, the summary, predictions and their rendering."""

@@ -1,0 +1,192 @@
+"""The result of a fit: summary, verdict, predictions, and ArviZ's DataTree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from bayeslab.dataset import Data
+from bayeslab.results.checks import Verdict
+from bayeslab.spec import Model
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+__all__ = ["Fit"]
+
+
+class Fit:
+    """A fitted model.
+
+    Attributes
+    ----------
+    model : Model
+    data : Data
+        The data bound to the model.
+    data_tree : xarray.DataTree
+        ArviZ's groups; every ArviZ function takes it.
+    verdict : Verdict
+        Whether the answer can be trusted.
+    folder : Path or None
+        The run folder.
+    method, reason : str
+        The engine used, and why.
+    seed : int
+    timings : dict of str to float
+        Seconds of each phase.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        data: Data,
+        data_tree: xr.DataTree,
+        verdict: Verdict,
+        info: Mapping[str, Any],
+        folder: Path | None,
+    ) -> None:
+        self.model, self.data, self.data_tree, self.verdict, self.folder = (
+            model,
+            data,
+            data_tree,
+            verdict,
+            folder,
+        )
+        self.info = dict(info)
+
+    @property
+    def method(self) -> str:
+        return str(self.info["method"])
+
+    @property
+    def reason(self) -> str:
+        return str(self.info["reason"])
+
+    @property
+    def seed(self) -> int:
+        return int(self.info["seed"])
+
+    @property
+    def timings(self) -> dict[str, float]:
+        return dict(self.info["timings"])
+
+    @property
+    def posterior(self) -> xr.DataTree:
+        """The group ``posterior``; dims (chain, draw, ...)."""
+        return self.data_tree["posterior"]
+
+    def summary(
+        self,
+        var_names: str | list[str] | None = None,
+        *,
+        ci_prob: float = 0.89,
+        ci_kind: Literal["eti", "hdi"] = "eti",
+    ) -> pd.DataFrame:
+        """Mean, sd, interval, ESS and R-hat of every quantity, named as ArviZ names them.
+
+        Parameters
+        ----------
+        var_names
+            Only these nodes.
+        ci_prob, ci_kind
+            Probability and kind (``eti``: equal tails, ``hdi``: highest density) of the interval.
+        """
+        from bayeslab.results.render import summary
+
+        return summary(self.posterior.to_dataset(), var_names, ci_prob, ci_kind)
+
+    def diagnose(self) -> Verdict:
+        """The verdict: pass, warn or fail, and what each check found."""
+        return self.verdict
+
+    def prior_predictive(self, draws: int = 500) -> xr.DataTree:
+        """Draws of parameters and data from the prior, as groups ``prior`` and ``prior_predictive``.
+
+        Returns
+        -------
+        xarray.DataTree
+            The group ``prior_predictive``; both are added to :attr:`data_tree`.
+        """
+        from bayeslab.results.predict import prior_groups
+
+        return self._added(prior_groups(self.model, self.data, draws, self.seed), "prior_predictive")
+
+    def posterior_predictive(self) -> xr.DataTree:
+        """Replications of the observed nodes, added as the group ``posterior_predictive``."""
+        from bayeslab.results.predict import posterior_predictive
+
+        return self._added({"posterior_predictive": posterior_predictive(self)}, "posterior_predictive")
+
+    def log_likelihood(self) -> xr.DataTree:
+        """Pointwise log likelihood, added as the group ``log_likelihood`` (what ``arviz.loo`` needs)."""
+        from bayeslab.results.predict import log_likelihood
+
+        return self._added({"log_likelihood": log_likelihood(self)}, "log_likelihood")
+
+    def _added(self, groups: Mapping[str, xr.Dataset], wanted: str) -> xr.DataTree:
+        import xarray as xr
+
+        for name, group in groups.items():
+            self.data_tree[name] = xr.DataTree(group)
+        return self.data_tree[wanted]
+
+    def predict(
+        self,
+        data: Any = None,
+        kind: Literal["mean", "draws", "probabilities"] = "mean",
+        *,
+        ci_prob: float = 0.89,
+        seed: int | None = None,
+    ) -> Any:
+        """Predict the outcomes for new rows.
+
+        Parameters
+        ----------
+        data
+            New data, without the outcome (a column of its name is ignored); None: the data of the
+            fit. Factors keep the levels of the fit, ``mean(...)`` and its kin keep their values.
+        kind
+            ``mean``: a table with mean, sd and interval of each row's predictive distribution;
+            ``draws``: a Dataset of draws, dims (chain, draw, ...); ``probabilities``: for discrete
+            outcomes a table with the probability of each value.
+        ci_prob
+            Probability of the interval (equal tails).
+
+        Returns
+        -------
+        dataframe of the kind given (pandas by default), or xarray.Dataset
+
+        Raises
+        ------
+        DataError
+            A predictor is missing, or a value is no level of its factor.
+        """
+        from bayeslab.results.predict import predict
+
+        return predict(self, data, kind, ci_prob=ci_prob, seed=self.seed if seed is None else seed)
+
+    def __repr__(self) -> str:
+        sizes = self.posterior.sizes
+        return (
+            f"<bayeslab.Fit {self.model.name}: {self.method}, {sizes['chain']} chains × {sizes['draw']} draws,"
+            f" verdict {self.verdict.status}>"
+        )
+
+    def _repr_html_(self) -> str:
+        from bayeslab import registry
+        from bayeslab.plots.graph_svg import model_svg
+        from bayeslab.results.render import fit_html
+
+        family = registry.load("families", self.model.model.family)
+        return fit_html(
+            name=self.model.name,
+            about=self.model.about,
+            method=self.reason,
+            verdict=self.verdict,
+            summary=self.summary(),
+            timings=self.timings,
+            folder=self.folder,
+            svg=model_svg(family.network(self.model, self.data.names())),
+        )

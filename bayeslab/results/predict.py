@@ -1,0 +1,280 @@
+"""Predictions: from the prior (``simulate``), for the data of a fit, and for new data."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from bayeslab import registry
+from bayeslab.dataset import Data, bind
+from bayeslab.engines._density import expand
+from bayeslab.engines._forward import forward
+from bayeslab.engines._groups import dataset
+from bayeslab.errors import DataError, ModelError, OptionError
+from bayeslab.io.tables import read_dataset
+from bayeslab.spec import Model
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pymc
+    import xarray as xr
+
+    from bayeslab.results.fit import Fit
+
+__all__ = ["log_likelihood", "posterior_predictive", "predict", "prior_groups", "simulate"]
+
+
+def simulate(model: Any, data: Any = None, draws: int = 500, *, seed: int | None = None) -> xr.DataTree:
+    """Draw parameters and data from the prior.
+
+    Parameters
+    ----------
+    model
+        A model or the path of a model file.
+    data
+        Predictors (and the lengths of dimensions). None: what the model file names, if it names
+        any; without data every dimension needs a length in ``dims``.
+    draws
+        Number of draws.
+    seed
+        None: the model's, else a new one.
+
+    Returns
+    -------
+    xarray.DataTree
+        Groups ``prior`` and ``prior_predictive``, dims (chain, draw, ...) with one chain.
+
+    Raises
+    ------
+    ModelError
+        A node has no proper prior (Flat), or a dimension no length.
+    """
+    import xarray as xr
+
+    from bayeslab.fitting import _Source
+
+    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
+        raise OptionError(f"draws is a whole number ≥ 1, not {draws!r}")
+    source = _Source(model)
+    with source.located():
+        bound = source.bound(data)
+        chosen = (
+            seed
+            if seed is not None
+            else source.model.seed
+            if source.model.seed is not None
+            else secrets.randbits(32)
+        )
+        return xr.DataTree.from_dict(prior_groups(source.model, bound, draws, chosen))
+
+
+def prior_groups(model: Model, data: Data, draws: int, seed: int) -> dict[str, xr.Dataset]:
+    """The groups ``prior`` and ``prior_predictive``."""
+    family = registry.load("families", model.model.family)
+    graph = family.graph(model, data, purpose="simulate")
+    _refuse_flat(graph)
+    names = [rv.name for rv in graph.free_RVs] + [d.name for d in graph.deterministics]
+    drawn = forward(graph, {}, names, seed, draws)
+    observed = set(family.outcomes(model, data.names())) or _leaves(graph)
+    coords = {"chain": np.array([0]), "draw": np.arange(draws)}
+    attrs = {"seed": seed, "model_digest": model.digest(), "creation_library": "bayeslab"}
+    shaped = {name: values[None] for name, values in drawn.items()}
+    return {
+        "prior": dataset({n: v for n, v in shaped.items() if n not in observed}, graph, coords, attrs),
+        "prior_predictive": dataset({n: v for n, v in shaped.items() if n in observed}, graph, coords, attrs),
+    }
+
+
+def _leaves(graph: pymc.Model) -> set[str]:
+    """Random nodes nothing depends on: the data of a model that has none yet."""
+    from pytensor.graph.traversal import ancestors
+
+    nodes = [*graph.free_RVs, *graph.deterministics]
+    used = {v for node in nodes for v in ancestors([node]) if v is not node}
+    return {rv.name for rv in graph.free_RVs if rv not in used}
+
+
+def _refuse_flat(graph: pymc.Model) -> None:
+    for rv in graph.free_RVs:
+        if type(rv.owner.op).__name__ in ("FlatRV", "HalfFlatRV"):
+            raise ModelError(
+                f"'{rv.name}' has no proper prior (Flat or HalfFlat), so there is nothing to draw from:"
+                f" give it one to simulate"
+            )
+
+
+def _posterior_values(fit: Fit) -> dict[str, np.ndarray]:
+    """Posterior draws by node name, chains joined: shape (chain × draw, ...)."""
+    group = fit.posterior.to_dataset()
+    return {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in group.data_vars.items()}
+
+
+def _held(fit: Fit, graph: pymc.Model, data: Data) -> dict[str, np.ndarray]:
+    """The posterior draws a graph on other data can take over: those of the same quantities."""
+    group = fit.posterior.to_dataset()
+    same_rows = data.dataset is fit.data.dataset or data.dataset.digests() == fit.data.dataset.digests()
+    named_rows = data.dataset.rows in data.dataset.levels
+    out = {}
+    for rv in graph.free_RVs:
+        if rv.name not in group:
+            continue
+        draws = group[rv.name]
+        dims = graph.named_vars_to_dims.get(rv.name) or ()
+        rowwise = data.dataset.rows in dims
+        labels_agree = all(
+            d in draws.coords
+            and np.array_equal(
+                draws.coords[d].to_numpy().astype(str), np.asarray(graph.coords[d]).astype(str)
+            )
+            for d in dims
+        )
+        if (rowwise and not (same_rows or (named_rows and labels_agree))) or (dims and not labels_agree):
+            continue
+        out[rv.name] = draws.to_numpy().reshape(-1, *draws.shape[2:])
+    return out
+
+
+def posterior_predictive(fit: Fit) -> xr.Dataset:
+    """Replications of the observed nodes for the data of the fit."""
+    return _draws(fit, fit.data, fit.seed)
+
+
+def _draws(fit: Fit, data: Data, seed: int) -> xr.Dataset:
+    family = registry.load("families", fit.model.model.family)
+    graph = family.graph(fit.model, data, purpose="predict")
+    names = list(family.outcomes(fit.model, fit.data.names()))
+    given = _held(fit, graph, data)
+    needed = _unpredictable(graph, given, names)
+    if needed:
+        raise DataError(
+            f"'{needed}' has an improper prior and no draws for these data: it cannot be predicted for new levels"
+        )
+    drawn = forward(graph, given, names, seed)
+    chains, draws = fit.posterior.sizes["chain"], fit.posterior.sizes["draw"]
+    coords = {"chain": fit.posterior["chain"].to_numpy(), "draw": fit.posterior["draw"].to_numpy()}
+    shaped = {name: values.reshape(chains, draws, *values.shape[1:]) for name, values in drawn.items()}
+    return dataset(shaped, graph, coords, {"seed": seed, "creation_library": "bayeslab"})
+
+
+def _unpredictable(graph: pymc.Model, given: Mapping[str, Any], names: list[str]) -> str | None:
+    for rv in graph.free_RVs:
+        if (
+            rv.name not in given
+            and rv.name not in names
+            and type(rv.owner.op).__name__ in ("FlatRV", "HalfFlatRV")
+        ):
+            return str(rv.name)
+    return None
+
+
+def predict(
+    fit: Fit, data: Any, kind: Literal["mean", "draws", "probabilities"], *, ci_prob: float, seed: int
+) -> Any:
+    """See :meth:`bayeslab.results.fit.Fit.predict`."""
+    if kind not in ("mean", "draws", "probabilities"):
+        raise OptionError(f"kind is mean, draws or probabilities, not {kind!r}")
+    if not 0 < ci_prob < 1:
+        raise OptionError(f"ci_prob lies between 0 and 1, not {ci_prob!r}")
+    bound = fit.data if data is None else _bound(fit, data)
+    drawn = _draws(fit, bound, seed)
+    if kind == "draws":
+        return drawn
+    frame = _probabilities(fit, drawn) if kind == "probabilities" else _means(drawn, ci_prob)
+    return _like(frame, data)
+
+
+def _bound(fit: Fit, given: Any) -> Data:
+    family = registry.load("families", fit.model.model.family)
+    source = fit.model.data.model_copy(update={"table": None, "arrays": None, "tables": {}})
+    used = dict(source.dims)
+    if not hasattr(given, "columns"):
+        present = set(given) if isinstance(given, Mapping) else None
+        used = {n: d for n, d in used.items() if present is None or n in present}
+    source = source.model_copy(update={"dims": used})
+    new = read_dataset(source, None, given).over(fit.data.dataset)
+    bound = bind(fit.model, new, family.factors(fit.model), fit.data.memory())
+    return bound
+
+
+def _means(drawn: xr.Dataset, ci_prob: float) -> pd.DataFrame:
+    import pandas as pd
+
+    tail = (1 - ci_prob) / 2
+    percent = f"{100 * ci_prob:g}"
+    parts = []
+    for name, values in drawn.data_vars.items():
+        flat = values.stack(sample=("chain", "draw")).transpose("sample", ...)
+        array = flat.to_numpy().astype(float)
+        rest = [d for d in flat.dims if d != "sample"]
+        columns: dict[str, Any] = {"node": str(name)} if len(drawn.data_vars) > 1 else {}
+        grid = np.meshgrid(*(_labels(drawn, d) for d in rest), indexing="ij") if rest else []
+        columns |= {str(d): g.ravel() for d, g in zip(rest, grid, strict=True)}
+        low, high = np.quantile(array, [tail, 1 - tail], axis=0)
+        columns |= {
+            "mean": array.mean(axis=0).ravel(),
+            "sd": array.std(axis=0, ddof=1).ravel() if len(array) > 1 else np.zeros(array[0].size),
+            f"eti{percent}_lb": low.ravel(),
+            f"eti{percent}_ub": high.ravel(),
+        }
+        parts.append(pd.DataFrame(columns, index=None if rest else [0]))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _labels(drawn: xr.Dataset, dim: Any) -> np.ndarray:
+    return drawn.coords[dim].to_numpy() if dim in drawn.coords else np.arange(drawn.sizes[dim])
+
+
+def _probabilities(fit: Fit, drawn: xr.Dataset) -> pd.DataFrame:
+    import pandas as pd
+
+    parts = []
+    for name, values in drawn.data_vars.items():
+        if values.dtype.kind not in "iub":
+            raise OptionError(
+                f"'{name}' is continuous; probabilities are for discrete outcomes (use kind='mean')"
+            )
+        array = values.stack(sample=("chain", "draw")).transpose("sample", ...).to_numpy()
+        if array.ndim > 2:
+            raise OptionError(f"'{name}' is a vector in every row; use kind='draws'")
+        levels = np.unique(array)
+        labels = fit.data.labels.get(str(name))
+        rest = [d for d in values.dims if d not in ("chain", "draw")]
+        columns: dict[str, Any] = {str(d): _labels(drawn, d) for d in rest}
+        for level in levels:
+            shown = labels[level] if labels is not None and len(labels) > levels.max() else level
+            columns[f"P({name}={shown})"] = np.atleast_1d((array == level).mean(axis=0))
+        parts.append(pd.DataFrame(columns))
+    return pd.concat(parts, axis=1)
+
+
+def _like(frame: pd.DataFrame, given: Any) -> Any:
+    """The table as the kind of dataframe that was given."""
+    if type(given).__module__.startswith("polars"):
+        import polars
+
+        return polars.from_pandas(frame)
+    if type(given).__module__.startswith("pyarrow"):
+        import pyarrow
+
+        return pyarrow.Table.from_pandas(frame)
+    return frame
+
+
+def log_likelihood(fit: Fit) -> xr.Dataset:
+    """Pointwise log likelihood of the observed nodes at every draw."""
+    family = registry.load("families", fit.model.model.family)
+    graph = family.graph(fit.model, fit.data)
+    raw = fit.data_tree["unconstrained_posterior"].to_dataset()
+    values = {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in raw.data_vars.items()}
+    observed = list(graph.observed_RVs)
+    terms = expand(graph, values, graph.logp(vars=observed, sum=False, jacobian=False))
+    chains, draws = fit.posterior.sizes["chain"], fit.posterior.sizes["draw"]
+    coords = {"chain": fit.posterior["chain"].to_numpy(), "draw": fit.posterior["draw"].to_numpy()}
+    shaped = {
+        rv.name: term.reshape(chains, draws, *term.shape[1:])
+        for rv, term in zip(observed, terms, strict=True)
+    }
+    return dataset(shaped, graph, coords, {"creation_library": "bayeslab"})

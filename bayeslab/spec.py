@@ -1,0 +1,196 @@
+"""The model as a validated, frozen object: what a file holds, and what engines read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from bayeslab import registry
+from bayeslab.errors import ModelError, hint, listed
+
+__all__ = ["FORMAT", "RESERVED", "DataSource", "Family", "Identifier", "Model", "Problem", "Spec", "parse_model"]
+
+FORMAT = 1
+
+# Names that PyMC, ArviZ or xarray keep for themselves; a DataTree attribute would shadow the
+# others (a dimension called `parent` cannot be reached as an attribute of a result).
+RESERVED = frozenset(
+    "chain draw sample __sample__ parent parents children depth level width root path name leaves siblings"
+    " groups ancestors descendants size sizes values".split()
+)
+_IDENTIFIER = re.compile(r"[^\W\d]\w*\Z")
+
+
+def _identifier(word: str) -> str:
+    if not _IDENTIFIER.match(word):
+        raise ValueError(f"'{word}' is not a name: use letters, digits and _, not starting with a digit")
+    if word in RESERVED:
+        raise ValueError(f"'{word}' is reserved by the results format; choose another name")
+    return word
+
+
+Identifier = Annotated[str, AfterValidator(_identifier)]
+Label = str | bool | int | float
+
+
+class Spec(BaseModel):
+    """Base of all specs: frozen, no unknown keys, nothing converted silently."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_default=True)
+
+
+class DataSource(Spec):
+    """Where the data are, and what their dimensions are called."""
+
+    table: str | None = Field(None, description="A table (.csv, .tsv, .parquet, .json), relative to the file.")
+    rows: Identifier = Field("obs_id", description="Name of the dimension of the table's rows.")
+    tables: dict[Identifier, str] = Field(
+        default_factory=dict,
+        description="More tables, one a dimension: the key is the dimension of its rows; a column of the same "
+        "name gives the dimension's levels, in the table's order.",
+    )
+    arrays: str | None = Field(None, description="A JSON file: {name: number or nested lists}.")
+    dims: dict[Identifier, list[Identifier]] = Field(
+        default_factory=dict, description="Dimension names of arrays; one-dimensional ones default to `rows`."
+    )
+    derive: dict[Identifier, str] = Field(
+        default_factory=dict,
+        description="Computed columns: name: expression over columns. Reductions (mean, sd, ...) keep the "
+        "values of the fit when the model predicts new data.",
+    )
+
+
+class Family(Spec):
+    """Base of the model families; the word in the file is the module's name."""
+
+    family: str
+
+
+class Model(Spec):
+    """A model: what a model file says, validated.
+
+    Parameters
+    ----------
+    model
+        A family's spec (such as ``bl.Graph(nodes={...})``) or a mapping with the key ``family``.
+    data, dims, inference, seed, name, about
+        As in the model file.
+    """
+
+    bayeslab: Literal[1] = Field(FORMAT, description="Format version of the file.")
+    name: Annotated[str, Field(pattern=r"^[^\W]([\w .-]*\w)?$", max_length=80)] = Field(
+        "model", description="Short name; also the name of the run folder."
+    )
+    about: str = Field("", description="What the model is for, in a sentence or two.")
+    data: DataSource = Field(default_factory=lambda: DataSource())
+    dims: dict[Identifier, list[Label] | int | str] = Field(
+        default_factory=dict,
+        description="Dimensions: a list of labels, a length, or the name of another dimension (a twin).",
+    )
+    model: Family
+    inference: dict[str, Any] = Field(default_factory=dict, description="method and the engine's options.")
+    seed: int | None = Field(None, ge=0, description="Seed of all random numbers.")
+
+    def __init__(self, **content: Any) -> None:
+        try:
+            self._fill(content)
+        except Problem as problem:
+            raise ModelError(problem.message, where=problem.dotted) from None
+
+    def _fill(self, content: dict[str, Any]) -> None:
+        content = _with_family(content)
+        try:
+            super().__init__(**content)
+        except ValidationError as error:
+            raise Problem.first(error, {(): Model.model_fields, ("data",): DataSource.model_fields}) from None
+
+    @field_validator("dims")
+    @classmethod
+    def _dims(cls, value: dict[str, Any]) -> dict[str, Any]:
+        for name, entry in value.items():
+            if isinstance(entry, int) and entry < 1:
+                raise ValueError(f"dimension '{name}' has length {entry}; a length is at least 1")
+            if isinstance(entry, list) and (not entry or len({str(x) for x in entry}) < len(entry)):
+                raise ValueError(f"dimension '{name}' needs at least one label, each label once")
+            if isinstance(entry, str) and isinstance(value.get(entry), str):
+                raise ValueError(f"dimension '{name}' is a twin of '{entry}', which is itself a twin")
+        return value
+
+    def to_dict(self) -> dict[str, Any]:
+        """The model as plain data, defaults left out; ``Model(**d)`` gives it back."""
+        out = self.model_dump(mode="json", exclude_defaults=True)
+        out["model"] = {"family": self.model.family} | self.model.model_dump(mode="json", exclude_defaults=True)
+        return {"bayeslab": FORMAT, "name": self.name} | out
+
+    def digest(self) -> str:
+        """SHA-256 of what the posterior depends on (not of names, descriptions or paths)."""
+        content = self.to_dict()
+        source = {k: v for k, v in content.pop("data", {}).items() if k in ("rows", "dims", "derive")}
+        kept = {k: content.get(k) for k in ("dims", "model")} | {"data": source}
+        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+
+
+class Problem(Exception):
+    """One thing wrong with a model: the path of the value, and one line about it."""
+
+    def __init__(self, path: tuple[Any, ...], message: str) -> None:
+        super().__init__(message)
+        self.path, self.message = path, message
+
+    @property
+    def dotted(self) -> str | None:
+        return ".".join(str(part) for part in self.path) or None
+
+    @classmethod
+    def first(
+        cls, error: ValidationError, allowed: Mapping[tuple[str, ...], Iterable[str]], prefix: tuple[Any, ...] = ()
+    ) -> Problem:
+        """The first problem pydantic found; ``allowed`` has the keys a mapping at a path may have."""
+        found = error.errors(include_url=False)[0]
+        path = prefix + tuple(part for part in found["loc"] if part != "[key]")
+        match found["type"]:
+            case "extra_forbidden":
+                return cls(path, f"unknown key '{path[-1]}'{hint(path[-1], allowed.get(path[:-1], ()))}")
+            case "missing":
+                return cls(path[:-1], f"the key '{path[-1]}' is missing")
+            case "value_error":
+                return cls(path, found["msg"].removeprefix("Value error, "))
+            case _:
+                return cls(path, f"{found['msg']}; given: {str(found.get('input'))[:60]!r}")
+
+
+def parse_model(content: Any) -> Model:
+    """Plain data to a :class:`Model`, or :class:`Problem` with the path of what is wrong."""
+    if not isinstance(content, Mapping):
+        raise Problem((), f"a model file is a mapping of keys to values, not {type(content).__name__}")
+    version = content.get("bayeslab")
+    if version is None:
+        raise Problem((), f"the first key must be 'bayeslab: {FORMAT}', the version of the format")
+    if version != FORMAT or isinstance(version, bool):
+        raise Problem(("bayeslab",), f"unknown format version {version!r}; this bayeslab reads version {FORMAT}")
+    model = Model.__new__(Model)
+    model._fill(dict(content))
+    return model
+
+
+def _with_family(content: dict[str, Any]) -> dict[str, Any]:
+    """The content with its family spec built, so that its problems keep their full paths."""
+    value = content.get("model")
+    if value is None or isinstance(value, Family):
+        return content
+    if not isinstance(value, Mapping) or not isinstance(value.get("family"), str):
+        raise Problem(("model",), f"needs the key 'family': one of {listed(registry.names('families'))}")
+    word = value["family"]
+    if word not in registry.names("families"):
+        raise Problem(("model", "family"), f"unknown family '{word}'{hint(word, registry.names('families'))}")
+    spec = registry.load("families", word).Spec
+    try:
+        return content | {"model": spec.model_validate(dict(value))}
+    except ValidationError as error:
+        raise Problem.first(error, {("model",): spec.model_fields}, ("model",)) from None
+
