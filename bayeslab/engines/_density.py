@@ -75,7 +75,7 @@ class Density:
         logp, gradient = _joined([logp, gradient], values, shapes, point)
         logp, gradient = rewrite_graph([logp, gradient], include=("canonicalize",))
         (logp, gradient), symbols, arguments = _hoisted([logp, gradient], point)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _exact_arithmetic():
             warnings.simplefilter("ignore")
             function = pytensor.function(
                 [point, *symbols], [logp.astype("float64"), gradient.astype("float64")], mode="NUMBA", on_unused_input="ignore"
@@ -259,9 +259,21 @@ def _callback(inner: Any, n_dim: int, arguments: Sequence[np.ndarray]) -> Any:
     function = compile_numba_function_src(source, "log_density_callback", environment, environment, cache_key=cache_key)
     real = types.CPointer(types.double)
     signature = types.int64(types.uint64, real, real, real, types.voidptr)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _exact_arithmetic():
         warnings.simplefilter("ignore")
         return numba.cfunc(signature, cache=cache_key is not None)(function)
+
+
+def _exact_arithmetic() -> Any:
+    """Compile without reordering floating-point operations.
+
+    With numba's ``fastmath`` the code in memory and the code that comes back from the disk cache
+    may round differently, and a chain that starts the same then ends elsewhere: the same seed
+    would give other draws in the first process than in later ones.
+    """
+    import pytensor
+
+    return pytensor.config.change_flags(numba__fastmath=False)
 
 
 def copy_callback() -> Any:

@@ -3,6 +3,8 @@
 Names, parameters and their order are PyMC's (``pymc.<Name>.dist``); a test compares this table
 with the PyMC that is installed. ``core`` counts the trailing dimensions that belong to one value
 of a parameter (a covariance matrix: 2), ``support`` those of one draw (a vector: 1).
+``positional`` is how many may be given by position where the rest are alternatives of each other;
+it may be more than PyMC allows (``StudentT(nu, mu, sigma)``).
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "Beta": _d("alpha beta mu sigma nu"),
     "Cauchy": _d("alpha beta"),
     "ChiSquared": _d("nu"),
-    "ExGaussian": _d("mu sigma nu", positional=2),
+    "ExGaussian": _d("mu sigma nu"),
     "Exponential": _d("lam scale", positional=1),
     "Flat": _d(""),
     "Gamma": _d("alpha beta mu sigma"),
@@ -67,8 +69,8 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "PolyaGamma": _d("h z"),
     "Rice": _d("nu sigma b"),
     "SkewNormal": _d("alpha mu sigma tau"),
-    "SkewStudentT": _d("a b mu sigma lam", positional=2),
-    "StudentT": _d("nu mu sigma lam", positional=2),
+    "SkewStudentT": _d("a b mu sigma lam", positional=4),
+    "StudentT": _d("nu mu sigma lam", positional=3),
     "Triangular": _d("lower upper c"),
     "TruncatedNormal": _d("mu sigma tau lower upper", positional=2),
     "Uniform": _d("lower upper"),
@@ -102,7 +104,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "MatrixNormal": _d("mu rowcov rowchol colcov colchol", 2, mu=2, rowcov=2, rowchol=2, colcov=2, colchol=2),
     "Multinomial": _discrete("n p", 1, p=1),
     "MvNormal": _d("mu cov tau chol", 1, 2, mu=1, cov=2, tau=2, chol=2),
-    "MvStudentT": _d("nu mu scale tau chol", 1, 1, mu=1, scale=2, tau=2, chol=2),
+    "MvStudentT": _d("nu mu scale tau chol", 1, 3, mu=1, scale=2, tau=2, chol=2),
     "OrderedMultinomial": _discrete("eta cutpoints n", 1, cutpoints=1),
     "StickBreakingWeights": Distribution(("alpha", "K"), {}, 1, lengths=("K",)),
     "Wishart": _d("nu V", 2, V=2),

@@ -157,7 +157,7 @@ class RunFolder:
             with warnings.catch_warnings():
                 # Zarr 3 has no final specification of text arrays yet; it reads what it writes.
                 warnings.simplefilter("ignore")
-                tree.to_zarr(new, consolidated=False, mode="w")
+                _with_order(tree).to_zarr(new, consolidated=False, mode="w")
             if final.exists():
                 os.replace(final, old)
             os.replace(new, final)
@@ -190,7 +190,22 @@ class RunFolder:
                 tree.close()
         except (OSError, ValueError, KeyError) as error:
             raise RunError(f"the stored result is damaged: {error}", where=str(path)) from None
-        return loaded
+        return xr.DataTree.from_dict({name: _restored(loaded[name].to_dataset()) for name in loaded.children})
+
+
+def _with_order(tree: xr.DataTree) -> xr.DataTree:
+    """The tree with the order of each group's variables noted: a store lists them in its own."""
+    import xarray as xr
+
+    groups = {name: tree[name].to_dataset() for name in tree.children}
+    return xr.DataTree.from_dict({n: g.assign_attrs(variables=[str(v) for v in g.data_vars]) for n, g in groups.items()})
+
+
+def _restored(group: xr.Dataset) -> xr.Dataset:
+    """A group as it was written: variables in order, labels as ordinary text."""
+    group = group[list(group.attrs.pop("variables", group.data_vars))]
+    text = {name: c.astype(str) for name, c in group.coords.items() if c.dtype.kind in "TO"}
+    return group.assign_coords(text) if text else group
 
 
 def _write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

@@ -27,7 +27,7 @@ import re
 import unicodedata
 from bisect import bisect_right, insort
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from math import copysign, hypot, inf, isqrt, nan
@@ -41,8 +41,9 @@ import numpy as np
 __all__ = ["Box", "Layout", "layout", "model_svg", "node_size"]
 
 type Plate = tuple[str, ...]  # its dimensions
-type Unit = Hashable  # a node: str; a bend: (number of the edge, row); a plate
-type Spot = Hashable  # a node, a bend, or a side of a plate: (plate, "left" or "right")
+type Unit = Any  # a node: str; a bend: (number of the edge, row); a plate
+type Spot = Any  # a node, a bend or a side of a plate: (plate, "left" or "right")
+type Sizes = Mapping[Any, tuple[float, float]]
 type Waypoint = tuple[float, float, float]  # x, y, dx/dy
 
 # Lengths are CSS pixels.
@@ -53,10 +54,11 @@ NAME_SIZE, TEXT_SIZE, TITLE_SIZE = 13.0, 10.5, 15.0
 LONGEST_NAME, LONGEST_TEXT, LONGEST_TITLE = 24, 32, 80  # characters; tooltips have the whole
 ARROW, SQUARE = 7.5, 13.0
 STEEPEST = 2.5  # |dx/dy| of an edge within a row
-SWEEPS, PASSES, STEPS = 16, 6, 600
+SWEEPS, PASSES, STEPS = 16, 6, 1500
+RELAXATION, PENALTY = 1.6, 20.0  # of the solver for x; chosen by its speed on graphs of 10 to 60 nodes
 
 INK, SOFT, LINE, SHADE, PAPER = "#1d2433", "#566071", "#3d4757", "#d6dce5", "#ffffff"
-LOOKS = {
+LOOKS: dict[str, dict[str, Any]] = {
     "random": {"fill": PAPER, "stroke": LINE},
     "observed": {"fill": SHADE, "stroke": LINE},
     "discrete": {"fill": PAPER, "stroke": LINE, "rx": 1.5},
@@ -135,11 +137,6 @@ def model_svg(graph: nx.DiGraph, *, title: str | None = None) -> str:
     ------
     ValueError
         If the graph has a cycle, or a node an unknown kind.
-
-    References
-    ----------
-    .. [1] Sugiyama, K., Tagawa, S., Toda, M. (1981). Methods for visual understanding of hierarchical
-       system structures. IEEE Transactions on Systems, Man, and Cybernetics 11(2), 109-125.
     """
     plan = layout(graph)
     heading = _shorten(title or "", LONGEST_TITLE)
@@ -147,7 +144,8 @@ def model_svg(graph: nx.DiGraph, *, title: str | None = None) -> str:
     head = 28.0 if heading else 0.0
     picture = [
         *(_draw_plate(plan, plate) for plate in plan.plates),
-        *(_draw_edge(graph, plan, edge) for edge in graph.edges),
+        *(_draw_edge(graph, plan, edge) for edge in plan.routes),
+        *(_draw_label(plan, plate) for plate in plan.plates),
         *(_draw_node(graph, name, box) for name, box in plan.nodes.items()),
     ]
     return _tag(
@@ -155,14 +153,14 @@ def model_svg(graph: nx.DiGraph, *, title: str | None = None) -> str:
         _tag("title", _xml(title or "Graph of the model")),
         _tag("desc", _xml(_description(graph))),
         _tag("rect", width="100%", height="100%", rx=6, fill=PAPER),
-        _text(heading, width / 2, 26, TITLE_SIZE, INK),
+        _text(heading, TITLE_SIZE, width / 2, 26, INK),
         _tag("g", *picture, transform=f"translate({_n((width - plan.width) / 2)} {_n(head)})"),
         xmlns="http://www.w3.org/2000/svg",
         role="img",
         viewBox=f"0 0 {_n(width)} {_n(plan.height + head)}",
         width=width,
         height=plan.height + head,
-        style="max-width:100%;height:auto",
+        style="max-width:100%",  # with height:auto, CairoSVG shows nothing
         font_family="Helvetica, Arial, sans-serif",
         text_anchor="middle",
     )
@@ -228,18 +226,18 @@ class _Rows:
     """
 
     def __init__(self, graph: nx.DiGraph) -> None:
-        self.row: dict[Unit, int] = _node_rows(graph)
+        self.row = _node_rows(graph)
         self.n_rows = max(self.row.values(), default=-1) + 1
-        self.parent: dict[Any, Plate | None] = {}
-        plates: dict[frozenset[str], Plate] = {}
-        for _, dims in graph.nodes(data="dims"):
-            plates.setdefault(frozenset(dims or ()), tuple(dims or ()))
-        self.plates = sorted(filter(None, plates.values()), key=len)
-        for plate in self.plates:
-            self.parent[plate] = _innermost(plate, [other for other in self.plates if {*other} < {*plate}])
-        for name, dims in graph.nodes(data="dims"):
-            self.parent[name] = plates[frozenset(dims or ())] or None
-        self.chains = [self._chain(number, *edge) for number, edge in enumerate(graph.edges)]
+        plates = {frozenset(dims or ()): tuple(dims or ()) for _, dims in graph.nodes(data="dims")}
+        self.plates: list[Plate] = sorted(filter(None, plates.values()), key=len)
+        self.parent: dict[Unit, Plate | None] = {
+            plate: _innermost(plate, self.plates) for plate in self.plates
+        }
+        self.parent |= {
+            name: plates[frozenset(dims or ())] or None for name, dims in graph.nodes(data="dims")
+        }
+        edges = [(parent, child) for child in graph for parent in graph if graph.has_edge(parent, child)]
+        self.chains = [self._chain(number, *edge) for number, edge in enumerate(edges)]
         self.segments: list[list[tuple[Unit, Unit]]] = [[] for _ in range(self.n_rows)]
         self.above, self.below = defaultdict(list), defaultdict(list)
         for upper, lower in (pair for chain in self.chains for pair in pairwise(chain)):
@@ -251,14 +249,14 @@ class _Rows:
             self.tree[plate].append(unit)
         self.extent = {plate: self._extent(plate) for plate in self.plates}
 
-    def _around(self, unit: Unit) -> list[Plate]:
+    def around(self, unit: Unit) -> list[Plate]:
         """The plates around a unit, from the inside."""
         plate = self.parent[unit]
-        return [plate, *self._around(plate)] if plate else []
+        return [plate, *self.around(plate)] if plate else []
 
     def _chain(self, number: int, parent: str, child: str) -> list[Unit]:
         """The edge's bends lie in the innermost plate that both its ends lie in."""
-        plate = next((plate for plate in self._around(parent) if plate in self._around(child)), None)
+        plate = next((plate for plate in self.around(parent) if plate in self.around(child)), None)
         bends = [(number, row) for row in range(self.row[parent] + 1, self.row[child])]
         for bend in bends:
             self.row[bend], self.parent[bend] = bend[1], plate
@@ -290,10 +288,8 @@ class _Rows:
 
     def slots(self) -> dict[Spot, float]:
         """The place of every node and bend in its row, counted from the middle."""
-        rows = self.rows()
-        return {
-            spot: k - (len(row) - 1) / 2 for row in rows for k, spot in enumerate(row) if spot in self.row
-        }
+        rows = [(len(row), enumerate(row)) for row in self.rows()]
+        return {spot: k - (n - 1) / 2 for n, row in rows for k, spot in row if spot in self.row}
 
     def cost(self) -> tuple[int, float]:
         """Number of crossings and, among equals, how far edges lean."""
@@ -310,13 +306,11 @@ class _Rows:
         """Barycentre sweeps down and up [1]_, then exchanges of neighbours [2]_."""
         best, tree = self.cost(), self.tree
         for sweep in range(SWEEPS):
-            rows, beside = (
-                (range(self.n_rows), self.above)
-                if sweep % 2 == 0
-                else (reversed(range(self.n_rows)), self.below)
-            )
-            for row in rows:
-                self._to_barycentres(row, beside)
+            for row in range(self.n_rows):
+                if sweep % 2 == 0:
+                    self._to_barycentres(row, self.above)
+                else:
+                    self._to_barycentres(self.n_rows - 1 - row, self.below)
             if self.cost() < best:
                 best, tree = self.cost(), self.tree
         self.tree = tree
@@ -329,12 +323,8 @@ class _Rows:
 
     def _to_barycentres(self, row: int, beside: Mapping[Unit, list[Unit]]) -> None:
         slot = self.slots()
-        place = {
-            leaf: fmean(slot[other] for other in beside[leaf])
-            if self.row[leaf] == row and leaf in beside
-            else slot[leaf]
-            for leaf in slot
-        }
+        moving = (leaf for leaf in beside if self.row[leaf] == row)
+        place = slot | {leaf: fmean(slot[other] for other in beside[leaf]) for leaf in moving}
         place |= {plate: fmean(place[leaf] for leaf in self.leaves(plate)) for plate in self.plates}
         self.tree = {plate: sorted(units, key=place.__getitem__) for plate, units in self.tree.items()}
 
@@ -370,49 +360,43 @@ def _node_rows(graph: nx.DiGraph) -> dict[Unit, int]:
     return row | {name: k * n_rows // len(alone) for k, name in enumerate(alone)}
 
 
-def _innermost(plate: Plate, around: list[Plate]) -> Plate | None:
-    """The plate with most dimensions; among equals that with the foremost ones."""
-    return max(
-        around,
-        key=lambda other: (len(other), [-k for k, dim in enumerate(plate) if dim in other]),
-        default=None,
-    )
+def _innermost(plate: Plate, plates: list[Plate]) -> Plate | None:
+    """The plate around a plate that has most of its dimensions; among equals, the foremost ones."""
+    around = [other for other in plates if {*other} < {*plate}]
+    return max(around, key=lambda other: (len(other), [-plate.index(dim) for dim in other]), default=None)
 
 
-def _abscissas(
-    rows: _Rows, sizes: Mapping[Any, tuple[float, float]], labels: Mapping[Plate, str]
-) -> dict[Any, float]:
+def _abscissas(rows: _Rows, sizes: Sizes, labels: Mapping[Plate, str]) -> dict[Spot, float]:
     """The x of the middle of every node, of every bend and of both sides of every plate."""
-    spots: list[Any] = list(rows.spots())
+    spots = list(rows.spots())
     index = {spot: k for k, spot in enumerate(spots)}
-    half = {spot: sizes[spot][0] / 2 if spot in sizes else 0.0 for spot in spots}
-    room = {
-        spot: NODE_ROOM if spot in sizes else BEND_ROOM if spot in rows.row else SIDE_ROOM for spot in spots
-    }
-    gaps = {
-        (index[plate, "left"], index[plate, "right"]): _text_width(label, TEXT_SIZE) + 20
-        for plate, label in labels.items()
-    }
+    gaps: dict[tuple[int, int], float] = defaultdict(float)
+    for plate, label in labels.items():
+        gaps[index[plate, "left"], index[plate, "right"]] = _text_width(label, TEXT_SIZE) + 20
     for a, b in (pair for row in rows.rows() for pair in pairwise(row)):
         within = a[1:] == ("left",) or b[1:] == ("right",)
-        gap = half[a] + half[b] + (PLATE_PAD if within else room[a] + room[b])
-        gaps[index[a], index[b]] = max(gap, gaps.get((index[a], index[b]), 0.0))
-    # Long edges are the ones to be straight ([2]_, section 4).
-    stiffness = {2: 1.0, 1: 3.0, 0: 8.0}
-    pulls = [
-        (index[upper], index[lower], stiffness[(upper in sizes) + (lower in sizes)])
-        for segments in rows.segments
-        for upper, lower in segments
-    ]
+        gap = PLATE_PAD if within else sum(_room(rows, spot) for spot in (a, b))
+        gap += _half(sizes, a) + _half(sizes, b)
+        gaps[index[a], index[b]] = max(gap, gaps[index[a], index[b]])
+    pulls = []
+    for a, b in (pair for segments in rows.segments for pair in segments):
+        # Long edges are the ones to keep straight: weights 1, 2 and 8 in [2]_, section 4.
+        pulls.append((index[a], index[b], (8.0, 2.0, 1.0)[(a in sizes) + (b in sizes)]))
     for plate in rows.plates:
-        pulls += [
-            (index[leaf], index[plate, side], 0.02)
-            for leaf in rows.leaves(plate)
-            for side in ("left", "right")
-        ]
+        sides = index[plate, "left"], index[plate, "right"]
+        pulls += [(index[leaf], side, 5e-3) for leaf in rows.leaves(plate) for side in sides]
     x = _shortest(len(spots), pulls, gaps)
-    left = min((x[index[spot]] - half[spot] for spot in spots), default=0.0)
+    left = min((x[index[spot]] - _half(sizes, spot) for spot in spots), default=0.0)
     return {spot: x[index[spot]] - left + MARGIN for spot in spots}
+
+
+def _half(sizes: Sizes, spot: Spot) -> float:
+    return sizes[spot][0] / 2 if spot in sizes else 0.0
+
+
+def _room(rows: _Rows, spot: Spot) -> float:
+    """What is kept free at either side."""
+    return NODE_ROOM if isinstance(spot, str) else BEND_ROOM if spot in rows.row else SIDE_ROOM
 
 
 def _shortest(
@@ -420,38 +404,38 @@ def _shortest(
 ) -> list[float]:
     """Minimise the sum of w (x_i - x_j)² over pulls (i, j, w), given x_j - x_i >= gaps[i, j].
 
-    By the alternating direction method of multipliers ([3]_, section 5.2). As i < j in every gap, one pass
-    to the right then makes up for what little is left unmet.
+    By the alternating direction method of multipliers ([3]_, sections 3.4.3 and 5.2). As i < j in every
+    gap, one pass to the right then makes up for what little is left unmet.
     """
-    rows, least = np.arange(len(gaps)), np.array(list(gaps.values()))
-    difference = np.zeros((len(gaps), n))
+    least, difference = np.array(list(gaps.values())), np.zeros((len(gaps), n))
     for k, (i, j) in enumerate(gaps):
         difference[k, i], difference[k, j] = -1.0, 1.0
-    laplacian = 1e-3 * np.eye(n)  # draws together what no edge connects
+    laplacian = 1e-5 * np.eye(n)  # draws together what no edge connects
     for i, j, weight in pulls:
         laplacian[[i, j], [i, j]] += weight
         laplacian[[i, j], [j, i]] -= weight
-    solve = np.linalg.inv(laplacian + difference.T @ difference) @ difference.T
+    solve = np.linalg.inv(laplacian / PENALTY + difference.T @ difference) @ difference.T
     x, slack, dual = np.zeros(n), least, np.zeros(len(gaps))
     for _ in range(STEPS):
         x = solve @ (slack - dual)
-        slack = np.maximum(difference @ x + dual, least)
-        dual += difference @ x - slack
+        relaxed = RELAXATION * (difference @ x) + (1 - RELAXATION) * slack
+        before, slack = slack, np.maximum(relaxed + dual, least)
+        dual += relaxed - slack
+        if np.abs([relaxed - slack, slack - before]).max(initial=0.0) < 1e-6:
+            break
     for (i, j), gap in sorted(gaps.items(), key=lambda item: item[0][1]):
         x[j] = max(x[j], x[i] + gap)
     return x.tolist()
 
 
-def _ordinates(
-    rows: _Rows, sizes: Mapping[str, tuple[float, float]], x: Mapping[Any, float]
-) -> tuple[list[float], list[float]]:
+def _ordinates(rows: _Rows, sizes: Sizes, x: Mapping[Spot, float]) -> tuple[list[float], list[float]]:
     """The middle of every row and its height."""
     heights, heads, feet = ([0.0] * rows.n_rows for _ in range(3))
     for name, (_, height) in sizes.items():
         heights[rows.row[name]] = max(heights[rows.row[name]], height)
     for plate in rows.plates:
         first, last = rows.extent[plate][0], rows.extent[plate][-1]
-        outer = [rows.extent[other] for other in (plate, *rows._around(plate))]
+        outer = [rows.extent[other] for other in (plate, *rows.around(plate))]
         heads[first] = max(heads[first], PLATE_PAD * sum(extent[0] == first for extent in outer))
         feet[last] = max(feet[last], PLATE_FOOT * sum(extent[-1] == last for extent in outer))
     middles: list[float] = []
@@ -464,34 +448,28 @@ def _ordinates(
 
 
 def _routes(
-    rows: _Rows,
-    sizes: Mapping[Any, tuple[float, float]],
-    x: Mapping[Any, float],
-    middles: list[float],
-    heights: list[float],
+    rows: _Rows, sizes: Sizes, x: Mapping[Spot, float], middles: list[float], heights: list[float]
 ) -> dict[tuple[str, str], list[Waypoint]]:
     """Edges run straight through rows, leaning as far as their neighbours there allow, and curve between."""
     limit = {}
-    for row, spots in enumerate(rows.rows()):
-        leaves = [spot for spot in spots if spot in rows.row]
-        half = [sizes[leaf][0] / 2 if leaf in sizes else 0.0 for leaf in leaves]
-        starts = [x[leaf] - width for leaf, width in zip(leaves, half, strict=True)]
-        stops = [x[leaf] + width for leaf, width in zip(leaves, half, strict=True)]
-        for leaf, before, after in zip(leaves, [-inf, *stops], [*starts[1:], inf], strict=False):
+    for height, row in zip(heights, rows.rows(), strict=True):
+        leaves = [spot for spot in row if spot in rows.row]
+        starts = [x[leaf] - _half(sizes, leaf) for leaf in leaves[1:]] + [inf]
+        stops = [-inf] + [x[leaf] + _half(sizes, leaf) for leaf in leaves[:-1]]
+        for leaf, before, after in zip(leaves, stops, starts, strict=True):
             free = min(x[leaf] - before, after - x[leaf]) - BEND_ROOM / 2
-            limit[leaf] = min(STEEPEST, free / (heights[row] / 2 + ARROW + 1))
+            limit[leaf] = min(STEEPEST, free / (height / 2 + ARROW + 1))
     routes = {}
     for chain in rows.chains:
         points = [(x[leaf], middles[rows.row[leaf]]) for leaf in chain]
         secants = [(b[0] - a[0]) / (b[1] - a[1]) for a, b in pairwise(points)]
         way: list[Waypoint] = []
-        for leaf, point, before, after in zip(
+        for leaf, point, *around in zip(
             chain, points, secants[:1] + secants, secants + secants[-1:], strict=True
         ):
-            lean = _harmonic_mean(before, after)
+            lean, half = _harmonic_mean(*around), heights[rows.row[leaf]] / 2
             slope = copysign(min(abs(lean), limit[leaf]), lean)
-            reach = heights[rows.row[leaf]] / 2
-            way += [(point[0] + slope * dy, point[1] + dy, slope) for dy in (-reach - ARROW - 1, reach)]
+            way += [(point[0] + slope * dy, point[1] + dy, slope) for dy in (-half - ARROW - 1, half)]
         way[0], way[-1] = (*points[0], way[0][2]), (*points[-1], way[-1][2])
         routes[chain[0], chain[-1]] = way
     return routes
@@ -520,35 +498,34 @@ def _lines(name: str, attributes: Mapping[str, Any]) -> list[tuple[str, float]]:
 def _draw_node(graph: nx.DiGraph, name: str, box: Box) -> str:
     attributes = graph.nodes[name]
     kind, lines, (x, y) = _kind(name, attributes), _lines(name, attributes), box.middle
-    first = y + (SQUARE / 2 + NAME_SIZE if kind == "potential" else 4.5 - 6.5 * (len(lines) - 1))
+    baseline = y + (SQUARE / 2 + NAME_SIZE if kind == "potential" else 4.5 - 6.5 * (len(lines) - 1))
+    if kind == "potential":
+        box = Box(x - SQUARE / 2, y - SQUARE / 2, SQUARE, SQUARE)
     if kind in ROUND:
         shape = _tag("ellipse", cx=x, cy=y, rx=box.width / 2, ry=box.height / 2, **LOOKS[kind])
-    elif kind == "potential":
-        shape = _tag("rect", x=x - SQUARE / 2, y=y - SQUARE / 2, width=SQUARE, height=SQUARE, **LOOKS[kind])
     else:
-        shape = _tag("rect", x=box.left, y=box.top, width=box.width, height=box.height, **LOOKS[kind])
-    texts = [_text(line, x, first + 14 * k, size, SOFT if k else INK) for k, (line, size) in enumerate(lines)]
+        shape = _rectangle(box, LOOKS[kind])
+    texts = [_text(*line, x, baseline + 14 * k, SOFT if k else INK) for k, line in enumerate(lines)]
     return _tag("g", _tag("title", _xml(_tooltip(graph, name))), shape, *texts, data_node=name)
 
 
+def _rectangle(box: Box, look: Mapping[str, Any]) -> str:
+    return _tag("rect", x=box.left, y=box.top, width=box.width, height=box.height, **look)
+
+
 def _draw_plate(plan: Layout, plate: Plate) -> str:
-    box, label = plan.plates[plate], plan.labels[plate]
-    frame = _tag(
-        "rect",
-        x=box.left,
-        y=box.top,
-        width=box.width,
-        height=box.height,
-        rx=8,
-        fill="#64748b",
-        fill_opacity="0.06",
-        stroke="#94a0b0",
-    )
-    width = _text_width(label, TEXT_SIZE)
-    centres = box.right - 9 - width / 2, box.left + 9 + width / 2
-    spots = [Box(x - width / 2, box.bottom - 20, width, 16) for x in centres]
-    x, y = min(spots, key=lambda spot: sum(_passes(way, spot) for way in plan.routes.values())).middle
-    return _tag("g", frame, _text(label, x, y + 4, TEXT_SIZE, SOFT), data_plate=", ".join(plate))
+    look = {"rx": 8, "fill": "#64748b", "fill_opacity": "0.06", "stroke": "#94a0b0"}
+    return _rectangle(plan.plates[plate], look | {"data_plate": ", ".join(plate)})
+
+
+def _draw_label(plan: Layout, plate: Plate) -> str:
+    """At the lower right, or left if fewer edges pass there; what passes even so is faded."""
+    box, width = plan.plates[plate], _text_width(plan.labels[plate], TEXT_SIZE)
+    spots = [Box(left, box.bottom - 19, width, 14) for left in (box.right - 8 - width, box.left + 8)]
+    crossed = [sum(_passes(way, spot) for way in plan.routes.values()) for spot in spots]
+    spot = spots[crossed[1] < crossed[0]]
+    veil = _rectangle(spot, {"fill": "#f3f5f8", "fill_opacity": "0.8"}) if min(crossed) else ""
+    return veil + _text(plan.labels[plate], TEXT_SIZE, spot.middle[0], spot.middle[1] + 4, SOFT)
 
 
 def _passes(way: list[Waypoint], box: Box) -> bool:
@@ -572,8 +549,9 @@ def _draw_edge(graph: nx.DiGraph, plan: Layout, edge: tuple[str, str]) -> str:
     dy = _reach(graph.nodes[parent], plan.nodes[parent], slope, below=True)
     way[0] = (x + slope * dy, y + dy, slope)
     x, y, slope = way[-1]
-    dy = _reach(graph.nodes[child], plan.nodes[child], slope, below=False) + 1
-    tip_x, tip_y, length = x - slope * dy, y - dy, hypot(slope, 1)
+    length = hypot(slope, 1)
+    dy = _reach(graph.nodes[child], plan.nodes[child], slope, below=False) + 1 / length
+    tip_x, tip_y = x - slope * dy, y - dy
     right, down = ARROW * slope / length, ARROW / length
     way[-1] = (tip_x - right, tip_y - down, slope)
     corners = [(tip_x - right + k * down, tip_y - down - k * right) for k in (0.38, -0.38)]
@@ -614,7 +592,8 @@ def _tooltip(graph: nx.DiGraph, name: str) -> str:
 
 
 def _description(graph: nx.DiGraph) -> str:
-    given = (f"{name} depends on {', '.join(graph.pred[name])}" for name in graph if graph.pred[name])
+    parents = ((name, ", ".join(other for other in graph if other in graph.pred[name])) for name in graph)
+    given = [f"{name} depends on {names}" for name, names in parents if names]
     return "; ".join([f"{len(graph)} nodes, {graph.number_of_edges()} edges", *given])
 
 
@@ -626,7 +605,7 @@ def _tag(tag: str, *inside: str, **attributes: str | float) -> str:
     return f"<{tag}{listed}>{''.join(inside)}</{tag}>" if inside else f"<{tag}{listed}/>"
 
 
-def _text(line: str, x: float, y: float, size: float, colour: str) -> str:
+def _text(line: str, size: float, x: float, y: float, colour: str) -> str:
     return _tag("text", _xml(line), x=x, y=y, font_size=size, fill=colour) if line else ""
 
 
