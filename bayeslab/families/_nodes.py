@@ -13,7 +13,7 @@ from bayeslab.expressions import DIM_ARGUMENTS, FUNCTIONS, Expression, check_cal
 from bayeslab.families._distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE, Distribution
 from bayeslab.spec import RESERVED
 
-__all__ = ["Node", "bound_arguments", "call_name", "check_nodes", "nodes_of", "sorted_nodes"]
+__all__ = ["Node", "bound_arguments", "call_name", "check_nodes", "nodes_of", "sorted_nodes", "together"]
 
 _KEY = re.compile(r"\s*([^\W\d]\w*)\s*(?:\[([^\[\]]*)\])?\s*\Z")
 
@@ -206,6 +206,24 @@ def sorted_nodes(nodes: Mapping[str, Node], observed: Iterable[str]) -> list[Nod
             elif parent not in done:
                 trail.append((nodes[parent], parents_of(nodes[parent])))
     return list(done.values())
+
+
+def together(nodes: Mapping[str, Node]) -> list[list[Node]]:
+    """Groups of nodes that look back at each other, such as a variance and the series it is of.
+
+    They have an order only row by row. Each group is sorted by what a row needs of the same row.
+    """
+    import networkx as nx
+
+    whole = nx.DiGraph()
+    whole.add_nodes_from(nodes)
+    whole.add_edges_from((p, n.name) for n in nodes.values() for p in sorted(n.parents & nodes.keys()))
+    out = []
+    for names in nx.strongly_connected_components(whole):
+        if len(names) > 1:
+            group = {name: node for name, node in nodes.items() if name in names}
+            out.append([n for n in sorted_nodes(group, names) if n.name in names])
+    return out
 
 
 # ------------------------------------------------------------------------------------- checking

@@ -25,7 +25,8 @@ from bayeslab.dataset import Data
 from bayeslab.errors import BayeslabError, DataError, ModelError, listed
 from bayeslab.expressions import Evaluator, Term
 from bayeslab.families._distributions import DISTRIBUTIONS, Distribution
-from bayeslab.families._nodes import Node, bound_arguments, call_name, check_nodes, nodes_of, sorted_nodes
+from bayeslab.families._nodes import Node, bound_arguments, call_name, check_nodes, nodes_of, sorted_nodes, together
+from bayeslab.families._recursion import broadcast, deterministic_recursion, random_recursion, simulate_together
 from bayeslab.spec import Family, Model
 
 if TYPE_CHECKING:
@@ -72,10 +73,14 @@ def factors(model: Model) -> set[str]:
 
 
 def outcomes(model: Model, columns: set[str]) -> tuple[str, ...]:
-    """Observed nodes that no other node depends on: what the model predicts."""
+    """What the model predicts: observed nodes that no other node depends on.
+
+    Without data, random nodes that no other node depends on.
+    """
     nodes = nodes_of(_spec(model).nodes)
-    used = {parent for node in nodes.values() for parent in node.parents}
-    seen = [node.name for node in nodes.values() if node.kind == "random" and node.name in columns]
+    random = [node.name for node in nodes.values() if node.kind == "random"]
+    used = {parent for node in nodes.values() for parent in node.parents - node.lagged}
+    seen = [name for name in random if name in columns] or random
     return tuple(name for name in seen if name not in used) or tuple(seen)
 
 
@@ -177,6 +182,7 @@ class _Builder:
         # Nodes whose data may be looked back at (with lag) before they are built.
         self.seen = random & columns if purpose != "simulate" else set()
         self.terms: dict[str, Term] = {}
+        self._joint: dict[str, list[Node]] = {}
         coords = {dim: levels.tolist() for dim, levels in self.labels.items()}
         self.model = pm.Model(coords=coords, check_bounds=True)
         self.symbols: dict[str, Any] = {}
@@ -215,8 +221,15 @@ class _Builder:
 
     def build(self) -> pymc.Model:
         with self.model:
-            for node in sorted_nodes(self.nodes, self.seen):
+            for group in together(self.nodes) if self.purpose == "simulate" else []:
+                self._joint[group[0].name] = group
+            joined = {node.name for group in self._joint.values() for node in group}
+            for node in sorted_nodes(self.nodes, self.seen | joined):
                 with _node_errors(node):
+                    if node.name in self._joint:
+                        self._simulate_together(self._joint[node.name])
+                    if node.name in joined:
+                        continue
                     self.lengths(node.dims)
                     if node.kind == "random":
                         self._random(node)
@@ -225,6 +238,13 @@ class _Builder:
                     else:
                         self._deterministic(node)
         return self.model
+
+    def _simulate_together(self, group: list[Node]) -> None:
+        for node in group:
+            self.lengths(node.dims)
+        for name, value in simulate_together(self, group).items():
+            self.pm.Deterministic(name, value, dims=self.nodes[name].dims)
+            self.terms[name] = Term(value, self.nodes[name].dims)
 
     def _potential(self, node: Node) -> None:
         assert isinstance(node.expression.tree, ast.Call)
@@ -241,7 +261,7 @@ class _Builder:
 
     def _deterministic(self, node: Node) -> None:
         if node.recursive:
-            term = self._recursion(node)
+            term = deterministic_recursion(self, node)
         else:
             term = self.evaluator.term(node.expression)
         if term.value is None:
@@ -262,7 +282,7 @@ class _Builder:
                 self.symbols[node.name] = self.pm.Data(node.name, value, dims=node.dims, model=self.model)
                 self.terms[node.name] = Term(value, node.dims, column=node.name)
             return
-        value = _broadcast(value, shape) if node.dims else value
+        value = broadcast(value, shape) if node.dims else value
         self.pm.Deterministic(node.name, value, dims=node.dims or None)
         self.terms[node.name] = Term(value, node.dims, undefined=term.undefined)
 
@@ -278,7 +298,7 @@ class _Builder:
     def _random(self, node: Node) -> None:
         observed = self._observations(node) if node.name in self.observed else None
         if observed is None and node.recursive and self._needs_past(node):
-            self._random_recursion(node)
+            self.terms[node.name] = random_recursion(self, node)
             return
         word = str(node.distribution)
         tree = node.expression.tree
@@ -637,260 +657,6 @@ class _Builder:
             comps = self.distribution(parts, (*batch, component, *dims[len(dims) - support :]))
         return self.pm.Mixture.dist(w=w, comp_dists=comps, shape=self.lengths(dims))
 
-    # -- recursions
-
-    def _recursion(self, node: Node) -> Term:
-        """A deterministic node that depends on its own past, as one scan."""
-        import pytensor
-        import pytensor.tensor as pt
-
-        if any(k == "lag" and isinstance(c.args[0], ast.Name) and c.args[0].id == node.name for k, c in _calls(node.expression.tree)):
-            raise ModelError(f"a deterministic node looks back with previous({node.name}, k, start=s), not lag()")
-        outer = _Split(node, self.evaluator)
-        dim, batch = node.dims[-1], node.dims[:-1]
-        length, shape = len(self.labels[dim]), self.lengths(batch)
-        first = max((t.undefined.get(dim, 0) for t in outer.parts.values()), default=0)
-        history = self._history(outer, batch, shape)
-        order = len(outer.starts) and max(outer.steps)
-        sequences, fixed = outer.split(dim, first)
-
-        def step(*values: Any) -> Any:
-            names = [*(n for n, _ in sequences)]
-            taken = dict(zip(names, values, strict=False))
-            past = values[len(sequences) : len(sequences) + order]
-            rest = dict(zip((n for n, _ in fixed), values[len(sequences) + order :], strict=True))
-
-            def lookup(name: str) -> Term:
-                if name.startswith("__back_"):
-                    return Term(past[order - int(name.removeprefix("__back_"))], batch)
-                term = outer.parts[name]
-                dims = tuple(d for d in term.dims if d != dim)
-                return Term(taken[name] if name in taken else rest[name], dims)
-
-            inner = Evaluator(lookup, self.labels, self.data.frozen)
-            (value,), _, _ = inner.align([inner.eval(outer.tree)], onto=batch)
-            return _broadcast(pt.as_tensor_variable(value).astype("float64"), shape) if batch else pt.as_tensor_variable(value).astype("float64")
-
-        out = pytensor.scan(
-            step,
-            sequences=[value for _, value in sequences],
-            outputs_info=[_initial(history, order)],
-            non_sequences=[value for _, value in fixed],
-            n_steps=length - first,
-            strict=True,
-            return_updates=False,
-        )
-        if first:
-            start = _broadcast(history[-1:], (first, *shape))
-            out = pt.concatenate([start, out], axis=0)
-        out = pt.specify_shape(out, (length, *shape))
-        return Term(pt.moveaxis(out, 0, -1) if batch else out, node.dims)
-
-    def _history(self, outer: _Split, batch: tuple[str, ...], shape: tuple[int, ...]) -> Any:
-        import pytensor.tensor as pt
-
-        order = max(outer.steps)
-        rows = []
-        for back in range(order, 0, -1):
-            start = outer.starts.get(back) or outer.starts[min(outer.starts)]
-            (value,), _, _ = self.evaluator.align([start], onto=batch)
-            rows.append(_broadcast(pt.as_tensor_variable(value).astype("float64"), shape))
-        return pt.stack(rows, axis=0)
-
-    def _random_recursion(self, node: Node) -> None:
-        """A latent (or simulated) node whose distribution depends on its own past."""
-        import pytensor
-        import pytensor.tensor as pt
-
-        tree = node.expression.tree
-        assert isinstance(tree, ast.Call)
-        word = str(node.distribution)
-        if word not in DISTRIBUTIONS or DISTRIBUTIONS[word].support or node.discrete or DISTRIBUTIONS[word].core:
-            raise ModelError(
-                f"a random node without data can look back at itself if its distribution is of one continuous"
-                f" number, not {word}"
-            )
-        outer = _Split(node, self.evaluator, start=lambda steps: self._first_rows(node, steps))
-        dim, batch = node.dims[-1], node.dims[:-1]
-        length, shape = len(self.labels[dim]), self.lengths(batch)
-        if any(t.undefined for t in outer.parts.values()):
-            raise ModelError("lag() of another vector needs start=... in a node that looks back at itself")
-        order = max(outer.steps)
-        history = self._history(outer, batch, shape)
-        names = list(outer.parts)
-        values = [self.evaluator.symbolic(outer.parts[n]) for n in names]
-        dims_of = {n: outer.parts[n].dims for n in names}
-        maker = getattr(self.pm, word)
-
-        def parameters(lookup: Callable[[str], Term], onto: tuple[str, ...]) -> dict[str, Any]:
-            inner = Evaluator(lookup, self.labels, self.data.frozen)
-            call = outer.tree
-            assert isinstance(call, ast.Call)
-            out = {}
-            for name, value in bound_arguments(call, word).items():
-                (aligned,), _, _ = inner.align([inner.eval(value)], onto=onto)
-                out[name] = pt.as_tensor_variable(aligned)
-            return out
-
-        def logp(value: Any, *inputs: Any) -> Any:
-            start, given = inputs[0], dict(zip(names, inputs[1:], strict=True))
-            full = pt.concatenate([pt.moveaxis(start, 0, -1), value], axis=-1)
-
-            def lookup(name: str) -> Term:
-                if name.startswith("__back_"):
-                    back = int(name.removeprefix("__back_"))
-                    return Term(full[..., order - back : order - back + length], node.dims)
-                return Term(given[name], dims_of[name])
-
-            each = self.pm.logp(maker.dist(**parameters(lookup, node.dims), shape=(*shape, length)), value)
-            return each
-
-        def draw(*inputs: Any) -> Any:
-            *rest, _size = inputs
-            start, given = rest[0], dict(zip(names, rest[1:], strict=True))
-            moving = [n for n in names if dim in dims_of[n]]
-            still = [n for n in names if dim not in dims_of[n]]
-
-            def step(*args: Any) -> Any:
-                now = dict(zip(moving, args, strict=False))
-                past = args[len(moving) : len(moving) + order]
-                now |= dict(zip(still, args[len(moving) + order :], strict=True))
-
-                def lookup(name: str) -> Term:
-                    if name.startswith("__back_"):
-                        return Term(past[order - int(name.removeprefix("__back_"))], batch)
-                    return Term(now[name], tuple(d for d in dims_of[name] if d != dim))
-
-                drawn = maker.dist(**parameters(lookup, batch), shape=shape)
-                return drawn, self.pm.pytensorf.collect_default_updates([drawn], inputs=args)
-
-            out, _ = pytensor.scan(
-                step,
-                sequences=[pt.moveaxis(given[n], dims_of[n].index(dim), 0) for n in moving],
-                outputs_info=[_initial(start, order)],
-                non_sequences=[given[n] for n in still],
-                n_steps=length,
-                strict=True,
-            )
-            return pt.specify_shape(pt.moveaxis(out, 0, -1), (*shape, length))
-
-        ndims = [history.ndim, *(v.ndim for v in values)]
-        probe = maker.dist(**parameters(lambda n: _probe(n, outer, history, order, batch, dim), batch), shape=shape)
-        transform = self.pm.distributions.transforms._default_transform(probe.owner.op, probe)
-        rv = self.pm.CustomDist(
-            node.name,
-            history,
-            *values,
-            dist=draw,
-            logp=logp,
-            signature=",".join("(" + ",".join(f"d{i}x{j}" for j in range(n)) + ")" for i, n in enumerate(ndims))
-            + "->("
-            + ",".join(f"o{j}" for j in range(len(node.dims)))
-            + ")",
-            transform=transform,
-            default_transform=None,
-            support_point=lambda rv, size, start, *rest: pt.broadcast_to(start[-1][..., None], (*shape, length)),
-            dims=node.dims,
-        )
-        self.terms[node.name] = Term(rv, node.dims)
-
-    def _first_rows(self, node: Node, steps: int) -> Term:
-        if node.name not in self.columns:
-            raise ModelError(
-                f"lag({node.name}, {steps}) without start looks back past the first row, and '{node.name}' has no data:"
-                f" give start=..."
-            )
-        own = self.data.term(node.name)
-        return Term(np.asarray(own.value)[..., steps - 1], own.dims[:-1])
-
-
-class _Split:
-    """A recursive expression split into what does and what does not depend on the node's past.
-
-    Maximal parts without the past are evaluated once, outside, and become names ``__part_i`` in
-    the rewritten tree; ``previous(h, k)`` becomes ``__back_k``.
-    """
-
-    def __init__(self, node: Node, evaluator: Evaluator, start: Callable[[int], Term] | None = None) -> None:
-        self.name, self.evaluator, self._start = node.name, evaluator, start
-        self.parts: dict[str, Term] = {}
-        self.starts: dict[int, Term] = {}
-        self.steps: set[int] = set()
-        self.tree = self._rewrite(node.expression.tree)
-
-    def _past(self, tree: ast.AST) -> bool:
-        return any(isinstance(part, ast.Name) and part.id == self.name for part in ast.walk(tree))
-
-    def _rewrite(self, tree: ast.expr) -> ast.expr:
-        if not self._past(tree):
-            if isinstance(tree, ast.Constant):
-                return tree
-            term = self.evaluator.eval(tree)
-            name = f"__part_{len(self.parts)}"
-            self.parts[name] = term
-            return ast.Name(name)
-        word = call_name(tree)
-        if word in ("previous", "lag") and isinstance(tree, ast.Call) and self._past(tree.args[0]):
-            back = int(tree.args[1].value)  # type: ignore[attr-defined]
-            self.steps.add(back)
-            given = next((k.value for k in tree.keywords if k.arg == "start"), None)
-            if given is not None:
-                self.starts[back] = self.evaluator.eval(given)
-            elif self._start is not None:
-                for step in range(1, back + 1):
-                    self.starts.setdefault(step, self._start(back - step + 1))
-            return ast.Name(f"__back_{back}")
-        fields: dict[str, Any] = {}
-        for field, value in ast.iter_fields(tree):
-            if isinstance(value, list):
-                fields[field] = [self._child(v) for v in value]
-            else:
-                fields[field] = self._child(value) if field != "func" else value
-        return type(tree)(**fields)
-
-    def _child(self, value: Any) -> Any:
-        if isinstance(value, ast.keyword):
-            return ast.keyword(value.arg, self._rewrite(value.value))
-        return self._rewrite(value) if isinstance(value, ast.expr) else value
-
-    def split(self, dim: str, first: int) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]]]:
-        """Parts that run along ``dim`` (from row ``first``, that axis first) and parts that do not."""
-        import pytensor.tensor as pt
-
-        sequences, fixed = [], []
-        for name, term in self.parts.items():
-            value = self.evaluator.symbolic(term)
-            if dim in term.dims:
-                sequences.append((name, pt.moveaxis(value, term.dims.index(dim), 0)[first:] if value.ndim > 1 else value[first:]))
-            else:
-                fixed.append((name, value))
-        return sequences, fixed
-
-
-def _probe(name: str, outer: _Split, history: Any, order: int, batch: tuple[str, ...], dim: str) -> Term:
-    """Values of the first step: enough to learn a distribution's default transform."""
-    if name.startswith("__back_"):
-        return Term(history[order - int(name.removeprefix("__back_"))], batch)
-    term = outer.parts[name]
-    if dim not in term.dims:
-        return term
-    value = outer.evaluator.symbolic(term)
-    axis = term.dims.index(dim)
-    return Term(value[(slice(None),) * axis + (0,)], tuple(d for d in term.dims if d != dim))
-
-
-def _initial(history: Any, order: int) -> dict[str, Any]:
-    """A scan's initial state; with a single tap it has no axis of taps."""
-    if order == 1:
-        return {"initial": history[0], "taps": [-1]}
-    return {"initial": history, "taps": list(range(-order, 0))}
-
-
-def _calls(tree: ast.expr) -> Iterator[tuple[str, ast.Call]]:
-    for part in ast.walk(tree):
-        if isinstance(part, ast.Call) and isinstance(part.func, ast.Name):
-            yield part.func.id, part
-
 
 def _support(tree: ast.expr) -> int:
     """Support dimensions of a component's distribution."""
@@ -899,13 +665,6 @@ def _support(tree: ast.expr) -> int:
         assert isinstance(tree, ast.Call)
         return _support(bound_arguments(tree, word)["dist"])
     return DISTRIBUTIONS[str(word)].support
-
-
-def _broadcast(value: Any, shape: tuple[int, ...]) -> Any:
-    import pytensor.tensor as pt
-
-    value = pt.as_tensor_variable(value)
-    return value if value.type.shape == shape else pt.broadcast_to(value, shape)
 
 
 def _spread(drawn: Any, shape: tuple[int, ...]) -> np.ndarray:

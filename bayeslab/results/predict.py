@@ -78,7 +78,7 @@ def prior_groups(model: Model, data: Data, draws: int, seed: int) -> dict[str, x
     _refuse_flat(graph)
     names = [rv.name for rv in graph.free_RVs] + [d.name for d in graph.deterministics]
     drawn = forward(graph, {}, names, seed, draws)
-    observed = set(family.outcomes(model, data.names())) or _leaves(graph)
+    observed = set(family.outcomes(model, data.names()))
     coords = {"chain": np.array([0]), "draw": np.arange(draws)}
     attrs = {"seed": seed, "model_digest": model.digest(), "creation_library": "bayeslab"}
     shaped = {name: values[None] for name, values in drawn.items()}
@@ -86,15 +86,6 @@ def prior_groups(model: Model, data: Data, draws: int, seed: int) -> dict[str, x
         "prior": dataset({n: v for n, v in shaped.items() if n not in observed}, graph, coords, attrs),
         "prior_predictive": dataset({n: v for n, v in shaped.items() if n in observed}, graph, coords, attrs),
     }
-
-
-def _leaves(graph: pymc.Model) -> set[str]:
-    """Random nodes nothing depends on: the data of a model that has none yet."""
-    from pytensor.graph.traversal import ancestors
-
-    nodes = [*graph.free_RVs, *graph.deterministics]
-    used = {v for node in nodes for v in ancestors([node]) if v is not node}
-    return {rv.name for rv in graph.free_RVs if rv not in used}
 
 
 def _refuse_flat(graph: pymc.Model) -> None:

@@ -1,0 +1,463 @@
+"""Recursions along a dimension: deterministic (GARCH, ARMA), random (stochastic volatility), joint.
+
+An expression that refers to its node's past is split in two. Maximal parts without the past are
+evaluated once, for all rows, and become names ``__part_i`` in a rewritten tree; what refers to the
+past becomes ``__back_i``. The rewritten tree is then evaluated inside one ``scan``, row by row, or,
+for a density, once for all rows with the past shifted.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.errors import ModelError
+from bayeslab.expressions import Evaluator, Term
+from bayeslab.families._distributions import DISTRIBUTIONS
+from bayeslab.families._nodes import Node, bound_arguments, call_name
+
+if TYPE_CHECKING:
+    from bayeslab.families.graph import _Builder
+
+__all__ = ["broadcast", "deterministic_recursion", "random_recursion", "simulate_together"]
+
+
+class _Split:
+    """An expression split into what does and what does not depend on the past of ``names``.
+
+    Attributes
+    ----------
+    tree : ast.expr
+        The rewritten expression.
+    parts : dict of str to Term
+        Values of the parts that do not depend on the past.
+    backs : dict of str to (str, int)
+        Names in the tree that stand for a node so many rows back.
+    nows : set of str
+        Nodes of the group whose value in the same row is used (as ``__now_<name>``).
+    starts : dict of (str, int) to Term
+        Values before the first row.
+    undefined : int
+        Rows at the start that look back, without a start, before the first row.
+    """
+
+    def __init__(self, node: Node, evaluator: Evaluator, names: frozenset[str]) -> None:
+        self.node, self.names, self._evaluator = node, names, evaluator
+        self.parts: dict[str, Term] = {}
+        self.backs: dict[str, tuple[str, int]] = {}
+        self.nows: set[str] = set()
+        self.starts: dict[tuple[str, int], Term] = {}
+        self.undefined = 0
+        self.tree = self._rewrite(node.expression.tree)
+        dim = node.dims[-1]
+        for term in self.parts.values():
+            self.undefined = max(self.undefined, term.undefined.get(dim, 0))
+
+    def order(self, name: str) -> int:
+        """How many rows back it looks at a node."""
+        return max((k for n, k in self.backs.values() if n == name), default=0)
+
+    def _rewrite(self, tree: ast.expr) -> ast.expr:
+        if not any(isinstance(part, ast.Name) and part.id in self.names for part in ast.walk(tree)):
+            if isinstance(tree, ast.Constant):
+                return tree
+            name = f"__part_{len(self.parts)}"
+            self.parts[name] = self._evaluator.eval(tree)
+            return ast.Name(name)
+        if isinstance(tree, ast.Name):
+            self.nows.add(tree.id)
+            return ast.Name(f"__now_{tree.id}")
+        if call_name(tree) in ("previous", "lag") and isinstance(tree, ast.Call):
+            return self._back(tree)
+        fields = {field: self._child(value, field) for field, value in ast.iter_fields(tree)}
+        return type(tree)(**fields)
+
+    def _child(self, value: Any, field: str) -> Any:
+        if isinstance(value, list):
+            return [self._child(item, field) for item in value]
+        if isinstance(value, ast.keyword):
+            return ast.keyword(value.arg, self._rewrite(value.value))
+        return self._rewrite(value) if isinstance(value, ast.expr) and field != "func" else value
+
+    def _back(self, tree: ast.Call) -> ast.expr:
+        inner, steps = tree.args[0], int(tree.args[1].value)  # type: ignore[attr-defined]
+        if not isinstance(inner, ast.Name):
+            raise ModelError(
+                f"{ast.unparse(tree)}: where nodes look back at each other, lag() takes a node's name",
+                offset=tree.col_offset,
+            )
+        start = next((k.value for k in tree.keywords if k.arg == "start"), None)
+        if start is not None:
+            self.starts[inner.id, steps] = self._evaluator.eval(start)
+        else:
+            self.undefined = max(self.undefined, steps)
+        name = f"__back_{len(self.backs)}"
+        self.backs[name] = (inner.id, steps)
+        return ast.Name(name)
+
+
+def broadcast(value: Any, shape: tuple[int, ...]) -> Any:
+    """A PyTensor variable of exactly this shape."""
+    import pytensor.tensor as pt
+
+    value = pt.as_tensor_variable(value)
+    return value if value.type.shape == shape else pt.broadcast_to(value, shape)
+
+
+def _floats(value: Any, shape: tuple[int, ...]) -> Any:
+    import pytensor.tensor as pt
+
+    return broadcast(pt.as_tensor_variable(value).astype("float64"), shape)
+
+
+def _initial(history: Any, order: int) -> dict[str, Any]:
+    """A scan's initial state; with a single tap it has no axis of taps."""
+    if order == 1:
+        return {"initial": history[0], "taps": [-1]}
+    return {"initial": history, "taps": list(range(-order, 0))}
+
+
+def _history(
+    builder: _Builder, splits: list[_Split], name: str, order: int, batch: tuple[str, ...], shape: tuple[int, ...]
+) -> Any:
+    """Rows before the first, oldest first: the start values, or zeros that are never used."""
+    import pytensor.tensor as pt
+
+    starts = {k: term for split in splits for (n, k), term in split.starts.items() if n == name}
+    rows = []
+    for back in range(order, 0, -1):
+        start = starts.get(back) or (starts[min(starts)] if starts else Term(0.0))
+        (value,), _, _ = builder.evaluator.align([start], onto=batch)
+        rows.append(_floats(value, shape))
+    return pt.stack(rows, axis=0)
+
+
+def _moving(builder: _Builder, split: _Split, dim: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Parts that run along ``dim`` (that axis first), and parts that do not."""
+    import pytensor.tensor as pt
+
+    along, fixed = {}, {}
+    for name, term in split.parts.items():
+        # A scan takes each variable once, and an expression may use one twice: hand in copies.
+        value = builder.evaluator.symbolic(term).copy()
+        if dim in term.dims:
+            along[name] = pt.moveaxis(value, term.dims.index(dim), 0) if value.ndim > 1 else value
+        else:
+            fixed[name] = value
+    return along, fixed
+
+
+def deterministic_recursion(builder: _Builder, node: Node) -> Term:
+    """A deterministic node that depends on its own past, as one scan."""
+    import pytensor
+    import pytensor.tensor as pt
+
+    split = _Split(node, builder.evaluator, frozenset([node.name]))
+    if not split.starts or any((n, k) not in split.starts for n, k in split.backs.values()):
+        raise ModelError(f"a deterministic node looks back with previous({node.name}, k, start=s), not lag()")
+    dim, batch = node.dims[-1], node.dims[:-1]
+    length, shape = len(builder.labels[dim]), builder.lengths(batch)
+    first, order = split.undefined, split.order(node.name)
+    history = _history(builder, [split], node.name, order, batch, shape)
+    along, fixed = _moving(builder, split, dim)
+
+    def step(*values: Any) -> Any:
+        now = dict(zip(along, values, strict=False))
+        past = values[len(along) : len(along) + order]
+        now |= dict(zip(fixed, values[len(along) + order :], strict=True))
+
+        def lookup(name: str) -> Term:
+            if name in split.backs:
+                return Term(past[order - split.backs[name][1]], batch)
+            return Term(now[name], tuple(d for d in split.parts[name].dims if d != dim))
+
+        inner = Evaluator(lookup, builder.labels, builder.data.frozen)
+        (value,), _, _ = inner.align([inner.eval(split.tree)], onto=batch)
+        return _floats(value, shape)
+
+    out = pytensor.scan(
+        step,
+        sequences=[value[first:] for value in along.values()],
+        outputs_info=[_initial(history, order)],
+        non_sequences=list(fixed.values()),
+        n_steps=length - first,
+        strict=True,
+        return_updates=False,
+    )
+    if first:
+        # Rows that look back past the beginning through a lag take the start value itself.
+        out = pt.concatenate([broadcast(history[-1:], (first, *shape)), out], axis=0)
+    out = pt.specify_shape(out, (length, *shape))
+    return Term(pt.moveaxis(out, 0, -1) if batch else out, node.dims)
+
+
+def _scalar_distribution(node: Node) -> str:
+    word = str(node.distribution)
+    if word not in DISTRIBUTIONS or DISTRIBUTIONS[word].support or DISTRIBUTIONS[word].core:
+        raise ModelError(f"a random node can look back at itself if its distribution is of one number, not {word}")
+    return word
+
+
+def _parameters(
+    builder: _Builder, split: _Split, word: str, lookup: Callable[[str], Term], onto: tuple[str, ...]
+) -> dict[str, Any]:
+    """A distribution's parameters from the rewritten call."""
+    import pytensor.tensor as pt
+
+    inner = Evaluator(lookup, builder.labels, builder.data.frozen)
+    assert isinstance(split.tree, ast.Call)
+    out = {}
+    for name, value in bound_arguments(split.tree, word).items():
+        (aligned,), _, _ = inner.align([inner.eval(value)], onto=onto)
+        out[name] = pt.as_tensor_variable(aligned)
+    return out
+
+
+def random_recursion(builder: _Builder, node: Node) -> Term:
+    """A random node without data whose distribution depends on its own past.
+
+    Its density is evaluated for all rows at once; draws are made row by row.
+    """
+    import pytensor
+    import pytensor.tensor as pt
+
+    word = _scalar_distribution(node)
+    if node.discrete:
+        raise ModelError(f"'{node.name}' is discrete, has no data and looks back at itself; it cannot be summed out")
+    split = _Split(node, builder.evaluator, frozenset([node.name]))
+    dim, batch = node.dims[-1], node.dims[:-1]
+    length, shape = len(builder.labels[dim]), builder.lengths(batch)
+    order = split.order(node.name)
+    _fill_starts(builder, split, node)
+    if any(term.undefined for term in split.parts.values()):
+        raise ModelError("lag() of another vector needs start=... in a node that looks back at itself")
+    history = _history(builder, [split], node.name, order, batch, shape)
+    names = list(split.parts)
+    values = [builder.evaluator.symbolic(split.parts[name]) for name in names]
+    dims_of = {name: split.parts[name].dims for name in names}
+    maker = getattr(builder.pm, word)
+
+    def logp(value: Any, start: Any, *given: Any) -> Any:
+        parts = dict(zip(names, given, strict=True))
+        whole = pt.concatenate([pt.moveaxis(start, 0, -1), value], axis=-1)
+
+        def lookup(name: str) -> Term:
+            if name in split.backs:
+                back = split.backs[name][1]
+                return Term(whole[..., order - back : order - back + length], node.dims)
+            return Term(parts[name], dims_of[name])
+
+        found = _parameters(builder, split, word, lookup, node.dims)
+        return builder.pm.logp(maker.dist(**found, shape=(*shape, length)), value)
+
+    def draw(start: Any, *rest: Any) -> Any:
+        parts = dict(zip(names, rest[:-1], strict=True))  # the last is the size, which is fixed
+        along = [name for name in names if dim in dims_of[name]]
+        still = [name for name in names if dim not in dims_of[name]]
+
+        def step(*args: Any) -> Any:
+            now = dict(zip(along, args, strict=False))
+            past = args[len(along) : len(along) + order]
+            now |= dict(zip(still, args[len(along) + order :], strict=True))
+
+            def lookup(name: str) -> Term:
+                if name in split.backs:
+                    return Term(past[order - split.backs[name][1]], batch)
+                return Term(now[name], tuple(d for d in dims_of[name] if d != dim))
+
+            drawn = maker.dist(**_parameters(builder, split, word, lookup, batch), shape=shape)
+            return drawn, builder.pm.pytensorf.collect_default_updates([drawn], inputs=args)
+
+        out, _ = pytensor.scan(
+            step,
+            sequences=[pt.moveaxis(parts[name], dims_of[name].index(dim), 0) for name in along],
+            outputs_info=[_initial(start, order)],
+            non_sequences=[parts[name] for name in still],
+            n_steps=length,
+            strict=True,
+        )
+        return pt.specify_shape(pt.moveaxis(out, 0, -1), (*shape, length))
+
+    def first_row(name: str) -> Term:
+        if name in split.backs:
+            return Term(history[order - split.backs[name][1]], batch)
+        term = split.parts[name]
+        if dim not in term.dims:
+            return term
+        axis = term.dims.index(dim)
+        value = builder.evaluator.symbolic(term)[(slice(None),) * axis + (0,)]
+        return Term(value, tuple(d for d in term.dims if d != dim))
+
+    # The default transform depends on the distribution, not on the row.
+    probe = maker.dist(**_parameters(builder, split, word, first_row, batch), shape=shape)
+    ndims = [history.ndim, *(value.ndim for value in values)]
+    inputs = ",".join("(" + ",".join(f"d{i}x{j}" for j in range(n)) + ")" for i, n in enumerate(ndims))
+    rv = builder.pm.CustomDist(
+        node.name,
+        history,
+        *values,
+        dist=draw,
+        logp=logp,
+        support_point=lambda rv, size, start, *rest: pt.broadcast_to(start[-1][..., None], (*shape, length)),
+        signature=f"{inputs}->({','.join(f'o{j}' for j in range(len(node.dims)))})",
+        transform=builder.pm.distributions.transforms._default_transform(probe.owner.op, probe),
+        default_transform=None,
+        dims=node.dims,
+    )
+    return Term(rv, node.dims)
+
+
+def _fill_starts(builder: _Builder, split: _Split, node: Node) -> None:
+    """A lag without start takes the first rows of the data, if there are any."""
+    for name, back in split.backs.values():
+        if (name, back) in split.starts:
+            continue
+        if node.name not in builder.columns:
+            raise ModelError(
+                f"lag({node.name}, {back}) without start looks back past the first row, and '{node.name}' has no"
+                f" data: give start=..."
+            )
+        own = builder.data.term(node.name)
+        for step in range(1, back + 1):
+            split.starts.setdefault((name, step), Term(np.asarray(own.value)[..., back - step], own.dims[:-1]))
+
+
+def simulate_together(builder: _Builder, group: list[Node]) -> dict[str, Any]:
+    """Draws of nodes that look back at each other, row by row, in one scan.
+
+    Parameters
+    ----------
+    group
+        The nodes, sorted by what a row needs of the same row.
+
+    Returns
+    -------
+    dict of str to variable
+        Each node's values, with the axes of its dims.
+    """
+    import pytensor
+    import pytensor.tensor as pt
+
+    names = frozenset(node.name for node in group)
+    dims = {node.dims[-1:] for node in group}
+    if len(dims) != 1 or dims == {()}:
+        raise ModelError(f"{', '.join(sorted(names))} look back at each other, so they need the same last dimension")
+    ((dim,),) = dims
+    length = len(builder.labels[dim])
+    splits = {node.name: _Split(node, builder.evaluator, names) for node in group}
+    shapes = {node.name: builder.lengths(node.dims[:-1]) for node in group}
+    late = _late_rows(builder, group, splits)
+    orders = {n: max([1, *(split.order(n) for split in splits.values())]) for n in names}
+    histories = {
+        node.name: _history(
+            builder, list(splits.values()), node.name, orders[node.name], node.dims[:-1], shapes[node.name]
+        )
+        for node in group
+    }
+    along: dict[str, Any] = {"t": pt.arange(length)}
+    fixed: dict[str, Any] = {}
+    for name, split in splits.items():
+        moving, still = _moving(builder, split, dim)
+        along |= {f"{name} {part}": value for part, value in moving.items()}
+        fixed |= {f"{name} {part}": value for part, value in still.items()}
+    given = {n: values for n, values in ((n, _given_rows(builder, n, late[n], length)) for n in names) if values is not None}
+    along |= {f"{n} given": value for n, value in given.items()}
+    fixed |= {f"{n} start": histories[n][-1] for n in names}
+
+    def step(*args: Any) -> Any:
+        at = dict(zip(along, args, strict=False))
+        past, used = {}, len(along)
+        for node in group:
+            past[node.name] = args[used : used + orders[node.name]]
+            used += orders[node.name]
+        at |= dict(zip(fixed, args[used:], strict=True))
+        now: dict[str, Any] = {}
+        for node in group:
+            now[node.name] = _row(builder, node, splits[node.name], dim, at, past, now, orders, shapes, late)
+        updates = builder.pm.pytensorf.collect_default_updates(list(now.values()), inputs=args)
+        return list(now.values()), updates
+
+    out, _ = pytensor.scan(
+        step,
+        sequences=list(along.values()),
+        outputs_info=[_initial(histories[node.name], orders[node.name]) for node in group],
+        non_sequences=list(fixed.values()),
+        n_steps=length,
+        strict=True,
+        return_list=True,
+    )
+    return {node.name: pt.moveaxis(value, 0, -1) if value.ndim > 1 else value for node, value in zip(group, out, strict=True)}
+
+
+def _late_rows(builder: _Builder, group: list[Node], splits: Mapping[str, _Split]) -> dict[str, int]:
+    """Rows at the start in which each node cannot be computed from its definition."""
+    late: dict[str, int] = {}
+    starting: dict[str, int] = {}
+    for node in group:
+        split = splits[node.name]
+        late[node.name] = max([split.undefined, *(late.get(n, 0) for n in split.nows)])
+        if late[node.name] and node.kind == "random" and node.name not in builder.columns:
+            raise ModelError(
+                f"the first {late[node.name]} rows of '{node.name}' look back past the beginning: give"
+                f" lag(..., start=...), or data to start from",
+                path=node.path,
+            )
+        if any(n == node.name for n, _ in split.starts):
+            # It takes its start value there, so that what depends on it is defined.
+            starting[node.name], late[node.name] = late[node.name], 0
+    return late | starting
+
+
+def _given_rows(builder: _Builder, name: str, rows: int, length: int) -> Any:
+    """The data of a random node for the rows it cannot be drawn in."""
+    if not rows or builder.nodes[name].kind != "random":
+        return None
+    import pytensor.tensor as pt
+
+    term = builder.data.term(name)
+    value = np.moveaxis(np.asarray(term.value, dtype=float), -1, 0)
+    return pt.as_tensor_variable(value[:length])
+
+
+def _row(
+    builder: _Builder,
+    node: Node,
+    split: _Split,
+    dim: str,
+    at: Mapping[str, Any],
+    past: Mapping[str, Any],
+    now: Mapping[str, Any],
+    orders: Mapping[str, int],
+    shapes: Mapping[str, tuple[int, ...]],
+    late: Mapping[str, int],
+) -> Any:
+    """One node's value in one row."""
+    import pytensor.tensor as pt
+
+    batch = node.dims[:-1]
+
+    def lookup(name: str) -> Term:
+        if name in split.backs:
+            other, back = split.backs[name]
+            return Term(past[other][orders[other] - back], builder.nodes[other].dims[:-1])
+        if name.startswith("__now_"):
+            other = name.removeprefix("__now_")
+            return Term(now[other], builder.nodes[other].dims[:-1])
+        return Term(at[f"{node.name} {name}"], tuple(d for d in split.parts[name].dims if d != dim))
+
+    if node.kind == "random":
+        word = _scalar_distribution(node)
+        found = _parameters(builder, split, word, lookup, batch)
+        value = getattr(builder.pm, word).dist(**found, shape=shapes[node.name]).astype("float64")
+        fallback = at.get(f"{node.name} given")
+    else:
+        inner = Evaluator(lookup, builder.labels, builder.data.frozen)
+        (value,), _, _ = inner.align([inner.eval(split.tree)], onto=batch)
+        value = _floats(value, shapes[node.name])
+        fallback = at[f"{node.name} start"]
+    if not late[node.name] or fallback is None:
+        return value
+    return pt.switch(pt.lt(at["t"], late[node.name]), fallback, value)
