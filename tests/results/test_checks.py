@@ -1,0 +1,410 @@
+"""The verdict against draws whose faults are known: closed forms, and ArviZ's scalar code as the twin."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy.signal import lfilter
+
+from bayeslab.results import checks
+from bayeslab.results.checks import Finding, Verdict, judge_mcmc, point_verdict
+
+CHAINS, DRAWS = 4, 1000
+
+
+def tree(posterior, stats=None, coords=None):
+    """A result: variables as (chain, draw, *shape) arrays, or (dims, array)."""
+
+    def dataset(variables):
+        named = {}
+        for name, value in variables.items():
+            dims, values = value if isinstance(value, tuple) else ((), np.asarray(value))
+            dims = dims or tuple(f"{name}_dim_{i}" for i in range(values.ndim - 2))
+            named[name] = (("chain", "draw", *dims), values)
+        used = {dim for dims, _ in named.values() for dim in dims}
+        return xr.Dataset(named, coords={k: v for k, v in (coords or {}).items() if k in used})
+
+    groups = {"posterior": dataset(posterior)}
+    if stats is not None:
+        groups["sample_stats"] = dataset(stats)
+    return xr.DataTree.from_dict(groups)
+
+
+def one(verdict, check):
+    found = [finding for finding in verdict.findings if finding.check == check]
+    assert len(found) == 1, f"{check}: {[f.check for f in verdict.findings]}"
+    return found[0]
+
+
+def ar1(rng, phi, shape):
+    """Stationary AR(1) chains with variance 1 along the last axis."""
+    noise = rng.normal(size=shape) * math.sqrt(1 - phi**2)
+    noise[..., 0] /= math.sqrt(1 - phi**2)
+    return lfilter([1], [1, -phi], noise, axis=-1)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20240607)
+
+
+# Statistics
+
+
+def _kinds(rng, n_chains, n_draws):
+    shape = (15, n_chains, n_draws)
+    alternate = np.where(np.arange(n_draws) % 2, 1.0, -1.0)
+    return {
+        "normal": rng.normal(size=shape),
+        "walk": np.cumsum(rng.normal(size=shape), axis=-1),
+        "cauchy": rng.standard_cauchy(size=shape),
+        "apart": rng.normal(size=shape) + 5 * rng.normal(size=(15, n_chains, 1)),
+        "antithetic": alternate * abs(rng.normal(size=shape)),
+        "counts": rng.poisson(2.0, size=shape).astype(float),
+        "rare": (rng.random(shape) < 0.03).astype(float),
+        "repeats": np.repeat(rng.normal(size=shape), 3, axis=-1)[..., :n_draws],
+    }
+
+
+@pytest.mark.parametrize(
+    ("n_chains", "n_draws"), [(4, 200), (2, 4), (3, 5), (2, 7), (4, 8), (5, 33), (3, 101)]
+)
+def test_statistics_equal_arviz(rng, n_chains, n_draws):
+    twin = pytest.importorskip("arviz_stats.base").array_stats
+    for kind, draws in _kinds(rng, n_chains, n_draws).items():
+        draws = draws[~checks.is_constant(draws)]
+        if n_draws < 30 and kind in ("counts", "rare"):
+            continue  # sums of few equal autocorrelations are 0 up to rounding, and end Geyer's sum or not
+        with np.errstate(all="ignore"):
+            r_hat, bulk, tail = checks.r_hat_and_ess(draws)
+            axes = {"chain_axis": 1, "draw_axis": 2}
+            expected = (
+                twin.rhat(draws, **axes),
+                twin.ess(draws, **axes, method="bulk"),
+                twin.ess(draws, **axes, method="tail", prob=(0.05, 0.95)),
+            )
+        for name, ours, theirs in zip(("r_hat", "bulk", "tail"), (r_hat, bulk, tail), expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-10, err_msg=f"{name} of {kind}")
+
+
+@pytest.mark.parametrize("phi", [-0.5, 0.0, 0.5, 0.9])
+def test_ess_of_ar1_is_the_known_one(rng, phi):
+    n_draws = 5000
+    draws = ar1(rng, phi, (30, CHAINS, n_draws))
+    known = CHAINS * n_draws * (1 - phi) / (1 + phi)
+    estimates = checks.r_hat_and_ess(draws)[1]
+    assert np.mean(estimates) == pytest.approx(known, rel=0.08)
+    assert np.all(abs(estimates / known - 1) < 0.35)
+
+
+def test_r_hat_of_chains_that_never_meet_is_the_known_one(rng):
+    """Two chains apart have half-normal scores: variance 1 - 2/pi, means ± sqrt(2/pi)."""
+    draws = rng.normal(size=(1, 2, 4000)) + 100 * np.arange(2)[:, None]
+    within, between = 1 - 2 / math.pi, 4 / 3 * 2 / math.pi
+    assert checks.r_hat_and_ess(draws)[0][0] == pytest.approx(math.sqrt(1 + between / within), rel=0.01)
+
+
+def test_r_hat_sees_chains_that_differ_in_scale_only(rng):
+    draws = rng.normal(size=(1, CHAINS, DRAWS)) * np.array([1, 1, 1, 5.0])[:, None]
+    assert checks.r_hat_and_ess(draws)[0][0] > 1.2
+
+
+def test_e_bfmi_of_ar1_energies_is_the_known_one(rng):
+    """E(difference²) = 2 (1 - phi) of the variance."""
+    for phi in (0.0, 0.9, 0.97):
+        values = checks.e_bfmi(ar1(rng, phi, (CHAINS, 20_000)))
+        assert values == pytest.approx(2 * (1 - phi), rel=0.15)
+
+
+def test_batches_do_not_change_the_numbers(rng, monkeypatch):
+    posterior = {f"v{i}": rng.normal(size=(2, 50)) + i for i in range(5)}
+    posterior["a"] = rng.normal(size=(2, 50, 3, 4)) + np.arange(12).reshape(3, 4)
+    posterior["k"] = rng.poisson(3, size=(2, 50, 2))
+    variables = checks.blocks(tree(posterior)["posterior"].to_dataset())
+    means = checks.in_batches(variables, lambda draws: draws.mean(axis=(1, 2)))
+    np.testing.assert_allclose(means[:5], [posterior[f"v{i}"].mean() for i in range(5)])
+    np.testing.assert_allclose(means[5:17], posterior["a"].mean(axis=(0, 1)).ravel())
+    whole = checks.convergence(variables)
+    for room in (1, 2, 3, 7):
+        monkeypatch.setattr(checks, "_BATCH", room * 100)
+        sizes = [sum(piece.shape[-1] for piece in batch) for batch in checks._batches(variables)]
+        assert len(sizes) == math.ceil(19 / room)
+        assert sum(sizes) == 19
+        assert max(sizes) <= room
+        parts = checks.convergence(variables)
+        np.testing.assert_array_equal(parts.ess_bulk, whole.ess_bulk)
+        np.testing.assert_array_equal(parts.r_hat, whole.r_hat)
+        np.testing.assert_array_equal(parts.still, whole.still)
+
+
+# The verdict
+
+
+def test_independent_draws_pass(rng):
+    stats = {
+        "diverging": np.zeros((CHAINS, DRAWS), bool),
+        "energy": rng.normal(size=(CHAINS, DRAWS)),
+        "tree_depth": rng.integers(1, 5, size=(CHAINS, DRAWS)),
+        "reached_max_treedepth": np.zeros((CHAINS, DRAWS), bool),
+        "acceptance_rate": rng.beta(8, 2, size=(CHAINS, DRAWS)),
+        "lp": rng.normal(size=(CHAINS, DRAWS)),
+    }
+    data = tree({"a": rng.normal(size=(CHAINS, DRAWS, 20)), "k": rng.poisson(3, (CHAINS, DRAWS))}, stats)
+    verdict = judge_mcmc(data, target_accept=0.8)
+    assert verdict.status == "pass"
+    checked = {finding.check for finding in verdict.findings}
+    assert checked == {"chains", "R-hat", "bulk ESS", "tail ESS", "divergences", "E-BFMI", "tree depth"}
+    assert not any(finding.advice for finding in verdict.findings)
+    assert "all 21 quantities ≤ 1.01" in one(verdict, "R-hat").message
+
+
+def test_ten_thousand_independent_quantities_pass(rng):
+    data = tree({"a": rng.normal(size=(CHAINS, 250, 100, 100))})
+    verdict = judge_mcmc(data)
+    assert one(verdict, "bulk ESS").status == one(verdict, "tail ESS").status == "pass"
+    assert "10,000 quantities" in one(verdict, "bulk ESS").message
+
+
+def test_a_shifted_chain_fails_and_is_named(rng):
+    a = rng.normal(size=(CHAINS, DRAWS, 3))
+    a[2, :, 1] += 4
+    verdict = judge_mcmc(
+        tree({"b": a[..., 0], "a": (("county",), a)}, coords={"county": ["X", "AITKIN", "Z"]})
+    )
+    finding = one(verdict, "R-hat")
+    assert verdict.status == finding.status == "fail"
+    assert finding.where == "a[AITKIN]"
+    assert finding.value > 1.3
+    assert "1 of 4 quantities" in finding.message
+    assert "different places" in finding.message
+    assert "Ordered" in finding.advice
+    assert "R-hat" in one(verdict, "bulk ESS").advice
+
+
+def test_a_slightly_shifted_chain_warns(rng):
+    x = rng.normal(size=(CHAINS, 4000))
+    x[0] += 0.35
+    finding = one(judge_mcmc(tree({"x": x})), "R-hat")
+    assert 1.01 < finding.value < 1.05
+    assert finding.status == "warn"
+
+
+def test_slow_chains_are_not_called_several_modes(rng):
+    finding = one(judge_mcmc(tree({"x": np.cumsum(rng.normal(size=(CHAINS, DRAWS)), axis=1)})), "R-hat")
+    assert finding.status == "fail"
+    assert finding.value > checks.APART
+    assert "different places" not in finding.message
+    assert "run longer" in finding.advice
+
+
+@pytest.mark.parametrize("axis", [2, 3])
+def test_label_switching_is_recognised(rng, axis):
+    mu = rng.normal(size=(CHAINS, DRAWS, 3, 2)) * 0.1 + np.array([-3, 0, 5])[:, None]
+    mu[1], mu[3] = mu[1][:, [1, 0, 2]], mu[3][:, [2, 0, 1]]
+    mu = np.swapaxes(mu, 2, axis)
+    finding = one(judge_mcmc(tree({"tau": rng.normal(size=(CHAINS, DRAWS)), "mu": mu})), "R-hat")
+    assert "label switching: chains hold the same values of mu" in finding.message
+    assert "Ordered" in finding.advice
+
+
+@pytest.mark.parametrize(("phi", "status"), [(0.5, "pass"), (0.9, "warn"), (0.99, "fail")])
+def test_ess_grades(rng, phi, status):
+    data = tree({"good": rng.normal(size=(CHAINS, DRAWS)), "slow": ar1(rng, phi, (CHAINS, DRAWS))})
+    verdict = judge_mcmc(data)
+    finding = one(verdict, "bulk ESS")
+    assert finding.status == status
+    assert finding.where == "slow"
+    assert one(verdict, "tail ESS").where == "slow"
+    assert bool(finding.advice) == (status != "pass")
+
+
+def test_ess_advice_says_how_many_draws(rng):
+    finding = one(judge_mcmc(tree({"slow": ar1(rng, 0.9, (CHAINS, DRAWS))})), "bulk ESS")
+    assert f"{math.ceil(400 / finding.value)} times as many" in finding.advice
+    assert f"{100 / math.sqrt(finding.value):.0f}% of its sd" in finding.message
+
+
+@pytest.mark.parametrize(("n", "status"), [(0, "pass"), (1, "warn"), (40, "warn"), (41, "fail")])
+def test_divergences(rng, n, status):
+    diverging = np.zeros((CHAINS, DRAWS), bool)
+    diverging[2, :n] = True
+    data = tree({"x": rng.normal(size=(CHAINS, DRAWS))}, {"diverging": diverging}, {"chain": [0, 1, 2, 3]})
+    finding = one(judge_mcmc(data, target_accept=0.95), "divergences")
+    assert (finding.status, finding.value) == (status, n)
+    if n:
+        assert finding.where == "chain 2"
+        assert "target_accept to 0.99" in finding.advice
+        assert "non-centred" in finding.advice
+
+
+@pytest.mark.parametrize(("phi", "status"), [(0.5, "pass"), (0.875, "warn"), (0.97, "fail")])
+def test_energies_that_change_slowly(rng, phi, status):
+    """One chain with an E-BFMI of 2 (1 - phi): 1, 0.25, 0.06."""
+    energy = rng.normal(size=(CHAINS, 5000))
+    energy[3] = 10 * ar1(rng, phi, (5000,)) + 300
+    finding = one(judge_mcmc(tree({"x": rng.normal(size=(CHAINS, 5000))}, {"energy": energy})), "E-BFMI")
+    assert (finding.status, finding.where) == (status, "chain 3")
+    assert finding.value == pytest.approx(2 * (1 - phi), rel=0.2)
+
+
+@pytest.mark.parametrize(("share", "status"), [(0.0, "pass"), (0.005, "pass"), (0.05, "warn")])
+@pytest.mark.parametrize("stat", ["reached_max_treedepth", "tree_depth"])
+def test_tree_depth(rng, share, status, stat):
+    deep = np.arange(CHAINS * DRAWS).reshape(CHAINS, DRAWS) < share * CHAINS * DRAWS
+    values = deep if stat == "reached_max_treedepth" else np.where(deep, 8, 7)
+    data = tree({"x": rng.normal(size=(CHAINS, DRAWS))}, {stat: values})
+    finding = one(judge_mcmc(data, max_treedepth=8), "tree depth")
+    assert (finding.status, finding.value) == (status, share)
+    assert ("max_treedepth to 10" in finding.advice) == (status == "warn")
+
+
+def test_acceptance_far_below_its_target(rng):
+    rates = np.full((CHAINS, DRAWS), 0.78)
+    rates[1] = 0.4
+    data = tree({"x": rng.normal(size=(CHAINS, DRAWS))}, {"acceptance_rate": rates})
+    finding = one(judge_mcmc(data, target_accept=0.8), "acceptance")
+    assert (finding.status, finding.where) == ("warn", "chain 1")
+    assert finding.value == pytest.approx(0.4)
+    assert judge_mcmc(data).status == "pass"
+
+
+def test_constants_are_set_aside_not_failed(rng):
+    corr = np.ones((CHAINS, DRAWS, 2, 2))
+    corr[..., 0, 1] = corr[..., 1, 0] = rng.uniform(-1, 1, size=(CHAINS, DRAWS))
+    corr[..., 1, 1] += rng.choice([-2e-16, 0, 2e-16], size=(CHAINS, DRAWS))  # rounding
+    verdict = judge_mcmc(tree({"edge": np.zeros((CHAINS, DRAWS)), "corr": corr}))
+    assert verdict.status == "pass"
+    finding = one(verdict, "constant")
+    assert (finding.value, finding.where) == (3, "edge")
+    assert "all 2 quantities" in one(verdict, "R-hat").message
+
+
+def test_nothing_varies(rng):
+    verdict = judge_mcmc(tree({"x": np.full((CHAINS, DRAWS), 1.5), "y": np.zeros((CHAINS, DRAWS))}))
+    assert one(verdict, "movement").status == "fail"
+
+
+def test_a_stuck_chain_fails(rng):
+    x = rng.normal(size=(CHAINS, DRAWS, 3))
+    x[1] = 0.1
+    verdict = judge_mcmc(tree({"x": x, "constant": np.ones((CHAINS, DRAWS))}))
+    finding = one(verdict, "movement")
+    assert (finding.status, finding.where) == ("fail", "chain 1")
+    x[1, 500:, 2] = 0.2
+    assert not any(f.check == "movement" for f in judge_mcmc(tree({"x": x})).findings)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_draw_that_is_not_finite_fails(rng, bad):
+    x = rng.normal(size=(CHAINS, DRAWS, 5))
+    x[1, 7, 3] = bad
+    verdict = judge_mcmc(tree({"x": x}))
+    finding = one(verdict, "finite")
+    assert (finding.status, finding.where, finding.value) == ("fail", "x[3]", 1)
+    assert one(verdict, "R-hat").status == "pass"
+    assert "all 4 quantities" in one(verdict, "R-hat").message
+
+
+def test_undefined_in_every_draw(rng):
+    x = rng.normal(size=(CHAINS, DRAWS, 5))
+    x[..., 0] = math.nan
+    finding = one(judge_mcmc(tree({"x": x})), "finite")
+    assert (finding.status, finding.where) == ("warn", "x[0]")
+    assert one(judge_mcmc(tree({"x": np.full((CHAINS, DRAWS), math.nan)})), "finite").status == "fail"
+
+
+def test_log_density_and_energy_must_be_finite(rng):
+    bad = rng.normal(size=(CHAINS, DRAWS))
+    bad[0, 0] = math.inf
+    verdict = judge_mcmc(tree({"x": rng.normal(size=(CHAINS, DRAWS))}, {"lp": bad, "energy": bad}))
+    assert one(verdict, "log density").status == one(verdict, "E-BFMI").status == "fail"
+
+
+def test_one_chain_warns_and_is_judged_by_its_halves(rng):
+    x = rng.normal(size=(1, DRAWS))
+    verdict = judge_mcmc(tree({"x": x}))
+    assert one(verdict, "chains").status == verdict.status == "warn"
+    assert one(verdict, "R-hat").status == "pass"
+    x[:, DRAWS // 2 :] += 5
+    assert one(judge_mcmc(tree({"x": x})), "R-hat").status == "fail"
+
+
+@pytest.mark.parametrize("n_draws", [0, 1, 3])
+def test_too_few_draws(rng, n_draws):
+    verdict = judge_mcmc(
+        tree({"x": rng.normal(size=(CHAINS, n_draws))}, {"energy": np.ones((CHAINS, n_draws))})
+    )
+    assert [(f.status, f.check) for f in verdict.findings] == [("fail", "chains")]
+
+
+def test_four_draws_can_be_judged(rng):
+    verdict = judge_mcmc(tree({"x": rng.normal(size=(CHAINS, 4))}))
+    assert one(verdict, "bulk ESS").status == "fail"
+
+
+def test_dimensions_in_any_order_and_text_is_passed_over(rng):
+    x = rng.normal(size=(CHAINS, DRAWS, 2))
+    x[..., 1] += np.arange(CHAINS)[:, None] * 9
+    dataset = xr.Dataset(
+        {"x": (("g", "draw", "chain"), x.T), "word": (("chain", "draw"), np.full((CHAINS, DRAWS), "a"))},
+        coords={"g": np.array(["2020-01-01", "2020-01-02"], "datetime64[ns]")},
+    )
+    finding = one(judge_mcmc(xr.DataTree.from_dict({"posterior": dataset})), "R-hat")
+    assert finding.where == "x[2020-01-02]"
+    assert "1 of 2 quantities" in finding.message
+
+
+def test_notes_are_appended_and_count(rng):
+    note = Finding("warn", "interrupted", "", 120, "stopped after 120 of 1,000 draws", "resume the run")
+    verdict = judge_mcmc(tree({"x": rng.normal(size=(CHAINS, DRAWS))}), notes=[note])
+    assert verdict.findings[-1] is note
+    assert verdict.status == "warn"
+
+
+def test_the_worst_finding_is_the_status():
+    def verdict(*statuses):
+        return Verdict(tuple(Finding(status, "c", "", None, "m") for status in statuses)).status
+
+    assert verdict("pass", "fail", "warn") == "fail"
+    assert verdict("warn", "pass") == "warn"
+    assert verdict("pass") == "pass"
+    assert verdict() == "warn"
+
+
+def test_verdict_survives_json(rng):
+    x = np.repeat(np.arange(CHAINS), DRAWS).reshape(CHAINS, DRAWS) * 1.0  # R-hat is infinite
+    verdict = judge_mcmc(tree({"x": x, "y": rng.normal(size=(CHAINS, DRAWS))}))
+    assert one(verdict, "R-hat").value is None
+    content = json.loads(json.dumps(verdict.to_dict(), allow_nan=False))
+    assert content["status"] == "fail"
+    assert Verdict.from_dict(content) == verdict
+
+
+def test_the_text_has_a_line_for_each_check_then_the_advice(rng):
+    verdict = Verdict(
+        (
+            Finding("pass", "R-hat", "a[AITKIN]", 1.004, "all 87 quantities ≤ 1.01 (worst 1.004, a[AITKIN])"),
+            Finding("warn", "divergences", "", 3, "3 of 4,000 draws", "raise target_accept to 0.95"),
+        )
+    )
+    assert str(verdict).splitlines() == [
+        "PASS  R-hat        all 87 quantities ≤ 1.01 (worst 1.004, a[AITKIN])",
+        "WARN  divergences  3 of 4,000 draws",
+        "→ divergences: raise target_accept to 0.95",
+    ]
+
+
+def test_a_point_is_no_posterior():
+    verdict = point_verdict(True, 1e-6, "CONVERGENCE", restarts_agree=True)
+    assert verdict.status == "pass"
+    assert "a point, not a posterior: no uncertainty is reported" in str(verdict)
+    assert point_verdict(True, 1e-6).status == "pass"
+    assert point_verdict(True, 1e-6, restarts_agree=False).status == "warn"
+    failed = point_verdict(False, 12.0, "ABNORMAL <stop>")
+    assert failed.status == "fail"
+    assert "ABNORMAL <stop>" in str(failed)
+    assert point_verdict(True, math.nan).status == "fail"
