@@ -229,7 +229,9 @@ def together(nodes: Mapping[str, Node]) -> list[list[Node]]:
 # ------------------------------------------------------------------------------------- checking
 
 
-def check_nodes(nodes: Mapping[str, Node], dims: Iterable[str], columns: set[str] | None) -> None:
+def check_nodes(
+    nodes: Mapping[str, Node], dims: Iterable[str], columns: set[str] | None, derive: Mapping[str, str] | None = None
+) -> None:
     """Everything that can be wrong with nodes before data are bound.
 
     Parameters
@@ -238,6 +240,8 @@ def check_nodes(nodes: Mapping[str, Node], dims: Iterable[str], columns: set[str
         Dimensions the model declares or the data bring.
     columns
         Names the data offer; None when the data are not known yet.
+    derive
+        Computed columns, for the message when one lacks what it is computed from.
     """
     used_dims = {dim for node in nodes.values() for dim in node.dims}
     known_dims = set(dims) | used_dims
@@ -247,14 +251,16 @@ def check_nodes(nodes: Mapping[str, Node], dims: Iterable[str], columns: set[str
                 f"'{node.name}' is the name of a node and of a dimension; rename one", path=(*node.path, "[key]")
             )
         try:
-            _check_node(node, nodes, known_dims, columns)
+            _check_node(node, nodes, known_dims, columns, derive or {})
         except ModelError as error:
             raise error if error.path else ModelError(error.message, path=node.path, offset=error.offset) from None
     # Any random node may turn out to be observed.
     sorted_nodes(nodes, [node.name for node in nodes.values() if node.kind == "random"])
 
 
-def _check_node(node: Node, nodes: Mapping[str, Node], dims: set[str], columns: set[str] | None) -> None:
+def _check_node(
+    node: Node, nodes: Mapping[str, Node], dims: set[str], columns: set[str] | None, derive: Mapping[str, str]
+) -> None:
     tree = node.expression.tree
     if node.kind == "potential":
         assert isinstance(tree, ast.Call)
@@ -271,6 +277,11 @@ def _check_node(node: Node, nodes: Mapping[str, Node], dims: set[str], columns: 
     for name in sorted(node.parents):
         if name not in known:
             at = next((n.col_offset for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name), 0)
+            if name in derive:
+                lacking = sorted(parse(derive[name]).names - columns - dims)
+                raise ModelError(
+                    f"'{name}' is computed from {', '.join(lacking)}, which the data do not have", offset=at
+                )
             raise ModelError(
                 f"'{name}' is neither a node, a column of the data, nor a dimension{hint(name, known)}", offset=at
             )

@@ -59,7 +59,7 @@ def _spec(model: Model) -> Graph:
 
 def check(model: Model, columns: set[str] | None) -> None:
     """Everything that can be found wrong without building the graph."""
-    check_nodes(nodes_of(_spec(model).nodes), _dimensions(model), columns)
+    check_nodes(nodes_of(_spec(model).nodes), _dimensions(model), columns, model.data.derive)
 
 
 def _dimensions(model: Model) -> set[str]:
@@ -163,7 +163,7 @@ class _Builder:
         self.nodes = nodes_of(_spec(model).nodes)
         self.labels = dict(data.labels)
         columns = data.names()
-        check_nodes(self.nodes, self.labels, columns)
+        check_nodes(self.nodes, self.labels, columns, model.data.derive)
         self.columns = columns
         random = {node.name for node in self.nodes.values() if node.kind == "random"}
         for node in self.nodes.values():
