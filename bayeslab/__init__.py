@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bayeslab.families.graph import Graph as Graph
     from bayeslab.fitting import check as check
     from bayeslab.fitting import fit as fit
-    from bayeslab.fitting import open_run as open  # noqa: A004, F401
+    from bayeslab.fitting import open_run as open  # noqa: F401
     from bayeslab.fitting import resume as resume
     from bayeslab.fitting import to_pymc as to_pymc
     from bayeslab.io.modelfile import load as load

@@ -95,9 +95,7 @@ class Dataset:
         """These columns and those of another table; ``other`` gives the row dimension."""
         for name in self.columns.keys() & other.columns.keys():
             raise DataError(f"two tables have a column '{name}'; rename one")
-        return Dataset(
-            dict(self.columns) | dict(other.columns), other.rows, dict(self.levels) | dict(other.levels)
-        )
+        return Dataset(dict(self.columns) | dict(other.columns), other.rows, dict(self.levels) | dict(other.levels))
 
     @classmethod
     def from_table(cls, raw: Mapping[str, Any], rows: str, *, what: str = "data") -> Dataset:
@@ -172,7 +170,10 @@ def frame_columns(frame: Any) -> dict[str, Any]:
     doubled = [name for name, count in Counter(names).items() if count > 1]
     if doubled:
         raise DataError(f"the column '{doubled[0]}' is there twice")
-    return {str(name): native[name].to_list() if _nullable(native[name]) else native[name].to_numpy() for name in native.columns}
+    return {
+        str(name): native[name].to_list() if _nullable(native[name]) else native[name].to_numpy()
+        for name in native.columns
+    }
 
 
 def _nullable(series: Any) -> bool:
@@ -182,7 +183,8 @@ def _nullable(series: Any) -> bool:
 def as_values(value: Any, what: str) -> tuple[np.ndarray, np.ndarray | None]:
     """Numbers (NaN for missing) or text with a mask, from whatever was given."""
     try:
-        array = np.asarray(value) if not isinstance(value, np.ma.MaskedArray) else value.astype(float).filled(np.nan)
+        masked = isinstance(value, np.ma.MaskedArray)
+        array = np.ma.filled(value.astype(float), np.nan) if masked else np.asarray(value)
     except ValueError:
         raise DataError(f"{what} is ragged: its rows have different lengths") from None
     if array.dtype.kind == "b":
@@ -202,11 +204,15 @@ def _from_objects(array: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray 
     kinds = {str if isinstance(cell, str) else type(cell) for cell, gone in zip(flat, missing, strict=True) if not gone}
     if all(issubclass(kind, bool | int | float | np.integer | np.floating | np.bool_) for kind in kinds):
         numbers = np.array([np.nan if gone else float(cell) for cell, gone in zip(flat, missing, strict=True)])
-        whole = kinds and all(issubclass(kind, bool | int | np.integer | np.bool_) for kind in kinds) and not missing.any()
+        whole = (
+            kinds and all(issubclass(kind, bool | int | np.integer | np.bool_) for kind in kinds) and not missing.any()
+        )
         return (numbers.astype(np.int64) if whole else numbers).reshape(array.shape), None
     if kinds - {str}:
         odd = next(i for i, cell in enumerate(flat) if not missing[i] and not isinstance(cell, str))
-        raise DataError(f"{what} mixes text and {type(flat[odd]).__name__} (row {odd + 1}); a column is numbers or text")
+        raise DataError(
+            f"{what} mixes text and {type(flat[odd]).__name__} (row {odd + 1}); a column is numbers or text"
+        )
     text = np.array(["" if gone else cell for cell, gone in zip(flat, missing, strict=True)], dtype=str)
     return text.reshape(array.shape), missing.reshape(array.shape) if missing.any() else None
 
@@ -348,7 +354,10 @@ class Data:
 
     def _derived(self, name: str) -> Term:
         if name in self._busy:
-            raise ModelError(f"computed columns go in a circle: {' -> '.join([*self._busy, name])}", path=("data", "derive", name))
+            raise ModelError(
+                f"computed columns go in a circle: {' -> '.join([*self._busy, name])}",
+                path=("data", "derive", name),
+            )
         self._busy.append(name)
         expression = self.derive[name]
         evaluator = Evaluator(lambda n: self.term(n, missing=True), self.labels, self.frozen)
@@ -371,7 +380,8 @@ class Data:
             if np.any(wrong):
                 row = int(np.nonzero(np.atleast_1d(wrong))[0][0])
                 raise DataError(
-                    f"'{name}: {expression.text}' is not a finite number in row {row + 1}", path=("data", "derive", name)
+                    f"'{name}: {expression.text}' is not a finite number in row {row + 1}",
+                    path=("data", "derive", name),
                 )
         if term.undefined:
             raise ModelError("lag() without start cannot be used in a computed column", path=("data", "derive", name))
@@ -386,7 +396,9 @@ class Data:
 def _words(values: np.ndarray) -> np.ndarray:
     """Numbers as the words a person would write: 1, not 1.0."""
     whole = values.astype(float) == np.floor(values.astype(float))
-    return np.array([str(int(v)) if w else str(v) for v, w in zip(values.ravel(), whole.ravel(), strict=True)]).reshape(values.shape)
+    return np.array([str(int(v)) if w else str(v) for v, w in zip(values.ravel(), whole.ravel(), strict=True)]).reshape(
+        values.shape
+    )
 
 
 def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory | None = None) -> Data:
@@ -436,7 +448,9 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
     for dim, entry in model.dims.items():
         if isinstance(entry, str):
             if entry not in labels:
-                raise ModelError(f"twin of '{entry}', which is not a dimension{hint(entry, labels)}", path=("dims", dim))
+                raise ModelError(
+                    f"twin of '{entry}', which is not a dimension{hint(entry, labels)}", path=("dims", dim)
+                )
             labels[dim] = labels[entry]
     derive = {}
     for name, text in model.data.derive.items():
@@ -480,4 +494,6 @@ def _label_array(values: Sequence[Any]) -> np.ndarray:
 def describe(data: Data) -> str:
     """One line about the data: rows and columns."""
     rows = len(data.labels[data.dataset.rows]) if data.dataset.rows in data.labels else 0
-    return f"{rows:,} rows, columns {listed(data.dataset.columns)}" if rows else f"arrays {listed(data.dataset.columns)}"
+    return (
+        f"{rows:,} rows, columns {listed(data.dataset.columns)}" if rows else f"arrays {listed(data.dataset.columns)}"
+    )

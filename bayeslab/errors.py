@@ -34,9 +34,7 @@ class BayeslabError(Exception):
         Column inside the value, counted from zero.
     """
 
-    def __init__(
-        self, message: str, *, where: str | None = None, path: tuple[Any, ...] = (), offset: int = 0
-    ) -> None:
+    def __init__(self, message: str, *, where: str | None = None, path: tuple[Any, ...] = (), offset: int = 0) -> None:
         self.message = " ".join(message.split())
         self.where = where or ".".join(str(part) for part in path if part != "[key]") or None
         self.path, self.offset = path, offset

@@ -214,13 +214,52 @@ def _merge(terms: Iterable[Term]) -> dict[str, int]:
 # ----------------------------------------------------------------------------------- functions
 
 # name: (fewest, most) positional arguments and the keywords allowed.
-_ELEMENTWISE = {
-    name: (1, 1)
-    for name in "abs sqrt exp log log1p expm1 log2 log10 sigmoid invlogit logit softplus sin cos tan arcsin arccos"
-    " arctan sinh cosh tanh erf erfc gammaln digamma Phi invprobit probit floor ceil round sign".split()
-} | {"minimum": (2, 2), "maximum": (2, 2), "clip": (3, 3), "where": (3, 3), "outer": (2, 2), "arctan2": (2, 2)}
-_REDUCTIONS = {name: (1, 2) for name in "sum mean prod min max sd var".split()}
-_ALONG = {name: (1, 2) for name in "softmax logsumexp cumsum cumprod".split()}
+_ELEMENTWISE = dict.fromkeys(
+    [
+        "abs",
+        "sqrt",
+        "exp",
+        "log",
+        "log1p",
+        "expm1",
+        "log2",
+        "log10",
+        "sigmoid",
+        "invlogit",
+        "logit",
+        "softplus",
+        "sin",
+        "cos",
+        "tan",
+        "arcsin",
+        "arccos",
+        "arctan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "erf",
+        "erfc",
+        "gammaln",
+        "digamma",
+        "Phi",
+        "invprobit",
+        "probit",
+        "floor",
+        "ceil",
+        "round",
+        "sign",
+    ],
+    (1, 1),
+) | {
+    "minimum": (2, 2),
+    "maximum": (2, 2),
+    "clip": (3, 3),
+    "where": (3, 3),
+    "outer": (2, 2),
+    "arctan2": (2, 2),
+}
+_REDUCTIONS = dict.fromkeys(["sum", "mean", "prod", "min", "max", "sd", "var"], (1, 2))
+_ALONG = dict.fromkeys(["softmax", "logsumexp", "cumsum", "cumprod"], (1, 2))
 _OTHER = {
     "dot": (2, 3),
     "inv": (1, 1),
@@ -246,7 +285,7 @@ FUNCTIONS: dict[str, tuple[int, int]] = _ELEMENTWISE | _REDUCTIONS | _ALONG | _O
 _KEYWORDS = {"lag": {"start"}, "previous": {"start"}}
 # Arguments (by position) that are names of dimensions, not values.
 DIM_ARGUMENTS: dict[str, tuple[int, ...]] = (
-    {name: (1,) for name in (*_REDUCTIONS, *_ALONG)}
+    dict.fromkeys((*_REDUCTIONS, *_ALONG), (1,))
     | {"dot": (2,), "diag": (1,), "eye": (0, 1), "rename": (1, 2), "index": (0,), "size": (0,)}
     | {"concat": (1,), "stack": (1,)}
 )
@@ -398,7 +437,7 @@ class Evaluator:
             raise ModelError(error.message, offset=_offset(node)) from None
 
     def length(self, dim: str | None) -> int | None:
-        return len(self.labels[dim]) if dim in self.labels else None
+        return len(self.labels[dim]) if dim is not None and dim in self.labels else None
 
     def symbolic(self, term: Term) -> Any:
         """The value as a PyTensor variable."""
@@ -420,8 +459,8 @@ class Evaluator:
                 raise ModelError(f"the label '{text}' stands alone; compare a factor with it or index by it")
             case ast.Constant(value=None):
                 raise ModelError("None is not a value here")
-            case ast.Constant(value=number):
-                return Term(number if isinstance(number, int | float) else float(number))
+            case ast.Constant(value=int() | float() as number):
+                return Term(number)
             case ast.Name(id=name):
                 return self.lookup(name)
             case ast.BinOp(op=ast.MatMult()):
@@ -480,7 +519,9 @@ class Evaluator:
             value = value.astype(np.int64)
         return Term(value, dims, undefined=_merge(terms))
 
-    def align(self, terms: Sequence[Term], onto: tuple[str | None, ...] | None = None) -> tuple[list[Any], tuple[str | None, ...], bool]:
+    def align(
+        self, terms: Sequence[Term], onto: tuple[str | None, ...] | None = None
+    ) -> tuple[list[Any], tuple[str | None, ...], bool]:
         """Values transposed and expanded to common dims.
 
         ``onto`` gives the dims to align to (a term with others is an error); by default the union
@@ -536,7 +577,9 @@ class Evaluator:
             if isinstance(other, ast.Constant) and isinstance(other.value, str):
                 factor = self.eval(this)
                 if factor.factor is None:
-                    raise ModelError(f"'{ast.unparse(this)}' is not a factor; it cannot equal the label '{other.value}'")
+                    raise ModelError(
+                        f"'{ast.unparse(this)}' is not a factor; it cannot equal the label '{other.value}'"
+                    )
                 if name not in ("equal", "not_equal"):
                     raise ModelError("labels can only be compared with == and !=")
                 code = self.position(factor.factor, other.value)
@@ -562,7 +605,9 @@ class Evaluator:
                 owners = [d for d in free if d and item.value in [str(x) for x in self.labels[d]]]
                 if len(owners) != 1:
                     words = [x for d in free if d for x in self.labels[d]]
-                    raise ModelError(f"'{ast.unparse(node.value)}' has no level '{item.value}'{hint(item.value, words)}")
+                    raise ModelError(
+                        f"'{ast.unparse(node.value)}' has no level '{item.value}'{hint(item.value, words)}"
+                    )
                 dim: str | None = owners[0]
                 index = Term(self.position(owners[0], item.value))
             else:
@@ -578,7 +623,9 @@ class Evaluator:
             picked.append((dim, index))
         return self._take(base, picked)
 
-    def _consumed(self, node: ast.Subscript, base: Term, free: list[str | None], index: Term, place: int, count: int) -> str | None:
+    def _consumed(
+        self, node: ast.Subscript, base: Term, free: list[str | None], index: Term, place: int, count: int
+    ) -> str | None:
         what = ast.unparse(node.value)
         if not base.dims:
             raise ModelError(f"'{what}' is a single number and cannot be indexed")
@@ -631,7 +678,13 @@ class Evaluator:
         else:
             value, codes = pick(value, np.asarray), pick(base.codes, np.asarray)
         undefined = _merge([base, *(term for _, term in picked)])
-        return Term(value, (*dims, *kept_dims), codes=codes, factor=base.factor if codes is not None else None, undefined=undefined)
+        return Term(
+            value,
+            (*dims, *kept_dims),
+            codes=codes,
+            factor=base.factor if codes is not None else None,
+            undefined=undefined,
+        )
 
     # -- reductions and functions along one dimension
 
@@ -908,27 +961,26 @@ class Evaluator:
             raise ModelError("lag() needs a vector along a dimension; this is a single number")
         if term.value is None:
             raise ModelError(f"lag(): '{term.column}' is text")
-        dim, axis = term.dims[-1], len(term.dims) - 1
+        dim = str(term.dims[-1])
         if (self.length(dim) or steps + 1) <= steps:
             raise ModelError(f"lag of {steps} steps along '{dim}', which has only {self.length(dim)} rows")
         symbolic = term.random or (start is not None and start.random)
         value = self.symbolic(term) if symbolic else np.asarray(term.value)
-        rest = value[(slice(None),) * axis + (slice(None, -steps),)]
+        head, undefined = value[..., :steps], dict(term.undefined)
         if start is None:
-            # Any finite value will do: these rows are never used.
-            head = value[(slice(None),) * axis + (slice(0, steps),)]
-            undefined = dict(term.undefined)
-            undefined[dim] = undefined.get(dim, 0) + steps  # type: ignore[index]
+            # The first rows hold any finite value: they are never used.
+            undefined[dim] = undefined.get(dim, 0) + steps
         else:
-            (first,), _, _ = self.align([start], onto=term.dims[:-1]) if term.dims[:-1] else ([self.symbolic(start) if symbolic else start.value], (), symbolic)
-            ones = np.ones(steps)
-            head = (self.symbolic(start) if symbolic and not term.dims[:-1] else first) * ones if axis == 0 else first[..., None] * ones
-            undefined = dict(term.undefined)
+            (first,), _, _ = self.align([start], onto=term.dims[:-1])
+            first = self.symbolic(Term(first, start.dims)) if symbolic else np.asarray(first)
+            head = (first[..., None] if first.ndim else first) + (_zeros_like(head))
         if symbolic:
             import pytensor.tensor as pt
 
-            return Term(pt.concatenate([head, rest], axis=axis), term.dims, undefined=undefined)
-        return Term(np.concatenate([head, rest], axis=axis), term.dims, undefined=undefined)
+            joined: Any = pt.concatenate([head, value[..., :-steps]], axis=-1)
+        else:
+            joined = np.concatenate([head, value[..., :-steps]], axis=-1)
+        return Term(joined, term.dims, undefined=undefined)
 
     def _fn_previous(self, node: ast.Call) -> Term:
         raise ModelError("previous(h, k, start=s) stands only in the definition of h itself")
@@ -951,6 +1003,14 @@ def _expand(value: Any, dims: tuple[str | None, ...], onto: tuple[str | None, ..
     array = np.asarray(value) if isinstance(value, np.ndarray | np.generic) else value
     array = array.transpose(*order) if order != sorted(order) else array
     return array[tuple(slice(None) if d in dims else None for d in onto)]
+
+
+def _zeros_like(array: Any) -> Any:
+    if isinstance(array, np.ndarray):
+        return np.zeros(array.shape)
+    import pytensor.tensor as pt
+
+    return pt.zeros_like(array, dtype="float64")
 
 
 def _move(array: Any, source: int, to: int) -> Any:

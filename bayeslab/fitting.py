@@ -214,7 +214,18 @@ def _info(model: Model, data: Data, engine: str, reason: str, options: Any, seed
 
 def _versions() -> dict[str, str]:
     out = {"python": sys.version.split()[0]}
-    for package in ("bayeslab", "pymc", "pytensor", "nutpie", "pymc-extras", "arviz", "numba", "numpy", "xarray", "zarr"):
+    for package in (
+        "bayeslab",
+        "pymc",
+        "pytensor",
+        "nutpie",
+        "pymc-extras",
+        "arviz",
+        "numba",
+        "numpy",
+        "xarray",
+        "zarr",
+    ):
         try:
             out[package] = version(package)
         except PackageNotFoundError:
@@ -223,7 +234,13 @@ def _versions() -> dict[str, str]:
 
 
 def _run(
-    model: Model, data: Data, graph: Any, info: dict[str, Any], options: Any, folder: RunFolder | None, progress: bool
+    model: Model,
+    data: Data,
+    graph: Any,
+    info: dict[str, Any],
+    options: Any,
+    folder: RunFolder | None,
+    progress: bool,
 ) -> Fit:
     family = registry.load("families", model.model.family)
     engine = registry.load("engines", info["method"])
@@ -314,7 +331,10 @@ def open_run(folder: str | os.PathLike[str], model: ModelLike | None = None, dat
     verdict = Verdict.from_dict(info["verdict"]) if info["verdict"] else None
     tree = run.result()
     if verdict is None:
-        raise RunError("the run has no verdict: it was killed; complete it with `bayeslab fit --resume`", where=str(folder))
+        raise RunError(
+            "the run has no verdict: it was killed; complete it with `bayeslab fit --resume`",
+            where=str(folder),
+        )
     return Fit(own, bound, tree, verdict, info, run.path)
 
 

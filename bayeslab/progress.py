@@ -78,7 +78,9 @@ class Progress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
 
@@ -123,7 +125,10 @@ class _Lines:
 def _summary(chains: list[ChainState], seconds: float) -> str:
     done, total = sum(c.done for c in chains), sum(c.total for c in chains)
     bad = sum(c.divergences for c in chains)
-    parts = [f"{done:,} of {total:,} draws", f"{sum(c.finished for c in chains)} of {len(chains)} chains done"]
+    parts = [
+        f"{done:,} of {total:,} draws",
+        f"{sum(c.finished for c in chains)} of {len(chains)} chains done",
+    ]
     parts += [f"{bad} divergences"] if bad else []
     return ", ".join([*parts, f"{seconds:.1f} s"])
 

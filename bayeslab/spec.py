@@ -13,15 +13,46 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from bayeslab import registry
 from bayeslab.errors import ModelError, hint, listed
 
-__all__ = ["FORMAT", "RESERVED", "DataSource", "Family", "Identifier", "Model", "Problem", "Spec", "parse_model"]
+__all__ = [
+    "FORMAT",
+    "RESERVED",
+    "DataSource",
+    "Family",
+    "Identifier",
+    "Model",
+    "Problem",
+    "Spec",
+    "parse_model",
+]
 
 FORMAT = 1
 
 # Names that PyMC, ArviZ or xarray keep for themselves; a DataTree attribute would shadow the
 # others (a dimension called `parent` cannot be reached as an attribute of a result).
 RESERVED = frozenset(
-    "chain draw sample __sample__ parent parents children depth level width root path name leaves siblings"
-    " groups ancestors descendants size sizes values".split()
+    [
+        "chain",
+        "draw",
+        "sample",
+        "__sample__",
+        "parent",
+        "parents",
+        "children",
+        "depth",
+        "level",
+        "width",
+        "root",
+        "path",
+        "name",
+        "leaves",
+        "siblings",
+        "groups",
+        "ancestors",
+        "descendants",
+        "size",
+        "sizes",
+        "values",
+    ]
 )
 _IDENTIFIER = re.compile(r"[^\W\d]\w*\Z")
 
@@ -82,7 +113,7 @@ class Model(Spec):
         As in the model file.
     """
 
-    bayeslab: Literal[1] = Field(FORMAT, description="Format version of the file.")
+    bayeslab: Literal[1] = Field(1, description="Format version of the file.")
     name: Annotated[str, Field(pattern=r"^[^\W]([\w .-]*\w)?$", max_length=80)] = Field(
         "model", description="Short name; also the name of the run folder."
     )
@@ -148,7 +179,10 @@ class Problem(Exception):
 
     @classmethod
     def first(
-        cls, error: ValidationError, allowed: Mapping[tuple[str, ...], Iterable[str]], prefix: tuple[Any, ...] = ()
+        cls,
+        error: ValidationError,
+        allowed: Mapping[tuple[str, ...], Iterable[str]],
+        prefix: tuple[Any, ...] = (),
     ) -> Problem:
         """The first problem pydantic found; ``allowed`` has the keys a mapping at a path may have."""
         found = error.errors(include_url=False)[0]
@@ -193,4 +227,3 @@ def _with_family(content: dict[str, Any]) -> dict[str, Any]:
         return content | {"model": spec.model_validate(dict(value))}
     except ValidationError as error:
         raise Problem.first(error, {("model",): spec.model_fields}, ("model",)) from None
-

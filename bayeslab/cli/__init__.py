@@ -32,11 +32,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader (head, less) has gone; there is nobody to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
-    except Exception as error:
-        status = _usage(error)
-        if status is None:
+    except Exception as error:  # noqa: BLE001 - a traceback is for --debug; the user gets one line
+        said = _usage(error)
+        if said is None:
             text = " ".join(str(error).split()) or type(error).__name__
-            status = _failed(f"unexpected {type(error).__name__}: {text}; --debug shows where", debug)
+            said = _failed(f"unexpected {type(error).__name__}: {text}; --debug shows where", debug)
+        status = said
     sys.exit(status)
 
 
@@ -85,7 +86,9 @@ def _app():  # type: ignore[no-untyped-def]
 
     @app.callback()
     def _options(
-        show_version: bool = typer.Option(False, "--version", callback=version, is_eager=True, help="Show the version."),
+        show_version: bool = typer.Option(
+            False, "--version", callback=version, is_eager=True, help="Show the version."
+        ),
     ) -> None:
         pass
 

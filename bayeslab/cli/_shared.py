@@ -12,9 +12,12 @@ import typer
 __all__ = ["DataOption", "FileArgument", "JsonOption", "RunArgument", "SeedOption", "output", "print_json"]
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A model file.", show_default=False)]
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, such as runs/radon.", show_default=False)]
+RunArgument = Annotated[
+    Path, typer.Argument(metavar="RUN", help="A run folder, such as runs/radon.", show_default=False)
+]
 DataOption = Annotated[
-    Path | None, typer.Option("--data", "-d", help="Data: .csv .tsv .parquet .json; default: what the file names.")
+    Path | None,
+    typer.Option("--data", "-d", help="Data: .csv .tsv .parquet .json; default: what the file names."),
 ]
 SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of all random numbers.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

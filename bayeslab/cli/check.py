@@ -18,14 +18,16 @@ def command(file: FileArgument, data: DataOption = None, json: JsonOption = Fals
     latent = family.summed_out(model, columns) if columns else ()
     outcomes = family.outcomes(model, columns) if columns else ()
     if json:
-        print_json({
-            "ok": True,
-            "name": model.name,
-            "family": model.model.family,
-            "dims": {dim: len(levels) for dim, levels in bound.labels.items()},
-            "outcomes": list(outcomes),
-            "summed_out": list(latent),
-        })
+        print_json(
+            {
+                "ok": True,
+                "name": model.name,
+                "family": model.model.family,
+                "dims": {dim: len(levels) for dim, levels in bound.labels.items()},
+                "outcomes": list(outcomes),
+                "summed_out": list(latent),
+            }
+        )
         return
     print(f"{file}: ok")
     print(f"  model     {model.name} (family {model.model.family})")

@@ -12,7 +12,8 @@ from bayeslab.cli._shared import DataOption, JsonOption, SeedOption, print_json
 
 def command(
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="A model file (not with --resume).", show_default=False)
+        Path | None,
+        typer.Argument(metavar="FILE", help="A model file (not with --resume).", show_default=False),
     ] = None,
     data: DataOption = None,
     method: Annotated[str | None, typer.Option("--method", "-m", help="auto, nuts or map.")] = None,
@@ -21,7 +22,9 @@ def command(
     chains: Annotated[int | None, typer.Option(help="Number of chains.")] = None,
     cores: Annotated[int | None, typer.Option(help="Chains at once; the draws do not depend on it.")] = None,
     target_accept: Annotated[float | None, typer.Option(help="Mean acceptance the step size aims at.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any option of the method.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any option of the method.")
+    ] = None,
     seed: SeedOption = None,
     name: Annotated[str | None, typer.Option(help="Name of the run folder.")] = None,
     runs: Annotated[Path, typer.Option(help="Where run folders are made.")] = Path("runs"),
@@ -45,9 +48,7 @@ def command(
             "draws": draws, "tune": tune, "chains": chains, "cores": cores, "target_accept": target_accept,
         }  # fmt: skip
         options |= _assignments(set_ or [])
-        result = fitting.fit(
-            file, data, method, seed=seed, progress=not quiet, runs=runs, name=name, **options
-        )
+        result = fitting.fit(file, data, method, seed=seed, progress=not quiet, runs=runs, name=name, **options)
     show(result, json=json, all_rows=all_rows)
     return 3 if result.verdict.status == "fail" else 0
 
@@ -69,16 +70,18 @@ def show(result: Any, *, json: bool, all_rows: bool) -> None:
     """The posterior table, the verdict and the folder."""
     frame = result.summary()
     if json:
-        print_json({
-            "name": result.model.name,
-            "method": result.method,
-            "reason": result.reason,
-            "seed": result.seed,
-            "folder": result.folder,
-            "timings": result.timings,
-            "verdict": result.verdict.to_dict(),
-            "summary": {str(row): dict(values) for row, values in frame.to_dict("index").items()},
-        })
+        print_json(
+            {
+                "name": result.model.name,
+                "method": result.method,
+                "reason": result.reason,
+                "seed": result.seed,
+                "folder": result.folder,
+                "timings": result.timings,
+                "verdict": result.verdict.to_dict(),
+                "summary": {str(row): dict(values) for row, values in frame.to_dict("index").items()},
+            }
+        )
         return
     from rich.console import Console
 

@@ -16,7 +16,8 @@ def command(
     kind: Annotated[str, typer.Option(help="mean, probabilities or draws.")] = "mean",
     ci_prob: Annotated[float, typer.Option(help="Probability of the interval.")] = 0.89,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write here: .csv .tsv .parquet .json, or .nc for draws.")
+        Path | None,
+        typer.Option("--out", "-o", help="Write here: .csv .tsv .parquet .json, or .nc for draws."),
     ] = None,
     seed: SeedOption = None,
     json: JsonOption = False,

@@ -78,7 +78,10 @@ class Density:
         with warnings.catch_warnings(), _exact_arithmetic():
             warnings.simplefilter("ignore")
             function = pytensor.function(
-                [point, *symbols], [logp.astype("float64"), gradient.astype("float64")], mode="NUMBA", on_unused_input="ignore"
+                [point, *symbols],
+                [logp.astype("float64"), gradient.astype("float64")],
+                mode="NUMBA",
+                on_unused_input="ignore",
             )
         return cls(model, tuple(v.name for v in values), shapes, function, arguments)
 

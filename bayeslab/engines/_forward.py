@@ -15,7 +15,11 @@ __all__ = ["forward"]
 
 
 def forward(
-    model: pymc.Model, given: Mapping[str, np.ndarray], names: Sequence[str], seed: int, draws: int | None = None
+    model: pymc.Model,
+    given: Mapping[str, np.ndarray],
+    names: Sequence[str],
+    seed: int,
+    draws: int | None = None,
 ) -> dict[str, np.ndarray]:
     """Draw nodes of a model in topological order, holding others at given values.
 

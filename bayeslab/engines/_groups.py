@@ -127,7 +127,13 @@ def _data_variables(model: pymc.Model) -> Iterable[Any]:
 
 
 def _constant(variable: Any) -> Any:
-    return variable.data if hasattr(variable, "data") else variable.get_value() if hasattr(variable, "get_value") else variable.eval()
+    return (
+        variable.data
+        if hasattr(variable, "data")
+        else variable.get_value()
+        if hasattr(variable, "get_value")
+        else variable.eval()
+    )
 
 
 def _attributes(job: Job) -> dict[str, Any]:

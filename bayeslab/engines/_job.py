@@ -97,7 +97,10 @@ def options_of(kind: type[Spec], given: Mapping[str, Any], method: str) -> Any:
     """An engine's options, checked; the nearest name for an unknown one."""
     for name in given:
         if name not in kind.model_fields:
-            raise OptionError(f"method {method} has no option '{name}'{hint(name, kind.model_fields)}", path=("inference", name))
+            raise OptionError(
+                f"method {method} has no option '{name}'{hint(name, kind.model_fields)}",
+                path=("inference", name),
+            )
     try:
         return kind.model_validate(dict(given))
     except ValidationError as error:

@@ -75,7 +75,7 @@ def run(job: Job) -> Outcome:
     states = [ChainState(options.draws + options.tune, options.tune) for _ in range(options.chains)]
     for k in kept:
         states[k].done, states[k].finished, states[k].resumed = states[k].total, True, True
-    complete, partial = True, {}
+    complete, partial = True, dict[int, dict[str, np.ndarray]]()
     density = Density.of(job.graph)
     if missing:
         job.progress.note(f"compiling the model ({density.n_dim} parameters)")
@@ -94,7 +94,9 @@ def run(job: Job) -> Outcome:
     flat = np.stack([chain["draws"] for chain in chains.values()])
     groups = posterior_groups(job, density, flat, stats, sampler="nutpie", chains=list(chains))
     clock.lap("deterministics")
-    verdict = judge_mcmc(_tree(groups), max_treedepth=options.max_treedepth, target_accept=options.target_accept, notes=notes)
+    verdict = judge_mcmc(
+        _tree(groups), max_treedepth=options.max_treedepth, target_accept=options.target_accept, notes=notes
+    )
     clock.lap("diagnose")
     return Outcome(groups, verdict, complete, clock.laps)
 
@@ -178,11 +180,13 @@ def chain_seed(seed: int, chain: int) -> int:
     return int(np.random.SeedSequence(seed, spawn_key=(chain,)).generate_state(1, np.uint64)[0])
 
 
-def _sample(job: Job, sampler: Any, missing: list[int], states: list[ChainState]) -> tuple[bool, dict[int, dict[str, np.ndarray]]]:
+def _sample(
+    job: Job, sampler: Any, missing: list[int], states: list[ChainState]
+) -> tuple[bool, dict[int, dict[str, np.ndarray]]]:
     """Run the missing chains; on Ctrl-C return what each running chain has."""
     options: Options = job.options
     at_once = options.cores or _available_cores()
-    waiting, running = list(missing), []
+    waiting, running = list(missing), list[_Chain]()
     try:
         while waiting or running:
             while waiting and len(running) < at_once:

@@ -113,7 +113,11 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "LKJCorr": Distribution(("n", "eta"), {}, 2, lengths=("n",)),
     # time series; the support is the last dimension
     "AR": Distribution(
-        ("rho", "sigma", "tau", "init_dist", "constant"), {"rho": 1}, 1, positional=3, distributions=("init_dist",)
+        ("rho", "sigma", "tau", "init_dist", "constant"),
+        {"rho": 1},
+        1,
+        positional=3,
+        distributions=("init_dist",),
     ),
     "GARCH11": _d("omega alpha_1 beta_1 initial_vol", 1),
     "GaussianRandomWalk": Distribution(("mu", "sigma", "init_dist"), {}, 1, distributions=("init_dist",)),
@@ -131,9 +135,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
         positional=1,
         distributions=("init_dist",),
     ),
-    "RandomWalk": Distribution(
-        ("init_dist", "innovation_dist"), {}, 1, distributions=("init_dist", "innovation_dist")
-    ),
+    "RandomWalk": Distribution(("init_dist", "innovation_dist"), {}, 1, distributions=("init_dist", "innovation_dist")),
 }
 
 # Built from other distributions, or words of the language itself.

@@ -73,8 +73,13 @@ class Node:
     @property
     def lagged(self) -> frozenset[str]:
         """Parents it refers to only inside ``lag``: of an observed node that means its data."""
-        inside = {n.id for c in ast.walk(self.expression.tree) if isinstance(c, ast.Call) and call_name(c) == "lag"
-                  for n in ast.walk(c.args[0]) if isinstance(n, ast.Name)}
+        inside = {
+            n.id
+            for c in ast.walk(self.expression.tree)
+            if isinstance(c, ast.Call) and call_name(c) == "lag"
+            for n in ast.walk(c.args[0])
+            if isinstance(n, ast.Name)
+        }
         return frozenset(inside - _outside_lag(self.expression.tree) - {self.name})
 
     @property
@@ -150,7 +155,8 @@ def _parsed(items: tuple[tuple[str, str], ...]) -> tuple[Node, ...]:
                 )
         if len(set(dims)) < len(dims):
             raise ModelError(
-                f"'{key}' has a dimension twice; declare a twin of it in dims (dim2: dim)", path=(*path, "[key]")
+                f"'{key}' has a dimension twice; declare a twin of it in dims (dim2: dim)",
+                path=(*path, "[key]"),
             )
         if name in out:
             raise ModelError(f"the node '{name}' is there twice", path=(*path, "[key]"))
@@ -230,7 +236,10 @@ def together(nodes: Mapping[str, Node]) -> list[list[Node]]:
 
 
 def check_nodes(
-    nodes: Mapping[str, Node], dims: Iterable[str], columns: set[str] | None, derive: Mapping[str, str] | None = None
+    nodes: Mapping[str, Node],
+    dims: Iterable[str],
+    columns: set[str] | None,
+    derive: Mapping[str, str] | None = None,
 ) -> None:
     """Everything that can be wrong with nodes before data are bound.
 
@@ -248,12 +257,13 @@ def check_nodes(
     for node in nodes.values():
         if node.name in used_dims:
             raise ModelError(
-                f"'{node.name}' is the name of a node and of a dimension; rename one", path=(*node.path, "[key]")
+                f"'{node.name}' is the name of a node and of a dimension; rename one",
+                path=(*node.path, "[key]"),
             )
         try:
             _check_node(node, nodes, known_dims, columns, derive or {})
         except ModelError as error:
-            raise error if error.path else ModelError(error.message, path=node.path, offset=error.offset) from None
+            raise (error if error.path else ModelError(error.message, path=node.path, offset=error.offset)) from None
     # Any random node may turn out to be observed.
     sorted_nodes(nodes, [node.name for node in nodes.values() if node.kind == "random"])
 
@@ -283,7 +293,8 @@ def _check_node(
                     f"'{name}' is computed from {', '.join(lacking)}, which the data do not have", offset=at
                 )
             raise ModelError(
-                f"'{name}' is neither a node, a column of the data, nor a dimension{hint(name, known)}", offset=at
+                f"'{name}' is neither a node, a column of the data, nor a dimension{hint(name, known)}",
+                offset=at,
             )
 
 
@@ -325,7 +336,10 @@ def _check_distribution(tree: ast.expr, *, outermost: bool = False) -> None:
         _check_modifier(tree, word)
         return
     if word not in DISTRIBUTIONS:
-        raise ModelError(f"unknown distribution '{word}'{_near(word, [*DISTRIBUTIONS, *MODIFIERS])}", offset=tree.col_offset)
+        raise ModelError(
+            f"unknown distribution '{word}'{_near(word, [*DISTRIBUTIONS, *MODIFIERS])}",
+            offset=tree.col_offset,
+        )
     entry = DISTRIBUTIONS[word]
     for name, value in bound_arguments(tree, word, entry).items():
         if name in entry.distributions:
@@ -393,7 +407,9 @@ def _check_own_past(node: Node, tree: ast.expr) -> None:
             if not any(k.arg == "start" for k in part.keywords):
                 raise ModelError(f"previous({node.name}, k, start=s) needs its start value", offset=part.col_offset)
             if not node.dims:
-                raise ModelError(f"previous() needs a dimension to run along: {node.name}[time]", offset=part.col_offset)
+                raise ModelError(
+                    f"previous() needs a dimension to run along: {node.name}[time]", offset=part.col_offset
+                )
     for part in ast.walk(tree):
         if isinstance(part, ast.Name) and part.id == node.name and id(part) not in inside:
             raise ModelError(

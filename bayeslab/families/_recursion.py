@@ -121,7 +121,12 @@ def _initial(history: Any, order: int) -> dict[str, Any]:
 
 
 def _history(
-    builder: _Builder, splits: list[_Split], name: str, order: int, batch: tuple[str, ...], shape: tuple[int, ...]
+    builder: _Builder,
+    splits: list[_Split],
+    name: str,
+    order: int,
+    batch: tuple[str, ...],
+    shape: tuple[int, ...],
 ) -> Any:
     """Rows before the first, oldest first: the start values, or zeros that are never used."""
     import pytensor.tensor as pt
@@ -363,7 +368,9 @@ def simulate_together(builder: _Builder, group: list[Node]) -> dict[str, Any]:
         moving, still = _moving(builder, split, dim)
         along |= {f"{name} {part}": value for part, value in moving.items()}
         fixed |= {f"{name} {part}": value for part, value in still.items()}
-    given = {n: values for n, values in ((n, _given_rows(builder, n, late[n], length)) for n in names) if values is not None}
+    given = {
+        n: values for n, values in ((n, _given_rows(builder, n, late[n], length)) for n in names) if values is not None
+    }
     along |= {f"{n} given": value for n, value in given.items()}
     fixed |= {f"{n} start": histories[n][-1] for n in names}
 
@@ -389,7 +396,10 @@ def simulate_together(builder: _Builder, group: list[Node]) -> dict[str, Any]:
         strict=True,
         return_list=True,
     )
-    return {node.name: pt.moveaxis(value, 0, -1) if value.ndim > 1 else value for node, value in zip(group, out, strict=True)}
+    return {
+        node.name: pt.moveaxis(value, 0, -1) if value.ndim > 1 else value
+        for node, value in zip(group, out, strict=True)
+    }
 
 
 def _late_rows(builder: _Builder, group: list[Node], splits: Mapping[str, _Split]) -> dict[str, int]:

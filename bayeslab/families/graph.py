@@ -25,8 +25,21 @@ from bayeslab.dataset import Data
 from bayeslab.errors import BayeslabError, DataError, ModelError, listed
 from bayeslab.expressions import Evaluator, Term
 from bayeslab.families._distributions import DISTRIBUTIONS, Distribution
-from bayeslab.families._nodes import Node, bound_arguments, call_name, check_nodes, nodes_of, sorted_nodes, together
-from bayeslab.families._recursion import broadcast, deterministic_recursion, random_recursion, simulate_together
+from bayeslab.families._nodes import (
+    Node,
+    bound_arguments,
+    call_name,
+    check_nodes,
+    nodes_of,
+    sorted_nodes,
+    together,
+)
+from bayeslab.families._recursion import (
+    broadcast,
+    deterministic_recursion,
+    random_recursion,
+    simulate_together,
+)
 from bayeslab.spec import Family, Model
 
 if TYPE_CHECKING:
@@ -194,7 +207,9 @@ class _Builder:
         if name in self.terms:
             return self.terms[name]
         if name in self.nodes and name not in self.seen:
-            raise ModelError(f"'{name}' and a node it depends on look back at each other, and '{name}' has no data here")
+            raise ModelError(
+                f"'{name}' and a node it depends on look back at each other, and '{name}' has no data here"
+            )
         return self.data.term(name)
 
     def symbol(self, term: Term) -> Any:
@@ -277,7 +292,9 @@ class _Builder:
             value = np.array(np.broadcast_to(value, shape))
             if value.dtype.kind == "f" and not np.all(np.isfinite(value)) and not term.undefined:
                 raise DataError(f"'{node.name}' is not a finite number for these data", path=node.path)
-            self.terms[node.name] = Term(value if node.dims else value[()], node.dims, undefined=term.undefined, column=node.name)
+            self.terms[node.name] = Term(
+                value if node.dims else value[()], node.dims, undefined=term.undefined, column=node.name
+            )
             if node.dims and not term.undefined:
                 self.symbols[node.name] = self.pm.Data(node.name, value, dims=node.dims, model=self.model)
                 self.terms[node.name] = Term(value, node.dims, column=node.name)
@@ -506,7 +523,9 @@ class _Builder:
             elif name in entry.lengths or name in ("n_zerosum_axes", "constant"):
                 parameters[name] = self._literal(value, name)
             else:
-                parameters[name] = self._parameter(self.evaluator.eval(value), batch, own, entry.core.get(name, 0), name)
+                parameters[name] = self._parameter(
+                    self.evaluator.eval(value), batch, own, entry.core.get(name, 0), name
+                )
         for name in entry.lengths:
             parameters.setdefault(name, self.lengths(own)[-1])
         if "init_dist" in entry.distributions and "init_dist" not in given:
@@ -516,7 +535,9 @@ class _Builder:
             parameters["compute_p"] = False
         return maker.dist(**parameters, shape=self.lengths(dims))
 
-    def _inner(self, word: str, name: str, value: ast.expr, dims: tuple[str, ...], given: Mapping[str, ast.expr]) -> Any:
+    def _inner(
+        self, word: str, name: str, value: ast.expr, dims: tuple[str, ...], given: Mapping[str, ast.expr]
+    ) -> Any:
         """A distribution that is a parameter: the start or the steps of a time series."""
         batch = dims[: len(dims) - DISTRIBUTIONS[word].support]
         assert isinstance(value, ast.Call)
@@ -524,7 +545,9 @@ class _Builder:
             return self.distribution(value, (*batch, dims[-1]))
         if word == "AR":
             rho = self.evaluator.eval(given["rho"])
-            order = self.length_of(rho) - int("constant" in given and bool(self._literal(given["constant"], "constant")))
+            order = self.length_of(rho) - int(
+                "constant" in given and bool(self._literal(given["constant"], "constant"))
+            )
             inner = str(call_name(value))
             parameters = {
                 n: self._parameter(self.evaluator.eval(v), batch, (), 0, n)
@@ -541,7 +564,11 @@ class _Builder:
         if not term.dims:
             return 1
         known = self.evaluator.length(term.dims[-1])
-        return known if known is not None else int(np.shape(term.value)[-1] if not term.random else term.value.type.shape[-1])
+        return (
+            known
+            if known is not None
+            else int(np.shape(term.value)[-1] if not term.random else term.value.type.shape[-1])
+        )
 
     def _literal(self, value: ast.expr, name: str) -> Any:
         term = self.evaluator.eval(value)
@@ -549,9 +576,7 @@ class _Builder:
             raise ModelError(f"'{name}' must be a plain number, known before sampling")
         return term.value if isinstance(term.value, bool) else int(term.value)
 
-    def _parameter(
-        self, term: Term, batch: tuple[str, ...], own: tuple[str, ...], core: int, name: str
-    ) -> Any:
+    def _parameter(self, term: Term, batch: tuple[str, ...], own: tuple[str, ...], core: int, name: str) -> Any:
         """A parameter laid out as batch dims, then its core dims."""
         self._note(term)
         term = self._late_rows(term)
@@ -579,7 +604,13 @@ class _Builder:
                 f"the parameter '{name}' runs along {listed(extra or rest)}, which the node does not have:"
                 f" add the dimension to the node, index it, or sum over it"
             )
-        if core == 1 and own and rest[0] is not None and rest[0] != own[-1] and self.evaluator.length(rest[0]) != len(self.labels[own[-1]]):
+        if (
+            core == 1
+            and own
+            and rest[0] is not None
+            and rest[0] != own[-1]
+            and self.evaluator.length(rest[0]) != len(self.labels[own[-1]])
+        ):
             raise ModelError(
                 f"the parameter '{name}' runs along '{rest[0]}' ({self.evaluator.length(rest[0])}), the node along"
                 f" '{own[-1]}' ({len(self.labels[own[-1]])})"

@@ -125,7 +125,8 @@ def _text(file: Path, shown: str) -> str:
         line = raw[: error.start].count(b"\n") + 1
         column = error.start - raw.rfind(b"\n", 0, error.start)
         raise ModelError(
-            f"byte 0x{raw[error.start]:02x} is not UTF-8; save the file as UTF-8", where=f"{shown}:{line}:{column}"
+            f"byte 0x{raw[error.start]:02x} is not UTF-8; save the file as UTF-8",
+            where=f"{shown}:{line}:{column}",
         ) from None
     if "\0" in text:
         raise ModelError("contains a NUL character; this is not a text file", where=f"{shown}:1:1")
@@ -137,7 +138,7 @@ def _text(file: Path, shown: str) -> str:
 def _plain(text: str, shown: str) -> tuple[Any, dict[Path_, tuple[int, int]]]:
     """YAML text as plain values, and the (line, column) of each, counted from one."""
     yaml = YAML(typ="safe", pure=True)
-    yaml.version = "1.2"  # type: ignore[assignment]
+    yaml.version = "1.2"
     yaml.allow_duplicate_keys = False
     try:
         _guard(text, shown)
@@ -221,7 +222,9 @@ def _scalar(node: Any, place: tuple[int, int], shown: str) -> Any:
                 return int(text.replace("_", ""), 0 if text.lstrip("+-")[:2] in ("0x", "0o") else 10)
             case "float":
                 word = text.lower().replace("_", "").lstrip(".")
-                return float({"-.inf": "-inf", "+.inf": "inf"}.get(text.lower(), word if word in ("inf", "nan") else text))
+                return float(
+                    {"-.inf": "-inf", "+.inf": "inf"}.get(text.lower(), word if word in ("inf", "nan") else text)
+                )
     except (ValueError, OverflowError):
         raise ModelError(f"'{text[:40]}' is not a number", where=f"{shown}:{place[0]}:{place[1]}") from None
     return text

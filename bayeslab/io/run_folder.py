@@ -198,7 +198,9 @@ def _with_order(tree: xr.DataTree) -> xr.DataTree:
     import xarray as xr
 
     groups = {name: tree[name].to_dataset() for name in tree.children}
-    return xr.DataTree.from_dict({n: g.assign_attrs(variables=[str(v) for v in g.data_vars]) for n, g in groups.items()})
+    return xr.DataTree.from_dict(
+        {n: g.assign_attrs(variables=[str(v) for v in g.data_vars]) for n, g in groups.items()}
+    )
 
 
 def _restored(group: xr.Dataset) -> xr.Dataset:

@@ -109,7 +109,9 @@ def _read_csv(path: Path, separator: str) -> dict[str, Any]:
             skip_blank_lines=len(header) > 1,
         )
     except UnicodeDecodeError as error:
-        raise DataError(f"byte 0x{error.object[error.start]:02x} is not UTF-8; save the table as UTF-8", where=where) from None
+        raise DataError(
+            f"byte 0x{error.object[error.start]:02x} is not UTF-8; save the table as UTF-8", where=where
+        ) from None
     except pd.errors.EmptyDataError:
         raise DataError("the table has no rows", where=f"{where}:1:1") from None
     except (pd.errors.ParserError, pd.errors.ParserWarning, csv.Error) as error:

@@ -185,8 +185,7 @@ def layout(graph: nx.DiGraph, sizes: Mapping[str, tuple[float, float]] | None = 
     rows = _Rows(graph)
     rows.reduce_crossings()
     labels = {
-        plate: _sized(graph, [dim for dim in plate if dim not in (rows.parent[plate] or ())])
-        for plate in rows.plates
+        plate: _sized(graph, [dim for dim in plate if dim not in (rows.parent[plate] or ())]) for plate in rows.plates
     }
     x = _abscissas(rows, sizes, labels)
     middles, heights = _ordinates(rows, sizes, x)
@@ -230,12 +229,8 @@ class _Rows:
         self.n_rows = max(self.row.values(), default=-1) + 1
         plates = {frozenset(dims or ()): tuple(dims or ()) for _, dims in graph.nodes(data="dims")}
         self.plates: list[Plate] = sorted(filter(None, plates.values()), key=len)
-        self.parent: dict[Unit, Plate | None] = {
-            plate: _innermost(plate, self.plates) for plate in self.plates
-        }
-        self.parent |= {
-            name: plates[frozenset(dims or ())] or None for name, dims in graph.nodes(data="dims")
-        }
+        self.parent: dict[Unit, Plate | None] = {plate: _innermost(plate, self.plates) for plate in self.plates}
+        self.parent |= {name: plates[frozenset(dims or ())] or None for name, dims in graph.nodes(data="dims")}
         edges = [(parent, child) for child in graph for parent in graph if graph.has_edge(parent, child)]
         self.chains = [self._chain(number, *edge) for number, edge in enumerate(edges)]
         self.segments: list[list[tuple[Unit, Unit]]] = [[] for _ in range(self.n_rows)]
@@ -399,9 +394,7 @@ def _room(rows: _Rows, spot: Spot) -> float:
     return NODE_ROOM if isinstance(spot, str) else BEND_ROOM if spot in rows.row else SIDE_ROOM
 
 
-def _shortest(
-    n: int, pulls: list[tuple[int, int, float]], gaps: Mapping[tuple[int, int], float]
-) -> list[float]:
+def _shortest(n: int, pulls: list[tuple[int, int, float]], gaps: Mapping[tuple[int, int], float]) -> list[float]:
     """Minimise the sum of w (x_i - x_j)² over pulls (i, j, w), given x_j - x_i >= gaps[i, j].
 
     By the alternating direction method of multipliers ([3]_, sections 3.4.3 and 5.2). As i < j in every
@@ -464,9 +457,7 @@ def _routes(
         points = [(x[leaf], middles[rows.row[leaf]]) for leaf in chain]
         secants = [(b[0] - a[0]) / (b[1] - a[1]) for a, b in pairwise(points)]
         way: list[Waypoint] = []
-        for leaf, point, *around in zip(
-            chain, points, secants[:1] + secants, secants + secants[-1:], strict=True
-        ):
+        for leaf, point, *around in zip(chain, points, secants[:1] + secants, secants + secants[-1:], strict=True):
             lean, half = _harmonic_mean(*around), heights[rows.row[leaf]] / 2
             slope = copysign(min(abs(lean), limit[leaf]), lean)
             way += [(point[0] + slope * dy, point[1] + dy, slope) for dy in (-half - ARROW - 1, half)]
@@ -489,9 +480,7 @@ def _kind(name: str, attributes: Mapping[str, Any]) -> str:
 
 def _lines(name: str, attributes: Mapping[str, Any]) -> list[tuple[str, float]]:
     """What is written in a node, with the size of the letters."""
-    text = (
-        "" if attributes.get("kind") == "potential" else _shorten(attributes.get("text") or "", LONGEST_TEXT)
-    )
+    text = "" if attributes.get("kind") == "potential" else _shorten(attributes.get("text") or "", LONGEST_TEXT)
     return [(_shorten(name, LONGEST_NAME), NAME_SIZE), (text, TEXT_SIZE)][: 2 if text else 1]
 
 

@@ -509,9 +509,7 @@ def _finite(found: Convergence, label: _Labels) -> Iterator[Finding]:
     elif undefined.any():
         where = label(int(undefined.argmax()))
         text = f"{_some(int(undefined.sum()), total)} are NaN or infinite in every draw (such as {where})"
-        advice = (
-            f"if {where} is not meant to be undefined (as first rows of a lag are), look at its expression"
-        )
+        advice = f"if {where} is not meant to be undefined (as first rows of a lag are), look at its expression"
         yield Finding("warn", "finite", where, int(undefined.sum()), text, advice)
 
 
@@ -554,9 +552,7 @@ def _why_apart(numbers: NDArray[np.intp], label: _Labels) -> tuple[str, str]:
     for block in {id(b): b for b, _ in (label.place(int(n)) for n in numbers)}.values():
         if _interchangeable(block):
             reason = f"; label switching: chains hold the same values of {block.name} in another order"
-            remedy = (
-                f"wrap the distribution of {block.name} (or what else tells components apart) in Ordered(...)"
-            )
+            remedy = f"wrap the distribution of {block.name} (or what else tells components apart) in Ordered(...)"
             return reason, remedy
     reason = "; chains sit in different places: several modes or label switching"
     remedy = "order interchangeable components with Ordered(...), or give priors that tell the modes apart"
@@ -608,9 +604,7 @@ def _hamiltonian_findings(
     if "lp" in stats and not np.isfinite(stats["lp"]).all():
         n = int((~np.isfinite(stats["lp"])).sum())
         text = f"the log density of {n:,} draws is not finite"
-        yield Finding(
-            "fail", "log density", "", n, text, "look for overflow in the model; give tighter priors"
-        )
+        yield Finding("fail", "log density", "", n, text, "look for overflow in the model; give tighter priors")
     if "diverging" in stats:
         yield _divergences(stats["diverging"].astype(bool), chains, target_accept)
     if "energy" in stats and stats["energy"].shape[1] >= MIN_DRAWS:
@@ -638,9 +632,7 @@ def _divergences(diverging: NDArray[np.bool_], chains: list[str], target_accept:
 def _energy(energy: NDArray[Any], chains: list[str]) -> Finding:
     if not np.isfinite(energy).all():
         text = "some energies are not finite"
-        return Finding(
-            "fail", "E-BFMI", "", None, text, "look for overflow in the model; give tighter priors"
-        )
+        return Finding("fail", "E-BFMI", "", None, text, "look for overflow in the model; give tighter priors")
     with np.errstate(all="ignore"):
         values = e_bfmi(energy.astype(np.float64))
     if not np.isfinite(values).all():
@@ -649,9 +641,7 @@ def _energy(energy: NDArray[Any], chains: list[str]) -> Finding:
     worst = int(values.argmin())
     value, where = float(values[worst]), chains[worst]
     if value >= E_BFMI_WARN:
-        return Finding(
-            "pass", "E-BFMI", where, value, f"all chains ≥ {E_BFMI_WARN} (least {value:.2f}, {where})"
-        )
+        return Finding("pass", "E-BFMI", where, value, f"all chains ≥ {E_BFMI_WARN} (least {value:.2f}, {where})")
     n = int((values < E_BFMI_WARN).sum())
     text = f"{n} of {len(chains)} chains < {E_BFMI_WARN} (least {value:.2f}, {where}): tails may be missed"
     advice = "write hierarchies non-centred, give scales lighter-tailed priors, or tune longer"

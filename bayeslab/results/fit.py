@@ -75,7 +75,7 @@ class Fit:
     @property
     def posterior(self) -> xr.DataTree:
         """The group ``posterior``; dims (chain, draw, ...)."""
-        return self.data_tree["posterior"]
+        return self.data_tree.children["posterior"]
 
     def summary(
         self,
@@ -130,7 +130,7 @@ class Fit:
 
         for name, group in groups.items():
             self.data_tree[name] = xr.DataTree(group)
-        return self.data_tree[wanted]
+        return self.data_tree.children[wanted]
 
     def predict(
         self,

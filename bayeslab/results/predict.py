@@ -62,11 +62,7 @@ def simulate(model: Any, data: Any = None, draws: int = 500, *, seed: int | None
     with source.located():
         bound = source.bound(data)
         chosen = (
-            seed
-            if seed is not None
-            else source.model.seed
-            if source.model.seed is not None
-            else secrets.randbits(32)
+            seed if seed is not None else source.model.seed if source.model.seed is not None else secrets.randbits(32)
         )
         return xr.DataTree.from_dict(prior_groups(source.model, bound, draws, chosen))
 
@@ -117,9 +113,7 @@ def _held(fit: Fit, graph: pymc.Model, data: Data) -> dict[str, np.ndarray]:
         rowwise = data.dataset.rows in dims
         labels_agree = all(
             d in draws.coords
-            and np.array_equal(
-                draws.coords[d].to_numpy().astype(str), np.asarray(graph.coords[d]).astype(str)
-            )
+            and np.array_equal(draws.coords[d].to_numpy().astype(str), np.asarray(graph.coords[d]).astype(str))
             for d in dims
         )
         if (rowwise and not (same_rows or (named_rows and labels_agree))) or (dims and not labels_agree):
@@ -152,18 +146,12 @@ def _draws(fit: Fit, data: Data, seed: int) -> xr.Dataset:
 
 def _unpredictable(graph: pymc.Model, given: Mapping[str, Any], names: list[str]) -> str | None:
     for rv in graph.free_RVs:
-        if (
-            rv.name not in given
-            and rv.name not in names
-            and type(rv.owner.op).__name__ in ("FlatRV", "HalfFlatRV")
-        ):
+        if rv.name not in given and rv.name not in names and type(rv.owner.op).__name__ in ("FlatRV", "HalfFlatRV"):
             return str(rv.name)
     return None
 
 
-def predict(
-    fit: Fit, data: Any, kind: Literal["mean", "draws", "probabilities"], *, ci_prob: float, seed: int
-) -> Any:
+def predict(fit: Fit, data: Any, kind: Literal["mean", "draws", "probabilities"], *, ci_prob: float, seed: int) -> Any:
     """See :meth:`bayeslab.results.fit.Fit.predict`."""
     if kind not in ("mean", "draws", "probabilities"):
         raise OptionError(f"kind is mean, draws or probabilities, not {kind!r}")
@@ -224,9 +212,7 @@ def _probabilities(fit: Fit, drawn: xr.Dataset) -> pd.DataFrame:
     parts = []
     for name, values in drawn.data_vars.items():
         if values.dtype.kind not in "iub":
-            raise OptionError(
-                f"'{name}' is continuous; probabilities are for discrete outcomes (use kind='mean')"
-            )
+            raise OptionError(f"'{name}' is continuous; probabilities are for discrete outcomes (use kind='mean')")
         array = values.stack(sample=("chain", "draw")).transpose("sample", ...).to_numpy()
         if array.ndim > 2:
             raise OptionError(f"'{name}' is a vector in every row; use kind='draws'")
@@ -264,8 +250,5 @@ def log_likelihood(fit: Fit) -> xr.Dataset:
     terms = expand(graph, values, graph.logp(vars=observed, sum=False, jacobian=False))
     chains, draws = fit.posterior.sizes["chain"], fit.posterior.sizes["draw"]
     coords = {"chain": fit.posterior["chain"].to_numpy(), "draw": fit.posterior["draw"].to_numpy()}
-    shaped = {
-        rv.name: term.reshape(chains, draws, *term.shape[1:])
-        for rv, term in zip(observed, terms, strict=True)
-    }
+    shaped = {rv.name: term.reshape(chains, draws, *term.shape[1:]) for rv, term in zip(observed, terms, strict=True)}
     return dataset(shaped, graph, coords, {"creation_library": "bayeslab"})

@@ -181,9 +181,7 @@ def _lines(frame: pd.DataFrame, max_rows: int | None) -> Iterator[_Row | _More]:
         groups.setdefault(str(label).partition("[")[0], []).append(i)
     scalars = [name for name, rows in groups.items() if len(rows) == 1]
     vectors = [name for name in groups if name not in set(scalars)]
-    room = _shares(
-        [len(groups[name]) for name in vectors], None if max_rows is None else max_rows - len(scalars)
-    )
+    room = _shares([len(groups[name]) for name in vectors], None if max_rows is None else max_rows - len(scalars))
     for name, share in [*((name, 1) for name in scalars), *zip(vectors, room, strict=True)]:
         yield from (_row(frame, i) for i in groups[name][:share])
         if share < len(groups[name]):
@@ -214,9 +212,7 @@ def _cell(column: str, value: float, decimals: int | None, constant: bool) -> _C
     if column == "r_hat":
         if constant or not math.isfinite(value):
             return _Cell("constant") if constant else _Cell("–" if math.isnan(value) else "inf", "fail")
-        status: Status = (
-            "pass" if value <= checks.R_HAT_WARN else "warn" if value <= checks.R_HAT_FAIL else "fail"
-        )
+        status: Status = "pass" if value <= checks.R_HAT_WARN else "warn" if value <= checks.R_HAT_FAIL else "fail"
         return _Cell(f"{value:.3f}" if value < checks.APART else f"{value:.2f}", status)
     if column.startswith("ess_"):
         if math.isnan(value):
