@@ -348,7 +348,8 @@ class Data:
             row = int(np.nonzero((codes == -2).ravel())[0][0])
             value = words.ravel()[row]
             raise DataError(
-                f"column '{name}', row {row + 1}: '{value}' is not a level of the dimension '{name}'{hint(value, known)}"
+                f"column '{name}', row {row + 1}: '{value}' is not a level of the dimension '{name}'"
+                f"{hint(value, known)}"
             )
         return codes
 

@@ -515,8 +515,8 @@ class Evaluator:
         values, dims, symbolic = self.align(terms)
         with np.errstate(all="ignore"):
             value = _function(name, symbolic)(*values)
-        if not symbolic and isinstance(value, np.ndarray | np.generic) and value.dtype == bool:
-            value = value.astype(np.int64)
+        if getattr(value, "dtype", None) == "bool":
+            value = value.astype("int64")  # comparisons give 0 and 1, which add up
         return Term(value, dims, undefined=_merge(terms))
 
     def align(

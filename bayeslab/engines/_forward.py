@@ -26,7 +26,7 @@ def forward(
     Parameters
     ----------
     given
-        Values of random nodes by name, shape (draws, ...); they are not drawn.
+        Values of random nodes by name, shape (draws, ...); they are not drawn, nor are observed ones.
     names
         The nodes wanted, random or deterministic; everything random on the way is drawn too.
     draws
@@ -47,7 +47,10 @@ def forward(
     above = set(ancestors(targets))
     held = [model[name] for name in given if model[name] in above]
     symbols = [variable.type(name=f"{variable.name}_given") for variable in held]
-    replaced = clone_replace(targets, dict(zip(held, symbols, strict=True))) if held else targets
+    fixed = dict(zip(held, symbols, strict=True))
+    # What is observed is not drawn either: predictors with a model of their own keep their data.
+    fixed |= {rv: model.rvs_to_values[rv].astype(rv.dtype) for rv in model.observed_RVs if rv in above}
+    replaced = clone_replace(targets, fixed) if fixed else targets
     looped = any(v.owner is not None and isinstance(v.owner.op, Scan) for v in ancestors(replaced))
     mode = "NUMBA" if looped else pytensor.compile.mode.Mode("py", "fast_compile")
     with warnings.catch_warnings():

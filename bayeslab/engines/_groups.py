@@ -11,6 +11,7 @@ import numpy as np
 
 from bayeslab.engines._density import Density, expand
 from bayeslab.engines._forward import forward
+from bayeslab.dataset import Data
 from bayeslab.engines._job import Job
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def posterior_groups(
         "posterior": dataset(shaped, model, coords, attrs),
         "sample_stats": dataset(dict(stats), model, coords, attrs),
         "unconstrained_posterior": dataset(raw, model, coords, attrs),
-        **data_groups(model, _attributes(job)),
+        **data_groups(model, job.data, _attributes(job)),
     }
 
 
@@ -109,11 +110,17 @@ def _dims_of(model: pymc.Model, name: str, ndim: int, shape: tuple[int, ...]) ->
     return tuple(str(d) for d in known) if fits else tuple(f"{name}_dim_{i}" for i in range(ndim))
 
 
-def data_groups(model: pymc.Model, attrs: Mapping[str, Any]) -> dict[str, xr.Dataset]:
-    """``observed_data`` and ``constant_data`` of a model."""
+def data_groups(model: pymc.Model, data: Data, attrs: Mapping[str, Any]) -> dict[str, xr.Dataset]:
+    """``observed_data`` (missing cells are NaN) and ``constant_data`` of a model."""
     observed: dict[str, np.ndarray] = {}
     for rv in model.observed_RVs:
-        observed[rv.name.removesuffix("_observed")] = np.asarray(_constant(model.rvs_to_values[rv]))
+        whole = rv.name.removesuffix("_observed")
+        if whole != rv.name and data.has(whole):
+            term = data.term(whole, missing=True)
+            dims = model.named_vars_to_dims.get(whole, term.dims)
+            observed[whole] = np.asarray(term.value).transpose([term.dims.index(d) for d in dims])
+        else:
+            observed[rv.name] = np.asarray(_constant(model.rvs_to_values[rv]))
     constant = {v.name: np.asarray(_constant(v)) for v in _data_variables(model)}
     out = {}
     for group, arrays in (("observed_data", observed), ("constant_data", constant)):

@@ -4,9 +4,9 @@ Contract. A family module has
 
 ``Spec``
     a frozen :class:`bayeslab.spec.Family`: what the file may say.
-``graph(model, data, *, observe=True) -> pymc.Model``
-    the model as a PyMC graph on bound data (:class:`bayeslab.dataset.Data`). With
-    ``observe=False`` the outcome nodes are left random, for prediction.
+``graph(model, data, *, purpose="fit", targets=()) -> pymc.Model``
+    the model as a PyMC graph on bound data (:class:`bayeslab.dataset.Data`): to ``fit``; to
+    ``predict``, with the targets left random; or to ``simulate``, with every random node random.
 ``check(model, columns) -> None``
     everything that can be found wrong without building the graph; ``columns`` are the names the
     data offer, or None when no data are known. Never imports PyMC.
@@ -14,6 +14,8 @@ Contract. A family module has
     dimensions the model indexes by a column of the same name.
 ``outcomes(model, columns) -> tuple[str, ...]``
     the observed nodes whose values the model predicts.
+``summed_out(model, columns) -> tuple[str, ...]``
+    the discrete nodes without data.
 ``network(model, columns) -> networkx.DiGraph``
     the model's nodes and edges, for drawing (attributes: kind, text, dims).
 """

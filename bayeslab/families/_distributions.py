@@ -3,6 +3,7 @@
 Names, parameters and their order are PyMC's (``pymc.<Name>.dist``); a test compares this table
 with the PyMC that is installed. ``core`` counts the trailing dimensions that belong to one value
 of a parameter (a covariance matrix: 2), ``support`` those of one draw (a vector: 1).
+``fixed`` parameters are data: PyMC wants them as arrays when the distribution is made.
 ``positional`` is how many may be given by position where the rest are alternatives of each other;
 it may be more than PyMC allows (``StudentT(nu, mu, sigma)``).
 """
@@ -27,6 +28,7 @@ class Distribution:
     finite: bool = False
     distributions: tuple[str, ...] = ()
     lengths: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
 
 
 def _d(parameters: str, support: int = 0, positional: int | None = None, **core: int) -> Distribution:
@@ -54,7 +56,9 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "HalfStudentT": _d("nu sigma lam"),
     "HurdleGamma": _d("psi alpha beta mu sigma"),
     "HurdleLogNormal": _d("psi mu sigma tau"),
-    "Interpolated": _d("x_points pdf_points", x_points=1, pdf_points=1),
+    "Interpolated": Distribution(
+        ("x_points", "pdf_points"), {"x_points": 1, "pdf_points": 1}, fixed=("x_points", "pdf_points")
+    ),
     "InverseGamma": _d("alpha beta mu sigma"),
     "Kumaraswamy": _d("a b"),
     "Laplace": _d("mu b"),
@@ -100,7 +104,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "CAR": _d("mu W alpha tau", 1, mu=1, W=2),
     "Dirichlet": _d("a", 1, a=1),
     "DirichletMultinomial": _discrete("n a", 1, a=1),
-    "ICAR": _d("W sigma zero_sum_stdev", 1, W=2),
+    "ICAR": Distribution(("W", "sigma", "zero_sum_stdev"), {"W": 2}, 1, fixed=("W",)),
     "MatrixNormal": _d("mu rowcov rowchol colcov colchol", 2, mu=2, rowcov=2, rowchol=2, colcov=2, colchol=2),
     "Multinomial": _discrete("n p", 1, p=1),
     "MvNormal": _d("mu cov tau chol", 1, 2, mu=1, cov=2, tau=2, chol=2),

@@ -13,7 +13,7 @@ from bayeslab.expressions import DIM_ARGUMENTS, FUNCTIONS, Expression, check_cal
 from bayeslab.families._distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE, Distribution
 from bayeslab.spec import RESERVED
 
-__all__ = ["Node", "bound_arguments", "call_name", "check_nodes", "nodes_of", "sorted_nodes", "together"]
+__all__ = ["Node", "bound_arguments", "byproducts", "call_name", "check_nodes", "nodes_of", "sorted_nodes", "together"]
 
 _KEY = re.compile(r"\s*([^\W\d]\w*)\s*(?:\[([^\[\]]*)\])?\s*\Z")
 
@@ -179,6 +179,12 @@ def nodes_of(spec_nodes: Mapping[str, str | int | float]) -> dict[str, Node]:
     return {node.name: node for node in _parsed(tuple((key, str(text)) for key, text in spec_nodes.items()))}
 
 
+def byproducts(nodes: Mapping[str, Node]) -> dict[str, str]:
+    """Names that a node makes beside its own, and the node: ``L_corr`` and ``L_stds`` of a factor ``L``."""
+    makers = [name for name, node in nodes.items() if node.distribution == "LKJCholeskyCov"]
+    return {f"{name}_{part}": name for name in makers for part in ("corr", "stds")}
+
+
 def sorted_nodes(nodes: Mapping[str, Node], observed: Iterable[str]) -> list[Node]:
     """Parents before children, otherwise in the file's order.
 
@@ -190,9 +196,11 @@ def sorted_nodes(nodes: Mapping[str, Node], observed: Iterable[str]) -> list[Nod
         The nodes go in a circle; the message has the circle.
     """
     observed = set(observed)
+    made = byproducts(nodes)
 
     def parents_of(node: Node) -> Iterator[str]:
-        return iter(sorted((node.parents - (node.lagged & observed)) & nodes.keys()))
+        parents = {made.get(name, name) for name in node.parents - (node.lagged & observed)}
+        return iter(sorted(parents & nodes.keys()))
 
     done: dict[str, Node] = {}
     for start in nodes.values():
@@ -283,7 +291,7 @@ def _check_node(
     _check_own_past(node, tree)
     if columns is None:
         return
-    known = nodes.keys() | columns | dims
+    known = nodes.keys() | byproducts(nodes).keys() | columns | dims
     for name in sorted(node.parents):
         if name not in known:
             at = next((n.col_offset for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name), 0)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -86,15 +86,17 @@ def factors(model: Model) -> set[str]:
 
 
 def outcomes(model: Model, columns: set[str]) -> tuple[str, ...]:
-    """What the model predicts: observed nodes that no other node depends on.
+    """What the model predicts: observed nodes that no other random node depends on.
 
-    Without data, random nodes that no other node depends on.
+    Without data, random nodes that no other random node depends on.
     """
     nodes = nodes_of(_spec(model).nodes)
+    edges = nx.DiGraph((p, n.name) for n in nodes.values() for p in n.parents - n.lagged if p in nodes)
+    edges.add_nodes_from(nodes)
     random = [node.name for node in nodes.values() if node.kind == "random"]
-    used = {parent for node in nodes.values() for parent in node.parents - node.lagged}
-    seen = [name for name in random if name in columns] or random
-    return tuple(name for name in seen if name not in used) or tuple(seen)
+    last = [name for name in random if not nx.descendants(edges, name) & set(random)]
+    seen = [name for name in last if name in columns]
+    return tuple(seen or last)
 
 
 def summed_out(model: Model, columns: set[str]) -> tuple[str, ...]:
@@ -113,8 +115,9 @@ def network(model: Model, columns: set[str]) -> nx.DiGraph:
             kind = "observed" if node.name in columns else "discrete" if node.discrete else "random"
         text = node.distribution or str(node.expression.text)
         out.add_node(node.name, kind=kind, text=text, dims=node.dims)
+    made = byproducts(nodes)
     for node in nodes.values():
-        for parent in sorted(node.parents):
+        for parent in sorted({made.get(name, name) for name in node.parents}):
             if parent not in nodes:
                 if parent not in columns:
                     continue
@@ -123,7 +126,7 @@ def network(model: Model, columns: set[str]) -> nx.DiGraph:
     return out
 
 
-def graph(model: Model, data: Data, *, purpose: Purpose = "fit") -> pymc.Model:
+def graph(model: Model, data: Data, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
     """The model as a PyMC graph.
 
     Parameters
@@ -132,14 +135,14 @@ def graph(model: Model, data: Data, *, purpose: Purpose = "fit") -> pymc.Model:
         The model and the data bound to it.
     purpose
         ``fit``: observed nodes hold their data and discrete latents are summed out. ``predict``:
-        the outcomes are random, given everything else. ``simulate``: every random node is random.
+        the ``targets`` are random, given everything else. ``simulate``: every random node is random.
 
     Raises
     ------
     ModelError, DataError
         With the path of the node, and what PyMC said where it was PyMC that refused.
     """
-    builder = _Builder(model, data, purpose)
+    builder = _Builder(model, data, purpose, targets)
     built = builder.build()
     latent = [name for name in summed_out(model, builder.observed)] if purpose == "fit" else []
     return _marginalized(built, latent, builder.nodes) if latent else built
@@ -158,18 +161,23 @@ def _marginalized(built: pymc.Model, latent: list[str], nodes: Mapping[str, Node
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return marginalize(built, latent)
+            out = marginalize(built, latent)
     except (NotImplementedError, ValueError, TypeError) as error:
         raise ModelError(
             f"the discrete node {listed(latent)} cannot be summed out: {str(error).splitlines()[0]}",
             path=nodes[latent[0]].path,
         ) from error
+    for name in latent:
+        # They come back after sampling, with the dims they had.
+        if name in built.named_vars_to_dims:
+            out.named_vars_to_dims[name] = built.named_vars_to_dims[name]
+    return out
 
 
 class _Builder:
     """Builds one PyMC model; lives for one call of :func:`graph`."""
 
-    def __init__(self, model: Model, data: Data, purpose: Purpose) -> None:
+    def __init__(self, model: Model, data: Data, purpose: Purpose, targets: Collection[str]) -> None:
         import pymc as pm
 
         self.pm, self.data, self.purpose = pm, data, purpose
@@ -188,7 +196,7 @@ class _Builder:
                 )
         free: set[str] = set()
         if purpose == "predict":
-            free = set(outcomes(model, columns))
+            free = set(targets)
         elif purpose == "simulate":
             free = random
         self.observed = (random & columns) - free
@@ -305,10 +313,9 @@ class _Builder:
 
     def _fits(self, node: Node, term: Term) -> None:
         shape = np.shape(term.value) if not term.random else term.value.type.shape
-        if tuple(shape) != self.lengths(node.dims):
-            raise ModelError(
-                f"{' × '.join(map(str, shape))} values for {node.key} of size {' × '.join(map(str, self.lengths(node.dims)))}"
-            )
+        wanted = self.lengths(node.dims)
+        if tuple(shape) != wanted:
+            raise ModelError(f"{' × '.join(map(str, shape))} values for {node.key} of size {' × '.join(map(str, wanted))}")
 
     # -- random nodes
 
@@ -416,6 +423,11 @@ class _Builder:
             warnings.filterwarnings("ignore", message=".*will be automatically imputed.*")
             warnings.filterwarnings("ignore", category=self.pm.exceptions.ImputationWarning)
             rv = self.model.register_rv(drawn, node.name, observed=observed, dims=dims or None, **extra)
+        if np.ma.is_masked(observed) and len(dims) == 1:
+            # The imputed cells are a parameter of their own; its dimension says which rows they are.
+            missing = f"{node.name}_missing"
+            self.model.add_coord(missing, self.labels[dims[0]][np.ma.getmaskarray(observed)].tolist())
+            self.model.named_vars_to_dims[f"{node.name}_unobserved"] = (missing,)
         self.terms[node.name] = Term(rv, dims)
 
     def _conditioned(self, node: Node, tree: ast.Call, observed: Any, rows: int) -> None:
@@ -522,6 +534,8 @@ class _Builder:
                 parameters[name] = self._inner(word, name, value, dims, given)
             elif name in entry.lengths or name in ("n_zerosum_axes", "constant"):
                 parameters[name] = self._literal(value, name)
+            elif name in entry.fixed:
+                parameters[name] = self._fixed(value, entry.core.get(name, 0), name)
             else:
                 parameters[name] = self._parameter(
                     self.evaluator.eval(value), batch, own, entry.core.get(name, 0), name
@@ -569,6 +583,15 @@ class _Builder:
             if known is not None
             else int(np.shape(term.value)[-1] if not term.random else term.value.type.shape[-1])
         )
+
+    def _fixed(self, value: ast.expr, core: int, name: str) -> np.ndarray:
+        """A parameter that must be an array of numbers when the distribution is made."""
+        term = self.evaluator.eval(value)
+        if term.random or term.value is None or len(term.dims) != core:
+            raise ModelError(
+                f"'{name}' must be {'a matrix' if core == 2 else 'a list'} of numbers, known before sampling"
+            )
+        return np.asarray(term.value)
 
     def _literal(self, value: ast.expr, name: str) -> Any:
         term = self.evaluator.eval(value)

@@ -110,7 +110,7 @@ def _held(fit: Fit, graph: pymc.Model, data: Data) -> dict[str, np.ndarray]:
             continue
         draws = group[rv.name]
         dims = graph.named_vars_to_dims.get(rv.name) or ()
-        rowwise = data.dataset.rows in dims
+        rowwise = any(d == data.dataset.rows or str(d).endswith("_missing") for d in dims)
         labels_agree = all(
             d in draws.coords
             and np.array_equal(draws.coords[d].to_numpy().astype(str), np.asarray(graph.coords[d]).astype(str))
@@ -129,8 +129,8 @@ def posterior_predictive(fit: Fit) -> xr.Dataset:
 
 def _draws(fit: Fit, data: Data, seed: int) -> xr.Dataset:
     family = registry.load("families", fit.model.model.family)
-    graph = family.graph(fit.model, data, purpose="predict")
     names = list(family.outcomes(fit.model, fit.data.names()))
+    graph = family.graph(fit.model, data, purpose="predict", targets=names)
     given = _held(fit, graph, data)
     needed = _unpredictable(graph, given, names)
     if needed:
@@ -250,5 +250,8 @@ def log_likelihood(fit: Fit) -> xr.Dataset:
     terms = expand(graph, values, graph.logp(vars=observed, sum=False, jacobian=False))
     chains, draws = fit.posterior.sizes["chain"], fit.posterior.sizes["draw"]
     coords = {"chain": fit.posterior["chain"].to_numpy(), "draw": fit.posterior["draw"].to_numpy()}
-    shaped = {rv.name: term.reshape(chains, draws, *term.shape[1:]) for rv, term in zip(observed, terms, strict=True)}
+    shaped = {
+        rv.name.removesuffix("_observed"): term.reshape(chains, draws, *term.shape[1:])
+        for rv, term in zip(observed, terms, strict=True)
+    }
     return dataset(shaped, graph, coords, {"creation_library": "bayeslab"})
