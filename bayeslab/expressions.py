@@ -406,6 +406,8 @@ class Evaluator:
         ``symbol(term) -> variable``: a data column as a PyTensor variable.
     special
         Functions by name that replace the built-in ones (``previous`` in a recursion).
+    past
+        Like ``lookup``, for names inside ``lag``.
     """
 
     def __init__(
@@ -415,8 +417,10 @@ class Evaluator:
         frozen: dict[str, Any] | None = None,
         symbol: Callable[[Term], Any] | None = None,
         special: Mapping[str, Callable[[ast.Call], Term]] | None = None,
+        past: Callable[[str], Term] | None = None,
     ) -> None:
         self.lookup, self.labels = lookup, labels
+        self.past = past or lookup
         self.frozen = {} if frozen is None else frozen
         self._symbol = symbol
         self.special = special or {}
@@ -953,7 +957,12 @@ class Evaluator:
 
     def _fn_lag(self, node: ast.Call) -> Term:
         start = next((self.eval(k.value) for k in node.keywords if k.arg == "start"), None)
-        return self.lagged(self.eval(node.args[0]), node.args[1].value, start)  # type: ignore[attr-defined]
+        now, self.lookup = self.lookup, self.past
+        try:
+            term = self.eval(node.args[0])
+        finally:
+            self.lookup = now
+        return self.lagged(term, node.args[1].value, start)  # type: ignore[attr-defined]
 
     def lagged(self, term: Term, steps: int, start: Term | None) -> Term:
         """A term shifted ``steps`` rows along its last dimension."""

@@ -22,8 +22,7 @@ def command(
 
     bound = fitting.check(file, data)
     model = load(file)
-    network = registry.load("families", model.model.family).network(model, bound.names())
-    network.graph["dims"] = {dim: len(levels) for dim, levels in bound.labels.items()}
+    network = registry.load("families", model.model.family).network(model, bound)
     output(out, model_svg(network, title=model.name))
     if out is not None:
         print(f"written {out}")

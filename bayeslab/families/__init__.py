@@ -16,6 +16,7 @@ Contract. A family module has
     the observed nodes whose values the model predicts.
 ``summed_out(model, columns) -> tuple[str, ...]``
     the discrete nodes without data.
-``network(model, columns) -> networkx.DiGraph``
-    the model's nodes and edges, for drawing (attributes: kind, text, dims).
+``network(model, data) -> networkx.DiGraph``
+    the model's nodes and edges, for drawing (attributes: kind, text, dims; lengths of the
+    dimensions in ``graph["dims"]``).
 """

@@ -317,7 +317,7 @@ def random_recursion(builder: _Builder, node: Node) -> Term:
 
 def _fill_starts(builder: _Builder, split: _Split, node: Node) -> None:
     """A lag without start takes the first rows of the data, if there are any."""
-    for name, back in split.backs.values():
+    for name, back in sorted(split.backs.values(), key=lambda found: -found[1]):
         if (name, back) in split.starts:
             continue
         if node.name not in builder.columns:
@@ -325,7 +325,7 @@ def _fill_starts(builder: _Builder, split: _Split, node: Node) -> None:
                 f"lag({node.name}, {back}) without start looks back past the first row, and '{node.name}' has no"
                 f" data: give start=..."
             )
-        own = builder.data.term(node.name)
+        own = builder.data_of(node.name)
         for step in range(1, back + 1):
             split.starts.setdefault((name, step), Term(np.asarray(own.value)[..., back - step], own.dims[:-1]))
 

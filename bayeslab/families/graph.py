@@ -28,6 +28,7 @@ from bayeslab.families._distributions import DISTRIBUTIONS, Distribution
 from bayeslab.families._nodes import (
     Node,
     bound_arguments,
+    byproducts,
     call_name,
     check_nodes,
     nodes_of,
@@ -105,24 +106,25 @@ def summed_out(model: Model, columns: set[str]) -> tuple[str, ...]:
     return tuple(n.name for n in sorted_nodes(nodes, columns) if n.discrete and n.name not in columns)
 
 
-def network(model: Model, columns: set[str]) -> nx.DiGraph:
+def network(model: Model, data: Data) -> nx.DiGraph:
     """The model's nodes and edges with attributes ``kind``, ``text`` and ``dims``."""
     nodes = nodes_of(_spec(model).nodes)
-    out = nx.DiGraph()
+    columns = data.names()
+    out = nx.DiGraph(dims={dim: len(levels) for dim, levels in data.labels.items()})
     for node in nodes.values():
         kind = node.kind
         if kind == "random":
             kind = "observed" if node.name in columns else "discrete" if node.discrete else "random"
-        text = node.distribution or str(node.expression.text)
-        out.add_node(node.name, kind=kind, text=text, dims=node.dims)
-    made = byproducts(nodes)
+        out.add_node(node.name, kind=kind, text=node.distribution or node.expression.text, dims=node.dims)
     for node in nodes.values():
-        for parent in sorted({made.get(name, name) for name in node.parents}):
+        for parent in sorted(node.parents & (nodes.keys() | columns)):
             if parent not in nodes:
-                if parent not in columns:
-                    continue
-                out.add_node(parent, kind="data", text="data", dims=())
-            out.add_edge(parent, node.name)
+                given = data.dataset.columns.get(parent)
+                dims = given.dims if given is not None else data.term(parent, missing=True).dims
+                out.add_node(parent, kind="data", text=model.data.derive.get(parent, "data"), dims=dims or ())
+            # A variance looks back at the series it is of; drawn, that would be a circle.
+            if parent not in node.lagged or parent not in nodes:
+                out.add_edge(parent, node.name)
     return out
 
 
@@ -207,7 +209,7 @@ class _Builder:
         coords = {dim: levels.tolist() for dim, levels in self.labels.items()}
         self.model = pm.Model(coords=coords, check_bounds=True)
         self.symbols: dict[str, Any] = {}
-        self.evaluator = Evaluator(self.lookup, self.labels, data.frozen, self.symbol)
+        self.evaluator = Evaluator(self.lookup, self.labels, data.frozen, self.symbol, past=self.past)
 
     # -- names
 
@@ -218,7 +220,22 @@ class _Builder:
             raise ModelError(
                 f"'{name}' and a node it depends on look back at each other, and '{name}' has no data here"
             )
-        return self.data.term(name)
+        return self.data_of(name) if name in self.nodes else self.data.term(name)
+
+    def past(self, name: str) -> Term:
+        """What ``lag`` looks back at: of an observed node its data, whether it is built yet or not."""
+        if name not in self.seen:
+            return self.lookup(name)
+        term = self.data_of(name, missing=True)
+        complete = term.value is not None and not np.any(np.isnan(np.asarray(term.value, dtype=float)))
+        return term if complete or name not in self.terms else self.terms[name]
+
+    def data_of(self, name: str, *, missing: bool = False) -> Term:
+        """The data of a node, its axes in the order of the node's dims."""
+        term, dims = self.data.term(name, missing=missing), self.nodes[name].dims
+        if term.value is None or term.dims == dims or set(term.dims) != set(dims):
+            return term
+        return replace(term, value=term.value.transpose([term.dims.index(d) for d in dims]), dims=dims, column=None)
 
     def symbol(self, term: Term) -> Any:
         """A data column as ``pm.Data``, registered when it is first used."""
@@ -351,15 +368,15 @@ class _Builder:
         """Build with the node's own name standing for its data, and note undefined rows."""
         self._undefined: dict[str, int] = {}
         if node.recursive:
-            own = self.data.term(node.name, missing=True)
+            own = self.data_of(node.name, missing=True)
             gone = np.isnan(np.asarray(own.value, dtype=float)) if own.value is not None else np.array([True])
             if np.any(gone):
                 raise DataError(
                     f"'{node.name}' looks back at itself and has {int(gone.sum())} missing cells; a series with gaps"
                     f" needs a latent node: h[...]: ... previous(h, 1, start=...), and '{node.name}' around h"
                 )
-            special = {"previous": lambda call: self._lag_of(own, call)}
-            self.evaluator.special = special
+            starts = self._starts(node)
+            self.evaluator.special = {"previous": lambda call: self._lag_of(own, call, starts)}
             self.terms[node.name] = replace(own, column=None)
         try:
             return build(), dict(self._undefined)
@@ -367,9 +384,17 @@ class _Builder:
             self.evaluator.special = {}
             self.terms.pop(node.name, None)
 
-    def _lag_of(self, own: Term, call: ast.Call) -> Term:
-        start = next(self.evaluator.eval(k.value) for k in call.keywords if k.arg == "start")
-        return self.evaluator.lagged(own, call.args[1].value, start)  # type: ignore[attr-defined]
+    def _starts(self, node: Node) -> dict[int, Term]:
+        """Values before the first row, by how many rows back from it they are."""
+        calls = [c for c in ast.walk(node.expression.tree) if isinstance(c, ast.Call) and call_name(c) == "previous"]
+        given = {c.args[1].value: k.value for c in calls for k in c.keywords if k.arg == "start"}  # type: ignore[attr-defined]
+        return {steps: self.evaluator.eval(start) for steps, start in given.items()}
+
+    def _lag_of(self, own: Term, call: ast.Call, starts: Mapping[int, Term]) -> Term:
+        term = own
+        for step in range(1, call.args[1].value + 1):  # type: ignore[attr-defined]
+            term = self.evaluator.lagged(term, 1, starts.get(step, starts[min(starts)]))
+        return term
 
     def _needs_past(self, node: Node) -> bool:
         """Whether the node must be generated step by step: it has no data to look back at."""
@@ -443,6 +468,13 @@ class _Builder:
         finally:
             del self._late
         self._register(node, drawn, dims, observed[..., rows:] if observed is not None else None)
+        given = self.data_of(node.name, missing=True).value
+        if given is not None and not np.any(np.isnan(given[..., :rows])):
+            import pytensor.tensor as pt
+
+            late_rows = self.terms[node.name].value
+            whole = pt.concatenate([given[..., :rows].astype(late_rows.dtype), late_rows], axis=-1)
+            self.terms[node.name] = Term(whole, node.dims)
 
     def _ordered(self, node: Node, word: str, tree: ast.Call, observed: Any) -> None:
         if observed is not None:

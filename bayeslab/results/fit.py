@@ -188,5 +188,5 @@ class Fit:
             summary=self.summary(),
             timings=self.timings,
             folder=self.folder,
-            svg=model_svg(family.network(self.model, self.data.names())),
+            svg=model_svg(family.network(self.model, self.data)),
         )
