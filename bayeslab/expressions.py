@@ -607,6 +607,13 @@ class Evaluator:
         for place, item in enumerate(items):
             if isinstance(item, ast.Constant) and isinstance(item.value, str):
                 owners = [d for d in free if d and item.value in [str(x) for x in self.labels[d]]]
+                if len(owners) > 1 and len(items) == len(base.dims) and base.dims[place] in owners:
+                    owners = [str(base.dims[place])]  # twins: one index a dimension, in their order
+                if len(owners) > 1:
+                    raise ModelError(
+                        f"the label '{item.value}' is in each of {listed(owners)}; index every dimension of"
+                        f" '{ast.unparse(node.value)}', in their order"
+                    )
                 if len(owners) != 1:
                     words = [x for d in free if d for x in self.labels[d]]
                     raise ModelError(

@@ -27,33 +27,8 @@ __all__ = [
 
 FORMAT = 1
 
-# Names that PyMC, ArviZ or xarray keep for themselves; a DataTree attribute would shadow the
-# others (a dimension called `parent` cannot be reached as an attribute of a result).
-RESERVED = frozenset(
-    [
-        "chain",
-        "draw",
-        "sample",
-        "__sample__",
-        "parent",
-        "parents",
-        "children",
-        "depth",
-        "level",
-        "width",
-        "root",
-        "path",
-        "name",
-        "leaves",
-        "siblings",
-        "groups",
-        "ancestors",
-        "descendants",
-        "size",
-        "sizes",
-        "values",
-    ]
-)
+# Dimensions that PyMC and ArviZ keep for themselves.
+RESERVED = frozenset(("chain", "draw", "sample", "__sample__"))
 _IDENTIFIER = re.compile(r"[^\W\d]\w*\Z")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -87,7 +88,8 @@ def show(result: Any, *, json: bool, all_rows: bool) -> None:
 
     from bayeslab.results.render import print_summary, print_verdict
 
-    console = Console(highlight=False)
+    # Lines in a file or a pipe are as long as they need to be.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
     console.print(f"[bold]{result.model.name}[/bold]  {result.reason}", soft_wrap=True)
     if result.model.about:
         console.print(f"[dim]{result.model.about}[/dim]", soft_wrap=True)

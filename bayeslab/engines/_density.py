@@ -64,7 +64,10 @@ class Density:
         import pytensor.tensor as pt
         from pytensor.graph.rewriting.utils import rewrite_graph
 
-        start = model.initial_point()
+        with warnings.catch_warnings():
+            # Only compiled C code would use the BLAS that PyTensor misses; ours is numba's.
+            warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS")
+            start = model.initial_point()
         values = list(model.value_vars)
         shapes = tuple(np.shape(start[v.name]) for v in values)
         if not values:

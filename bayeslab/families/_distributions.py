@@ -3,7 +3,8 @@
 Names, parameters and their order are PyMC's (``pymc.<Name>.dist``); a test compares this table
 with the PyMC that is installed. ``core`` counts the trailing dimensions that belong to one value
 of a parameter (a covariance matrix: 2), ``support`` those of one draw (a vector: 1).
-``fixed`` parameters are data: PyMC wants them as arrays when the distribution is made.
+``fixed`` parameters are data: PyMC wants them as arrays when the distribution is made. The vectors
+``apart`` run along a dimension that is not the node's (the coefficients of an autoregression).
 ``positional`` is how many may be given by position where the rest are alternatives of each other;
 it may be more than PyMC allows (``StudentT(nu, mu, sigma)``).
 """
@@ -29,6 +30,7 @@ class Distribution:
     distributions: tuple[str, ...] = ()
     lengths: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
 
 
 def _d(parameters: str, support: int = 0, positional: int | None = None, **core: int) -> Distribution:
@@ -109,7 +111,9 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "Multinomial": _discrete("n p", 1, p=1),
     "MvNormal": _d("mu cov tau chol", 1, 2, mu=1, cov=2, tau=2, chol=2),
     "MvStudentT": _d("nu mu scale tau chol", 1, 3, mu=1, scale=2, tau=2, chol=2),
-    "OrderedMultinomial": _discrete("eta cutpoints n", 1, cutpoints=1),
+    "OrderedMultinomial": Distribution(
+        ("eta", "cutpoints", "n"), {"cutpoints": 1}, 1, discrete=True, apart=("cutpoints",)
+    ),
     "StickBreakingWeights": Distribution(("alpha", "K"), {}, 1, lengths=("K",)),
     "Wishart": _d("nu V", 2, V=2),
     "ZeroSumNormal": _d("sigma n_zerosum_axes", 1),
@@ -122,6 +126,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
         1,
         positional=3,
         distributions=("init_dist",),
+        apart=("rho",),
     ),
     "GARCH11": _d("omega alpha_1 beta_1 initial_vol", 1),
     "GaussianRandomWalk": Distribution(("mu", "sigma", "init_dist"), {}, 1, distributions=("init_dist",)),

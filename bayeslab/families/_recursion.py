@@ -9,6 +9,7 @@ for a density, once for all rows with the past shifted.
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -216,8 +217,9 @@ def _parameters(
     assert isinstance(split.tree, ast.Call)
     out = {}
     for name, value in bound_arguments(split.tree, word).items():
-        (aligned,), _, _ = inner.align([inner.eval(value)], onto=onto)
-        out[name] = pt.as_tensor_variable(aligned)
+        (aligned,), _, symbolic = inner.align([inner.eval(value)], onto=onto)
+        # PyTensor would take a Python number for single precision.
+        out[name] = pt.as_tensor_variable(aligned if symbolic else np.asarray(aligned))
     return out
 
 
@@ -276,14 +278,16 @@ def random_recursion(builder: _Builder, node: Node) -> Term:
             drawn = maker.dist(**_parameters(builder, split, word, lookup, batch), shape=shape)
             return drawn, builder.pm.pytensorf.collect_default_updates([drawn], inputs=args)
 
-        out, _ = pytensor.scan(
-            step,
-            sequences=[pt.moveaxis(parts[name], dims_of[name].index(dim), 0) for name in along],
-            outputs_info=[_initial(start, order)],
-            non_sequences=[parts[name] for name in still],
-            n_steps=length,
-            strict=True,
-        )
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Scan return signature will change", category=DeprecationWarning)
+            out, _ = pytensor.scan(
+                step,
+                sequences=[pt.moveaxis(parts[name], dims_of[name].index(dim), 0) for name in along],
+                outputs_info=[_initial(start, order)],
+                non_sequences=[parts[name] for name in still],
+                n_steps=length,
+                strict=True,
+            )
         return pt.specify_shape(pt.moveaxis(out, 0, -1), (*shape, length))
 
     def first_row(name: str) -> Term:
@@ -387,15 +391,17 @@ def simulate_together(builder: _Builder, group: list[Node]) -> dict[str, Any]:
         updates = builder.pm.pytensorf.collect_default_updates(list(now.values()), inputs=args)
         return list(now.values()), updates
 
-    out, _ = pytensor.scan(
-        step,
-        sequences=list(along.values()),
-        outputs_info=[_initial(histories[node.name], orders[node.name]) for node in group],
-        non_sequences=list(fixed.values()),
-        n_steps=length,
-        strict=True,
-        return_list=True,
-    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Scan return signature will change", category=DeprecationWarning)
+        out, _ = pytensor.scan(
+            step,
+            sequences=list(along.values()),
+            outputs_info=[_initial(histories[node.name], orders[node.name]) for node in group],
+            non_sequences=list(fixed.values()),
+            n_steps=length,
+            strict=True,
+            return_list=True,
+        )
     return {
         node.name: pt.moveaxis(value, 0, -1) if value.ndim > 1 else value
         for node, value in zip(group, out, strict=True)

@@ -15,11 +15,11 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import networkx as nx
 import numpy as np
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from bayeslab.dataset import Data
 from bayeslab.errors import BayeslabError, DataError, ModelError, listed
@@ -51,11 +51,16 @@ __all__ = ["Graph", "Spec", "check", "factors", "graph", "network", "outcomes", 
 type Purpose = Literal["fit", "predict", "simulate"]
 
 
+def _as_expression(value: Any) -> Any:
+    """A YAML list is the vector its text is: ``[a, 1 - a]`` needs no quotes."""
+    return f"[{', '.join(str(_as_expression(item)) for item in value)}]" if isinstance(value, list) else value
+
+
 class Graph(Family):
     """A directed model written node by node."""
 
     family: Literal["graph"] = "graph"
-    nodes: dict[str, str | int | float] = Field(
+    nodes: dict[str, Annotated[str | int | float, BeforeValidator(_as_expression)]] = Field(
         min_length=1,
         max_length=2_000,
         description="`name: expression` or `name[dim, ...]: expression`. Outermost call a distribution: random"
@@ -145,7 +150,10 @@ def graph(model: Model, data: Data, *, purpose: Purpose = "fit", targets: Collec
         With the path of the node, and what PyMC said where it was PyMC that refused.
     """
     builder = _Builder(model, data, purpose, targets)
-    built = builder.build()
+    with warnings.catch_warnings():
+        # Only compiled C code would use the BLAS that is missed here; ours is numba's.
+        warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS")
+        built = builder.build()
     latent = [name for name in summed_out(model, builder.observed)] if purpose == "fit" else []
     return _marginalized(built, latent, builder.nodes) if latent else built
 
@@ -206,7 +214,8 @@ class _Builder:
         self.seen = random & columns if purpose != "simulate" else set()
         self.terms: dict[str, Term] = {}
         self._joint: dict[str, list[Node]] = {}
-        coords = {dim: levels.tolist() for dim, levels in self.labels.items()}
+        # A text outcome is a node and, by its levels, a dimension; PyMC allows only one of the two.
+        coords = {dim: levels.tolist() for dim, levels in self.labels.items() if dim not in self.nodes}
         self.model = pm.Model(coords=coords, check_bounds=True)
         self.symbols: dict[str, Any] = {}
         self.evaluator = Evaluator(self.lookup, self.labels, data.frozen, self.symbol, past=self.past)
@@ -570,10 +579,13 @@ class _Builder:
                 parameters[name] = self._fixed(value, entry.core.get(name, 0), name)
             else:
                 parameters[name] = self._parameter(
-                    self.evaluator.eval(value), batch, own, entry.core.get(name, 0), name
+                    self.evaluator.eval(value), batch, own, entry.core.get(name, 0), name, name in entry.apart
                 )
         for name in entry.lengths:
-            parameters.setdefault(name, self.lengths(own)[-1])
+            # K breaks of a stick leave K + 1 pieces.
+            length = self.lengths(own)[-1] - int(word == "StickBreakingWeights")
+            if parameters.setdefault(name, length) != length:
+                raise ModelError(f"{word}({name}={parameters[name]}) where the node's dimension needs {name}={length}")
         if "init_dist" in entry.distributions and "init_dist" not in given:
             raise ModelError(f"{word}() needs init_dist, the distribution of the first value, such as Normal(0, 1)")
         maker = getattr(self.pm, word)
@@ -591,6 +603,7 @@ class _Builder:
             return self.distribution(value, (*batch, dims[-1]))
         if word == "AR":
             rho = self.evaluator.eval(given["rho"])
+            rho = replace(rho, dims=tuple(d for d in rho.dims if d not in batch or d is None))
             order = self.length_of(rho) - int(
                 "constant" in given and bool(self._literal(given["constant"], "constant"))
             )
@@ -631,8 +644,19 @@ class _Builder:
             raise ModelError(f"'{name}' must be a plain number, known before sampling")
         return term.value if isinstance(term.value, bool) else int(term.value)
 
-    def _parameter(self, term: Term, batch: tuple[str, ...], own: tuple[str, ...], core: int, name: str) -> Any:
-        """A parameter laid out as batch dims, then its core dims."""
+    def _parameter(
+        self,
+        term: Term,
+        batch: tuple[str, ...],
+        own: tuple[str, ...],
+        core: int,
+        name: str,
+        apart: bool = False,
+    ) -> Any:
+        """A parameter laid out as batch dims, then its core dims.
+
+        ``apart`` says that its core dimension has nothing to do with the node's.
+        """
         self._note(term)
         term = self._late_rows(term)
         if core == 0:
@@ -647,7 +671,7 @@ class _Builder:
                 import pytensor.tensor as pt
 
                 base = self._parameter(term, batch, own, 0, name)
-                size = self.lengths(own)[-1]
+                size = 1 if apart else self.lengths(own)[-1]
                 return pt.shape_padright(base) * np.ones(size) if term.dims else base * np.ones(size)
             raise ModelError(
                 f"the parameter '{name}' needs {core} dimension{'s' if core > 1 else ''} of its own besides the"
@@ -662,6 +686,7 @@ class _Builder:
         if (
             core == 1
             and own
+            and not apart
             and rest[0] is not None
             and rest[0] != own[-1]
             and self.evaluator.length(rest[0]) != len(self.labels[own[-1]])

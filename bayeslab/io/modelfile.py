@@ -148,6 +148,8 @@ def _plain(text: str, shown: str) -> tuple[Any, dict[Path_, tuple[int, int]]]:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         message = (error.problem or error.context or "not valid YAML").split("\n")[0]
+        if "".join(text.splitlines()[line - 1 : line]).partition(": ")[2].lstrip().startswith("["):
+            message += "; an expression that starts with [ and has brackets inside needs quotes"
         raise ModelError(f"not valid YAML: {message}", where=f"{shown}:{line}:{column}") from None
     except (YAMLError, ValueError, RecursionError) as error:
         message = str(error).split("\n")[0]

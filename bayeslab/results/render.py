@@ -254,7 +254,7 @@ def print_summary(console: Console, frame: pd.DataFrame, max_rows: int | None = 
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("", overflow="fold")
+    table.add_column("", no_wrap=True)
     for heading in _headings(frame):
         table.add_column(heading, justify="right", no_wrap=True)
     left_out = []

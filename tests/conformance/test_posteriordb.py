@@ -1,0 +1,57 @@
+"""Reference posteriors that others computed (posteriordb), each from a model file beside this test.
+
+The references are means and standard deviations with their Monte Carlo errors. Ours must agree
+with the means within four combined standard errors and with the standard deviations within a tenth.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bayeslab as bl
+
+HERE = Path(__file__).parent
+FOLDER = HERE.parents[1].parent / "shared" / "conformance" / "posteriordb"
+NAMES = sorted(path.stem for path in HERE.glob("*.yaml"))
+
+# Not here: lotka_volterra needs an ODE solver, hmm_example a hidden Markov model.
+ELSEWHERE = {"hudson_lynx_hare-lotka_volterra", "hmm_example-hmm_example"}
+
+
+def present() -> None:
+    if FOLDER.is_dir():
+        return
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"the reference posteriors are missing: {FOLDER}")
+    pytest.skip("the reference posteriors are not on this machine")
+
+
+def test_every_reference_has_a_model_file():
+    present()
+    assert {path.stem for path in (FOLDER / "reference").glob("*.json")} == set(NAMES) | ELSEWHERE
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_agrees_with_the_reference(name):
+    present()
+    fit = bl.fit(HERE / f"{name}.yaml", FOLDER / "data" / f"{name}.json", seed=20, progress=False, runs=None)
+    assert fit.verdict.status != "fail", str(fit.verdict)
+    table = fit.summary()
+    reference = json.loads((FOLDER / "reference" / f"{name}.json").read_text())["parameters"]
+    assert reference
+    for parameter, want in reference.items():
+        row = table.loc[row_name(parameter, list(table.index))]
+        error = np.hypot(row["mcse_mean"], want["mcse_mean"])
+        assert abs(row["mean"] - want["mean"]) < 4 * error, parameter
+        assert row["sd"] == pytest.approx(want["sd"], rel=0.1), parameter
+
+
+def row_name(parameter: str, rows: list[str]) -> str:
+    """The reference counts from one, ``beta[2]``; our rows carry labels, in the same order."""
+    base, bracket, position = parameter.rstrip("]").partition("[")
+    return [row for row in rows if row.startswith(f"{base}[")][int(position) - 1] if bracket else parameter
