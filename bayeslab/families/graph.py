@@ -801,7 +801,7 @@ def _node_errors(node: Node) -> Iterator[None]:
     try:
         yield
     except BayeslabError as error:
-        if error.path or (error.where and isinstance(error, DataError)):
+        if error.path or isinstance(error, DataError):
             raise
         raise type(error)(error.message, path=node.path, offset=error.offset) from error.__cause__
     except (ValueError, TypeError, NotImplementedError, IndexError, AssertionError, KeyError) as error:
