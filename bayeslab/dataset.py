@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
@@ -185,6 +186,8 @@ def as_values(value: Any, what: str) -> tuple[np.ndarray, np.ndarray | None]:
     try:
         masked = isinstance(value, np.ma.MaskedArray)
         array = np.ma.filled(value.astype(float), np.nan) if masked else np.asarray(value)
+        if array.dtype.kind == "U" and not isinstance(value, np.ndarray):
+            array = np.asarray(value, dtype=object)  # NumPy would make text of numbers among text
     except ValueError:
         raise DataError(f"{what} is ragged: its rows have different lengths") from None
     if array.dtype.kind == "b":
@@ -220,7 +223,7 @@ def _from_objects(array: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray 
 def _check_lengths(columns: Mapping[str, Column], what: str) -> None:
     seen: dict[str, tuple[int, str]] = {}
     for name, column in columns.items():
-        for dim, length in zip(column.dims or (), column.values.shape, strict=True):
+        for dim, length in zip(column.dims or (), column.values.shape, strict=column.dims is not None):
             first = seen.setdefault(dim, (length, name))
             if first[0] != length:
                 raise DataError(f"{what}: along '{dim}', '{name}' has {length} values and '{first[1]}' has {first[0]}")
@@ -269,7 +272,6 @@ class Data:
         self.factors = frozenset(factors)
         self.frozen: dict[str, Any] = dict(frozen)
         self._terms: dict[str, Term] = {}
-        self._busy: list[str] = []
 
     @cached_property
     def evaluator(self) -> Evaluator:
@@ -280,8 +282,16 @@ class Data:
         """Whether the data offer a column, given or computed, of this name."""
         if name in self.dataset.columns:
             return True
-        expression = self.derive.get(name)
-        return expression is not None and all(self.has(n) for n in expression.names - self.labels.keys())
+        wanted, seen = [name], set[str]()
+        while wanted:
+            one = wanted.pop()
+            if one in seen or one in self.dataset.columns or (one in self.labels and one != name):
+                continue
+            if one not in self.derive:
+                return False
+            seen.add(one)
+            wanted += self.derive[one].names
+        return True
 
     def names(self) -> set[str]:
         """Names of all columns, given and computed."""
@@ -354,12 +364,6 @@ class Data:
         return codes
 
     def _derived(self, name: str) -> Term:
-        if name in self._busy:
-            raise ModelError(
-                f"computed columns go in a circle: {' -> '.join([*self._busy, name])}",
-                path=("data", "derive", name),
-            )
-        self._busy.append(name)
         expression = self.derive[name]
         evaluator = Evaluator(lambda n: self.term(n, missing=True), self.labels, self.frozen)
         try:
@@ -368,8 +372,6 @@ class Data:
             raise type(error)(error.message, path=error.path or ("data", "derive", name), offset=error.offset) from None
         except DataError as error:
             raise error if error.where else DataError(error.message, path=("data", "derive", name)) from None
-        finally:
-            self._busy.pop()
         value = np.asarray(term.value)
         if value.dtype.kind == "f" and not np.all(np.isfinite(value)):
             absent = np.zeros(value.shape, bool)
@@ -421,7 +423,7 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
     columns = dataset.columns
     _check_lengths(columns, "data")
     labels: dict[str, np.ndarray] = {}
-    lengths = {d: n for c in columns.values() for d, n in zip(c.dims or (), c.values.shape, strict=True)}
+    lengths = {d: n for c in columns.values() if c.dims for d, n in zip(c.dims, c.values.shape, strict=True)}
     lengths |= {d: len(names) for d, names in dataset.levels.items()}
     for dim, length in lengths.items():
         if dim in RESERVED:
@@ -459,6 +461,12 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
             derive[name] = parse(text)
         except ModelError as error:
             raise ModelError(error.message, path=("data", "derive", name), offset=error.offset) from None
+    try:
+        TopologicalSorter({name: e.names & derive.keys() for name, e in derive.items()}).prepare()
+    except CycleError as error:
+        circle = error.args[1][::-1]
+        path = ("data", "derive", circle[0])
+        raise ModelError(f"computed columns go in a circle: {' -> '.join(circle)}", path=path) from None
     return Data(dataset, labels, derive, factor_columns, memory.frozen)
 
 

@@ -170,7 +170,11 @@ class Problem(Exception):
             case "value_error":
                 return cls(path, found["msg"].removeprefix("Value error, "))
             case _:
-                return cls(path, f"{found['msg']}; given: {str(found.get('input'))[:60]!r}")
+                given = str(found.get("input"))[:60]
+                if path[:1] == ("dims",):
+                    return cls(path[:2], f"a dimension is a list of labels, a length, or another dimension, not {given!r}")
+                key = f"'{path[-1]}': " if path else ""
+                return cls(path, f"{key}{found['msg']}; given: {given!r}")
 
 
 def parse_model(content: Any) -> Model:

@@ -155,7 +155,7 @@ def _plain(text: str, shown: str) -> tuple[Any, dict[Path_, tuple[int, int]]]:
         message = str(error).split("\n")[0]
         raise ModelError(f"not valid YAML: {message}", where=f"{shown}:1:1") from None
     places: dict[Path_, tuple[int, int]] = {}
-    return _value(root, (), places, shown), places
+    return (_value(root, (), places, shown) if root is not None else None), places
 
 
 def _guard(text: str, shown: str) -> None:
@@ -206,6 +206,8 @@ def _value(node: Any, path: Path_, places: dict[Path_, tuple[int, int]], shown: 
         if key in out:
             raise ModelError(f"the key '{key}' is there twice", where=f"{shown}:{line}:{column}")
         out[key] = _value(child, (*path, key), places, shown)
+        if out[key] is None:
+            places[(*path, key)] = (line, column)  # nothing is written there; the key is
         places.setdefault((*path, key, "[key]"), (line, column))
     return out
 

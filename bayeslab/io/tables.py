@@ -84,46 +84,38 @@ def _read_table(path: Path) -> dict[str, Any]:
 
 
 def _read_csv(path: Path, separator: str) -> dict[str, Any]:
-    import pandas as pd
-
     where = str(path)
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
-            header = next(csv.reader(stream, delimiter=separator), [])
-        header = [name.strip() for name in header]
-        if not any(header):
-            raise DataError("the table is empty", where=f"{where}:1:1")
-        doubled = [name for name, count in Counter(header).items() if count > 1]
-        if doubled:
-            raise DataError(f"the column '{doubled[0]}' is there twice", where=f"{where}:1:1")
-        frame = pd.read_csv(
-            path,
-            sep=separator,
-            dtype=str,
-            keep_default_na=False,
-            encoding="utf-8-sig",
-            index_col=False,
-            names=header,
-            skiprows=1,
-            on_bad_lines="error",
-            skip_blank_lines=len(header) > 1,
-        )
+            reader = csv.reader(stream, delimiter=separator, strict=True)
+            header = [name.strip() for name in next(reader, [])]
+            if not any(header):
+                raise DataError("the table is empty; its first line names the columns", where=f"{where}:1:1")
+            doubled = [name for name, count in Counter(header).items() if count > 1]
+            if doubled:
+                raise DataError(f"the column '{doubled[0]}' is there twice", where=f"{where}:1:1")
+            rows = []
+            for row in reader:
+                if len(row) != len(header):
+                    if not row:
+                        continue
+                    more = "more" if len(row) > len(header) else "fewer"
+                    raise DataError(
+                        f"the row has {len(row)} cells, {more} than the header's {len(header)}",
+                        where=f"{where}:{reader.line_num}:1",
+                    )
+                rows.append(row)
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"byte 0x{error.object[error.start]:02x} is not UTF-8; save the table as UTF-8", where=where
-        ) from None
-    except pd.errors.EmptyDataError:
-        raise DataError("the table has no rows", where=f"{where}:1:1") from None
-    except (pd.errors.ParserError, pd.errors.ParserWarning, csv.Error) as error:
-        raise DataError(f"not a table: {str(error).split('C error: ')[-1].strip()}", where=where) from None
+        byte = error.object[error.start]
+        raise DataError(f"byte 0x{byte:02x} is not UTF-8; save the table as UTF-8", where=where) from None
+    except csv.Error as error:
+        raise DataError(f"not a table: {error}", where=where) from None
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", where=where) from None
-    for name in header:
-        short = frame[name].isna()
-        if short.any():
-            line = int(np.nonzero(short.to_numpy())[0][0]) + 2
-            raise DataError(f"the row has fewer cells than the header ({len(header)})", where=f"{where}:{line}:1")
-    return {name: _cells(frame[name].to_numpy(dtype=str)) for name in header if name}
+    if not rows:
+        raise DataError("the table has no rows", where=f"{where}:1:1")
+    columns = zip(*rows, strict=True)
+    return {name: _cells(np.array(cells, dtype=str)) for name, cells in zip(header, columns, strict=True) if name}
 
 
 def _cells(cells: np.ndarray) -> Any:

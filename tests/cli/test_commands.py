@@ -1,0 +1,180 @@
+"""The command line as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bayeslab.cli import main
+
+MODEL = """\
+bayeslab: 1
+name: tiny
+about: A line.
+data: {table: t.csv, rows: obs}
+model:
+  family: graph
+  nodes:
+    a: Normal(0, 10)
+    b: Normal(0, 10)
+    y[obs]: Normal(a + b * x, 1)
+seed: 1
+"""
+COMMANDS = ("check", "fit", "graph", "new", "predict", "schema", "show", "simulate")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("cli")
+    (path / "tiny.yaml").write_text(MODEL)
+    (path / "t.csv").write_text("x,y\n0,1.1\n1,2.9\n2,5.2\n3,6.8\n")
+    (path / "new.csv").write_text("x\n10\n20\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(folder):
+    """One fit for all tests that need a run."""
+    with pytest.raises(SystemExit) as ended:
+        main(["fit", str(folder / "tiny.yaml"), "--runs", str(folder / "runs"), "--quiet"])
+    assert ended.value.code == 0
+    return folder / "runs" / "tiny"
+
+
+def call(capsys, *words: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    captured = capsys.readouterr()
+    return int(ended.value.code or 0), captured.out, captured.err
+
+
+def test_check(folder, capsys):
+    code, out, _ = call(capsys, "check", folder / "tiny.yaml")
+    assert code == 0 and "ok" in out and "4 rows" in out and "outcomes  y" in out
+    code, out, _ = call(capsys, "check", folder / "tiny.yaml", "--json")
+    assert json.loads(out)["outcomes"] == ["y"]
+
+
+def test_show_is_what_fit_printed(run, folder, capsys):
+    code, out, err = call(capsys, "show", run)
+    assert code == 0 and err == ""
+    for word in ("tiny", "mean", "94.5%", "PASS", "R-hat", "run folder", str(run)):
+        assert word in out
+    _, out, _ = call(capsys, "show", run, "--json")
+    shown = json.loads(out)
+    # Least squares, up to the weak prior: slope (sum xy - n mean mean) / Sxx.
+    assert shown["summary"]["b"]["mean"] == pytest.approx(1.94, abs=0.1)
+    assert shown["verdict"]["status"] == "pass" and shown["seed"] == 1
+
+
+def test_fit_json_is_clean(folder, capsys, tmp_path):
+    code, out, _ = call(capsys, "fit", folder / "tiny.yaml", "--json", "--draws", 50, "--tune", 200, "--runs", tmp_path)
+    result = json.loads(out)
+    assert code in (0, 3) and result["folder"] == str(tmp_path / "tiny")
+
+
+def test_a_bad_verdict_is_exit_code_3(folder, capsys, tmp_path):
+    """Four draws cannot pass."""
+    code, out, _ = call(capsys, "fit", folder / "tiny.yaml", "--draws", 4, "--tune", 1, "--runs", tmp_path, "--quiet")
+    assert code == 3 and "FAIL" in out
+
+
+def test_method_and_set(folder, capsys, tmp_path):
+    words = ["fit", folder / "tiny.yaml", "--method", "map", "--set", "restarts=2", "--runs", tmp_path, "--quiet"]
+    code, out, _ = call(capsys, *words)
+    assert code == 0 and "point" in out
+
+
+def test_predict(run, folder, capsys, tmp_path):
+    code, out, _ = call(capsys, "predict", run, "--data", folder / "new.csv", "--json")
+    rows = json.loads(out)
+    assert code == 0 and [row["obs"] for row in rows] == [0, 1]
+    assert rows[1]["mean"] > rows[0]["mean"] > 15
+    code, out, _ = call(capsys, "predict", run, "-d", folder / "new.csv", "-o", tmp_path / "p.csv")
+    assert code == 0 and (tmp_path / "p.csv").read_text().startswith("obs,mean,sd,")
+    code, out, _ = call(capsys, "predict", run, "--kind", "draws", "-o", tmp_path / "d.nc")
+    assert code == 0 and (tmp_path / "d.nc").stat().st_size > 1000
+    code, _, err = call(capsys, "predict", run, "--kind", "median")
+    assert code == 1 and "mean, draws or probabilities" in err
+
+
+def test_simulate(folder, capsys, tmp_path):
+    code, out, _ = call(capsys, "simulate", folder / "tiny.yaml", "--draws", 100, "--json", "-o", tmp_path / "s.nc")
+    assert code == 0 and set(json.loads(out)) == {"a", "b", "y[...]"}
+    assert (tmp_path / "s.nc").exists()
+
+
+def test_graph(folder, capsys, tmp_path):
+    code, _, _ = call(capsys, "graph", folder / "tiny.yaml", "-o", tmp_path / "g.svg")
+    assert code == 0
+    svg = (tmp_path / "g.svg").read_text()
+    assert svg.startswith("<svg") and "obs × 4" in svg
+
+
+def test_schema_accepts_the_shipped_models(capsys):
+    code, out, _ = call(capsys, "schema")
+    schema = json.loads(out)
+    assert code == 0 and schema["$schema"].endswith("2020-12/schema")
+    assert set(schema["required"]) == {"bayeslab", "model"}
+    assert "nodes" in schema["$defs"]["Graph"]["properties"]
+
+
+def test_new(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert call(capsys, "new", "mine")[0] == 0
+    assert call(capsys, "check", "mine.yaml")[0] == 0
+    text = Path("mine.yaml").read_text()
+    Path("mine.yaml").write_text(text + "# edited\n")
+    code, _, err = call(capsys, "new", "mine")
+    assert code == 1 and "--force" in err and Path("mine.yaml").read_text().endswith("# edited\n")
+    assert call(capsys, "new", "mine", "--force")[0] == 0 and Path("mine.yaml").read_text() == text
+    assert call(capsys, "new", "no/such/folder/mine")[0] == 1
+
+
+def test_usage_errors_are_exit_code_2(capsys):
+    assert call(capsys, "fitt")[0] == 2
+    assert call(capsys, "fit")[0] == 2
+    assert call(capsys, "fit", "a.yaml", "--resume", "b")[0] == 2
+    assert call(capsys, "check")[0] == 2
+    assert call(capsys, "simulate", "a.yaml", "--draws", "0")[0] == 2
+
+
+def test_missing_runs_name_the_near_one(run, capsys):
+    code, _, err = call(capsys, "show", run.parent / "tinny")
+    assert code == 1 and "'tiny'" in err
+
+
+def test_debug_adds_the_traceback(capsys, tmp_path):
+    _, _, err = call(capsys, "check", tmp_path / "none.yaml")
+    assert "Traceback" not in err
+    _, _, err = call(capsys, "check", tmp_path / "none.yaml", "--debug")
+    assert "Traceback" in err
+
+
+def test_version(capsys):
+    code, out, _ = call(capsys, "--version")
+    assert code == 0 and out.startswith("bayeslab ")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_is_light(command):
+    """Half a second of start-up at most: nothing heavy may be imported for it."""
+    code = (
+        "import sys\nfrom bayeslab.cli import main\n"
+        f"try:\n    main([{command!r}, '--help'])\nexcept SystemExit as e:\n"
+        "    heavy = {'pymc', 'pytensor', 'arviz', 'numba', 'pandas', 'xarray', 'scipy', 'sklearn'} & set(sys.modules)\n"
+        "    print(e.code, sorted(heavy))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.rstrip().endswith("0 []")
+    assert "Usage: bayeslab" in done.stdout
+
+
+def test_a_closed_pipe_is_no_error(folder):
+    code = "from bayeslab.cli import main; main(['schema'])"
+    done = subprocess.run(f"{sys.executable} -c \"{code}\" | head -n 1", shell=True, capture_output=True, text=True, check=True)
+    assert done.stderr == ""

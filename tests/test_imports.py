@@ -1,0 +1,110 @@
+"""What importing costs, and in which direction modules import each other."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1] / "bayeslab"
+HEAVY = {"pymc", "arviz", "sklearn", "pytensor", "numba"}
+
+# Each layer may import itself and the layers before it; engines judge their own draws, so the
+# verdict (results.checks) lies below them.
+LAYERS = [
+    {"errors", "registry"},
+    {"spec"},
+    {"expressions"},
+    {"dataset", "progress"},
+    {"io"},
+    {"families"},
+    {"results.checks"},
+    {"engines"},
+    {"results.render", "plots"},
+    {"results", "fitting"},
+    {"cli"},
+]
+
+
+def layer(module: str) -> int:
+    parts = module.split(".")[1:]
+    for number, names in enumerate(LAYERS):
+        if ".".join(parts[:2]) in names:
+            return number
+    return next(number for number, names in enumerate(LAYERS) if parts[0] in names)
+
+
+def imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("bayeslab."):
+            folder = PACKAGE.joinpath(*node.module.split(".")[1:])
+            inside = {a.name for a in node.names if (folder / f"{a.name}.py").exists()}
+            found |= {f"{node.module}.{name}" for name in inside} or {node.module}
+        elif isinstance(node, ast.ImportFrom) and node.module == "bayeslab":
+            found |= {f"bayeslab.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name.startswith("bayeslab.")}
+    return found
+
+
+def test_imports_go_one_way():
+    """Also those inside functions."""
+    seen = 0
+    for path in PACKAGE.rglob("*.py"):
+        module = ".".join(("bayeslab", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
+        if module == "bayeslab":
+            continue
+        for target in imports(path):
+            seen += 1
+            assert layer(target) <= layer(module), f"{module} imports {target}"
+    assert seen > 50
+
+
+def test_only_engines_and_families_know_pymc():
+    for path in PACKAGE.rglob("*.py"):
+        names = {n.split(".")[0] for n in _third_party(path)}
+        if names & {"pymc", "pytensor", "pymc_extras", "nutpie"}:
+            assert path.relative_to(PACKAGE).parts[0] in ("families", "engines", "expressions.py", "results"), path
+
+
+def _third_party(path: Path) -> set[str]:
+    tree = ast.walk(ast.parse(path.read_text()))
+    return {n.module or "" for n in tree if isinstance(n, ast.ImportFrom)} | {
+        a.name for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Import) for a in n.names
+    }
+
+
+def loaded(code: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys\nprint(*sorted(m for m in sys.modules if '.' not in m))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(done.stdout.split())
+
+
+def test_import_loads_nothing_heavy():
+    assert not loaded("import bayeslab as bl") & (HEAVY | {"numpy", "pandas", "pydantic"})
+
+
+def test_checking_a_file_loads_no_pymc():
+    file = PACKAGE.parent / "models" / "radon.yaml"
+    assert not loaded(f"import bayeslab as bl\nbl.check({str(file)!r})") & HEAVY
+
+
+def test_import_is_fast():
+    """Less than 0.3 s over an interpreter that imports nothing; the best of five."""
+
+    def best(code: str) -> float:
+        times = []
+        for _ in range(5):
+            begun = time.perf_counter()
+            subprocess.run([sys.executable, "-c", code], check=True)
+            times.append(time.perf_counter() - begun)
+        return min(times)
+
+    assert best("import bayeslab") - best("pass") < 0.3
