@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "bayeslab"
 HEAVY = {"pymc", "arviz", "sklearn", "pytensor", "numba"}
 
 # Each layer may import itself and the layers before it; engines judge their own draws, so the
-# verdict (results.checks) lies below them.
+# verdict (results.checks, and how it is shown) lies below them.
 LAYERS = [
     {"errors", "registry"},
     {"spec"},
@@ -20,9 +20,9 @@ LAYERS = [
     {"dataset", "progress"},
     {"io"},
     {"families"},
-    {"results.checks"},
+    {"results.checks", "results.render"},
     {"engines"},
-    {"results.render", "plots"},
+    {"plots"},
     {"results", "fitting"},
     {"cli"},
 ]
