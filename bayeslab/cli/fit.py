@@ -97,5 +97,7 @@ def show(result: Any, *, json: bool, all_rows: bool) -> None:
     print_summary(console, frame, None if all_rows else 25)
     console.print()
     print_verdict(console, result.verdict)
+    meaning = {"pass": "trust it", "warn": "usable with care: see above", "fail": "do not use it: see above"}
+    console.print(f"\nverdict     {result.verdict.status}: {meaning[result.verdict.status]}")
     if result.folder:
-        console.print(f"\nrun folder  {result.folder}", soft_wrap=True)
+        console.print(f"run folder  {result.folder}", soft_wrap=True)

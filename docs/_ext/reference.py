@@ -1,0 +1,107 @@
+"""Directive ``reference``: tables made from the specs, so that they cannot go stale.
+
+``:::{reference} keys`` and so on; each word is a function below that returns Markdown.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any, get_args
+
+from docutils.parsers.rst import Directive
+from docutils.statemachine import StringList
+from pydantic import BaseModel
+
+from bayeslab import registry
+from bayeslab.expressions import FUNCTIONS
+from bayeslab.families._distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE
+from bayeslab.spec import DataSource, Model
+
+
+def _type(annotation: Any) -> str:
+    text = str(annotation).replace("typing.", "").replace("<class '", "").replace("'>", "")
+    for word, short in (("bayeslab.spec.", ""), ("NoneType", "none"), ("None", "none"), ("dict[Annotated[str", "dict[str")):
+        text = text.replace(word, short)
+    parts = [a.__name__ if hasattr(a, "__name__") else str(a) for a in get_args(annotation)]
+    if len(text) > 40:
+        text = " or ".join(dict.fromkeys(p.replace("NoneType", "none") for p in parts)) or text.partition("[")[0]
+    return text.partition("[")[0] if len(text) > 60 else text
+
+
+def table(spec: type[BaseModel]) -> str:
+    """One row a field: key, type, default, description."""
+    rows = ["| key | type | default | |", "|---|---|---|---|"]
+    for name, field in spec.model_fields.items():
+        default = "required" if field.is_required() else repr(field.get_default(call_default_factory=True))
+        default = {"{}": "", "None": "", "''": ""}.get(default, default)
+        if isinstance(field.get_default(call_default_factory=True), BaseModel):
+            default = ""
+        kind = _type(field.annotation).replace("|", "or")
+        rows.append(f"| `{name}` | {kind} | {f'`{default}`' if default else ''} | {field.description or ''} |")
+    return "\n".join(rows)
+
+
+def keys() -> str:
+    """The keys of a model file."""
+    return "**Top level**\n\n" + table(Model) + "\n\n**`data`**\n\n" + table(DataSource)
+
+
+def distributions() -> str:
+    """All distributions with their parameters in order."""
+    rows = ["| distribution | parameters | draws |", "|---|---|---|"]
+    for name, entry in sorted(DISTRIBUTIONS.items()):
+        kind = ("whole numbers" if entry.discrete else "numbers") if entry.support == 0 else "vectors" if entry.support == 1 else "matrices"
+        rows.append(f"| `{name}` | {', '.join(entry.parameters)} | {kind} |")
+    return "\n".join(rows) + "\n\nThe language's own: " + ", ".join(f"`{m}`" for m in MODIFIERS) + ".\n\nNeed Python code, so not in a file: " + ", ".join(f"`{m}`" for m in NEEDS_CODE) + "."
+
+
+def functions() -> str:
+    """All functions with the number of their arguments."""
+    rows = ["| function | arguments |", "|---|---|"]
+    for name, (low, high) in sorted(FUNCTIONS.items(), key=lambda item: item[0].lower()):
+        rows.append(f"| `{name}` | {low if low == high else f'{low} or {high}'} |")
+    return "\n".join(rows)
+
+
+def engines() -> str:
+    """Each engine's options."""
+    parts = []
+    for name in registry.names("engines"):
+        module = registry.load("engines", name)
+        if hasattr(module, "Options"):
+            parts.append(f"**{name}**: {module.__doc__.splitlines()[0].partition(': ')[2]}\n\n{table(module.Options)}")
+    return "\n\n".join(parts)
+
+
+def commands() -> str:
+    """What each command's --help says."""
+    parts = []
+    for name in registry.names("cli"):
+        code = f"from bayeslab.cli import main; main(['{name}', '--help'])"
+        shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        parts.append(f"```text\n{shown.strip()}\n```")
+    return "\n\n".join(parts)
+
+
+PARTS = {f.__name__: f for f in (keys, distributions, functions, engines, commands)}
+
+
+class Reference(Directive):
+    """The directive."""
+
+    required_arguments = 1
+
+    def run(self) -> list[Any]:
+        from docutils import nodes
+
+        text = PARTS[self.arguments[0]]()
+        node = nodes.Element()
+        self.state.nested_parse(StringList(text.splitlines(), source="reference"), self.content_offset, node)
+        return list(node.children)
+
+
+def setup(app: Any) -> dict[str, Any]:
+    """Register the directive."""
+    app.add_directive("reference", Reference)
+    return {"parallel_read_safe": True}

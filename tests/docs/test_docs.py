@@ -1,0 +1,44 @@
+"""The documentation's model files are right, and its tables are complete."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from bayeslab.expressions import FUNCTIONS
+from bayeslab.families._distributions import DISTRIBUTIONS
+from bayeslab.io.modelfile import read
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = [*DOCS.glob("*.md"), DOCS.parent / "README.md"]
+BLOCKS = [
+    (page.name, number, block)
+    for page in PAGES
+    for number, block in enumerate(re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL))
+    if block.startswith("bayeslab: 1")
+]
+
+
+def test_there_are_examples():
+    assert len(BLOCKS) >= 5
+
+
+@pytest.mark.parametrize(("page", "number", "block"), BLOCKS, ids=[f"{p}-{n}" for p, n, _ in BLOCKS])
+def test_examples_are_model_files(page, number, block, tmp_path):
+    file = tmp_path / "model.yaml"
+    file.write_text(block)
+    read(file)
+
+
+def test_the_reference_is_complete():
+    place = importlib.util.spec_from_file_location("reference", DOCS / "_ext" / "reference.py")
+    reference = importlib.util.module_from_spec(place)
+    place.loader.exec_module(reference)
+    assert all(f"`{name}`" in reference.distributions() for name in DISTRIBUTIONS)
+    assert all(f"`{name}`" in reference.functions() for name in FUNCTIONS)
+    assert "target_accept" in reference.engines() and "restarts" in reference.engines()
+    assert "--resume" in reference.commands()
+    assert "`derive`" in reference.keys() and "`dims`" in reference.keys()
