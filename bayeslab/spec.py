@@ -172,7 +172,9 @@ class Problem(Exception):
             case _:
                 given = str(found.get("input"))[:60]
                 if path[:1] == ("dims",):
-                    return cls(path[:2], f"a dimension is a list of labels, a length, or another dimension, not {given!r}")
+                    return cls(
+                        path[:2], f"a dimension is a list of labels, a length, or another dimension, not {given!r}"
+                    )
                 key = f"'{path[-1]}': " if path else ""
                 return cls(path, f"{key}{found['msg']}; given: {given!r}")
 

@@ -70,9 +70,7 @@ def exact_schools() -> tuple[float, float, np.ndarray]:
         log_post = log_post - 0.5 * np.log(v) - 0.5 * (yj - mu) ** 2 / v
     w = np.exp(log_post - log_post.max())
     w /= w.sum()
-    theta = np.array(
-        [(w * (yj * tau**2 + mu * sj**2) / (tau**2 + sj**2)).sum() for yj, sj in zip(y, se, strict=True)]
-    )
+    theta = np.array([(w * (yj * tau**2 + mu * sj**2) / (tau**2 + sj**2)).sum() for yj, sj in zip(y, se, strict=True)])
     return float((w * mu).sum()), float((w * np.minimum(tau, 100)).sum()), theta
 
 
@@ -99,7 +97,16 @@ def test_groups_follow_arviz(fitted):
     assert set(tree.children) >= {"posterior", "sample_stats", "observed_data", "constant_data"}
     assert tree["posterior"]["theta"].dims == ("chain", "draw", "school")
     assert list(tree["posterior"]["school"].values) == list("ABCDEFGH")
-    stats = {"lp", "energy", "diverging", "tree_depth", "reached_max_treedepth", "acceptance_rate", "n_steps", "step_size"}
+    stats = {
+        "lp",
+        "energy",
+        "diverging",
+        "tree_depth",
+        "reached_max_treedepth",
+        "acceptance_rate",
+        "n_steps",
+        "step_size",
+    }
     assert stats <= set(tree["sample_stats"].data_vars)
     np.testing.assert_array_equal(tree["observed_data"]["y"], SCHOOLS["y"])
     np.testing.assert_array_equal(tree["constant_data"]["se"], SCHOOLS["se"])
@@ -188,7 +195,10 @@ def test_cold_and_warm_processes_draw_the_same(tmp_path):
     """The code compiled in memory and the code from the disk cache give the same bits."""
     env = os.environ | {"PYTENSOR_FLAGS": f"base_compiledir={tmp_path / 'cache'}"}
     code = SCRIPT.format(tests=str(Path(__file__).parent))
-    runs = [subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True) for _ in range(2)]
+    runs = [
+        subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+        for _ in range(2)
+    ]
     assert runs[0].stdout == runs[1].stdout
     assert runs[0].stdout.startswith(("0x", "-0x"))
 
@@ -337,6 +347,7 @@ def test_resuming_a_finished_run_changes_nothing(fitted):
 
 def test_keyboard_interrupt_in_process_returns_a_fit(slow, tmp_path):
     file, _ = slow
+
     def interrupt() -> None:
         wait = time.monotonic() + 60
         while time.monotonic() < wait and not list(tmp_path.glob("slow/chains/chain-*.npz")):
@@ -427,7 +438,8 @@ def test_probabilities_of_a_discrete_outcome():
     x = rng.normal(size=400)
     y = rng.random(400) < 1 / (1 + np.exp(-(0.5 + 1.5 * x)))
     model = bl.Model(
-        model=bl.Graph(nodes={"a": "Normal(0, 2)", "b": "Normal(0, 2)", "y[obs_id]": "Bernoulli(logit_p=a + b * x)"}), seed=1
+        model=bl.Graph(nodes={"a": "Normal(0, 2)", "b": "Normal(0, 2)", "y[obs_id]": "Bernoulli(logit_p=a + b * x)"}),
+        seed=1,
     )
     fit = bl.fit(model, {"x": x, "y": y}, progress=False, runs=None)
     table = fit.predict({"x": [0.0, 2.0]}, kind="probabilities")

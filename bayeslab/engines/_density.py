@@ -170,18 +170,16 @@ def _hoisted(outputs: list[Any], point: Any) -> tuple[list[Any], list[Any], tupl
             border.update(dict.fromkeys(i for i in node.inputs if i not in moving and _array(i)))
     border.update(dict.fromkeys(o for o in outputs if o not in moving and _array(o)))
     computed = [v for v in border if not isinstance(v, Constant)]
-    values: dict[Any, Any] = {v: v.data for v in border if isinstance(v, Constant) and v.data.size > 1}
+    values: dict[Any, Any] = {v: v.data for v in border if isinstance(v, Constant) and v.data.ndim}
     if computed:
         mode = pytensor.compile.mode.Mode("py", "fast_compile")
         values |= dict(zip(computed, pytensor.function([], computed, mode=mode)(), strict=True))
     replacements, symbols, arguments = {}, [], []
     for variable, value in values.items():
         array = np.array(value, order="C", copy=True)
-        if array.ndim == 0 or array.size == 1:
+        if array.ndim == 0 or (array.size == 1 and array.dtype.kind in "iub"):
             # Numbers (lengths above all) are better compiled in: they decide shapes.
-            replacements[variable] = pytensor.tensor.constant(array, dtype=variable.dtype).astype(variable.dtype)
-            if replacements[variable].type.ndim != variable.type.ndim:
-                replacements[variable] = replacements[variable].reshape(array.shape)
+            replacements[variable] = pytensor.tensor.constant(array, dtype=variable.dtype)
             continue
         shape = tuple(1 if n == 1 else known for n, known in zip(array.shape, variable.type.shape, strict=True))
         symbol = pytensor.tensor.tensor(dtype=variable.dtype, shape=shape)
@@ -218,9 +216,11 @@ def _callback(inner: Any, n_dim: int, arguments: Sequence[np.ndarray]) -> Any:
     lines, names, at = [], [], 0
     for i, array in enumerate(arguments):
         shape = ", ".join(f"int64(u[{at + 1 + d}])" for d in range(array.ndim))
-        lines.append(f"        a{i} = carray(pointer(u[{at}]), ({shape},), dtype{i})")
+        lines.append(f"    a{i} = carray(pointer(u[{at}]), ({shape},), dtype{i})")
         names.append(f"a{i}")
         at += 1 + array.ndim
+    # A function of its own: numba cannot take a call of more than thirty arguments inside `try`.
+    unpack = "\n".join(["def with_data(point, u):", *lines, f"    return inner({', '.join(['point', *names])})"])
     source = "\n".join(
         [
             "def log_density_callback(dim, point_, gradient_, logp_, arguments_):",
@@ -231,8 +231,7 @@ def _callback(inner: Any, n_dim: int, arguments: Sequence[np.ndarray]) -> Any:
             "    logp = carray(logp_, (1,))",
             f"    u = carray(arguments_, ({max(at, 1)},), uint64)",
             "    try:",
-            *lines,
-            f"        value, slope = inner({', '.join(['point', *names])})",
+            "        value, slope = with_data(point, u)",
             "    except Exception:",
             "        return 1",
             "    logp[0] = value[()]",
@@ -260,8 +259,11 @@ def _callback(inner: Any, n_dim: int, arguments: Sequence[np.ndarray]) -> Any:
     }
     environment |= {f"dtype{i}": array.dtype.type for i, array in enumerate(arguments)}
     key = CACHED_SRC_FUNCTIONS.get(inner.py_func)
-    own = f"{source}{[a.dtype.str for a in arguments]}{key}{numba.__version__}".encode()
-    cache_key = f"bayeslab_{hashlib.sha256(own).hexdigest()}" if key is not None else None
+    own = f"{unpack}{source}{[a.dtype.str for a in arguments]}{key}{numba.__version__}".encode()
+    digest = hashlib.sha256(own).hexdigest()
+    unpack_key, cache_key = (f"bayeslab_{part}_{digest}" if key is not None else None for part in ("data", "call"))
+    with_data = compile_numba_function_src(unpack, "with_data", environment, environment, cache_key=unpack_key)
+    environment["with_data"] = numba.njit(cache=unpack_key is not None)(with_data)
     function = compile_numba_function_src(source, "log_density_callback", environment, environment, cache_key=cache_key)
     real = types.CPointer(types.double)
     signature = types.int64(types.uint64, real, real, real, types.voidptr)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayeslab.dataset import Data
 from bayeslab.engines._density import Density, expand
 from bayeslab.engines._forward import forward
-from bayeslab.dataset import Data
 from bayeslab.engines._job import Job
 
 if TYPE_CHECKING:

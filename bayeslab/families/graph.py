@@ -28,7 +28,6 @@ from bayeslab.families._distributions import DISTRIBUTIONS, Distribution
 from bayeslab.families._nodes import (
     Node,
     bound_arguments,
-    byproducts,
     call_name,
     check_nodes,
     nodes_of,
@@ -154,7 +153,7 @@ def graph(model: Model, data: Data, *, purpose: Purpose = "fit", targets: Collec
         # Only compiled C code would use the BLAS that is missed here; ours is numba's.
         warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS")
         built = builder.build()
-    latent = [name for name in summed_out(model, builder.observed)] if purpose == "fit" else []
+    latent = list(summed_out(model, builder.observed)) if purpose == "fit" else []
     return _marginalized(built, latent, builder.nodes) if latent else built
 
 
@@ -341,7 +340,9 @@ class _Builder:
         shape = np.shape(term.value) if not term.random else term.value.type.shape
         wanted = self.lengths(node.dims)
         if tuple(shape) != wanted:
-            raise ModelError(f"{' × '.join(map(str, shape))} values for {node.key} of size {' × '.join(map(str, wanted))}")
+            raise ModelError(
+                f"{' × '.join(map(str, shape))} values for {node.key} of size {' × '.join(map(str, wanted))}"
+            )
 
     # -- random nodes
 
@@ -412,13 +413,12 @@ class _Builder:
     def _observations(self, node: Node) -> Any:
         term = self.data.term(node.name, missing=True)
         value = term.value
-        if term.dims != node.dims:
-            if set(term.dims) != set(node.dims):
-                raise DataError(
-                    f"'{node.name}' has the dimensions ({', '.join(map(str, term.dims))}) in the data and"
-                    f" ({', '.join(node.dims)}) in the model",
-                    path=(*node.path, "[key]"),
-                )
+        if set(term.dims) != set(node.dims):
+            raise DataError(
+                f"'{node.name}' has the dimensions ({', '.join(map(str, term.dims))}) in the data and"
+                f" ({', '.join(node.dims)}) in the model",
+                path=(*node.path, "[key]"),
+            )
         if value is None:
             if not node.discrete:
                 raise DataError(f"'{node.name}' is text in the data; {node.distribution} needs numbers", path=node.path)
@@ -527,24 +527,52 @@ class _Builder:
             raise ModelError(f"{word}() needs 'eta'")
         eta = self.evaluator.symbolic(self.evaluator.eval(given["eta"]))
         if word == "LKJCorr":
-            drawn = pm.LKJCorr.dist(n=size, eta=eta)
-            self._register(node, drawn, node.dims, None)
+            factor = self._correlation_factor(node.name, eta, size)
+            self.terms[node.name] = Term(pm.Deterministic(node.name, factor @ factor.T, dims=node.dims), node.dims)
             return
         if "sd_dist" not in given:
             raise ModelError("LKJCholeskyCov() needs 'sd_dist', a positive distribution such as Exponential(1)")
         inner = given["sd_dist"]
         assert isinstance(inner, ast.Call)
         deviations = self.distribution(inner, node.dims[:1])
-        chol, corr, stds = pm.LKJCholeskyCov(
-            f"{node.name}_packed", eta=eta, n=size, sd_dist=deviations, store_in_trace=False
-        )
-        value = pm.Deterministic(node.name, chol, dims=node.dims)
-        self.terms[node.name] = Term(value, node.dims)
-        for suffix, part, dims in (("corr", corr, node.dims), ("stds", stds, node.dims[:1])):
-            name = f"{node.name}_{suffix}"
-            if name in self.nodes:
-                raise ModelError(f"'{name}' is made by '{node.name}' itself; rename the other node")
-            self.terms[name] = Term(pm.Deterministic(name, part, dims=dims), dims)
+        for suffix in ("corr", "stds"):
+            if f"{node.name}_{suffix}" in self.nodes:
+                raise ModelError(f"'{node.name}_{suffix}' is made by '{node.name}' itself; rename the other node")
+        if self.purpose == "simulate":
+            factor = self._correlation_factor(node.name, eta, size)
+            stds = self.model.register_rv(deviations, f"{node.name}_stds", dims=node.dims[:1])
+            chol, corr = factor * stds[:, None], factor @ factor.T
+        else:
+            chol, corr, stds = pm.LKJCholeskyCov(
+                f"{node.name}_packed", eta=eta, n=size, sd_dist=deviations, store_in_trace=False
+            )
+            stds = pm.Deterministic(f"{node.name}_stds", stds, dims=node.dims[:1])
+        self.terms[node.name] = Term(pm.Deterministic(node.name, chol, dims=node.dims), node.dims)
+        self.terms[f"{node.name}_stds"] = Term(stds, node.dims[:1])
+        corr = pm.Deterministic(f"{node.name}_corr", corr, dims=node.dims)
+        self.terms[f"{node.name}_corr"] = Term(corr, node.dims)
+
+    def _correlation_factor(self, name: str, eta: Any, size: int) -> Any:
+        """Cholesky factor of a matrix with an LKJ distribution, from independent partial correlations.
+
+        The partial correlation of two variables given those before both is a Beta on (-1, 1):
+        Lewandowski, Kurowicka and Joe (2009), J. Multivariate Analysis 100, section 2.4 (a C-vine).
+
+        PyMC 6.3 is not used for this. Its ``LKJCorr`` is the factor, not the matrix, and its density
+        lacks the Jacobian between them; its draws, also those of ``LKJCholeskyCov``, take the Beta of
+        the onion method one step too wide from the third variable on, so that correlations come out
+        too small. The density of its ``LKJCholeskyCov`` is right.
+        """
+        import pytensor.tensor as pt
+
+        rows, columns = np.tril_indices(size, -1)
+        alpha = eta + (size - 2 - columns) / 2.0
+        drawn = self.pm.Beta.dist(alpha, alpha, shape=len(rows))
+        unit = self.model.register_rv(drawn, f"{name}_partial")
+        partial = pt.zeros((size, size))[rows, columns].set(2.0 * unit - 1.0)
+        # What the variables before leave unexplained.
+        rest = pt.concatenate([pt.ones((size, 1)), pt.cumprod(1.0 - partial**2, axis=1)[:, :-1]], axis=1)
+        return (partial + pt.eye(size)) * pt.sqrt(rest)
 
     # -- distributions
 

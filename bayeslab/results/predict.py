@@ -174,8 +174,7 @@ def _bound(fit: Fit, given: Any) -> Data:
         used = {n: d for n, d in used.items() if present is None or n in present}
     source = source.model_copy(update={"dims": used})
     new = read_dataset(source, None, given).over(fit.data.dataset)
-    bound = bind(fit.model, new, family.factors(fit.model), fit.data.memory())
-    return bound
+    return bind(fit.model, new, family.factors(fit.model), fit.data.memory())
 
 
 def _means(drawn: xr.Dataset, ci_prob: float) -> pd.DataFrame:

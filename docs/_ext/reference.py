@@ -21,7 +21,12 @@ from bayeslab.spec import DataSource, Model
 
 def _type(annotation: Any) -> str:
     text = str(annotation).replace("typing.", "").replace("<class '", "").replace("'>", "")
-    for word, short in (("bayeslab.spec.", ""), ("NoneType", "none"), ("None", "none"), ("dict[Annotated[str", "dict[str")):
+    for word, short in (
+        ("bayeslab.spec.", ""),
+        ("NoneType", "none"),
+        ("None", "none"),
+        ("dict[Annotated[str", "dict[str"),
+    ):
         text = text.replace(word, short)
     parts = [a.__name__ if hasattr(a, "__name__") else str(a) for a in get_args(annotation)]
     if len(text) > 40:
@@ -51,9 +56,22 @@ def distributions() -> str:
     """All distributions with their parameters in order."""
     rows = ["| distribution | parameters | draws |", "|---|---|---|"]
     for name, entry in sorted(DISTRIBUTIONS.items()):
-        kind = ("whole numbers" if entry.discrete else "numbers") if entry.support == 0 else "vectors" if entry.support == 1 else "matrices"
+        kind = (
+            ("whole numbers" if entry.discrete else "numbers")
+            if entry.support == 0
+            else "vectors"
+            if entry.support == 1
+            else "matrices"
+        )
         rows.append(f"| `{name}` | {', '.join(entry.parameters)} | {kind} |")
-    return "\n".join(rows) + "\n\nThe language's own: " + ", ".join(f"`{m}`" for m in MODIFIERS) + ".\n\nNeed Python code, so not in a file: " + ", ".join(f"`{m}`" for m in NEEDS_CODE) + "."
+    return (
+        "\n".join(rows)
+        + "\n\nThe language's own: "
+        + ", ".join(f"`{m}`" for m in MODIFIERS)
+        + ".\n\nNeed Python code, so not in a file: "
+        + ", ".join(f"`{m}`" for m in NEEDS_CODE)
+        + "."
+    )
 
 
 def functions() -> str:

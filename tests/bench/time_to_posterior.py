@@ -221,7 +221,7 @@ def worker(side: str, name: str) -> None:
     warnings.simplefilter("ignore")
     data = data_of(name)
     nodes, dims, arrays, compared = OURS[name]
-    import nutpie  # noqa: F401
+    import nutpie
     import pymc as pm
 
     if side == "ours":
@@ -273,7 +273,9 @@ def main() -> None:
     if options.worker:
         worker(*options.worker)
         return
-    print(f"{'model':14} {'cold s':>13} {'ratio':>6}  {'warm s':>13} {'ratio':>6}  {'ESS/s':>13} {'ratio':>6}   (ours / theirs)")
+    print(
+        f"{'model':14} {'cold s':>13} {'ratio':>6}  {'warm s':>13} {'ratio':>6}  {'ESS/s':>13} {'ratio':>6}   (ours / theirs)"
+    )
     ratios: dict[str, list[float]] = {"cold": [], "warm": [], "speed": []}
     with tempfile.TemporaryDirectory() as folder:
         for name in options.models.split(","):

@@ -176,5 +176,7 @@ def test_help_is_light(command):
 
 def test_a_closed_pipe_is_no_error(folder):
     code = "from bayeslab.cli import main; main(['schema'])"
-    done = subprocess.run(f"{sys.executable} -c \"{code}\" | head -n 1", shell=True, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        f'{sys.executable} -c "{code}" | head -n 1', shell=True, capture_output=True, text=True, check=True
+    )
     assert done.stderr == ""

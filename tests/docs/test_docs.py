@@ -41,4 +41,5 @@ def test_the_reference_is_complete():
     assert all(f"`{name}`" in reference.functions() for name in FUNCTIONS)
     assert "target_accept" in reference.engines() and "restarts" in reference.engines()
     assert "--resume" in reference.commands()
-    assert "`derive`" in reference.keys() and "`dims`" in reference.keys()
+    keys = reference.keys()
+    assert "`derive`" in keys and "`dims`" in keys

@@ -37,7 +37,11 @@ def test_refuses_summed_out_nodes():
     model = bl.Model(
         dims={"k": 2},
         model=bl.Graph(
-            nodes={"p[k]": "Dirichlet(1)", "z[obs_id]": "Categorical(p)", "y[obs_id]": "Normal(where(z == 0, -1, 1), 1)"}
+            nodes={
+                "p[k]": "Dirichlet(1)",
+                "z[obs_id]": "Categorical(p)",
+                "y[obs_id]": "Normal(where(z == 0, -1, 1), 1)",
+            }
         ),
     )
     with pytest.raises(bl.BayeslabError, match="method map does not apply: the discrete nodes z"):
@@ -46,7 +50,8 @@ def test_refuses_summed_out_nodes():
 
 def test_options_of_another_method_in_the_file_are_left_aside():
     model = bl.Model(
-        model=bl.Graph(nodes={"m": "Normal(0, 1)", "y[obs_id]": "Normal(m, 1)"}), inference={"method": "nuts", "draws": 50}
+        model=bl.Graph(nodes={"m": "Normal(0, 1)", "y[obs_id]": "Normal(m, 1)"}),
+        inference={"method": "nuts", "draws": 50},
     )
     fit = bl.fit(model, {"y": [3.0]}, "map", progress=False, runs=None)
     assert float(fit.posterior["m"].values[0, 0]) == pytest.approx(1.5, abs=1e-6)

@@ -68,7 +68,46 @@ def test_any_text(text, tmp_path):
 
 
 TOKENS = st.sampled_from(
-    "a b x y 0 1 2.5 ( ) [ ] , + - * / ** // % @ == < and or not Normal( exp( lag( previous( start= 'g' . ^ : if else lambda ~".split()
+    [
+        "a",
+        "b",
+        "x",
+        "y",
+        "0",
+        "1",
+        "2.5",
+        "(",
+        ")",
+        "[",
+        "]",
+        ",",
+        "+",
+        "-",
+        "*",
+        "/",
+        "**",
+        "//",
+        "%",
+        "@",
+        "==",
+        "<",
+        "and",
+        "or",
+        "not",
+        "Normal(",
+        "exp(",
+        "lag(",
+        "previous(",
+        "start=",
+        "'g'",
+        ".",
+        "^",
+        ":",
+        "if",
+        "else",
+        "lambda",
+        "~",
+    ]
 )
 
 
@@ -85,7 +124,10 @@ CELLS = st.sampled_from(["", "1", "2.5", "NA", "abc", "1e400", "inf", "-", '"', 
 
 
 @TIGHT
-@given(rows=st.lists(st.lists(CELLS, max_size=4), max_size=6), header=st.lists(st.sampled_from(["x", "y", "g", "", "x y"]), max_size=4))
+@given(
+    rows=st.lists(st.lists(CELLS, max_size=4), max_size=6),
+    header=st.lists(st.sampled_from(["x", "y", "g", "", "x y"]), max_size=4),
+)
 def test_any_table(rows, header, tmp_path):
     lines = [",".join(header), *(",".join(row) for row in rows)]
     (tmp_path / "t.csv").write_text("\n".join(lines), encoding="utf-8")

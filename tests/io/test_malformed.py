@@ -116,7 +116,9 @@ CASES = [
     Case("node name with dunder", graph("__a: Normal(0, 1)"), ("reserved",), "7:5"),
     Case("dimension twice", graph("a[g, g]: Normal(0, 1)"), ("twice", "twin"), "7:5"),
     Case("unclosed dims", graph("'a[g': Normal(0, 1)"), ("name[dim]",), "7:"),
-    Case("node and dimension", graph("g[obs]: Normal(0, 1)", "a[g]: Normal(0, 1)"), ("a node and of a dimension",), "7:5"),
+    Case(
+        "node and dimension", graph("g[obs]: Normal(0, 1)", "a[g]: Normal(0, 1)"), ("a node and of a dimension",), "7:5"
+    ),
     Case("same node, other dims", graph("a: Normal(0, 1)", "a[g]: Normal(0, 1)"), ("'a' is there twice",), "8:5"),
     # -- expressions that are no expressions
     node("syntax", "Normal(0, 1", "cannot be read"),
@@ -175,29 +177,140 @@ CASES = [
     node("misspelt column", "sum(xx)", "'xx'"),
     Case("circle", graph("a: b + 1", "b: a + 1"), ("circle: a -> b -> a",), "7:"),
     Case("long circle", graph("a: Normal(c, 1)", "b: a", "c: b"), ("circle",), "7:"),
-    Case("unknown dimension", graph("a[k]: Normal(0, 1)", "y[obs]: Normal(a[0], 1)"), ("'k' has no length", "dims"), "7:", command="fit"),
-    Case("dimension not in the node", graph("a: x + 1", "y[obs]: Normal(0, 1)"), ("'obs'", "sum over it"), "7:", command="fit"),
-    Case("index out of range", graph("a[k]: Normal(0, 1)", "y[obs]: Normal(a[5], 1)", tail="dims: {k: 2}\n"), ("index 5", "0..1"), "8:", command="fit"),
-    Case("index of a number", graph("a: Normal(0, 1)", "y[obs]: Normal(a[0], 1)"), ("single number",), "8:", command="fit"),
-    Case("wrong factor", graph("a[k]: Normal(0, 1)", "y[obs]: Normal(a[g], 1)", tail="dims: {k: 2}\n"), ("not 'g'",), "8:", command="fit"),
-    Case("unknown label", graph("a[g]: Normal(0, 1)", "y[obs]: Normal(a['c'], 1)"), ("no level 'c'",), "8:", command="fit"),
-    Case("label compared", graph("a: Normal(0, 1)", "y[obs]: Normal(a * (g == 'z'), 1)"), ("no level 'z'",), "8:", command="fit"),
-    Case("factor in arithmetic", graph("a: Normal(0, 1)", "y[obs]: Normal(a * g, 1)"), ("'g' is text",), "8:", command="fit"),
-    Case("matrix needed", graph("a: Normal(0, 1)", "b: det(a)", "y[obs]: Normal(b, 1)"), ("needs a matrix",), "8:", command="fit"),
-    Case("support dimension", graph("a: Dirichlet(1)", "y[obs]: Normal(0, 1)"), ("Dirichlet draws a vector",), "7:", command="fit"),
-    Case("list of another length", graph("a[k]: [1, 2, 3]", "y[obs]: Normal(a[0], 1)", tail="dims: {k: 2}\n"), ("3 values",), "7:", command="fit"),
-    Case("lag too long", graph("a: Normal(0, 1)", "y[obs]: Normal(a * lag(y, 5), 1)"), ("only 3 rows",), "8:", command="fit"),
+    Case(
+        "unknown dimension",
+        graph("a[k]: Normal(0, 1)", "y[obs]: Normal(a[0], 1)"),
+        ("'k' has no length", "dims"),
+        "7:",
+        command="fit",
+    ),
+    Case(
+        "dimension not in the node",
+        graph("a: x + 1", "y[obs]: Normal(0, 1)"),
+        ("'obs'", "sum over it"),
+        "7:",
+        command="fit",
+    ),
+    Case(
+        "index out of range",
+        graph("a[k]: Normal(0, 1)", "y[obs]: Normal(a[5], 1)", tail="dims: {k: 2}\n"),
+        ("index 5", "0..1"),
+        "8:",
+        command="fit",
+    ),
+    Case(
+        "index of a number",
+        graph("a: Normal(0, 1)", "y[obs]: Normal(a[0], 1)"),
+        ("single number",),
+        "8:",
+        command="fit",
+    ),
+    Case(
+        "wrong factor",
+        graph("a[k]: Normal(0, 1)", "y[obs]: Normal(a[g], 1)", tail="dims: {k: 2}\n"),
+        ("not 'g'",),
+        "8:",
+        command="fit",
+    ),
+    Case(
+        "unknown label",
+        graph("a[g]: Normal(0, 1)", "y[obs]: Normal(a['c'], 1)"),
+        ("no level 'c'",),
+        "8:",
+        command="fit",
+    ),
+    Case(
+        "label compared",
+        graph("a: Normal(0, 1)", "y[obs]: Normal(a * (g == 'z'), 1)"),
+        ("no level 'z'",),
+        "8:",
+        command="fit",
+    ),
+    Case(
+        "factor in arithmetic",
+        graph("a: Normal(0, 1)", "y[obs]: Normal(a * g, 1)"),
+        ("'g' is text",),
+        "8:",
+        command="fit",
+    ),
+    Case(
+        "matrix needed",
+        graph("a: Normal(0, 1)", "b: det(a)", "y[obs]: Normal(b, 1)"),
+        ("needs a matrix",),
+        "8:",
+        command="fit",
+    ),
+    Case(
+        "support dimension",
+        graph("a: Dirichlet(1)", "y[obs]: Normal(0, 1)"),
+        ("Dirichlet draws a vector",),
+        "7:",
+        command="fit",
+    ),
+    Case(
+        "list of another length",
+        graph("a[k]: [1, 2, 3]", "y[obs]: Normal(a[0], 1)", tail="dims: {k: 2}\n"),
+        ("3 values",),
+        "7:",
+        command="fit",
+    ),
+    Case(
+        "lag too long",
+        graph("a: Normal(0, 1)", "y[obs]: Normal(a * lag(y, 5), 1)"),
+        ("only 3 rows",),
+        "8:",
+        command="fit",
+    ),
     Case("PyMC refuses", graph("a: Normal(0, sigma=1, tau=1)", "y[obs]: Normal(a, 1)"), ("PyMC",), "7:", command="fit"),
-    Case("unbounded discrete", graph("a: Poisson(3)", "y[obs]: Normal(a, 1)"), ("unbounded", "Poisson"), "7:", command="fit"),
-    Case("derive circle", graph("a: sum(u)", "y[obs]: Normal(0, 1)").replace("rows: obs", "rows: obs, derive: {u: v, v: u}"), ("circle",), "3:"),
-    Case("derive of nothing", graph("a: sum(u)", "y[obs]: Normal(0, 1)").replace("rows: obs", "rows: obs, derive: {u: nope + 1}"), ("'u'", "nope"), "7:"),
-    Case("derive not finite", graph("a: sum(u)", "y[obs]: Normal(0, 1)").replace("rows: obs", "rows: obs, derive: {u: log(x - 1)}"), ("row 1", "not a finite number"), "3:", command="fit"),
-    Case("derive syntax", graph("a: sum(u)", "y[obs]: Normal(0, 1)").replace("rows: obs", "rows: obs, derive: {u: 'x +'}"), ("cannot be read",), "3:"),
+    Case(
+        "unbounded discrete",
+        graph("a: Poisson(3)", "y[obs]: Normal(a, 1)"),
+        ("unbounded", "Poisson"),
+        "7:",
+        command="fit",
+    ),
+    Case(
+        "derive circle",
+        graph("a: sum(u)", "y[obs]: Normal(0, 1)").replace("rows: obs", "rows: obs, derive: {u: v, v: u}"),
+        ("circle",),
+        "3:",
+    ),
+    Case(
+        "derive of nothing",
+        graph("a: sum(u)", "y[obs]: Normal(0, 1)").replace("rows: obs", "rows: obs, derive: {u: nope + 1}"),
+        ("'u'", "nope"),
+        "7:",
+    ),
+    Case(
+        "derive not finite",
+        graph("a: sum(u)", "y[obs]: Normal(0, 1)").replace("rows: obs", "rows: obs, derive: {u: log(x - 1)}"),
+        ("row 1", "not a finite number"),
+        "3:",
+        command="fit",
+    ),
+    Case(
+        "derive syntax",
+        graph("a: sum(u)", "y[obs]: Normal(0, 1)").replace("rows: obs", "rows: obs, derive: {u: 'x +'}"),
+        ("cannot be read",),
+        "3:",
+    ),
     # -- inference
     Case("unknown method", graph(*OK, tail="inference: {method: nutts}\n"), ("'nutts'", "'nuts'"), "9:", command="fit"),
     Case("unknown option", graph(*OK, tail="inference: {drws: 5}\n"), ("'drws'", "'draws'"), "9:", command="fit"),
-    Case("option of the wrong type", graph(*OK, tail="inference: {draws: many}\n"), ("valid integer",), "9:", command="fit"),
-    Case("option out of range", graph(*OK, tail="inference: {target_accept: 1.5}\n"), ("less than 1",), "9:", command="fit"),
+    Case(
+        "option of the wrong type",
+        graph(*OK, tail="inference: {draws: many}\n"),
+        ("valid integer",),
+        "9:",
+        command="fit",
+    ),
+    Case(
+        "option out of range",
+        graph(*OK, tail="inference: {target_accept: 1.5}\n"),
+        ("less than 1",),
+        "9:",
+        command="fit",
+    ),
     Case("inference a list", graph(*OK, tail="inference: [nuts]\n"), ("valid dictionary",), "9:"),
     Case("option on the command line", graph(*OK), ("'drws'",), None, command="fit", options=("--set", "drws=5")),
     # -- tables
@@ -210,16 +323,51 @@ CASES = [
     Case("too few cells", graph(*OK), ("1 cells", "fewer"), "t.csv:3", table="x,y,g\n1,2,a\n1\n"),
     Case("table not UTF-8", graph(*OK), ("UTF-8",), None, table=b"x,y,g\n1,2,caf\xe9\n"),
     Case("unknown kind of table", graph(*OK).replace("t.csv", "t.xlsx"), (".xlsx",), None, table=None),
-    Case("predictor with gaps", graph("a: Normal(0, 1)", "y[obs]: Normal(a * x, 1)"), ("'x'", "missing", "row 2"), None, table="x,y,g\n1,2,a\n,3,b\n3,4,a\n", command="fit"),
-    Case("factor with gaps", graph("a[g]: Normal(0, 1)", "y[obs]: Normal(a[g], 1)"), ("'g'", "missing"), None, table="x,y,g\n1,2,a\n2,3,\n3,4,a\n", command="fit"),
-    Case("unknown level", graph("a[g]: Normal(0, 1)", "y[obs]: Normal(a[g], 1)", tail="dims: {g: [a, c]}\n"), ("row 2", "'b' is not a level"), None, command="fit"),
+    Case(
+        "predictor with gaps",
+        graph("a: Normal(0, 1)", "y[obs]: Normal(a * x, 1)"),
+        ("'x'", "missing", "row 2"),
+        None,
+        table="x,y,g\n1,2,a\n,3,b\n3,4,a\n",
+        command="fit",
+    ),
+    Case(
+        "factor with gaps",
+        graph("a[g]: Normal(0, 1)", "y[obs]: Normal(a[g], 1)"),
+        ("'g'", "missing"),
+        None,
+        table="x,y,g\n1,2,a\n2,3,\n3,4,a\n",
+        command="fit",
+    ),
+    Case(
+        "unknown level",
+        graph("a[g]: Normal(0, 1)", "y[obs]: Normal(a[g], 1)", tail="dims: {g: [a, c]}\n"),
+        ("row 2", "'b' is not a level"),
+        None,
+        command="fit",
+    ),
     Case("outcome is text", graph("a: Normal(0, 1)", "g[obs]: Normal(a, 1)"), ("text",), "8:", command="fit"),
-    Case("counts that are not whole", graph("a: Gamma(1, 1)", "y[obs]: Poisson(a)"), ("2.5 is not a whole number", "row 1"), "8:", command="fit"),
-    Case("missing count", graph("a: Gamma(1, 1)", "y[obs]: Poisson(a)"), ("row 2", "missing"), "8:", table="x,y,g\n1,2,a\n2,,b\n", command="fit"),
+    Case(
+        "counts that are not whole",
+        graph("a: Gamma(1, 1)", "y[obs]: Poisson(a)"),
+        ("2.5 is not a whole number", "row 1"),
+        "8:",
+        command="fit",
+    ),
+    Case(
+        "missing count",
+        graph("a: Gamma(1, 1)", "y[obs]: Poisson(a)"),
+        ("row 2", "missing"),
+        "8:",
+        table="x,y,g\n1,2,a\n2,,b\n",
+        command="fit",
+    ),
     Case("infinite outcome", graph(*OK), ("infinite",), "8:", table="x,y,g\n1,inf,a\n2,3,b\n", command="fit"),
     Case("dims disagree", graph(*OK, tail="dims: {obs: 5}\n"), ("5 levels in the model, 3 in the data",), None),
     Case("node is a column", graph("x: 3", *OK), ("'x' is a column",), "7:5", command="fit"),
-    Case("no data", graph(*OK, head=HEAD, tail="dims: {obs: 3}\n"), ("no data to fit",), None, table=None, command="fit"),
+    Case(
+        "no data", graph(*OK, head=HEAD, tail="dims: {obs: 3}\n"), ("no data to fit",), None, table=None, command="fit"
+    ),
 ]
 
 
@@ -265,7 +413,9 @@ ARRAYS = [
 def test_arrays(name, text, says, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("d.json").write_text(text)
-    Path("model.yaml").write_text(graph("a: Normal(0, 1)", "y[obs]: Normal(a + sum(x), 1)", head=HEAD + "data: {arrays: d.json, rows: obs}\n"))
+    Path("model.yaml").write_text(
+        graph("a: Normal(0, 1)", "y[obs]: Normal(a + sum(x), 1)", head=HEAD + "data: {arrays: d.json, rows: obs}\n")
+    )
     with pytest.raises(SystemExit) as ended:
         main(["fit", "model.yaml", "--quiet"])
     err = capsys.readouterr().err

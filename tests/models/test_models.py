@@ -77,7 +77,9 @@ def curvature(log_density, mode):
     steps = np.full(d, 1e-3)
     for _ in range(2):
         move = np.diag(steps)
-        corners = [mode + s * move[i] + t * move[j] for i in range(d) for j in range(d) for s in (1, -1) for t in (1, -1)]
+        corners = [
+            mode + s * move[i] + t * move[j] for i in range(d) for j in range(d) for s in (1, -1) for t in (1, -1)
+        ]
         values = log_density(np.array(corners)).reshape(d, d, 2, 2)
         second = (values[..., 0, 0] - values[..., 0, 1] - values[..., 1, 0] + values[..., 1, 1]) / 4
         hessian = -second / np.outer(steps, steps)
@@ -151,9 +153,7 @@ def test_radon_by_quadrature(fits):
         c = (yy - cross[3, 3]) / sigma**2 + prior_mean @ prior_precision @ prior_mean
         m = np.linalg.solve(a, b)
         half_det = 0.5 * np.sum(2 * n * np.log(sigma) + np.log1p(n * tau**2 / sigma**2))
-        log_post.append(
-            -half_det - 0.5 * np.linalg.slogdet(a)[1] - 0.5 * (c - b @ m) - tau**2 / 2 - sigma**2 / 8
-        )
+        log_post.append(-half_det - 0.5 * np.linalg.slogdet(a)[1] - 0.5 * (c - b @ m) - tau**2 / 2 - sigma**2 / 8)
         means.append(m)
     w = np.exp(np.array(log_post) - max(log_post))
     w /= w.sum()

@@ -29,9 +29,7 @@ def dags(draw: st.DrawFn, max_nodes: int = 14) -> nx.DiGraph:
     graph = nx.DiGraph(dims={"county": 85, "home": 919, "effect": None})
     for name in names:
         text = draw(st.sampled_from(["", "Normal", "exp(a + b * x)", "LKJCholeskyCov(2, Exponential(1), x)"]))
-        graph.add_node(
-            name, kind=draw(st.sampled_from(list(LOOKS))), text=text, dims=draw(st.sampled_from(DIMS))
-        )
+        graph.add_node(name, kind=draw(st.sampled_from(list(LOOKS))), text=text, dims=draw(st.sampled_from(DIMS)))
     order = draw(st.permutations(names))
     pairs = list(combinations(order, 2))
     if pairs:
@@ -44,9 +42,7 @@ def random_dag(n_nodes: int, seed: int) -> nx.DiGraph:
     graph = nx.DiGraph(dims={"county": 85})
     for k in range(n_nodes):
         graph.add_node(f"x{k}", text="Normal", dims=DIMS[rng.integers(len(DIMS))])
-    graph.add_edges_from(
-        (f"x{i}", f"x{j}") for i, j in combinations(range(n_nodes), 2) if rng.random() < 0.08
-    )
+    graph.add_edges_from((f"x{i}", f"x{j}") for i, j in combinations(range(n_nodes), 2) if rng.random() < 0.08)
     return graph
 
 
@@ -67,10 +63,7 @@ def overlap(a: Box, b: Box) -> bool:
 
 def contains(outer: Box, inner: Box) -> bool:
     return (
-        outer.left < inner.left
-        and inner.right < outer.right
-        and outer.top < inner.top
-        and inner.bottom < outer.bottom
+        outer.left < inner.left and inner.right < outer.right and outer.top < inner.top and inner.bottom < outer.bottom
     )
 
 
@@ -88,8 +81,7 @@ def drawn_edges(svg: str) -> dict[tuple[str, str], np.ndarray]:
         xy = np.array(re.findall(r"-?[\d.]+", path.attrib["d"]), dtype=float).reshape(-1, 2)
         pieces = [xy[k : k + 4] for k in range(0, len(xy) - 1, 3)]
         curve = [
-            (1 - t) ** 3 * p[0] + 3 * t * (1 - t) ** 2 * p[1] + 3 * t**2 * (1 - t) * p[2] + t**3 * p[3]
-            for p in pieces
+            (1 - t) ** 3 * p[0] + 3 * t * (1 - t) ** 2 * p[1] + 3 * t**2 * (1 - t) * p[2] + t**3 * p[3] for p in pieces
         ]
         edges[group.attrib["data-from"], group.attrib["data-to"]] = np.concatenate(curve)
     return edges
@@ -110,9 +102,7 @@ def test_everything_is_drawn_once(graph):
     assert [element.attrib["data-node"] for element in elements(svg, "data-node")] == list(graph)
     assert sorted(drawn_edges(svg)) == sorted(graph.edges)
     plates = [frozenset(element.attrib["data-plate"].split(", ")) for element in elements(svg, "data-plate")]
-    assert sorted(map(sorted, plates)) == sorted(
-        map(sorted, {frozenset(d) for _, d in graph.nodes("dims") if d})
-    )
+    assert sorted(map(sorted, plates)) == sorted(map(sorted, {frozenset(d) for _, d in graph.nodes("dims") if d}))
 
 
 @any_dag
@@ -231,9 +221,7 @@ def test_a_source_is_just_above_its_child():
 
 def test_given_sizes_are_kept():
     graph = nx.DiGraph(["ab"])
-    assert {(b.width, b.height) for b in layout(graph, {"a": (200, 90), "b": (200, 90)}).nodes.values()} == {
-        (200, 90)
-    }
+    assert {(b.width, b.height) for b in layout(graph, {"a": (200, 90), "b": (200, 90)}).nodes.values()} == {(200, 90)}
 
 
 def test_plates_of_eight_schools():
@@ -334,9 +322,7 @@ def test_node_size_grows_with_the_text():
     assert node_size("x", {"text": "Normal"})[1] > node_size("x", {})[1]
 
 
-@pytest.mark.parametrize(
-    ("edges", "cycle"), [(["ab", "bc", "ca", "xa"], "a → b → c → a"), ([("b", "b")], "b → b")]
-)
+@pytest.mark.parametrize(("edges", "cycle"), [(["ab", "bc", "ca", "xa"], "a → b → c → a"), ([("b", "b")], "b → b")])
 def test_a_cycle_is_named(edges, cycle):
     with pytest.raises(ValueError, match=f"cycle: {cycle}$"):
         model_svg(nx.DiGraph(edges))
@@ -355,21 +341,15 @@ def test_x_is_the_least_squares_solution(seed):
     n = 8
     gaps = {pair: 30.0 + 20 * rng.random() for pair in combinations(range(n), 2) if rng.random() < 0.4}
     pulls = [(i, i + 1, 1.0) for i in range(n - 1)]
-    pulls += [
-        (i, j, float(rng.choice([1, 2, 8]))) for i, j in combinations(range(n), 2) if rng.random() < 0.3
-    ]
+    pulls += [(i, j, float(rng.choice([1, 2, 8]))) for i, j in combinations(range(n), 2) if rng.random() < 0.3]
 
     def energy(x):
         return sum(w * (x[i] - x[j]) ** 2 for i, j, w in pulls)
 
     x = _shortest(n, pulls, gaps)
     assert all(x[j] - x[i] >= gap - 1e-6 for (i, j), gap in gaps.items())
-    constraints = [
-        {"type": "ineq", "fun": lambda x, i=i, j=j, g=g: x[j] - x[i] - g} for (i, j), g in gaps.items()
-    ]
-    reference = minimize(
-        energy, 50.0 * np.arange(n), constraints=constraints, method="SLSQP", options={"maxiter": 500}
-    )
+    constraints = [{"type": "ineq", "fun": lambda x, i=i, j=j, g=g: x[j] - x[i] - g} for (i, j), g in gaps.items()]
+    reference = minimize(energy, 50.0 * np.arange(n), constraints=constraints, method="SLSQP", options={"maxiter": 500})
     assert reference.success
     assert energy(x) == pytest.approx(reference.fun, rel=1e-3)
 

@@ -70,9 +70,7 @@ def _kinds(rng, n_chains, n_draws):
     }
 
 
-@pytest.mark.parametrize(
-    ("n_chains", "n_draws"), [(4, 200), (2, 4), (3, 5), (2, 7), (4, 8), (5, 33), (3, 101)]
-)
+@pytest.mark.parametrize(("n_chains", "n_draws"), [(4, 200), (2, 4), (3, 5), (2, 7), (4, 8), (5, 33), (3, 101)])
 def test_statistics_equal_arviz(rng, n_chains, n_draws):
     twin = pytest.importorskip("arviz_stats.base").array_stats
     for kind, draws in _kinds(rng, n_chains, n_draws).items():
@@ -172,9 +170,7 @@ def test_ten_thousand_independent_quantities_pass(rng):
 def test_a_shifted_chain_fails_and_is_named(rng):
     a = rng.normal(size=(CHAINS, DRAWS, 3))
     a[2, :, 1] += 4
-    verdict = judge_mcmc(
-        tree({"b": a[..., 0], "a": (("county",), a)}, coords={"county": ["X", "AITKIN", "Z"]})
-    )
+    verdict = judge_mcmc(tree({"b": a[..., 0], "a": (("county",), a)}, coords={"county": ["X", "AITKIN", "Z"]}))
     finding = one(verdict, "R-hat")
     assert verdict.status == finding.status == "fail"
     assert finding.where == "a[AITKIN]"
@@ -335,9 +331,7 @@ def test_one_chain_warns_and_is_judged_by_its_halves(rng):
 
 @pytest.mark.parametrize("n_draws", [0, 1, 3])
 def test_too_few_draws(rng, n_draws):
-    verdict = judge_mcmc(
-        tree({"x": rng.normal(size=(CHAINS, n_draws))}, {"energy": np.ones((CHAINS, n_draws))})
-    )
+    verdict = judge_mcmc(tree({"x": rng.normal(size=(CHAINS, n_draws))}, {"energy": np.ones((CHAINS, n_draws))}))
     assert [(f.status, f.check) for f in verdict.findings] == [("fail", "chains")]
 
 

@@ -492,9 +492,7 @@ def test_log_density_equals_the_formula(name):
     assert np.isfinite(density(first))
     points = [{k: v + scale * rng.normal(size=np.shape(v)) for k, v in first.items()} for scale in (0.02, 0.3, 0.6)]
     ours = np.array([float(density(point)) for point in points])
-    theirs = np.array(
-        [CASES[name].log_density(data, dict(zip(names, inside(point), strict=True))) for point in points]
-    )
+    theirs = np.array([CASES[name].log_density(data, dict(zip(names, inside(point), strict=True))) for point in points])
     assert np.all(np.isfinite(theirs))
     np.testing.assert_allclose(ours - ours[0], theirs - theirs[0], rtol=1e-8, atol=1e-7)
 
