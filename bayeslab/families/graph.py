@@ -232,11 +232,12 @@ class _Builder:
 
     def past(self, name: str) -> Term:
         """What ``lag`` looks back at: of an observed node its data, whether it is built yet or not."""
-        if name not in self.seen:
-            return self.lookup(name)
-        term = self.data_of(name, missing=True)
-        complete = term.value is not None and not np.any(np.isnan(np.asarray(term.value, dtype=float)))
-        return term if complete or name not in self.terms else self.terms[name]
+        return self.data_of(name) if name in self.seen and self._complete(name) else self.lookup(name)
+
+    def _complete(self, name: str) -> bool:
+        """Whether a column has no missing cells, so that nothing of it is imputed."""
+        term = self.data.term(name, missing=True)
+        return term.value is None or not np.any(np.isnan(np.asarray(term.value, dtype=float)))
 
     def data_of(self, name: str, *, missing: bool = False) -> Term:
         """The data of a node, its axes in the order of the node's dims."""
@@ -272,7 +273,8 @@ class _Builder:
             for group in together(self.nodes) if self.purpose == "simulate" else []:
                 self._joint[group[0].name] = group
             joined = {node.name for group in self._joint.values() for node in group}
-            for node in sorted_nodes(self.nodes, self.seen | joined):
+            complete = {name for name in self.seen if self._complete(name)}
+            for node in sorted_nodes(self.nodes, complete | joined):
                 with _node_errors(node):
                     if node.name in self._joint:
                         self._simulate_together(self._joint[node.name])

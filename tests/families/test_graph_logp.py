@@ -853,6 +853,33 @@ def panels(d):
 
 @case(
     {
+        "a[two, two2]": "Normal(0, 0.5)",
+        "y[time]": "Normal(a[0, 0] * lag(y, 1) + a[0, 1] * lag(x, 2), 1)",
+        "x[time]": "Normal(a[1, 0] * lag(y, 1) + a[1, 1] * lag(x, 1), 2)",
+        "z[time]": "Normal(y - x, 0.5)",
+        "u[unit, t4]": "Normal(a[0, 1] * previous(u, 1, start=0.2) + lag(v, 1, start=c), 1)",
+        "v[unit, t4]": "Normal(lag(u, 1), exp(lag(v, 1)))",
+    },
+    data={"y": SERIES, "x": -SERIES, "z": SERIES * 2, "u": PANEL.T, "v": PANEL.T - 1, "c": np.array([1.0, 2, 3])},
+    source={"rows": "time", "dims": {"u": ["t4", "unit"], "v": ["t4", "unit"], "c": ["unit"]}},
+    dims={"two": 2, "two2": "two"},
+)
+def series_that_look_back_at_each_other(d):
+    a = pm.Normal("a", 0.0, 0.5, shape=(2, 2))
+    y, x = d["y"], d["x"]
+    # The first rows that look back past the beginning are given, and used as they are elsewhere.
+    pm.Normal("y", a[0, 0] * y[1:-1] + a[0, 1] * x[:-2], 1.0, observed=y[2:])
+    pm.Normal("x", a[1, 0] * y[:-1] + a[1, 1] * x[:-1], 2.0, observed=x[1:])
+    pm.Normal("z", y - x, 0.5, observed=d["z"])
+    u, v = d["u"].T, d["v"].T
+    before_u = np.concatenate([np.full((3, 1), 0.2), u[:, :-1]], axis=1)
+    before_v = np.concatenate([d["c"][:, None], v[:, :-1]], axis=1)
+    pm.Normal("u", a[0, 1] * before_u + before_v, 1.0, observed=u)
+    pm.Normal("v", u[:, :-1], np.exp(v[:, :-1]), observed=v[:, 1:])
+
+
+@case(
+    {
         "mu": "Normal(0, 1)",
         "omega": "HalfNormal(1)",
         "alpha": "Beta(2, 2)",
@@ -1043,6 +1070,7 @@ def walks_of_vectors_and_of_volatility(d):
 GAPS = {
     "x": np.array([0.1, np.nan, 0.7, 1.5, np.nan]),
     "y": np.array([1.0, 2.0, np.nan, 0.3, 0.2]),
+    "later": np.array([0.0, 0.1, 0.2, 0.3, 0.4]),
     "M": np.array([[1.0, np.nan], [0.2, 0.4], [np.nan, 0.8]]),
 }
 
@@ -1054,6 +1082,7 @@ GAPS = {
         "b": "Normal(0, 1)",
         "x[obs_id]": "Normal(mu, s)",
         "y[obs_id]": "StudentT(4, b * x, 1)",
+        "later[obs_id]": "Normal(lag(x, 1), 1)",
         "M[row, column]": "Gamma(2, s)",
         "total": "Potential(-0.1 * sum(M))",
     },
@@ -1065,6 +1094,7 @@ def missing_cells(d):
     mu, s, b = pm.Normal("mu", 0.0, 1.0), pm.HalfNormal("s", 1.0), pm.Normal("b", 0.0, 1.0)
     x = pm.Normal("x", mu, s, observed=np.ma.masked_invalid(d["x"]))
     pm.StudentT("y", 4.0, b * x, sigma=1.0, observed=np.ma.masked_invalid(d["y"]))
+    pm.Normal("later", x[:-1], 1.0, observed=d["later"][1:])
     m = pm.Gamma("M", 2.0, s, observed=np.ma.masked_invalid(d["M"]))
     pm.Potential("total", -0.1 * m.sum())
 
@@ -1115,6 +1145,54 @@ def memberships_summed_out(d):
     score = d["score"]
     off, on = (-0.5 * (score - mean) ** 2 - 0.5 * log_2pi for mean in (0, 3))
     pm.Potential("score", pt.log((1 - p) * np.exp(off) + p * np.exp(on)).sum())
+
+
+@case(
+    {
+        "w[group, kind]": "Dirichlet([1, 2])",
+        "cut[group, kind]": "Ordered(Normal(0, 2))",
+        "p": "Beta(1, 1)",
+        "kind_of[obs_id]": "Categorical(w[group])",
+        "ill[person]": "Bernoulli(p)",
+        "caught": "Binomial(3, p)",
+        "y[obs_id]": "Normal(where(kind_of == 1, cut[group, 1], cut[group, 0]), 1)",
+        "test[person]": "Bernoulli(where(ill, 0.9, 0.2 * p))",
+        "scan[person]": "Normal(2 * ill, 1 + ill)",
+        "total": "Poisson(1 + caught)",
+    },
+    data={
+        "group": list("aab"),
+        "y": np.array([0.3, -1.0, 2.0]),
+        "test": np.array([1, 0]),
+        "scan": np.array([2.5, 0.4]),
+        "total": np.array(2),
+    },
+    source={"dims": {"test": ["person"], "scan": ["person"], "total": []}},
+    dims={"kind": 2},
+)
+def several_discrete_nodes_summed_out(d):
+    w = pm.Dirichlet("w", np.array([1.0, 2]), shape=(2, 2))
+    spread = np.array([-1.0, 1])
+    cut = pm.Normal("cut", 0.0, 2.0, shape=(2, 2), transform=ORDERED, initval=np.stack([spread, spread]))
+    p = pm.Beta("p", 1.0, 1.0)
+
+    def normal(value, mean, sd):
+        return pt.exp(-0.5 * ((value - mean) / sd) ** 2) / sd / np.sqrt(2 * np.pi)
+
+    density = 1.0
+    for y, group in zip(d["y"], [0, 0, 1], strict=True):
+        density = density * sum(w[group, k] * normal(y, cut[group, k], 1.0) for k in (0, 1))
+    for test, scan in zip(d["test"], d["scan"], strict=True):
+        states = [(1 - p, 0.2 * p, 0.0, 1.0), (p, 0.9, 2.0, 2.0)]
+        density = density * sum(
+            chance * (positive if test else 1 - positive) * normal(scan, mean, sd)
+            for chance, positive, mean, sd in states
+        )
+    caught = [(1, 0), (3, 1), (3, 2), (1, 3)]
+    density = density * sum(
+        ways * p**n * (1 - p) ** (3 - n) * np.exp(-1.0 - n) * (1 + n) ** 2 / 2 for ways, n in caught
+    )
+    pm.Potential("density", pt.log(density))
 
 
 CASES_IN_ORDER += CASES
