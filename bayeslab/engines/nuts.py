@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.dataset import Data
-from bayeslab.engines._density import Density, copy_callback, start_values
+from bayeslab.engines._density import Density, centre, copy_callback, start_values
 from bayeslab.engines._groups import posterior_groups
 from bayeslab.engines._job import Job, Outcome
 from bayeslab.errors import ModelError, RunError
@@ -147,10 +147,10 @@ def _nutpie_model(density: Density, initvals: Mapping[str, Any] | None) -> Any:
     from nutpie.compile_pymc import CompiledPyMCModel
 
     n = density.n_dim
-    centre = start_values(density, _NoJitter(), initvals)  # type: ignore[arg-type]
+    middle = centre(density, initvals)
 
     def start(seed: int | None) -> np.ndarray:
-        return centre + np.random.default_rng(seed).uniform(-1.0, 1.0, n)
+        return middle + np.random.default_rng(seed).uniform(-1.0, 1.0, n)
 
     return CompiledPyMCModel(
         dims={},
@@ -168,11 +168,6 @@ def _nutpie_model(density: Density, initvals: Mapping[str, Any] | None) -> Any:
         _shapes={"point": (n,)},
         _coords={},
     )
-
-
-class _NoJitter:
-    def uniform(self, low: float, high: float, size: int) -> np.ndarray:
-        return np.zeros(size)
 
 
 def chain_seed(seed: int, chain: int) -> int:

@@ -86,7 +86,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     # one discrete number
     "Bernoulli": _discrete("p logit_p", finite=True),
     "BetaBinomial": _discrete("alpha beta n"),
-    "Binomial": _discrete("n p logit_p", finite=True),
+    "Binomial": _discrete("n p logit_p"),
     "Categorical": _discrete("p logit_p", finite=True, p=1, logit_p=1),
     "DiracDelta": _discrete("c"),
     "DiscreteUniform": _discrete("lower upper", finite=True),

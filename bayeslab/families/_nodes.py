@@ -61,7 +61,7 @@ class Node:
 
     @property
     def finite(self) -> bool:
-        """Whether a discrete node has finitely many values, known before its parameters."""
+        """Whether a discrete node has few values, so that it can be summed out."""
         word = self.distribution
         return word in DISTRIBUTIONS and DISTRIBUTIONS[word].finite
 

@@ -163,10 +163,14 @@ def _marginalized(built: pymc.Model, latent: list[str], nodes: Mapping[str, Node
     for name in latent:
         if not nodes[name].finite:
             raise ModelError(
-                f"'{name}' is discrete, unobserved and unbounded ({nodes[name].distribution}); only nodes with finitely"
-                f" many values can be summed out (Bernoulli, Categorical, DiscreteUniform, Binomial)",
+                f"'{name}' is discrete and has no data ({nodes[name].distribution}); only Bernoulli, Categorical and"
+                f" DiscreteUniform nodes can be summed out",
                 path=nodes[name].path,
             )
+    # Summing out refuses models with starting points of their own; they are put back afterwards.
+    start = {rv.name: value for rv, value in built.rvs_to_initial_values.items() if value is not None}
+    for rv in built.rvs_to_initial_values:
+        built.rvs_to_initial_values[rv] = None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -176,6 +180,8 @@ def _marginalized(built: pymc.Model, latent: list[str], nodes: Mapping[str, Node
             f"the discrete node {listed(latent)} cannot be summed out: {str(error).splitlines()[0]}",
             path=nodes[latent[0]].path,
         ) from error
+    for rv in out.free_RVs:
+        out.rvs_to_initial_values[rv] = start.get(rv.name)
     for name in latent:
         # They come back after sampling, with the dims they had.
         if name in built.named_vars_to_dims:
@@ -213,6 +219,8 @@ class _Builder:
         self.seen = random & columns if purpose != "simulate" else set()
         self.terms: dict[str, Term] = {}
         self._joint: dict[str, list[Node]] = {}
+        # Discrete nodes to be summed out, and what is computed from them: it has no value in a draw.
+        self.summed = {n for n in random - columns if self.nodes[n].discrete} if purpose == "fit" else set()
         # A text outcome is a node and, by its levels, a dimension; PyMC allows only one of the two.
         coords = {dim: levels.tolist() for dim, levels in self.labels.items() if dim not in self.nodes}
         self.model = pm.Model(coords=coords, check_bounds=True)
@@ -335,7 +343,10 @@ class _Builder:
                 self.terms[node.name] = Term(value, node.dims, column=node.name)
             return
         value = broadcast(value, shape) if node.dims else value
-        self.pm.Deterministic(node.name, value, dims=node.dims or None)
+        if node.parents & self.summed:
+            self.summed.add(node.name)
+        else:
+            self.pm.Deterministic(node.name, value, dims=node.dims or None)
         self.terms[node.name] = Term(value, node.dims, undefined=term.undefined)
 
     def _fits(self, node: Node, term: Term) -> None:

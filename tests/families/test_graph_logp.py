@@ -1154,8 +1154,9 @@ def memberships_summed_out(d):
         "p": "Beta(1, 1)",
         "kind_of[obs_id]": "Categorical(w[group])",
         "ill[person]": "Bernoulli(p)",
-        "caught": "Binomial(3, p)",
-        "y[obs_id]": "Normal(where(kind_of == 1, cut[group, 1], cut[group, 0]), 1)",
+        "caught": "DiscreteUniform(0, 3)",
+        "mean[obs_id]": "where(kind_of == 1, cut[group, 1], cut[group, 0])",
+        "y[obs_id]": "Normal(mean, 1)",
         "test[person]": "Bernoulli(where(ill, 0.9, 0.2 * p))",
         "scan[person]": "Normal(2 * ill, 1 + ill)",
         "total": "Poisson(1 + caught)",
@@ -1188,10 +1189,7 @@ def several_discrete_nodes_summed_out(d):
             chance * (positive if test else 1 - positive) * normal(scan, mean, sd)
             for chance, positive, mean, sd in states
         )
-    caught = [(1, 0), (3, 1), (3, 2), (1, 3)]
-    density = density * sum(
-        ways * p**n * (1 - p) ** (3 - n) * np.exp(-1.0 - n) * (1 + n) ** 2 / 2 for ways, n in caught
-    )
+    density = density * sum(0.25 * np.exp(-1.0 - n) * (1 + n) ** 2 / 2 for n in range(4))
     pm.Potential("density", pt.log(density))
 
 
