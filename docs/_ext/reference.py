@@ -9,8 +9,6 @@ import subprocess
 import sys
 from typing import Any, get_args
 
-from docutils.parsers.rst import Directive
-from docutils.statemachine import StringList
 from pydantic import BaseModel
 
 from bayeslab import registry
@@ -105,21 +103,20 @@ def commands() -> str:
 PARTS = {f.__name__: f for f in (keys, distributions, functions, engines, commands)}
 
 
-class Reference(Directive):
-    """The directive."""
-
-    required_arguments = 1
-
-    def run(self) -> list[Any]:
-        from docutils import nodes
-
-        text = PARTS[self.arguments[0]]()
-        node = nodes.Element()
-        self.state.nested_parse(StringList(text.splitlines(), source="reference"), self.content_offset, node)
-        return list(node.children)
-
-
 def setup(app: Any) -> dict[str, Any]:
     """Register the directive."""
+    from docutils import nodes
+    from docutils.parsers.rst import Directive
+    from docutils.statemachine import StringList
+
+    class Reference(Directive):
+        required_arguments = 1
+
+        def run(self) -> list[Any]:
+            text = PARTS[self.arguments[0]]()
+            node = nodes.Element()
+            self.state.nested_parse(StringList(text.splitlines(), source="reference"), self.content_offset, node)
+            return list(node.children)
+
     app.add_directive("reference", Reference)
     return {"parallel_read_safe": True}
