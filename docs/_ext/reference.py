@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Any, get_args
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -17,19 +18,21 @@ from bayeslab.families._distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_COD
 from bayeslab.spec import DataSource, Model
 
 
-def _type(annotation: Any) -> str:
-    text = str(annotation).replace("typing.", "").replace("<class '", "").replace("'>", "")
-    for word, short in (
-        ("bayeslab.spec.", ""),
-        ("NoneType", "none"),
-        ("None", "none"),
-        ("dict[Annotated[str", "dict[str"),
-    ):
-        text = text.replace(word, short)
-    parts = [a.__name__ if hasattr(a, "__name__") else str(a) for a in get_args(annotation)]
-    if len(text) > 40:
-        text = " or ".join(dict.fromkeys(p.replace("NoneType", "none") for p in parts)) or text.partition("[")[0]
-    return text.partition("[")[0] if len(text) > 60 else text
+def _type(kind: Any) -> str:
+    """A type in the words of a model file."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _type(inner[0])
+    if origin is Literal:
+        return " or ".join(f"{word}" for word in inner)
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(_type(part) for part in inner))
+    if origin is dict or (isinstance(kind, type) and issubclass(kind, BaseModel)):
+        return "mapping"
+    if origin is list:
+        return "list"
+    words = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): "nothing"}
+    return words.get(kind, "any")
 
 
 def table(spec: type[BaseModel]) -> str:
