@@ -138,9 +138,6 @@ class Dataset:
                 columns[name] = Column(values, dims, missing)
             else:
                 pending[name] = (values, missing)
-        for name in source.dims:
-            if raw and name not in raw:
-                raise DataError(f"data.dims names '{name}', which the data do not have{hint(name, raw)}")
         lengths = Counter(len(values) for values, _ in pending.values() if values.ndim == 1)
         declared = {len(c.values) for c in columns.values() if c.dims == (source.rows,)}
         length = next(iter(declared)) if declared else lengths.most_common(1)[0][0] if lengths else None

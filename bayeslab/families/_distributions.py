@@ -4,7 +4,8 @@ Names, parameters and their order are PyMC's (``pymc.<Name>.dist``); a test comp
 with the PyMC that is installed. ``core`` counts the trailing dimensions that belong to one value
 of a parameter (a covariance matrix: 2), ``support`` those of one draw (a vector: 1).
 ``fixed`` parameters are data: PyMC wants them as arrays when the distribution is made. The vectors
-``apart`` run along a dimension that is not the node's (the coefficients of an autoregression).
+``apart`` run along a dimension that is not the node's (the coefficients of an autoregression, the
+components of a mixture); a number there is a vector of one.
 ``positional`` is how many may be given by position where the rest are alternatives of each other;
 it may be more than PyMC allows (``StudentT(nu, mu, sigma)``).
 """
@@ -70,7 +71,9 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "Lognormal": _d("mu sigma tau"),
     "Moyal": _d("mu sigma"),
     "Normal": _d("mu sigma tau"),
-    "NormalMixture": _d("w mu sigma tau", w=1, mu=1, sigma=1, tau=1),
+    "NormalMixture": Distribution(
+        ("w", "mu", "sigma", "tau"), {"w": 1, "mu": 1, "sigma": 1, "tau": 1}, apart=("mu", "sigma", "tau")
+    ),
     "Pareto": _d("alpha m"),
     "PolyaGamma": _d("h z"),
     "Rice": _d("nu sigma b"),
@@ -96,8 +99,8 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "HurdlePoisson": _discrete("psi mu"),
     "HyperGeometric": _discrete("N k n"),
     "NegativeBinomial": _discrete("mu alpha p n"),
-    "OrderedLogistic": _discrete("eta cutpoints", cutpoints=1),
-    "OrderedProbit": _discrete("eta cutpoints sigma", cutpoints=1),
+    "OrderedLogistic": Distribution(("eta", "cutpoints"), {"cutpoints": 1}, discrete=True, apart=("cutpoints",)),
+    "OrderedProbit": Distribution(("eta", "cutpoints", "sigma"), {"cutpoints": 1}, discrete=True, apart=("cutpoints",)),
     "Poisson": _discrete("mu"),
     "ZeroInflatedBinomial": _discrete("psi n p"),
     "ZeroInflatedNegativeBinomial": _discrete("psi mu alpha p n"),

@@ -22,7 +22,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 
 from bayeslab.dataset import Data
-from bayeslab.errors import BayeslabError, DataError, ModelError, listed
+from bayeslab.errors import BayeslabError, DataError, ModelError, hint, listed
 from bayeslab.expressions import Evaluator, Term
 from bayeslab.families._distributions import DISTRIBUTIONS, Distribution
 from bayeslab.families._nodes import (
@@ -77,7 +77,15 @@ def _spec(model: Model) -> Graph:
 
 def check(model: Model, columns: set[str] | None) -> None:
     """Everything that can be found wrong without building the graph."""
-    check_nodes(nodes_of(_spec(model).nodes), _dimensions(model), columns, model.data.derive)
+    nodes = nodes_of(_spec(model).nodes)
+    check_nodes(nodes, _dimensions(model), columns, model.data.derive)
+    for name in model.data.dims if columns else ():
+        # Data to predict from may lack what is predicted.
+        if name not in columns | nodes.keys():
+            raise ModelError(
+                f"'{name}' is neither in the data nor a node{hint(name, columns | nodes.keys())}",
+                path=("data", "dims", name),
+            )
 
 
 def _dimensions(model: Model) -> set[str]:
@@ -469,6 +477,9 @@ class _Builder:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*will be automatically imputed.*")
             warnings.filterwarnings("ignore", category=self.pm.exceptions.ImputationWarning)
+            if self.purpose != "fit":
+                # A transform is for sampling a density; here the node is only drawn from.
+                warnings.filterwarnings("ignore", message="No safe default transform found")
             rv = self.model.register_rv(drawn, node.name, observed=observed, dims=dims or None, **extra)
         if np.ma.is_masked(observed) and len(dims) == 1:
             # The imputed cells are a parameter of their own; its dimension says which rows they are.
@@ -622,6 +633,8 @@ class _Builder:
                 parameters[name] = self._parameter(
                     self.evaluator.eval(value), batch, own, entry.core.get(name, 0), name, name in entry.apart
                 )
+            if entry.core.get(name) == 2 and parameters[name].dtype != "float64":
+                parameters[name] = parameters[name].astype("float64")  # a matrix of counts, such as who is next to whom
         for name in entry.lengths:
             # K breaks of a stick leave K + 1 pieces.
             length = self.lengths(own)[-1] - int(word == "StickBreakingWeights")
@@ -707,7 +720,7 @@ class _Builder:
             return self.evaluator.symbolic(Term(value, batch)) if not term.column else self._aligned_symbol(term, batch)
         rest = tuple(d for d in term.dims if d not in batch or d is None)
         if len(rest) < core:
-            if core == 1 and own and not rest:
+            if core == 1 and (own or apart) and not rest:
                 # One number for every element of the vector, as in Dirichlet(1).
                 import pytensor.tensor as pt
 

@@ -265,7 +265,7 @@ CASES = [
     Case(
         "unbounded discrete",
         graph("a: Poisson(3)", "y[obs]: Normal(a, 1)"),
-        ("unbounded", "Poisson"),
+        ("summed out", "Poisson"),
         "7:",
         command="fit",
     ),
