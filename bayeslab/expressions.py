@@ -588,7 +588,13 @@ class Evaluator:
                     raise ModelError("labels can only be compared with == and !=")
                 code = self.position(factor.factor, other.value)
                 return self.apply(name, Term(factor.codes, factor.dims), Term(code))
-        return self.apply(name, self.eval(sides[0]), self.eval(sides[1]))
+        left, right = self.eval(sides[0]), self.eval(sides[1])
+        if left.value is None and right.value is None and name in ("equal", "not_equal"):
+            first, second = (self.labels[str(side.factor)] for side in (left, right))
+            if not np.array_equal(first, second):
+                raise ModelError(f"'{left.factor}' and '{right.factor}' have different levels; they cannot be compared")
+            left, right = Term(left.codes, left.dims), Term(right.codes, right.dims)
+        return self.apply(name, left, right)
 
     def position(self, dim: str, label: object) -> int:
         """Position of a label in a dimension."""
@@ -910,6 +916,8 @@ class Evaluator:
         if len(set(dims)) < len(dims):
             raise ModelError(f"rename(): the dimension '{new}' is there already")
         undefined = {new if d == old else d: k for d, k in term.undefined.items()}
+        if term.value is None:
+            return Term(None, dims, term.codes, term.factor, undefined, term.column)
         value = self.symbolic(term) if term.random else np.asarray(term.value)
         return Term(value, dims, undefined=undefined)
 

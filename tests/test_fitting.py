@@ -450,6 +450,31 @@ def test_probabilities_of_a_discrete_outcome():
         assert table.loc[row, "P(y=0)"] + table.loc[row, "P(y=1)"] == pytest.approx(1.0)
 
 
+def test_what_depends_on_a_recovered_node_comes_back_with_it():
+    """A mixture with its memberships summed out: the count of a cluster follows the memberships."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 40)
+    y = np.where(truth == 1, 3.0, -3.0) + rng.normal(size=40)
+    model = bl.Model(
+        dims={"k": 2},
+        model=bl.Graph(
+            nodes={
+                "p[k]": "Dirichlet(2)",
+                "mu[k]": "Ordered(Normal(0, 5))",
+                "z[obs_id]": "Categorical(p)",
+                "n_high": "sum(z)",
+                "y[obs_id]": "Normal(mu[z], 1)",
+            }
+        ),
+        seed=1,
+    )
+    fit = bl.fit(model, {"y": y}, progress=False, runs=None)
+    z = fit.posterior["z"].values
+    np.testing.assert_array_equal(fit.posterior["n_high"].values, z.sum(axis=-1))
+    # The clusters are six standard deviations apart: memberships are all but known.
+    np.testing.assert_array_equal(np.round(z.mean(axis=(0, 1))), truth)
+
+
 def test_options_are_checked():
     with pytest.raises(bl.BayeslabError, match="did you mean 'draws'"):
         bl.fit(schools(), SCHOOLS, runs=None, drawz=10)

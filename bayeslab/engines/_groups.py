@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayeslab import registry
 from bayeslab.dataset import Data
 from bayeslab.engines._density import Density, expand
 from bayeslab.engines._forward import forward
@@ -45,6 +46,7 @@ def posterior_groups(
     wanted = constrained(model, values)
     if job.latent:
         wanted |= _recovered(job, wanted)
+        wanted |= _derived(job, wanted)
     attrs = {"inference_library": sampler, "inference_library_version": version(sampler)} | _attributes(job)
     shaped = {name: v.reshape(n_chains, n_draws, *v.shape[1:]) for name, v in wanted.items()}
     raw = {name: v.reshape(n_chains, n_draws, *v.shape[1:]) for name, v in values.items()}
@@ -77,7 +79,21 @@ def _recovered(job: Job, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarr
     from pymc_extras.model.marginal.conditional import conditional
 
     given = {rv.name: values[rv.name] for rv in job.graph.free_RVs}
+    for rv in job.graph.free_RVs:
+        job.graph.set_initval(rv, None)  # `conditional` refuses models with starting points; ours have served
     return forward(conditional(job.graph, list(job.latent)), given, list(job.latent), job.seed)
+
+
+def _derived(job: Job, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Deterministic nodes of the recovered discrete nodes."""
+    family = registry.load("families", job.model.model.family)
+    names = list(family.derived(job.model, job.data.names()))
+    if not names:
+        return {}
+    whole = family.graph(job.model, job.data, purpose="predict")
+    dims = whole.named_vars_to_dims
+    job.graph.named_vars_to_dims.update({n: dims[n] for n in names if n in dims})
+    return forward(whole, {rv.name: values[rv.name] for rv in whole.free_RVs if rv.name in values}, names, job.seed)
 
 
 def dataset(

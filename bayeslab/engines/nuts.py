@@ -150,7 +150,11 @@ def _nutpie_model(density: Density, initvals: Mapping[str, Any] | None) -> Any:
     middle = centre(density, initvals)
 
     def start(seed: int | None) -> np.ndarray:
-        return middle + np.random.default_rng(seed).uniform(-1.0, 1.0, n)
+        rng = np.random.default_rng(seed)
+        points = [middle + rng.uniform(-1.0, 1.0, n) for _ in range(10)]
+        heights = np.array([_height(density, point) for point in points])
+        # The first that is not absurd beside the others: a chain can stay for ever where the slope is 1e60.
+        return points[int(np.argmax(heights >= heights.max() - 10 * n))]
 
     return CompiledPyMCModel(
         dims={},
@@ -168,6 +172,14 @@ def _nutpie_model(density: Density, initvals: Mapping[str, Any] | None) -> Any:
         _shapes={"point": (n,)},
         _coords={},
     )
+
+
+def _height(density: Density, point: np.ndarray) -> float:
+    try:
+        value, gradient = density(point)
+    except ModelError:
+        return -np.inf
+    return value if np.isfinite(value) and np.all(np.isfinite(gradient)) else -np.inf
 
 
 def chain_seed(seed: int, chain: int) -> int:

@@ -197,7 +197,12 @@ def deterministic_recursion(builder: _Builder, node: Node) -> Term:
         # Rows that look back past the beginning through a lag take the start value itself.
         out = pt.concatenate([broadcast(history[-1:], (first, *shape)), out], axis=0)
     out = pt.specify_shape(out, (length, *shape))
-    return Term(pt.moveaxis(out, 0, -1) if batch else out, node.dims)
+    out = pt.moveaxis(out, 0, -1) if batch else out
+    if not any(term.random for term in (*split.parts.values(), *split.starts.values())):
+        # Transformed data: computed once.
+        mode = pytensor.compile.mode.Mode("py", "fast_compile")
+        return Term(np.asarray(pytensor.function([], out, mode=mode)()), node.dims)
+    return Term(out, node.dims)
 
 
 def _scalar_distribution(node: Node) -> str:

@@ -79,13 +79,12 @@ def check(model: Model, columns: set[str] | None) -> None:
     """Everything that can be found wrong without building the graph."""
     nodes = nodes_of(_spec(model).nodes)
     check_nodes(nodes, _dimensions(model), columns, model.data.derive)
+    known = (columns or set()) | nodes.keys()
     for name in model.data.dims if columns else ():
         # Data to predict from may lack what is predicted.
-        if name not in columns | nodes.keys():
-            raise ModelError(
-                f"'{name}' is neither in the data nor a node{hint(name, columns | nodes.keys())}",
-                path=("data", "dims", name),
-            )
+        if name not in known:
+            message = f"'{name}' is neither in the data nor a node{hint(name, known)}"
+            raise ModelError(message, path=("data", "dims", name))
 
 
 def _dimensions(model: Model) -> set[str]:
@@ -116,6 +115,16 @@ def summed_out(model: Model, columns: set[str]) -> tuple[str, ...]:
     """Discrete random nodes without data, in topological order."""
     nodes = nodes_of(_spec(model).nodes)
     return tuple(n.name for n in sorted_nodes(nodes, columns) if n.discrete and n.name not in columns)
+
+
+def derived(model: Model, columns: set[str]) -> tuple[str, ...]:
+    """Deterministic nodes of the discrete nodes that are summed out; they come back with them."""
+    nodes, found, out = nodes_of(_spec(model).nodes), set(summed_out(model, columns)), []
+    for node in sorted_nodes(nodes, columns):
+        if node.kind == "deterministic" and node.parents & found:
+            found.add(node.name)
+            out.append(node.name)
+    return tuple(out)
 
 
 def network(model: Model, data: Data) -> nx.DiGraph:
@@ -334,6 +343,12 @@ class _Builder:
             # A factor under another name.
             self.terms[node.name] = replace(term, column=None)
             return
+        named = set(term.dims) - {None}
+        if len(term.dims) == len(node.dims) and term.dims.count(None) == 1 and named <= set(node.dims):
+            # A list of vectors: its own axis is the one dimension of the node that they lack.
+            (lacking,) = set(node.dims) - set(term.dims)
+            term = replace(term, dims=tuple(dim or lacking for dim in term.dims))
+            self._fits(replace(node, dims=tuple(str(dim) for dim in term.dims)), term)
         if len(term.dims) == len(node.dims) and all(dim is None for dim in term.dims):
             term = replace(term, dims=node.dims)
             self._fits(node, term)

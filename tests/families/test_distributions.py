@@ -251,7 +251,7 @@ def test_support_and_kind_are_those_of_pymc(name):
     assert node.discrete == entry.discrete
 
 
-@pytest.mark.filterwarnings("ignore:matrix_dot is deprecated:FutureWarning")
+@pytest.mark.filterwarnings("ignore:.* is deprecated:FutureWarning")  # PyMC's own MatrixNormal
 @pytest.mark.parametrize(("name", "arguments", "dims"), ALL)
 def test_density_of_one_node_is_pymcs(name, arguments, dims):
     if name in OPTIONAL:
@@ -281,6 +281,18 @@ def test_one_node_can_be_drawn_from_the_prior(name, arguments, dims):
     drawn = bl.simulate(model_of(name, arguments, dims), ARRAYS, draws=2, seed=1)["prior_predictive"]["x"]
     assert drawn.shape == (1, 2, *shape_of(dims))
     assert np.all(np.isfinite(drawn))
+
+
+@pytest.mark.parametrize("arguments", ["LKJCorr(eta=1)", "LKJCholeskyCov(eta=1, sd_dist=Exponential(1))"])
+def test_prior_draws_of_correlations_have_their_variance(arguments):
+    """Each of n variables' correlations is 2 B - 1 with B ~ Beta(n / 2, n / 2) when eta is 1."""
+    model = bl.Model(dims={"i": 4, "j": "i"}, model={"family": "graph", "nodes": {"L[i, j]": arguments}})
+    drawn = bl.simulate(model, draws=1500, seed=1)
+    found = {name: group[name] for group in drawn.values() for name in group.data_vars}
+    corr = found.get("L_corr", found["L"]).to_numpy()[0]
+    for i, j in ((1, 0), (3, 0), (3, 2)):
+        squares = corr[:, i, j] ** 2
+        assert abs(squares.mean() - 1 / 5) < 4 * squares.std() / np.sqrt(1500)
 
 
 @pytest.mark.parametrize("name", sorted(UNDRAWABLE - {"ICAR"}))
