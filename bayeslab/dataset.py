@@ -273,7 +273,7 @@ class Data:
     @cached_property
     def evaluator(self) -> Evaluator:
         """Evaluates expressions that involve data only."""
-        return Evaluator(self.term, self.labels, self.frozen)
+        return Evaluator(self.term, self.labels, self.frozen, rows=self.dataset.rows)
 
     def has(self, name: str) -> bool:
         """Whether the data offer a column, given or computed, of this name."""
@@ -362,7 +362,7 @@ class Data:
 
     def _derived(self, name: str) -> Term:
         expression = self.derive[name]
-        evaluator = Evaluator(lambda n: self.term(n, missing=True), self.labels, self.frozen)
+        evaluator = Evaluator(lambda n: self.term(n, missing=True), self.labels, self.frozen, rows=self.dataset.rows)
         try:
             term = evaluator.term(expression)
         except ModelError as error:

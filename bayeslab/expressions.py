@@ -408,6 +408,8 @@ class Evaluator:
         Functions by name that replace the built-in ones (``previous`` in a recursion).
     past
         Like ``lookup``, for names inside ``lag``.
+    rows
+        Dimension of the main table's rows. What has a value in each row is not frozen.
     """
 
     def __init__(
@@ -418,9 +420,10 @@ class Evaluator:
         symbol: Callable[[Term], Any] | None = None,
         special: Mapping[str, Callable[[ast.Call], Term]] | None = None,
         past: Callable[[str], Term] | None = None,
+        rows: str | None = None,
     ) -> None:
         self.lookup, self.labels = lookup, labels
-        self.past = past or lookup
+        self.past, self.rows = past or lookup, rows
         self.frozen = {} if frozen is None else frozen
         self._symbol = symbol
         self.special = special or {}
@@ -464,7 +467,7 @@ class Evaluator:
             case ast.Constant(value=None):
                 raise ModelError("None is not a value here")
             case ast.Constant(value=int() | float() as number):
-                return Term(number)
+                return Term(int(number) if isinstance(number, bool) else number)
             case ast.Name(id=name):
                 return self.lookup(name)
             case ast.BinOp(op=ast.MatMult()):
@@ -514,8 +517,6 @@ class Evaluator:
 
     def apply(self, name: str, *terms: Term) -> Term:
         """An elementwise function of terms, broadcast by name."""
-        if name == "negative" and not terms[0].random and isinstance(terms[0].value, bool):
-            terms = (Term(int(terms[0].value)),)
         values, dims, symbolic = self.align(terms)
         with np.errstate(all="ignore"):
             value = _function(name, symbolic)(*values)
@@ -728,7 +729,8 @@ class Evaluator:
             raise ModelError(f"'{ast.unparse(node.args[0])}' is text; {name}() needs numbers")
         reduced = term.dims if dim is None else (dim,)
         kept = tuple(d for d in term.dims if d not in reduced)
-        if not term.random and key in self.frozen:
+        freezes = not term.random and self.rows not in kept
+        if freezes and key in self.frozen:
             return Term(_thawed(self.frozen[key]), kept)
         value = term.value
         for d, rows in term.undefined.items():
@@ -741,7 +743,8 @@ class Evaluator:
             out = _numpy_reduction(name, np.asarray(value), axis)
             if not np.all(np.isfinite(out)):
                 raise DataError(f"{key} is not a finite number: the column has missing or infinite cells")
-            self.frozen[key] = out.tolist() if isinstance(out, np.ndarray) else float(out)
+            if freezes:
+                self.frozen[key] = out.tolist() if isinstance(out, np.ndarray) else float(out)
         return Term(out, kept, undefined={d: k for d, k in term.undefined.items() if d not in reduced})
 
     def _along(self, name: str, node: ast.Call) -> Term:

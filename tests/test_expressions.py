@@ -192,10 +192,10 @@ CASES = {
     "stack([1, c], k)": (np.array([1, 2.5]), "k"),
     "stack([x, v], k)": (np.stack(np.broadcast_arrays(x[:, None], v), axis=2), "i j k"),
     "x * [1, 2, 3]": (x * [1, 2, 3], "i"),
-    "a + [1, 2, 3, 4]": (A + [1, 2, 3, 4], "i j"),
+    "a + [1, 2, 3, 4]": (A + np.array([1, 2, 3, 4]), "i j"),
     # indexing
     "v[0]": (1, ""),
-    "a[2]" if False else "a[2, 1]": (A[2, 1], ""),
+    "a[2, 1]": (A[2, 1], ""),
     'v["c"]': (3, ""),
     'a["c"]': (A[:, 2], "i"),
     'a[0, "d"]': (A[0, 3], ""),
@@ -207,7 +207,7 @@ CASES = {
     "x[whole // 3 + 2 * (whole < 0)]": (x[[1, 0, 1]], "i"),
     'size == "large"': (SIZE, "row"),
     '"small" != size': (SIZE, "row"),
-    "rename(x[0] * [1, 5], k)" if False else "stack([10, 20], size)[size]": (np.array([10, 20, 20, 10, 20]), "row"),
+    "stack([10, 20], size)[size]": (np.array([10, 20, 20, 10, 20]), "row"),
     # time
     "lag(t, 2, start=7)": (np.array([7, 7, 1, 4, 9]), "row"),
     "lag(M, 1, start=x)": (np.concatenate([x[:, None], M[:, :-1]], axis=1), "i row"),
@@ -235,7 +235,7 @@ def test_every_function_has_a_case():
 def test_single_precision_never_slips_in(text):
     """PyTensor would take the numbers of an expression for single precision."""
     term = evaluator(symbolic=True).term(parse(text))
-    assert str(term.value.dtype) in ("float64", "int64") if term.random else True
+    assert not term.random or str(term.value.dtype) in ("float64", "int64")
 
 
 def test_where_takes_a_choice_of_integers():
@@ -279,7 +279,11 @@ def named(arrays, text: str, *, symbolic: bool) -> np.ndarray:
     return np.broadcast_to(value, shape).transpose([term.dims.index(d) for d in sorted(term.dims)])
 
 
-FORMULAS = ("first * second + third", "where(first > second, third, 2) - first / 3", "maximum(third, second) ** 2 * first")
+FORMULAS = (
+    "first * second + third",
+    "where(first > second, third, 2) - first / 3",
+    "maximum(third, second) ** 2 * first",
+)
 
 
 @settings(max_examples=60, deadline=None)

@@ -242,7 +242,9 @@ class _Builder:
         coords = {dim: levels.tolist() for dim, levels in self.labels.items() if dim not in self.nodes}
         self.model = pm.Model(coords=coords, check_bounds=True)
         self.symbols: dict[str, Any] = {}
-        self.evaluator = Evaluator(self.lookup, self.labels, data.frozen, self.symbol, past=self.past)
+        self.evaluator = Evaluator(
+            self.lookup, self.labels, data.frozen, self.symbol, past=self.past, rows=data.dataset.rows
+        )
 
     # -- names
 
@@ -711,7 +713,7 @@ class _Builder:
         term = self.evaluator.eval(value)
         if term.random or np.ndim(term.value):
             raise ModelError(f"'{name}' must be a plain number, known before sampling")
-        return term.value if isinstance(term.value, bool) else int(term.value)
+        return bool(term.value) if name == "constant" else int(term.value)
 
     def _parameter(
         self,
