@@ -87,6 +87,7 @@ def points(model: pm.Model, name: str, count: int = 4) -> Iterator[dict[str, np.
         yield {k: np.asarray(v + rng.normal(0, 0.6, np.shape(v))) for k, v in start.items()}
 
 
+@pytest.mark.filterwarnings("ignore:There are multiple dependent variables")  # pymc-extras, about terms of a sum
 @pytest.mark.parametrize("name", CASES_IN_ORDER := [])
 def test_log_density_equals_the_handwritten_model(name):
     ours, theirs = CASES[name].ours(), CASES[name].theirs()
