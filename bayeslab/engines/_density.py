@@ -78,7 +78,7 @@ class Density:
         logp, gradient = _joined([logp, gradient], values, shapes, point)
         logp, gradient = rewrite_graph([logp, gradient], include=("canonicalize",))
         (logp, gradient), symbols, arguments = _hoisted([logp, gradient], point)
-        with warnings.catch_warnings(), _exact_arithmetic():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             function = pytensor.function(
                 [point, *symbols],
@@ -158,6 +158,7 @@ def _hoisted(outputs: list[Any], point: Any) -> tuple[list[Any], list[Any], tupl
     from pytensor.graph.basic import Constant
     from pytensor.graph.replace import clone_replace
     from pytensor.graph.traversal import applys_between
+    from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor
 
     nodes = list(applys_between([], outputs))
     moving = {point}
@@ -170,22 +171,31 @@ def _hoisted(outputs: list[Any], point: Any) -> tuple[list[Any], list[Any], tupl
             border.update(dict.fromkeys(i for i in node.inputs if i not in moving and _array(i)))
     border.update(dict.fromkeys(o for o in outputs if o not in moving and _array(o)))
     computed = [v for v in border if not isinstance(v, Constant)]
-    values: dict[Any, Any] = {v: v.data for v in border if isinstance(v, Constant) and v.data.ndim}
+    # Numbers stay where they are: they decide shapes, and PyTensor simplifies around them. But
+    # numba cannot write into a constant, which is how it increments a part of one.
+    written = {n.inputs[0] for n in nodes if isinstance(n.op, (IncSubtensor, AdvancedIncSubtensor))}
+    values: dict[Any, Any] = {
+        v: v.data for v in border if isinstance(v, Constant) and (v.data.size > 1 or (v in written and v.data.ndim))
+    }
     if computed:
         mode = pytensor.compile.mode.Mode("py", "fast_compile")
         values |= dict(zip(computed, pytensor.function([], computed, mode=mode)(), strict=True))
-    replacements, symbols, arguments = {}, [], []
+    replacements, same = {}, dict[Any, list[Any]]()
     for variable, value in values.items():
         array = np.array(value, order="C", copy=True)
         if array.ndim == 0 or (array.size == 1 and array.dtype.kind in "iub"):
-            # Numbers (lengths above all) are better compiled in: they decide shapes.
             replacements[variable] = pytensor.tensor.constant(array, dtype=variable.dtype)
-            continue
-        shape = tuple(1 if n == 1 else known for n, known in zip(array.shape, variable.type.shape, strict=True))
-        symbol = pytensor.tensor.tensor(dtype=variable.dtype, shape=shape)
-        replacements[variable] = symbol
+        else:
+            same.setdefault((variable.dtype, array.shape, array.tobytes()), []).append(variable)
+    symbols, arguments = [], []
+    for (dtype, shape, content), variables in same.items():
+        # One argument for equal arrays, lest what is computed from them is computed twice.
+        known = [v.type.shape for v in variables]
+        static = tuple(1 if n == 1 else next((s[i] for s in known if s[i]), None) for i, n in enumerate(shape))
+        symbol = pytensor.tensor.tensor(dtype=dtype, shape=static)
+        replacements |= dict.fromkeys(variables, symbol)
         symbols.append(symbol)
-        arguments.append(array.astype(variable.dtype, copy=False))
+        arguments.append(np.frombuffer(content, values[variables[0]].dtype).reshape(shape).astype(dtype))
     return clone_replace(outputs, replacements), symbols, tuple(arguments)
 
 
@@ -259,7 +269,7 @@ def _callback(inner: Any, n_dim: int, arguments: Sequence[np.ndarray]) -> Any:
     }
     environment |= {f"dtype{i}": array.dtype.type for i, array in enumerate(arguments)}
     key = CACHED_SRC_FUNCTIONS.get(inner.py_func)
-    own = f"{unpack}{source}{[a.dtype.str for a in arguments]}{key}{numba.__version__}".encode()
+    own = f"private {unpack}{source}{[a.dtype.str for a in arguments]}{key}{numba.__version__}".encode()
     digest = hashlib.sha256(own).hexdigest()
     unpack_key, cache_key = (f"bayeslab_{part}_{digest}" if key is not None else None for part in ("data", "call"))
     with_data = compile_numba_function_src(unpack, "with_data", environment, environment, cache_key=unpack_key)
@@ -267,21 +277,40 @@ def _callback(inner: Any, n_dim: int, arguments: Sequence[np.ndarray]) -> Any:
     function = compile_numba_function_src(source, "log_density_callback", environment, environment, cache_key=cache_key)
     real = types.CPointer(types.double)
     signature = types.int64(types.uint64, real, real, real, types.voidptr)
-    with warnings.catch_warnings(), _exact_arithmetic():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return numba.cfunc(signature, cache=cache_key is not None)(function)
+        return numba.cfunc(signature, cache=cache_key is not None, pipeline_class=_private_compiler())(function)
 
 
-def _exact_arithmetic() -> Any:
-    """Compile without reordering floating-point operations.
+def _private_compiler() -> Any:
+    """A numba compiler whose library keeps to itself the functions it was linked with.
 
-    With numba's ``fastmath`` the code in memory and the code that comes back from the disk cache
-    may round differently, and a chain that starts the same then ends elsewhere: the same seed
-    would give other draws in the first process than in later ones.
+    With ``fastmath`` two copies of a function may round differently: the one compiled for itself and
+    the one optimised again inside its caller. Linked in numba's usual way, whichever the process
+    saw first serves both, and the process that compiles would not draw as those that load the
+    cache do. A private copy makes the callback's machine code the same everywhere. (Private, not
+    internal: LLVM's loader finds internal functions by name for later libraries, which then call a
+    copy whose calling convention was changed.)
     """
-    import pytensor
+    from llvmlite.binding import Linkage
+    from numba.core.codegen import JITCodeLibrary
+    from numba.core.compiler import Compiler
 
-    return pytensor.config.change_flags(numba__fastmath=False)
+    class Library(JITCodeLibrary):
+        def _optimize_final_module(self) -> None:
+            for function in self._final_module.functions:
+                if not function.is_declaration and function.linkage == Linkage.linkonce_odr:
+                    function.linkage = Linkage.private
+            super()._optimize_final_module()
+
+    class Private(Compiler):
+        def __init__(self, typingctx: Any, targetctx: Any, library: Any, *rest: Any) -> None:
+            if library is None:
+                library = Library(targetctx.codegen(), "bayeslab_log_density")
+                library.enable_object_caching()
+            super().__init__(typingctx, targetctx, library, *rest)
+
+    return Private
 
 
 def copy_callback() -> Any:
