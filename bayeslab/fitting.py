@@ -111,7 +111,8 @@ def fit(
         A dataframe (pandas, polars, pyarrow), a mapping of arrays, or a path. None: the data the
         model file names.
     method
-        ``auto``, ``nuts`` or ``map``; None: what the model file says, else ``auto``.
+        ``auto``, ``exact``, ``nuts``, ... (a module of ``bayeslab.engines``); None: what the model
+        file says, else ``auto``.
     seed
         Same seed, same draws, on any number of cores. None: the file's, else a new one (recorded).
     progress
@@ -137,15 +138,14 @@ def fit(
     source = _Source(model)
     with source.located():
         bound = source.bound(data)
-        engine, reason, chosen = _engine(source.model, bound, method, options)
-        family = registry.load("families", source.model.model.family)
-        graph = family.graph(source.model, bound)
         if not bound.dataset.columns:
             raise DataError(
                 "the model has no data to fit: name a table in its data section, or pass data"
                 " (to draw from the prior use simulate)"
             )
-    seed = _seed(seed, source.model)
+        engine, reason, chosen = _engine(source.model, bound, method, options)
+        seed = _seed(seed, source.model)
+        graph = _graph(source.model, bound, engine)
     folder = RunFolder.create(runs, name or source.model.name) if runs is not None else None
     info = _info(source.model, bound, engine, reason, chosen, seed)
     if folder:
@@ -154,6 +154,13 @@ def fit(
     info["timings"]["build"] = time.perf_counter() - begun
     with source.located():
         return _run(source.model, bound, graph, info, chosen, folder, progress)
+
+
+def _graph(model: Model, data: Data, engine: str) -> Any:
+    """The graph, for engines that use one: what is wrong with it shows before a run folder is made."""
+    if not getattr(registry.load("engines", engine), "USES_GRAPH", True):
+        return None
+    return registry.load("families", model.model.family).graph(model, data)
 
 
 def _seed(seed: int | None, model: Model) -> int:
@@ -178,14 +185,22 @@ def _engine(model: Model, data: Data, method: str | None, options: Mapping[str, 
     if word == "auto":
         word, reason = auto.choose(model, data)
     module = registry.load("engines", word)
-    if method and method != filed:
+    given = {k: v for k, v in options.items() if v is not None}
+    if word != filed:
         # The file's options are meant for the method it names; those this engine knows still hold.
-        own = {k: v for k, v in own.items() if k in module.Options.model_fields or not _known_option(k)}
-    chosen = options_of(module.Options, own | {k: v for k, v in options.items() if v is not None}, word)
+        own = _applicable(own, module)
+    if (method or filed) == "auto":
+        given = _applicable(given, module)
+    chosen = options_of(module.Options, own | given, word)
     refusal = module.refuse(model, data)
     if refusal:
         raise EngineRefusal(f"method {word} does not apply: {refusal}")
     return word, reason, chosen
+
+
+def _applicable(options: Mapping[str, Any], module: Any) -> dict[str, Any]:
+    """Options without those that only other engines have."""
+    return {k: v for k, v in options.items() if k in module.Options.model_fields or not _known_option(k)}
 
 
 def _known_option(name: str) -> bool:
@@ -242,12 +257,10 @@ def _run(
     folder: RunFolder | None,
     progress: bool,
 ) -> Fit:
-    family = registry.load("families", model.model.family)
     engine = registry.load("engines", info["method"])
-    latent = family.summed_out(model, data.names())
     with reporter(progress) as view:
         view.note(info["reason"])
-        job = Job(model, data, graph, latent, options, info["seed"], view, folder or MemoryStore())
+        job = Job(model, data, options, info["seed"], view, folder or MemoryStore(), graph)
         try:
             outcome: Outcome = engine.run(job)
         except BayeslabError as error:
@@ -297,7 +310,7 @@ def resume(folder: str | os.PathLike[str], *, progress: bool = True, cores: int 
     info["reason"] = f"{info['reason'].removesuffix(' (resumed)')} (resumed)"
     info["status"] = "running"
     run.write_info(info)
-    return _run(model, data, family.graph(model, data), info, options, run, progress)
+    return _run(model, data, _graph(model, data, info["method"]), info, options, run, progress)
 
 
 def open_run(folder: str | os.PathLike[str], model: ModelLike | None = None, data: Any = None) -> Fit:

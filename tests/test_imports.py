@@ -18,6 +18,7 @@ LAYERS = [
     {"spec"},
     {"expressions"},
     {"dataset", "progress"},
+    {"exact"},
     {"io"},
     {"families"},
     {"results.checks", "results.render"},

@@ -9,4 +9,6 @@ Contract. An engine module has
 ``run(job) -> Outcome``
     the inference; ``job`` is a :class:`bayeslab.engines._job.Job`. What it returns is a DataTree
     of ArviZ's groups and a verdict.
+``USES_GRAPH`` (optional)
+    False if ``run`` does without ``job.graph``; then PyMC is not imported.
 """

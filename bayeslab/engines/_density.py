@@ -158,7 +158,6 @@ def _hoisted(outputs: list[Any], point: Any) -> tuple[list[Any], list[Any], tupl
     from pytensor.graph.basic import Constant
     from pytensor.graph.replace import clone_replace
     from pytensor.graph.traversal import applys_between
-    from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor
 
     nodes = list(applys_between([], outputs))
     moving = {point}
@@ -171,11 +170,11 @@ def _hoisted(outputs: list[Any], point: Any) -> tuple[list[Any], list[Any], tupl
             border.update(dict.fromkeys(i for i in node.inputs if i not in moving and _array(i)))
     border.update(dict.fromkeys(o for o in outputs if o not in moving and _array(o)))
     computed = [v for v in border if not isinstance(v, Constant)]
-    # Numbers stay where they are: they decide shapes, and PyTensor simplifies around them. But
-    # numba cannot write into a constant, which is how it increments a part of one.
-    written = {n.inputs[0] for n in nodes if isinstance(n.op, (IncSubtensor, AdvancedIncSubtensor))}
+    # Numbers in arithmetic stay where they are: PyTensor simplifies around them. Elsewhere they would be
+    # spread out to constant arrays, which numba does not let an operation overwrite.
+    elsewhere = {i for node in nodes if not _arithmetic(node) for i in node.inputs}
     values: dict[Any, Any] = {
-        v: v.data for v in border if isinstance(v, Constant) and (v.data.size > 1 or (v in written and v.data.ndim))
+        v: v.data for v in border if isinstance(v, Constant) and v.data.ndim and (v.data.size > 1 or v in elsewhere)
     }
     if computed:
         mode = pytensor.compile.mode.Mode("py", "fast_compile")
@@ -197,6 +196,13 @@ def _hoisted(outputs: list[Any], point: Any) -> tuple[list[Any], list[Any], tupl
         symbols.append(symbol)
         arguments.append(np.frombuffer(content, values[variables[0]].dtype).reshape(shape).astype(dtype))
     return clone_replace(outputs, replacements), symbols, tuple(arguments)
+
+
+def _arithmetic(node: Any) -> bool:
+    from pytensor.scalar.basic import Second
+    from pytensor.tensor.elemwise import Elemwise
+
+    return isinstance(node.op, Elemwise) and not isinstance(node.op.scalar_op, Second)
 
 
 def _array(variable: Any) -> bool:

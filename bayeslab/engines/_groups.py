@@ -14,12 +14,13 @@ from bayeslab.dataset import Data
 from bayeslab.engines._density import Density, expand
 from bayeslab.engines._forward import forward
 from bayeslab.engines._job import Job
+from bayeslab.spec import Model
 
 if TYPE_CHECKING:
     import pymc
     import xarray as xr
 
-__all__ = ["constrained", "data_groups", "dataset", "posterior_groups"]
+__all__ = ["attributes", "constrained", "data_groups", "dataset", "labelled", "observed_groups", "posterior_groups"]
 
 
 def posterior_groups(
@@ -47,7 +48,7 @@ def posterior_groups(
     if job.latent:
         wanted |= _recovered(job, wanted)
         wanted |= _derived(job, wanted)
-    attrs = {"inference_library": sampler, "inference_library_version": version(sampler)} | _attributes(job)
+    attrs = {"inference_library": sampler, "inference_library_version": version(sampler)} | attributes(job)
     shaped = {name: v.reshape(n_chains, n_draws, *v.shape[1:]) for name, v in wanted.items()}
     raw = {name: v.reshape(n_chains, n_draws, *v.shape[1:]) for name, v in values.items()}
     coords = {"chain": np.asarray(chains), "draw": np.arange(n_draws)}
@@ -55,7 +56,7 @@ def posterior_groups(
         "posterior": dataset(shaped, model, coords, attrs),
         "sample_stats": dataset(dict(stats), model, coords, attrs),
         "unconstrained_posterior": dataset(raw, model, coords, attrs),
-        **data_groups(model, job.data, _attributes(job)),
+        **data_groups(model, job.data, attributes(job)),
     }
 
 
@@ -100,18 +101,43 @@ def dataset(
     arrays: Mapping[str, np.ndarray], model: pymc.Model, coords: Mapping[str, Any], attrs: Mapping[str, Any]
 ) -> xr.Dataset:
     """Arrays whose leading axes are those of ``coords``, the rest the model's dims, as a Dataset."""
+    lead = len(coords)
+    dims = {n: _dims_of(model, n, a.ndim - lead, a.shape[lead:]) for n, a in arrays.items()}
+    return labelled(arrays, dims, model.coords, coords, attrs)
+
+
+def labelled(
+    arrays: Mapping[str, np.ndarray],
+    dims: Mapping[str, tuple[Any, ...]],
+    labels: Mapping[str, Any],
+    lead: Mapping[str, Any],
+    attrs: Mapping[str, Any],
+) -> xr.Dataset:
+    """Arrays with leading axes ``lead`` (name to labels) and then ``dims``, labelled where labels fit."""
     import xarray as xr
 
-    lead = tuple(coords)
-    out, used = {}, dict(coords)
+    out, used = {}, dict(lead)
     for name, array in arrays.items():
-        dims = _dims_of(model, name, array.ndim - len(lead), array.shape[len(lead) :])
-        out[name] = ((*lead, *dims), array)
-        for dim, size in zip(dims, array.shape[len(lead) :], strict=True):
-            labels = model.coords.get(dim)
-            if labels is not None and len(labels) == size:
-                used[dim] = np.asarray(labels)
+        out[name] = ((*lead, *dims[name]), array)
+        for dim, size in zip(dims[name], array.shape[len(lead) :], strict=True):
+            known = labels.get(dim)
+            if known is not None and len(known) == size:
+                used[dim] = np.asarray(known)
     return xr.Dataset(out, coords=used, attrs=dict(attrs))
+
+
+def observed_groups(model: Model, data: Data, attrs: Mapping[str, Any]) -> dict[str, xr.Dataset]:
+    """``observed_data`` and ``constant_data`` from the data alone, where no graph was built."""
+    family = registry.load("families", model.model.family)
+    observed = set(family.outcomes(model, data.names()))
+    terms = {name: data.term(name, missing=True) for name in data.dataset.columns if data.dataset.columns[name].dims}
+    out = {}
+    for group, wanted in (("observed_data", True), ("constant_data", False)):
+        chosen = {n: t for n, t in terms.items() if (n in observed) == wanted}
+        if chosen:
+            arrays = {n: np.asarray(t.codes if t.codes is not None else t.value) for n, t in chosen.items()}
+            out[group] = labelled(arrays, {n: t.dims for n, t in chosen.items()}, data.labels, {}, attrs)
+    return out
 
 
 def _dims_of(model: pymc.Model, name: str, ndim: int, shape: tuple[int, ...]) -> tuple[str, ...]:
@@ -159,7 +185,8 @@ def _constant(variable: Any) -> Any:
     )
 
 
-def _attributes(job: Job) -> dict[str, Any]:
+def attributes(job: Job) -> dict[str, Any]:
+    """Provenance, for a group's attributes."""
     return {
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "creation_library": "bayeslab",

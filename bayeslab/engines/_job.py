@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from pydantic import ValidationError
 
+from bayeslab import registry
 from bayeslab.dataset import Data
 from bayeslab.errors import OptionError, hint
 from bayeslab.progress import Progress
@@ -47,16 +49,12 @@ class MemoryStore:
         self._chains[chain] = dict(arrays)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Job:
     """One inference to be done.
 
     Attributes
     ----------
-    graph : pymc.Model
-        The model on its data, discrete latents summed out.
-    latent : tuple of str
-        The discrete nodes that were summed out, to be recovered.
     options : Spec
         The engine's own ``Options``.
     seed : int
@@ -64,12 +62,25 @@ class Job:
 
     model: Model
     data: Data
-    graph: pymc.Model
-    latent: tuple[str, ...]
     options: Any
     seed: int
     progress: Progress
     store: ChainStore = field(default_factory=MemoryStore)
+    built: pymc.Model | None = None
+
+    @cached_property
+    def graph(self) -> pymc.Model:
+        """The model on its data, discrete latents summed out."""
+        graph: pymc.Model = self.built or registry.load("families", self.model.model.family).graph(
+            self.model, self.data
+        )
+        return graph
+
+    @cached_property
+    def latent(self) -> tuple[str, ...]:
+        """The discrete nodes that are summed out, to be recovered."""
+        family = registry.load("families", self.model.model.family)
+        return tuple(family.summed_out(self.model, self.data.names()))
 
 
 @dataclass(frozen=True, slots=True)

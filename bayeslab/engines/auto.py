@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bayeslab import registry
 from bayeslab.dataset import Data
+from bayeslab.engines import exact
 from bayeslab.spec import Model
 
 __all__ = ["choose"]
@@ -12,10 +13,12 @@ __all__ = ["choose"]
 def choose(model: Model, data: Data) -> tuple[str, str]:
     """Name of the engine and the reason.
 
-    In order: closed form, exact discrete inference, NUTS on the graph with discrete nodes summed
-    out. Only NUTS is there now; it refuses what it cannot do.
+    In order: closed form, NUTS on the graph with discrete nodes summed out.
     """
+    found = exact.plan(model, data)
+    if not isinstance(found, str):
+        return "exact", f"exact: {found.how}"
     family = registry.load("families", model.model.family)
     latent = family.summed_out(model, data.names())
     summed = f" with {', '.join(latent)} summed out" if latent else ""
-    return "nuts", f"NUTS on the model's graph{summed}: no closed form is known for this model"
+    return "nuts", f"NUTS on the model's graph{summed}; not exact: {found}"

@@ -16,6 +16,8 @@ Contract. A family module has
     the observed nodes whose values the model predicts.
 ``summed_out(model, columns) -> tuple[str, ...]``
     the discrete nodes without data.
+``exact(model, data) -> Plan | str`` (optional)
+    how the posterior can be had in closed form (:class:`bayeslab.exact.answer.Plan`), or why not.
 ``network(model, data) -> networkx.DiGraph``
     the model's nodes and edges, for drawing (attributes: kind, text, dims; lengths of the
     dimensions in ``graph["dims"]``).

@@ -86,6 +86,9 @@ class Fit:
     ) -> pd.DataFrame:
         """Mean, sd, interval, ESS and R-hat of every quantity, named as ArviZ names them.
 
+        After the engine ``exact``, means, sds and equal-tailed intervals are exact, and there are no
+        columns of Monte Carlo errors.
+
         Parameters
         ----------
         var_names
@@ -93,9 +96,31 @@ class Fit:
         ci_prob, ci_kind
             Probability and kind (``eti``: equal tails, ``hdi``: highest density) of the interval.
         """
-        from bayeslab.results.render import summary
+        from bayeslab.results.render import exact_summary, summary
 
+        if "exact_posterior" in self.data_tree.children and ci_kind == "eti":
+            return exact_summary(self._exact_group(ci_prob), var_names, ci_prob)
         return summary(self.posterior.to_dataset(), var_names, ci_prob, ci_kind)
+
+    def _exact_group(self, ci_prob: float) -> xr.Dataset:
+        """The group ``exact_posterior`` with the quantiles of this interval."""
+        import numpy as np
+        import xarray as xr
+
+        from bayeslab.engines.exact import plan
+
+        group = self.data_tree.children["exact_posterior"].to_dataset()
+        known = set(group["statistic"].to_numpy().tolist())
+        for probability in ((1 - ci_prob) / 2, (1 + ci_prob) / 2):
+            word = f"q{100 * probability:g}"
+            if word in known or not 0 < probability < 1:
+                continue
+            found = plan(self.model, self.data)
+            assert not isinstance(found, str)
+            values = found.solve().quantile(probability)
+            more = {n: (v.dims, np.asarray(values[str(n)])[None]) for n, v in group.data_vars.items()}
+            group = xr.concat([group, xr.Dataset(more, coords={"statistic": [word]})], dim="statistic")
+        return group
 
     def diagnose(self) -> Verdict:
         """The verdict: pass, warn or fail, and what each check found."""

@@ -25,10 +25,39 @@ if TYPE_CHECKING:
     import xarray as xr
     from rich.console import Console
 
-__all__ = ["fit_html", "print_summary", "print_verdict", "summary", "verdict_html"]
+__all__ = ["exact_summary", "fit_html", "print_summary", "print_verdict", "summary", "verdict_html"]
 
 _ESS_WARN, _ESS_FAIL = 4 * checks.ESS_WARN, 4 * checks.ESS_FAIL  # as for four chains
 _HTML_ROWS = 1000
+
+
+def exact_summary(
+    group: xr.Dataset, var_names: str | Sequence[str] | None = None, ci_prob: float = 0.89
+) -> pd.DataFrame:
+    """Mean, sd and equal-tailed interval from the group ``exact_posterior``.
+
+    Parameters
+    ----------
+    group
+        Values along the dimension ``statistic``: ``mean``, ``sd`` and the quantiles of the interval
+        (``q5.5``, ``q94.5``).
+    """
+    import pandas as pd
+
+    if not 0 < ci_prob < 1:
+        raise OptionError(f"ci_prob is a probability between 0 and 1, not {ci_prob!r}")
+    interval = f"eti{round(100 * ci_prob, 6):g}"
+    wanted = {
+        "mean": "mean",
+        "sd": "sd",
+        f"{interval}_lb": f"q{100 * (1 - ci_prob) / 2:g}",
+        f"{interval}_ub": f"q{100 * (1 + ci_prob) / 2:g}",
+    }
+    columns = {}
+    for column, statistic in wanted.items():
+        one = group.sel(statistic=statistic, drop=True).expand_dims(chain=1, draw=1)
+        columns[column] = summary(one, var_names)["value"]
+    return pd.DataFrame(columns)
 
 
 def summary(

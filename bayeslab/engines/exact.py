@@ -1,0 +1,92 @@
+"""Engine ``exact``: the posterior in closed form, or by quadrature over one or two scales.
+
+Nothing is compiled and no chain is run. The group ``exact_posterior`` holds means, sds and quantiles
+to rounding; the group ``posterior`` holds independent draws from the same distribution, so that
+everything that reads draws (predictions, ArviZ) works as after any other engine.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from bayeslab import registry
+from bayeslab.dataset import Data
+from bayeslab.engines._groups import attributes, labelled, observed_groups
+from bayeslab.engines._job import Job, Outcome
+from bayeslab.errors import EngineRefusal
+from bayeslab.exact.answer import Answer, Plan
+from bayeslab.results.checks import Finding, Verdict
+from bayeslab.spec import Model, Spec
+
+__all__ = ["QUANTILES", "USES_GRAPH", "Options", "plan", "refuse", "run"]
+
+USES_GRAPH = False
+# Of the 89 % and 95 % equal-tailed intervals, the quartiles and the median.
+QUANTILES = (0.025, 0.055, 0.25, 0.5, 0.75, 0.945, 0.975)
+
+
+class Options(Spec):
+    """How many independent draws go with the exact answer."""
+
+    draws: int = Field(1000, ge=1, description="Independent draws per chain.")
+    chains: int = Field(4, ge=1, le=1024, description="Chains: the draws are split among them.")
+
+
+def plan(model: Model, data: Data) -> Plan | str:
+    """How the model can be solved exactly, or why not."""
+    family = registry.load("families", model.model.family)
+    if not hasattr(family, "exact"):
+        return f"no closed form is known for the family {model.model.family}"
+    found: Plan | str = family.exact(model, data)
+    return found
+
+
+def refuse(model: Model, data: Data) -> str | None:
+    """Only models with a closed form."""
+    found = plan(model, data)
+    return found if isinstance(found, str) else None
+
+
+def run(job: Job) -> Outcome:
+    """Solve the model and draw from the solution."""
+    begun = time.perf_counter()
+    found = plan(job.model, job.data)
+    if isinstance(found, str):
+        raise EngineRefusal(f"method exact does not apply: {found}")
+    answer = found.solve()
+    solved = time.perf_counter()
+    chains, draws = job.options.chains, job.options.draws
+    drawn = answer.draws(np.random.default_rng(job.seed), chains * draws)
+    labels = {**job.data.labels, **answer.labels}
+    attrs = attributes(job) | {"inference_library": "bayeslab", "how": found.how}
+    lead = {"chain": np.arange(chains), "draw": np.arange(draws)}
+    shaped = {name: v.reshape(chains, draws, *v.shape[1:]) for name, v in drawn.items()}
+    note = {"sampling": "independent draws from the exact posterior"}
+    groups = {
+        "posterior": labelled(shaped, answer.dims, labels, lead, attrs | note),
+        "exact_posterior": _statistics(answer, labels, attrs),
+        **observed_groups(job.model, job.data, attributes(job)),
+    }
+    timings = {"solve": solved - begun, "draw": time.perf_counter() - solved}
+    return Outcome(groups, Verdict(_findings(answer, found)), True, timings)
+
+
+def _statistics(answer: Answer, labels: Any, attrs: dict[str, Any]) -> Any:
+    """Mean, sd and quantiles along the dimension ``statistic``."""
+    parts = [answer.mean(), answer.sd(), *(answer.quantile(q) for q in QUANTILES)]
+    names = ["mean", "sd", *(f"q{100 * q:g}" for q in QUANTILES)]
+    arrays = {name: np.stack([np.asarray(part[name], float) for part in parts]) for name in answer.dims}
+    evidence = {} if math.isnan(answer.log_evidence) else {"log_evidence": float(answer.log_evidence)}
+    return labelled(arrays, answer.dims, labels, {"statistic": np.array(names)}, attrs | evidence)
+
+
+def _findings(answer: Answer, found: Plan) -> tuple[Finding, ...]:
+    out = [Finding("pass", "exact", "", None, f"solved exactly: {found.how}; the draws are independent")]
+    if not math.isnan(answer.log_evidence):
+        out.append(Finding("pass", "evidence", "", answer.log_evidence, f"log evidence {answer.log_evidence:.4f}"))
+    return tuple(out)

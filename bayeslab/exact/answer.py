@@ -1,0 +1,64 @@
+"""What the exact engine is given by a family, and what it gets back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+__all__ = ["Answer", "Plan"]
+
+
+class Answer(Protocol):
+    """A posterior in closed form or by quadrature.
+
+    Attributes
+    ----------
+    dims : mapping of str to tuple of str
+        Dimensions of each quantity.
+    labels : mapping of str to ndarray
+        Labels of dimensions that the data do not know.
+    log_evidence : float
+        Log density of the data; NaN where a prior is improper.
+    """
+
+    @property
+    def dims(self) -> Mapping[str, tuple[str, ...]]: ...
+    @property
+    def labels(self) -> Mapping[str, np.ndarray]: ...
+    @property
+    def log_evidence(self) -> float: ...
+
+    def mean(self) -> Mapping[str, np.ndarray]:
+        """Posterior means by name."""
+        ...
+
+    def sd(self) -> Mapping[str, np.ndarray]:
+        """Posterior standard deviations by name."""
+        ...
+
+    def quantile(self, probability: float) -> Mapping[str, np.ndarray]:
+        """Marginal quantiles by name."""
+        ...
+
+    def draws(self, rng: np.random.Generator, n: int) -> Mapping[str, np.ndarray]:
+        """Independent draws from the joint posterior, shape (n, ...) by name."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A model that can be solved exactly.
+
+    Attributes
+    ----------
+    how : str
+        One line: which closed form applies.
+    solve : callable
+        Does the work.
+    """
+
+    how: str
+    solve: Callable[[], Answer]
