@@ -29,7 +29,7 @@ from bayeslab.errors import ModelError
 if TYPE_CHECKING:
     import pymc
 
-__all__ = ["Density", "centre", "copy_callback", "expand", "start_values"]
+__all__ = ["Density", "centre", "copy_callback", "evaluate", "expand", "start_values"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +127,7 @@ class Density:
         out, at = {}, 0
         for name, shape in zip(self.names, self.shapes, strict=True):
             size = int(np.prod(shape))
-            out[name] = flat[..., at : at + size].reshape(*flat.shape[:-1], *shape)
+            out[name] = flat[..., at : at + size].reshape((*flat.shape[:-1], *shape))
             at += size
         return out
 
@@ -390,6 +390,11 @@ def expand(model: pymc.Model, values: Mapping[str, np.ndarray], outputs: Sequenc
     list of ndarray
         Shape (draws, ...) each.
     """
+    return evaluate({v: values[v.name] for v in model.value_vars if v.name in values}, outputs)
+
+
+def evaluate(given: Mapping[Any, np.ndarray], outputs: Sequence[Any]) -> list[np.ndarray]:
+    """Evaluate outputs at many values of the variables they depend on, shape (draws, ...) each."""
     import pytensor
     from pytensor.graph.replace import vectorize_graph
     from pytensor.graph.traversal import ancestors
@@ -397,7 +402,7 @@ def expand(model: pymc.Model, values: Mapping[str, np.ndarray], outputs: Sequenc
 
     if not outputs:
         return []
-    inputs = [v for v in model.value_vars if v.name in values]
+    inputs, values = list(given), {v.name: array for v, array in given.items()}
     n_draws = len(values[inputs[0].name]) if inputs else 1
     looped = any(v.owner is not None and isinstance(v.owner.op, Scan) for v in ancestors(outputs))
     with warnings.catch_warnings():
