@@ -11,7 +11,7 @@ import numpy as np
 
 from bayeslab import registry
 from bayeslab.dataset import Data
-from bayeslab.engines._density import Density, expand
+from bayeslab.engines._density import Density, evaluate, expand
 from bayeslab.engines._forward import forward
 from bayeslab.engines._job import Job
 from bayeslab.spec import Model
@@ -20,7 +20,16 @@ if TYPE_CHECKING:
     import pymc
     import xarray as xr
 
-__all__ = ["attributes", "constrained", "data_groups", "dataset", "labelled", "observed_groups", "posterior_groups"]
+__all__ = [
+    "attributes",
+    "constrained",
+    "data_groups",
+    "dataset",
+    "labelled",
+    "observed_groups",
+    "posterior_groups",
+    "unconstrained",
+]
 
 
 def posterior_groups(
@@ -73,6 +82,27 @@ def constrained(model: pymc.Model, values: Mapping[str, np.ndarray]) -> dict[str
     rest = [name for name in names if name not in direct]
     computed = dict(zip(rest, expand(model, values, [by_name[name] for name in rest]), strict=True))
     return {name: direct[name] if name in direct else computed[name] for name in names}
+
+
+def unconstrained(model: pymc.Model, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Draws of a model's parameters as draws of its value variables: the inverse of :func:`constrained`.
+
+    Parameters
+    ----------
+    draws
+        Every free random node by name, shape (draws, ...).
+    """
+    from pytensor.graph.replace import clone_replace
+
+    symbols = {rv: rv.type(name=rv.name) for rv in model.free_RVs}
+    outputs = []
+    for rv in model.free_RVs:
+        transform = model.rvs_to_transforms[rv]
+        # A transform may depend on other parameters: Uniform(0, b) has a random bound.
+        outputs.append(rv if transform is None else transform.forward(rv, *rv.owner.inputs))
+    given = {symbol: np.asarray(draws[rv.name]).astype(symbol.dtype) for rv, symbol in symbols.items()}
+    names = [model.rvs_to_values[rv].name for rv in model.free_RVs]
+    return dict(zip(names, evaluate(given, clone_replace(outputs, symbols)), strict=True))
 
 
 def _recovered(job: Job, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

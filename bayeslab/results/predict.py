@@ -12,7 +12,7 @@ from bayeslab import registry
 from bayeslab.dataset import Data, bind
 from bayeslab.engines._density import expand
 from bayeslab.engines._forward import forward
-from bayeslab.engines._groups import dataset
+from bayeslab.engines._groups import dataset, unconstrained
 from bayeslab.errors import DataError, ModelError, OptionError
 from bayeslab.io.tables import read_dataset
 from bayeslab.spec import Model
@@ -24,7 +24,15 @@ if TYPE_CHECKING:
 
     from bayeslab.results.fit import Fit
 
-__all__ = ["log_likelihood", "posterior_predictive", "predict", "prior_groups", "simulate"]
+__all__ = [
+    "log_likelihood",
+    "pointwise_graph",
+    "posterior_predictive",
+    "predict",
+    "prior_groups",
+    "simulate",
+    "value_draws",
+]
 
 
 def simulate(model: Any, data: Any = None, draws: int = 500, *, seed: int | None = None) -> xr.DataTree:
@@ -239,12 +247,16 @@ def _like(frame: pd.DataFrame, given: Any) -> Any:
     return frame
 
 
-def log_likelihood(fit: Fit) -> xr.Dataset:
-    """Pointwise log likelihood of the observed nodes at every draw."""
-    family = registry.load("families", fit.model.model.family)
-    graph = family.graph(fit.model, fit.data)
-    raw = fit.data_tree["unconstrained_posterior"].to_dataset()
-    values = {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in raw.data_vars.items()}
+def log_likelihood(fit: Fit, data: Data | None = None) -> xr.Dataset:
+    """Pointwise log likelihood of the observed nodes at every draw.
+
+    Parameters
+    ----------
+    data
+        Other data bound to the model; their parameters must be those of the fit.
+    """
+    graph = pointwise_graph(fit.model, data or fit.data)
+    values = value_draws(fit, graph, data)
     observed = list(graph.observed_RVs)
     terms = expand(graph, values, graph.logp(vars=observed, sum=False, jacobian=False))
     chains, draws = fit.posterior.sizes["chain"], fit.posterior.sizes["draw"]
@@ -254,3 +266,33 @@ def log_likelihood(fit: Fit) -> xr.Dataset:
         for rv, term in zip(observed, terms, strict=True)
     }
     return dataset(shaped, graph, coords, {"creation_library": "bayeslab"})
+
+
+def pointwise_graph(model: Model, data: Data) -> pymc.Model:
+    """The model's graph with a likelihood term for every observation.
+
+    A family whose graph to fit sums the observations up offers one that does not: ``pointwise``.
+    """
+    family = registry.load("families", model.model.family)
+    built: pymc.Model = getattr(family, "pointwise", family.graph)(model, data)
+    return built
+
+
+def value_draws(fit: Fit, graph: pymc.Model, data: Data | None = None) -> dict[str, np.ndarray]:
+    """The fit's draws as draws of a graph's value variables, shape (chain × draw, ...).
+
+    Raises
+    ------
+    DataError
+        The graph has parameters the fit has no draws of.
+    """
+    names = {v.name for v in graph.value_vars}
+    if data is None and "unconstrained_posterior" in fit.data_tree.children:
+        raw = fit.data_tree["unconstrained_posterior"].to_dataset()
+        if names <= set(raw.data_vars):
+            return {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in raw.data_vars.items()}
+    held = _posterior_values(fit) if data is None else _held(fit, graph, data)
+    lacking = [rv.name for rv in graph.free_RVs if rv.name not in held]
+    if lacking:
+        raise DataError(f"the fit has no draws of '{lacking[0]}' for these data")
+    return unconstrained(graph, held)
