@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from bayeslab.io.modelfile import load as load
     from bayeslab.io.modelfile import save as save
     from bayeslab.io.modelfile import schema as schema
+    from bayeslab.results.calibrate import calibrate as calibrate
+    from bayeslab.results.compare import compare as compare
     from bayeslab.results.fit import Fit as Fit
     from bayeslab.results.predict import simulate as simulate
     from bayeslab.spec import Model as Model
@@ -30,7 +32,9 @@ _PUBLIC = {
     "Fit": ("bayeslab.results.fit", "Fit"),
     "Graph": ("bayeslab.families.graph", "Graph"),
     "Model": ("bayeslab.spec", "Model"),
+    "calibrate": ("bayeslab.results.calibrate", "calibrate"),
     "check": ("bayeslab.fitting", "check"),
+    "compare": ("bayeslab.results.compare", "compare"),
     "fit": ("bayeslab.fitting", "fit"),
     "load": ("bayeslab.io.modelfile", "load"),
     "open": ("bayeslab.fitting", "open_run"),

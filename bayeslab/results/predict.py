@@ -31,6 +31,7 @@ __all__ = [
     "predict",
     "prior_groups",
     "simulate",
+    "summarised",
     "value_draws",
 ]
 
@@ -166,7 +167,11 @@ def predict(fit: Fit, data: Any, kind: Literal["mean", "draws", "probabilities"]
     if not 0 < ci_prob < 1:
         raise OptionError(f"ci_prob lies between 0 and 1, not {ci_prob!r}")
     bound = fit.data if data is None else _bound(fit, data)
-    drawn = _draws(fit, bound, seed)
+    return summarised(fit, _draws(fit, bound, seed), data, kind, ci_prob)
+
+
+def summarised(fit: Fit, drawn: xr.Dataset, data: Any, kind: str, ci_prob: float) -> Any:
+    """Predictive draws as the kind of answer that was asked for."""
     if kind == "draws":
         return drawn
     frame = _probabilities(fit, drawn) if kind == "probabilities" else _means(drawn, ci_prob)

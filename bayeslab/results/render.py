@@ -12,7 +12,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from os import PathLike
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,16 @@ if TYPE_CHECKING:
     import xarray as xr
     from rich.console import Console
 
-__all__ = ["exact_summary", "fit_html", "print_summary", "print_verdict", "summary", "verdict_html"]
+__all__ = [
+    "exact_summary",
+    "fit_html",
+    "plain_table",
+    "print_summary",
+    "print_verdict",
+    "report_html",
+    "summary",
+    "verdict_html",
+]
 
 _ESS_WARN, _ESS_FAIL = 4 * checks.ESS_WARN, 4 * checks.ESS_FAIL  # as for four chains
 _HTML_ROWS = 1000
@@ -383,6 +392,33 @@ def fit_html(
     foot += [f"<code>{escape(str(folder))}</code>"] if folder is not None else []
     parts += [f'<p class="bl-mute">{" · ".join(foot)}</p>'] if foot else []
     return _page("\n".join(parts))
+
+
+def report_html(name: str, about: str, verdict: Verdict | None, frame: pd.DataFrame) -> str:
+    """A table of numbers with a heading and a verdict, as static HTML; columns without numbers are left out."""
+    shown = plain_table(frame)
+    head = "".join(f"<th>{escape(str(column))}</th>" for column in ("", *shown.columns))
+    rows = [
+        "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in (label, *cells)) + "</tr>"
+        for label, *cells in shown.itertuples()
+    ]
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    parts = [f"<h3>{escape(name)}</h3>" + (_badge(verdict.status) if verdict else "")]
+    parts += [f'<p class="bl-mute">{escape(about)}</p>'] if about else []
+    parts += [f'<div class="bl-scroll-x">{table}</div>', *([_verdict(verdict)] if verdict else [])]
+    return _page("\n".join(parts))
+
+
+def plain_table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table as text for reading: four significant digits, no empty columns."""
+    shown = frame.dropna(axis="columns", how="all")
+    return shown.map(lambda x: f"{x:.2f}" if isinstance(x, float) and 100 <= abs(x) < 1e6 else _four(x))
+
+
+def _four(value: Any) -> str:
+    if isinstance(value, float | np.floating):
+        return "" if math.isnan(value) else f"{value:.4g}"
+    return str(value)
 
 
 def _page(body: str) -> str:

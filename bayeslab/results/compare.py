@@ -1,0 +1,683 @@
+"""Comparing models of the same data, and predicting with all of them.
+
+Three questions are answered side by side. *Which model predicts best?* Leave-one-out
+cross-validation, from importance sampling where its diagnostics allow and by refitting where they
+do not. *Which is most probable?* The evidence, where an engine knows it: the density of the data
+averaged over the prior, so that a model that could have explained anything explains each thing
+little. *Which best fit is worth its parameters?* AIC, BIC and description length.
+
+Several models together often predict better than the best of them: stacking chooses weights so
+that the weighted average of the predictive densities is as high as possible left out; pseudo-BMA+
+gives weights by predictive density, its uncertainty allowed for; posterior model probabilities
+weigh by evidence, as if one of the models were true.
+
+References
+----------
+.. [1] Vehtari, Gelman, Gabry (2017). Practical Bayesian model evaluation using leave-one-out
+   cross-validation and WAIC. Statistics and Computing 27, 1413-1432. arXiv:1507.04544
+.. [2] Yao, Vehtari, Simpson, Gelman (2018). Using stacking to average Bayesian predictive
+   distributions. Bayesian Analysis 13(3), 917-1007. arXiv:1704.02030
+.. [3] Sivula, Magnusson, Matamoros, Vehtari (2025). Uncertainty in Bayesian leave-one-out
+   cross-validation based model comparison. Bayesian Analysis. arXiv:2008.10296
+.. [4] Kass, Raftery (1995). Bayes factors. Journal of the American Statistical Association 90, 773-795.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp, softmax
+
+from bayeslab import registry
+from bayeslab.errors import DataError, OptionError, hint, listed
+from bayeslab.progress import Progress, reporter
+from bayeslab.results import checks
+from bayeslab.results.checks import Finding, Verdict
+from bayeslab.results.likelihood import MaximumLikelihood, description_bits, maximise
+from bayeslab.results.psis import good_k, leave_one_out
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayeslab.results.fit import Fit
+
+__all__ = [
+    "Comparison",
+    "Loo",
+    "compare",
+    "loo",
+    "model_probabilities",
+    "pseudo_bma_weights",
+    "stacking_weights",
+]
+
+Array = NDArray[np.float64]
+Criterion = Literal["loo", "evidence", "bic", "aic"]
+_CRITERIA = ("loo", "evidence", "bic", "aic")
+_WEIGHTS = {"loo": "stacking", "evidence": "probability", "bic": "bic_weight", "aic": "aic_weight"}
+
+
+# ------------------------------------------------------------------------------- plain numbers
+
+
+def stacking_weights(elpd: Array) -> Array:
+    """Weights w ≥ 0 with sum one that maximise Σᵢ log Σₖ wₖ exp(elpdᵢₖ) [2]_ (eq. 4).
+
+    Parameters
+    ----------
+    elpd
+        Log predictive density of each observation left out, shape (observation, model).
+    """
+    from scipy.optimize import minimize
+
+    n_models = elpd.shape[1]
+    if n_models == 1:
+        return np.ones(1)
+    density = np.exp(elpd - elpd.max(axis=1, keepdims=True))
+
+    def objective(weights: Array) -> tuple[float, Array]:
+        mixed = np.maximum(density @ weights, 1e-300)
+        return -float(np.log(mixed).mean()), -(density / mixed[:, None]).mean(axis=0)
+
+    found = minimize(
+        objective,
+        np.full(n_models, 1 / n_models),
+        jac=True,
+        method="SLSQP",
+        bounds=[(0, 1)] * n_models,
+        constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like},
+        options={"maxiter": 1000, "ftol": 1e-14},
+    )
+    weights = np.where(found.x > 1e-9, found.x, 0.0)
+    return np.asarray(weights / weights.sum())
+
+
+def pseudo_bma_weights(elpd: Array, rng: np.random.Generator, n_bootstrap: int = 2000) -> Array:
+    """Pseudo-BMA+ weights: the softmax of total elpd, averaged over the Bayesian bootstrap [2]_ (section 3.4).
+
+    Parameters
+    ----------
+    elpd
+        Shape (observation, model).
+    """
+    n_obs = len(elpd)
+    total = np.zeros(elpd.shape[1])
+    for size in np.full(n_bootstrap // 100, 100):
+        shares = rng.dirichlet(np.ones(n_obs), size=size)
+        total += softmax(n_obs * shares @ elpd, axis=1).sum(axis=0)
+    return total / total.sum()
+
+
+def model_probabilities(log_evidence: Array, prior: Array | None = None) -> Array:
+    """Posterior probabilities of models: evidence times prior, normalised; NaN if any evidence is unknown."""
+    log_prior = np.zeros(len(log_evidence)) if prior is None else np.log(prior)
+    total = np.asarray(log_evidence, float) + log_prior
+    return np.full(len(total), np.nan) if np.isnan(total).any() else np.asarray(softmax(total))
+
+
+# --------------------------------------------------------------------------- one model's terms
+
+
+@dataclass(frozen=True, slots=True)
+class Loo:
+    """Leave-one-out predictions of one model.
+
+    Attributes
+    ----------
+    elpd : ndarray
+        Log predictive density of each observation left out.
+    p_loo : ndarray
+        What each observation adds to the effective number of parameters.
+    pareto_k : ndarray
+        Shape of the tail of the importance ratios.
+    refitted : tuple of int
+        Observations whose ``elpd`` comes from a refit without them.
+    bad : tuple of int
+        Observations whose ``pareto_k`` is too high and that were not refitted.
+    """
+
+    elpd: Array
+    p_loo: Array
+    pareto_k: Array
+    refitted: tuple[int, ...]
+    bad: tuple[int, ...]
+
+
+def loo(fit: Fit, *, refit: bool = True, progress: Progress | None = None) -> Loo:
+    """Leave-one-out predictions of a fit's outcomes.
+
+    Parameters
+    ----------
+    refit
+        Fit again without each observation whose Pareto k is too high.
+
+    Raises
+    ------
+    DataError
+        The fit is a point, or has no pointwise likelihood.
+    """
+    if fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"] < 25:
+        raise DataError(f"leave-one-out needs draws of a posterior, and method {fit.method} left too few")
+    cells, draws = _terms(fit)
+    flat = draws.reshape(len(draws), -1)
+    if not np.all(np.isfinite(flat)):
+        raise DataError("the log likelihood of some observations is not finite at some draws")
+    elpd, p_loo, pareto_k = leave_one_out(flat, _relative_efficiency(fit, draws))
+    above = np.flatnonzero(~(pareto_k <= good_k(flat.shape[1])))
+    refitted = []
+    together = elpd + p_loo
+    for number, i in enumerate(above if refit else ()):
+        if progress is not None:
+            progress.note(f"Pareto k {pareto_k[i]:.2f}: refit {number + 1} of {len(above)}")
+        value = _held_out(fit, *cells[i])
+        if value is not None:
+            elpd[i], p_loo[i] = value, together[i] - value
+            refitted.append(int(i))
+    bad = tuple(int(i) for i in above if int(i) not in refitted)
+    return Loo(elpd, p_loo, pareto_k, tuple(refitted), bad)
+
+
+def _terms(fit: Fit) -> tuple[list[tuple[str, int]], Array]:
+    """The observations (node and position in it), and their log likelihoods (observation, chain, draw)."""
+    if "log_likelihood" not in fit.data_tree.children:
+        fit.log_likelihood()
+    group = fit.data_tree["log_likelihood"].to_dataset()
+    names = [n for n in _outcomes(fit) if n in group]
+    if not names:
+        raise DataError(f"no pointwise log likelihood of {listed(_outcomes(fit))}")
+    cells, parts = [], []
+    for name in names:
+        values = group[name].transpose("chain", "draw", ...).to_numpy()
+        flat = np.moveaxis(values.reshape(*values.shape[:2], -1), -1, 0)
+        cells += [(name, i) for i in range(len(flat))]
+        parts.append(flat)
+    return cells, np.ascontiguousarray(np.concatenate(parts), dtype=float)
+
+
+def _outcomes(fit: Fit) -> tuple[str, ...]:
+    family = registry.load("families", fit.model.model.family)
+    return tuple(family.outcomes(fit.model, fit.data.names()))
+
+
+def _relative_efficiency(fit: Fit, draws: Array) -> Array | float:
+    """Effective draws of each observation's likelihood, over draws; 1 for independent draws."""
+    if fit.method == "exact" or draws.shape[2] < checks.MIN_DRAWS:
+        return 1.0
+    n_draws = draws.shape[1] * draws.shape[2]
+    step = max(1, (1 << 22) // n_draws)
+    out = []
+    for start in range(0, len(draws), step):
+        part = draws[start : start + step]
+        with np.errstate(all="ignore"):
+            out.append(checks.ess(np.exp(part - part.max(axis=(1, 2), keepdims=True))) / n_draws)
+    return np.asarray(np.nan_to_num(np.concatenate(out), nan=1.0))
+
+
+# ------------------------------------------------------------------------------------- refits
+
+
+def _held_out(fit: Fit, node: str, position: int) -> float | None:
+    """Log predictive density of one observation from a fit without it; None where that cannot be had."""
+    return _held_out_exactly(fit, node, position) if fit.method == "exact" else _held_out_by_engine(fit, node, position)
+
+
+def _held_out_exactly(fit: Fit, node: str, position: int) -> float | None:
+    """The evidence of all rows over that of the others, or the predictive density from their posterior."""
+    from bayeslab.engines.exact import plan
+
+    column = fit.data.dataset.columns.get(node)
+    if column is None or column.dims != (fit.data.dataset.rows,) or np.any(column.absent()):
+        return None
+    data = _without_row(fit, position)
+    found = plan(fit.model, data)
+    if isinstance(found, str):
+        return None
+    rest = found.solve()
+    whole = log_evidence(fit)
+    if math.isfinite(whole) and math.isfinite(rest.log_evidence):
+        return whole - rest.log_evidence
+    return _predicted(fit, data, node, position)
+
+
+def _without_row(fit: Fit, row: int) -> Any:
+    """The fit's data less a row; levels and values of reductions stay."""
+    from bayeslab.dataset import Column, Dataset, bind
+
+    whole = fit.data.dataset
+
+    def shorter(array: np.ndarray | None, dims: tuple[str, ...] | None) -> Any:
+        if array is None or not dims or whole.rows not in dims:
+            return array
+        return np.delete(array, row, axis=dims.index(whole.rows))
+
+    columns = {
+        name: Column(shorter(c.values, c.dims), c.dims, shorter(c.missing, c.dims)) for name, c in whole.columns.items()
+    }
+    levels = {name: shorter(values, (name,)) for name, values in whole.levels.items()}
+    family = registry.load("families", fit.model.model.family)
+    return bind(fit.model, Dataset(columns, whole.rows, levels), family.factors(fit.model), fit.data.memory())
+
+
+def _predicted(fit: Fit, data: Any, node: str, position: int) -> float | None:
+    from bayeslab.results.predict import log_likelihood
+
+    rest = _run_again(fit, data, None)
+    try:
+        terms = log_likelihood(rest, fit.data)[node].to_numpy()
+    except DataError:
+        return None
+    return _log_mean(terms.reshape(*terms.shape[:2], -1)[..., position])
+
+
+def _held_out_by_engine(fit: Fit, node: str, position: int) -> float:
+    """Refit with the observation's term taken out of the density.
+
+    Data and parameters stay what they are, so that this is right for time series and row effects
+    too, and the machine code is that of the first refit.
+    """
+    import pymc as pm
+
+    from bayeslab.engines._density import expand
+    from bayeslab.results.predict import pointwise_graph, value_draws
+
+    graph = pointwise_graph(fit.model, fit.data)
+    observed = next(rv for rv in graph.observed_RVs if rv.name.removesuffix("_observed") == node)
+    (terms,) = graph.logp(vars=[observed], sum=False, jacobian=False)
+    flat = terms.ravel()
+    with graph:
+        chosen = np.zeros(int(np.prod(graph.rvs_to_values[observed].shape.eval())))
+        chosen[position] = 1.0
+        pm.Potential("left_out_", -(flat * chosen).sum())
+    rest = _run_again(fit, fit.data, graph)
+    plain = pointwise_graph(fit.model, fit.data)
+    observed = next(rv for rv in plain.observed_RVs if rv.name.removesuffix("_observed") == node)
+    (drawn,) = expand(plain, value_draws(rest, plain), plain.logp(vars=[observed], sum=False, jacobian=False))
+    return _log_mean(drawn.reshape(len(drawn), -1)[:, position])
+
+
+def _run_again(fit: Fit, data: Any, graph: Any) -> Fit:
+    """The fit's engine and options on other data, or on a changed graph."""
+    import xarray as xr
+
+    from bayeslab.engines._job import Job, options_of
+    from bayeslab.results.fit import Fit
+
+    module = registry.load("engines", fit.method)
+    options = options_of(module.Options, fit.info["options"], fit.method)
+    outcome = module.run(Job(fit.model, data, options, fit.seed, Progress(None), built=graph))
+    return Fit(fit.model, data, xr.DataTree.from_dict(outcome.groups), outcome.verdict, fit.info, None)
+
+
+def _log_mean(values: np.ndarray) -> float:
+    return float(logsumexp(values) - math.log(values.size))
+
+
+# -------------------------------------------------------------------------------- many models
+
+
+def log_evidence(fit: Fit) -> float:
+    """The log evidence an engine found, else NaN."""
+    for group in ("exact_posterior", "posterior"):
+        if group in fit.data_tree.children and "log_evidence" in fit.data_tree[group].attrs:
+            return float(fit.data_tree[group].attrs["log_evidence"])
+    return math.nan
+
+
+def compare(
+    fits: Mapping[str, Fit],
+    criterion: Criterion = "loo",
+    *,
+    refit: bool = True,
+    prior: Mapping[str, float] | None = None,
+    progress: bool = True,
+) -> Comparison:
+    """Compare models fitted to the same data.
+
+    Parameters
+    ----------
+    fits
+        Fits by the names to call them by.
+    criterion
+        What the table is ordered by and what models are averaged by: ``loo`` (leave-one-out
+        predictive density, stacking weights), ``evidence`` (posterior model probabilities), ``bic``
+        or ``aic``.
+    refit
+        Fit again without each observation where importance sampling is not reliable (Pareto k above
+        0.7), with the fit's own method and options.
+    prior
+        Prior probabilities of the models; default equal.
+    progress
+        Report progress.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    DataError
+        The models are not of the same data; the message names what differs.
+    """
+    fits = dict(fits)
+    if criterion not in _CRITERIA:
+        raise OptionError(f"unknown criterion '{criterion}'{hint(criterion, _CRITERIA)}")
+    if not fits:
+        raise OptionError("nothing to compare: give fits by name, {'name': fit, ...}")
+    shares = _prior(prior, list(fits))
+    _same_data(fits)
+    with reporter(progress) as view:
+        loos = {name: _loo_or_none(fit, criterion, refit, view, name) for name, fit in fits.items()}
+        best = {name: _maximum_or_none(fit) for name, fit in fits.items()}
+    evidence = {name: log_evidence(fit) for name, fit in fits.items()}
+    if len({frozenset(_observed(fit)) for fit in fits.values()}) > 1:
+        # Densities of different sets of columns have no ratio.
+        evidence = dict.fromkeys(evidence, math.nan)
+    if criterion == "evidence" and any(math.isnan(value) for value in evidence.values()):
+        lacking = next(name for name, value in evidence.items() if math.isnan(value))
+        raise DataError(
+            f"the evidence of '{lacking}' is not known: use method exact or smc and proper priors, or another criterion"
+        )
+    seed = next(iter(fits.values())).seed
+    return Comparison(fits, criterion, loos, best, evidence, shares, seed)
+
+
+def _prior(prior: Mapping[str, float] | None, names: list[str]) -> Array:
+    if prior is None:
+        return np.full(len(names), 1 / len(names))
+    for name in prior:
+        if name not in names:
+            raise OptionError(f"prior of a model that is not compared: '{name}'{hint(name, names)}")
+    values = np.array([float(prior.get(name, 0.0)) for name in names])
+    if np.any(values <= 0) or not np.all(np.isfinite(values)):
+        raise OptionError("prior needs a positive probability for every model")
+    return np.asarray(values / values.sum())
+
+
+def _loo_or_none(fit: Fit, criterion: str, refit: bool, view: Progress, name: str) -> Loo | None:
+    if fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"] < 25 and criterion != "loo":
+        return None
+    view.note(f"{name}: leave-one-out predictions")
+    return loo(fit, refit=refit, progress=view)
+
+
+def _maximum_or_none(fit: Fit) -> MaximumLikelihood:
+    cells, draws = _terms(fit)
+    names = list(dict.fromkeys(name for name, _ in cells))
+    return maximise(fit, names, draws.reshape(len(draws), -1).T)
+
+
+def _observed(fit: Fit) -> list[str]:
+    return [str(n) for n in fit.data_tree["observed_data"].to_dataset().data_vars]
+
+
+def _same_data(fits: Mapping[str, Fit]) -> None:
+    """Refuse fits whose outcomes are not the same numbers."""
+    (first, base), *others = fits.items()
+    ours = _outcome_values(base)
+    for name, fit in others:
+        theirs = _outcome_values(fit)
+        if ours.keys() != theirs.keys():
+            raise DataError(
+                f"'{first}' predicts {listed(ours)} and '{name}' predicts {listed(theirs)}; densities of different"
+                f" outcomes (or of one on different scales) cannot be compared"
+            )
+        for outcome, values in ours.items():
+            _same_values(first, name, outcome, values, theirs[outcome])
+
+
+def _outcome_values(fit: Fit) -> dict[str, np.ndarray]:
+    group = fit.data_tree["observed_data"].to_dataset()
+    return {name: group[name].to_numpy() for name in _outcomes(fit) if name in group}
+
+
+def _same_values(first: str, second: str, outcome: str, a: np.ndarray, b: np.ndarray) -> None:
+    if a.shape != b.shape:
+        sizes = [" × ".join(map(str, x.shape)) for x in (a, b)]
+        raise DataError(f"'{first}' is fitted to {sizes[0]} values of '{outcome}', '{second}' to {sizes[1]}")
+    differ = ~((a == b) | (np.isnan(a.astype(float)) & np.isnan(b.astype(float))))
+    if np.any(differ):
+        at = tuple(int(i) for i in np.argwhere(differ)[0])
+        row = ", ".join(str(i + 1) for i in at)
+        raise DataError(
+            f"'{first}' and '{second}' are fitted to different data: '{outcome}', row {row}, is {a[at]} in the one and"
+            f" {b[at]} in the other"
+        )
+
+
+class Comparison:
+    """Models of the same data, compared.
+
+    Attributes
+    ----------
+    fits : dict of str to Fit
+    criterion : str
+        What orders the table and averages the models.
+    loos : dict of str to Loo or None
+        Leave-one-out terms of each model.
+    maxima : dict of str to MaximumLikelihood
+    log_evidence : dict of str to float
+        NaN where not known.
+    """
+
+    def __init__(
+        self,
+        fits: Mapping[str, Fit],
+        criterion: Criterion,
+        loos: Mapping[str, Loo | None],
+        maxima: Mapping[str, MaximumLikelihood],
+        log_evidence: Mapping[str, float],
+        prior: Array,
+        seed: int,
+    ) -> None:
+        self.fits, self.criterion, self.loos, self.maxima = dict(fits), criterion, dict(loos), dict(maxima)
+        self.log_evidence, self._prior_shares, self._seed = dict(log_evidence), prior, seed
+        self.table = self._table()
+
+    def _table(self) -> pd.DataFrame:
+        """One row a model, the best first.
+
+        Columns: ``elpd`` (sum of leave-one-out log densities), its ``se``, ``p_loo``, ``elpd_diff``
+        to the best model and ``se_diff``, ``stacking`` and ``pseudo_bma`` weights, ``k_high`` (number
+        of observations with a high Pareto k) and ``refits``; ``log_evidence``, ``log_bayes_factor``
+        (against the best model), ``probability``; ``max_log_likelihood``, ``n_parameters``,
+        ``aic``, ``bic``, ``bits``, ``aic_weight``, ``bic_weight``. What is not known is NaN.
+        """
+        import pandas as pd
+
+        names = list(self.fits)
+        rows = {name: self._row(name) for name in names}
+        table = pd.DataFrame.from_dict(rows, orient="index").loc[names]
+        loos = [self.loos[name] for name in names]
+        if all(entry is not None for entry in loos):
+            elpd = np.column_stack([entry.elpd for entry in loos if entry is not None])
+            best = elpd[:, int(np.argmax(elpd.sum(axis=0)))]
+            gaps = elpd - best[:, None]
+            table["elpd_diff"] = gaps.sum(axis=0)
+            table["se_diff"] = np.sqrt(len(gaps) * gaps.var(axis=0, ddof=1)) if len(gaps) > 1 else np.nan
+            table["stacking"] = stacking_weights(elpd)
+            table["pseudo_bma"] = pseudo_bma_weights(elpd, np.random.default_rng(self._seed))
+        evidence = table["log_evidence"].to_numpy()
+        table["log_bayes_factor"] = evidence - np.max(evidence)
+        table["probability"] = model_probabilities(evidence, self._prior_shares)
+        for word in ("aic", "bic"):
+            score = table[word].to_numpy()
+            table[f"{word}_weight"] = np.nan if np.isnan(score).any() else softmax(-score / 2)
+        column, best_first = {"loo": ("elpd", False), "evidence": ("log_evidence", False)}.get(
+            self.criterion, (self.criterion, True)
+        )
+        ordered = table.sort_values(column, ascending=best_first, na_position="last", kind="stable")
+        known = [c for c in _COLUMNS if c in ordered]
+        return ordered[known].rename_axis("model")
+
+    def _row(self, name: str) -> dict[str, Any]:
+        entry, best = self.loos[name], self.maxima[name]
+        row: dict[str, Any] = {
+            "log_evidence": self.log_evidence[name],
+            "max_log_likelihood": best.log_likelihood,
+            "n_parameters": best.n_parameters,
+            "aic": best.aic,
+            "bic": best.bic,
+            "bits": description_bits(best.bic),
+        }
+        if entry is not None:
+            n = len(entry.elpd)
+            row |= {
+                "elpd": entry.elpd.sum(),
+                "se": math.sqrt(n * entry.elpd.var(ddof=1)) if n > 1 else math.nan,
+                "p_loo": entry.p_loo.sum(),
+                "k_high": len(entry.refitted) + len(entry.bad),
+                "refits": len(entry.refitted),
+            }
+        return row
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the differences can be believed."""
+        findings = [self._k_finding(name, entry) for name, entry in self.loos.items() if entry is not None]
+        findings += [
+            Finding("fail", "fit", name, None, f"the fit of '{name}' has the verdict fail", "mend the fit first")
+            for name, fit in self.fits.items()
+            if fit.verdict.status == "fail"
+        ]
+        return Verdict((*findings, *self._difference_findings()))
+
+    def _k_finding(self, name: str, entry: Loo) -> Finding:
+        high = len(entry.refitted) + len(entry.bad)
+        worst = float(np.max(entry.pareto_k))
+        if entry.bad:
+            text = (
+                f"{name}: {len(entry.bad)} of {len(entry.elpd)} observations have a high Pareto k (up to {worst:.2f})"
+            )
+            return Finding("warn", "Pareto k", name, worst, text, "compare with refit=True")
+        text = f"{name}: Pareto k at most {worst:.2f}" if not high else f"{name}: {high} observations refitted exactly"
+        return Finding("pass", "Pareto k", name, worst, text)
+
+    def _difference_findings(self) -> list[Finding]:
+        if "elpd_diff" not in self.table or len(self.table) < 2:
+            return []
+        order = self.table.sort_values("elpd", ascending=False)
+        second = order.iloc[1]
+        first, name = order.index[0], order.index[1]
+        gap, error = -float(second["elpd_diff"]), float(second["se_diff"])
+        text = f"{first} before {name} by {gap:.1f} ± {error:.1f}"
+        # Below four the normal approximation of the difference's error is too optimistic ([3], section 2).
+        if gap < 4:
+            said = "they predict about equally well"
+        else:
+            said = "which is better is not certain" if gap < 2 * error else "a clear difference"
+        return [Finding("pass", "difference", str(name), gap, f"{text}: {said}")]
+
+    def weights(self, kind: str | Mapping[str, float] | None = None) -> dict[str, float]:
+        """Weights of the models, of the criterion's kind or another.
+
+        Parameters
+        ----------
+        kind
+            ``stacking``, ``pseudo_bma``, ``probability``, ``bic_weight``, ``aic_weight``, or weights
+            by name. None: the criterion's.
+        """
+        if isinstance(kind, Mapping):
+            given = _prior({n: w for n, w in kind.items() if w}, [n for n in self.fits if kind.get(n)])
+            return dict(zip([n for n in self.fits if kind.get(n)], given.tolist(), strict=True))
+        word = kind or _WEIGHTS[self.criterion]
+        if word not in _WEIGHT_COLUMNS:
+            raise OptionError(f"unknown weights '{word}'{hint(word, _WEIGHT_COLUMNS)}")
+        if word not in self.table or self.table[word].isna().any():
+            raise DataError(f"the weights '{word}' are not known for these models")
+        return {str(name): float(w) for name, w in self.table[word].items()}
+
+    def predict(
+        self,
+        data: Any = None,
+        kind: Literal["mean", "draws", "probabilities"] = "mean",
+        *,
+        weights: str | Mapping[str, float] | None = None,
+        ci_prob: float = 0.89,
+        seed: int | None = None,
+    ) -> Any:
+        """Predictions averaged over the models: draws from the weighted mixture of their predictives.
+
+        Parameters
+        ----------
+        data, kind, ci_prob, seed
+            As in :meth:`Fit.predict <bayeslab.results.fit.Fit.predict>`.
+        weights
+            As in :meth:`weights`.
+        """
+        from bayeslab.results.predict import summarised
+
+        chosen = {name: w for name, w in self.weights(weights).items() if w > 0}
+        rng = np.random.default_rng(self._seed if seed is None else seed)
+        drawn = {name: self.fits[name].predict(data, "draws", seed=seed) for name in chosen}
+        mixed = _mixture(drawn, chosen, rng)
+        return summarised(self.fits[next(iter(chosen))], mixed, data, kind, ci_prob)
+
+    def plot(self) -> Any:
+        """The models' predictive densities with standard errors; a matplotlib figure."""
+        from bayeslab.plots.comparison import elpd_plot
+
+        return elpd_plot(self.table)
+
+    def __repr__(self) -> str:
+        from bayeslab.results.render import plain_table
+
+        return f"{plain_table(self.table).to_string()}\n\n{self.verdict}"
+
+    def _repr_html_(self) -> str:
+        from bayeslab.results.render import report_html
+
+        about = {"loo": "leave-one-out predictive density", "evidence": "evidence"}.get(
+            self.criterion, self.criterion.upper()
+        )
+        return report_html(f"{len(self.fits)} models", f"ordered by {about}", self.verdict, self.table)
+
+
+_COLUMNS = (
+    "elpd",
+    "se",
+    "elpd_diff",
+    "se_diff",
+    "p_loo",
+    "stacking",
+    "pseudo_bma",
+    "k_high",
+    "refits",
+    "log_evidence",
+    "log_bayes_factor",
+    "probability",
+    "max_log_likelihood",
+    "n_parameters",
+    "aic",
+    "bic",
+    "bits",
+    "aic_weight",
+    "bic_weight",
+)
+_WEIGHT_COLUMNS = ("stacking", "pseudo_bma", "probability", "bic_weight", "aic_weight")
+
+
+def _mixture(drawn: Mapping[str, Any], weights: Mapping[str, float], rng: np.random.Generator) -> Any:
+    """One Dataset with draws of each model in proportion to its weight."""
+    import xarray as xr
+
+    flat = {
+        n: d.stack(sample=("chain", "draw")).transpose("sample", ...).drop_vars(["sample", "chain", "draw"])
+        for n, d in drawn.items()
+    }
+    total = max(d.sizes["sample"] for d in flat.values())
+    shares = np.array([weights[name] for name in flat]) * total / sum(weights.values())
+    # Whole numbers that add up: what is cut off goes where most was cut off.
+    counts = np.floor(shares).astype(int)
+    counts[np.argsort(counts - shares)[: total - counts.sum()]] += 1
+    parts = []
+    for (_, draws), count in zip(flat.items(), counts, strict=True):
+        size = draws.sizes["sample"]
+        chosen = np.concatenate([rng.permutation(size) for _ in range(-(-int(count) // size))] or [[]])[:count]
+        parts.append(draws.isel(sample=chosen.astype(int)))
+    whole = xr.concat(parts, dim="sample", combine_attrs="drop")
+    return whole.rename(sample="draw").expand_dims(chain=[0]).assign_coords(draw=np.arange(total))

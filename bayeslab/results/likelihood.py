@@ -1,0 +1,162 @@
+"""The maximum of the likelihood, and the criteria that are computed from it: AIC, BIC, description length.
+
+These compare best fits and charge for the number of parameters; priors do not enter, save that a
+parameter keeps to its support. In a hierarchy the likelihood is that of the data given the group
+effects, each of which counts as a parameter; leave-one-out cross-validation is the better
+criterion there.
+
+References
+----------
+.. [1] Akaike (1974). A new look at the statistical model identification. IEEE Transactions on
+   Automatic Control 19(6), 716-723.
+.. [2] Schwarz (1978). Estimating the dimension of a model. Annals of Statistics 6(2), 461-464.
+.. [3] Rissanen (1978). Modeling by shortest data description. Automatica 14(5), 465-471.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from bayeslab.results.fit import Fit
+
+__all__ = ["MaximumLikelihood", "aic", "bic", "description_bits", "effective_parameters", "hypothesis_bits", "maximise"]
+
+
+def aic(log_likelihood: float, n_parameters: int) -> float:
+    """−2 log L + 2 k [1]_; −AIC/2 is the log likelihood less the number of parameters."""
+    return -2 * log_likelihood + 2 * n_parameters
+
+
+def bic(log_likelihood: float, n_parameters: int, n_obs: int) -> float:
+    """−2 log L + k log n [2]_; −BIC/2 approximates the log evidence up to a constant."""
+    return -2 * log_likelihood + n_parameters * math.log(n_obs)
+
+
+def description_bits(bic: float) -> float:
+    """Bits to describe the data and the parameters in two parts [3]_: BIC / (2 log 2).
+
+    Each parameter is worth stating to about 1/√n of its range: ½ log₂ n bits.
+    """
+    return bic / (2 * math.log(2))
+
+
+def hypothesis_bits(prior: np.ndarray, log_likelihood: np.ndarray) -> np.ndarray:
+    """Bits to describe each hypothesis and then the data with its help: −log₂ prior − log₂ likelihood.
+
+    The shortest description is the most probable hypothesis.
+    """
+    with np.errstate(divide="ignore"):
+        return np.asarray(-np.log2(prior) - np.asarray(log_likelihood) / math.log(2))
+
+
+def effective_parameters(design: np.ndarray, ridge: float) -> float:
+    """Effective number of parameters of ridge regression: the trace of X (XᵀX + λI)⁻¹ Xᵀ.
+
+    With coefficients Normal(0, 1/α) and noise of precision β, λ = α/β. Nothing shrunk (λ = 0) gives
+    the number of columns.
+
+    References
+    ----------
+    Hastie, Tibshirani, Friedman (2009). The Elements of Statistical Learning, eq. 3.50.
+    """
+    squares = np.linalg.svd(design, compute_uv=False) ** 2
+    return float(np.sum(squares / (squares + ridge)))
+
+
+@dataclass(frozen=True, slots=True)
+class MaximumLikelihood:
+    """The highest likelihood.
+
+    Attributes
+    ----------
+    log_likelihood : float
+        NaN if the likelihood has no maximum (it grows without bound, or towards infinite parameters).
+    n_parameters : int
+        Numbers the likelihood depends on.
+    n_obs : int
+    """
+
+    log_likelihood: float
+    n_parameters: int
+    n_obs: int
+
+    @property
+    def aic(self) -> float:
+        return aic(self.log_likelihood, self.n_parameters)
+
+    @property
+    def bic(self) -> float:
+        return bic(self.log_likelihood, self.n_parameters, self.n_obs)
+
+
+def maximise(fit: Fit, nodes: list[str], log_likelihood: np.ndarray) -> MaximumLikelihood:
+    """Maximise the likelihood of some observed nodes, from the draw where it is highest.
+
+    Parameters
+    ----------
+    nodes
+        Names of the observed nodes.
+    log_likelihood
+        Their log likelihood at every draw, shape (draw, observation).
+    """
+    from scipy.optimize import minimize
+
+    from bayeslab.results.predict import pointwise_graph, value_draws
+
+    graph = pointwise_graph(fit.model, fit.data)
+    function, values = _function(graph, nodes)
+    drawn = value_draws(fit, graph)
+    best = int(np.argmax(log_likelihood.sum(axis=1)))
+    start = np.concatenate([[], *(np.ravel(drawn[v.name][best]) for v in values)]).astype(float)
+    n_obs = log_likelihood.shape[1]
+    if not start.size:
+        return MaximumLikelihood(float(log_likelihood[best].sum()), 0, n_obs)
+
+    def objective(point: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = (np.asarray(part, float) for part in function(point))
+        if not np.isfinite(value) or not np.all(np.isfinite(gradient)):
+            return 1e300, np.zeros_like(point)
+        return -float(value), -gradient
+
+    limits = {"maxiter": 2000, "maxfun": 5000, "ftol": 1e-14, "gtol": 1e-7}
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", options=limits)
+    # A maximum at infinity is approached for ever: the parameters run away while the gain dwindles.
+    bounded = bool(found.fun < 1e299 and np.max(np.abs(found.x)) < 1e3 + 10 * np.max(np.abs(start)))
+    settled = float(0.5 * found.jac @ found.hess_inv(found.jac)) < 1e-3
+    return MaximumLikelihood(-float(found.fun) if bounded and settled else math.nan, start.size, n_obs)
+
+
+def _function(graph: Any, nodes: list[str]) -> tuple[Any, list[Any]]:
+    """Log likelihood and gradient of a flat vector, and the value variables the vector joins."""
+    import pytensor
+    import pytensor.tensor as pt
+    from pytensor.graph.replace import clone_replace
+    from pytensor.graph.traversal import ancestors
+
+    wanted = [rv for rv in graph.observed_RVs if rv.name.removesuffix("_observed") in nodes]
+    log_likelihood = graph.logp(vars=wanted, jacobian=False)
+    above = set(ancestors([log_likelihood]))
+    values = [v for v in graph.value_vars if v in above]
+    if not values:
+        return None, []
+    gradient = pt.concatenate([pt.grad(log_likelihood, v).ravel() for v in values])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        start = graph.initial_point()
+        shapes = [np.shape(start[v.name]) for v in values]
+        sizes = [int(np.prod(shape)) for shape in shapes]
+        point = pt.vector("point", shape=(sum(sizes),), dtype="float64")
+        ends = np.cumsum(sizes)
+        parts = {
+            v: point[end - size : end].reshape(shape).astype(v.dtype)
+            for v, shape, size, end in zip(values, shapes, sizes, ends, strict=True)
+        }
+        outputs = clone_replace([log_likelihood, gradient], parts)
+        mode = pytensor.compile.mode.Mode("py", "fast_run")
+        return pytensor.function([point], outputs, mode=mode), values
