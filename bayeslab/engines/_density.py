@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -58,8 +58,11 @@ class Density:
         return sum(int(np.prod(shape)) for shape in self.shapes)
 
     @classmethod
-    def of(cls, model: pymc.Model, *, jacobian: bool = True) -> Density:
-        """Build the function; compiling happens on the first call or in :attr:`callback`."""
+    def of(cls, model: pymc.Model, *, jacobian: bool = True, part: Literal["joint", "prior"] = "joint") -> Density:
+        """Build the function; compiling happens on the first call or in :attr:`callback`.
+
+        ``part``: the joint density of parameters and data, or the parameters' prior.
+        """
         import pytensor
         import pytensor.tensor as pt
         from pytensor.graph.rewriting.utils import rewrite_graph
@@ -72,7 +75,8 @@ class Density:
         shapes = tuple(np.shape(start[v.name]) for v in values)
         if not values:
             raise ModelError("the model has no parameters: every random node is observed")
-        logp = rewrite_graph(model.logp(jacobian=jacobian), include=("canonicalize", "stabilize"))
+        terms = model.free_RVs if part == "prior" else None
+        logp = rewrite_graph(model.logp(vars=terms, jacobian=jacobian), include=("canonicalize", "stabilize"))
         gradient = pt.concatenate([pt.atleast_1d(g).ravel() for g in pt.grad(logp, values)])
         point = pt.vector("point", shape=(sum(int(np.prod(s)) for s in shapes),), dtype="float64")
         logp, gradient = _joined([logp, gradient], values, shapes, point)

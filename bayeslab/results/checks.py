@@ -17,6 +17,12 @@ References
 .. [3] Betancourt (2016). Diagnosing suboptimal cotangent disintegrations in Hamiltonian Monte
    Carlo. arXiv:1604.00695
 .. [4] Betancourt (2018). A conceptual introduction to Hamiltonian Monte Carlo. arXiv:1701.02434
+.. [5] Yao, Vehtari, Simpson, Gelman (2018). Yes, but did it work?: Evaluating variational
+   inference. ICML, PMLR 80, 5581-5590. arXiv:1802.02538
+.. [6] Vehtari, Simpson, Gelman, Yao, Gabry (2024). Pareto smoothed importance sampling. Journal of
+   Machine Learning Research 25(72). arXiv:1507.02646
+.. [7] Zhang, Stephens (2009). A new and efficient estimation method for the generalized Pareto
+   distribution. Technometrics 51(3), 316-325.
 """
 
 from __future__ import annotations
@@ -36,7 +42,16 @@ from scipy.special import ndtri
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Block", "Finding", "Verdict", "blocks", "judge_mcmc", "point_verdict"]
+__all__ = [
+    "Block",
+    "Finding",
+    "Verdict",
+    "blocks",
+    "judge_approximation",
+    "judge_mcmc",
+    "pareto_smoothed",
+    "point_verdict",
+]
 
 Array = NDArray[np.float64]
 Status = Literal["pass", "warn", "fail"]
@@ -51,6 +66,8 @@ ESS_WARN, ESS_FAIL = 100, 25  # for each chain
 DIVERGENT_FAIL = 0.01
 # [4], section 6.1: below 0.3 is trouble. RStan, following [3], called it at 0.2.
 E_BFMI_WARN, E_BFMI_FAIL = 0.3, 0.2
+# [5], section 3.1: good below 0.5, usable (after reweighting) below 0.7.
+PARETO_WARN, PARETO_FAIL = 0.5, 0.7
 # Cut-off trajectories cost time, not correctness; a few during a run are harmless (ours).
 SATURATED_WARN = 0.01
 # Dual averaging ends within a few hundredths of its target; farther off, tuning was too short (ours).
@@ -194,6 +211,97 @@ def point_verdict(
             advice = "sample with method nuts, or order interchangeable components with Ordered(...)"
             findings.append(Finding("warn", "restarts", "", None, text, advice))
     return Verdict(tuple(findings))
+
+
+def judge_approximation(log_ratios: Array, *, resampled: bool = False, notes: Sequence[Finding] = ()) -> Verdict:
+    """The verdict on independent draws from an approximation of the posterior.
+
+    Parameters
+    ----------
+    log_ratios
+        Log density of the posterior (up to a constant) minus that of the approximation, at draws of
+        the approximation.
+    resampled
+        Whether the draws reported were chosen from these by their importance weights.
+    notes
+        Findings of others to append, such as whether the optimiser converged.
+    """
+    log_weights, k = pareto_smoothed(log_ratios)
+    size = 1 / float((np.exp(log_weights) ** 2).sum())
+    findings = [_pareto(k, size, log_ratios.size, resampled)]
+    nowhere = int((~np.isfinite(log_ratios)).sum())
+    if nowhere:
+        text = f"{nowhere:,} of {log_ratios.size:,} draws of the approximation lie where the posterior is zero"
+        status: Status = "warn" if nowhere < 0.01 * log_ratios.size else "fail"
+        findings.append(Finding(status, "support", "", nowhere, text, "" if resampled else "sample with method nuts"))
+    return Verdict((*findings, *notes))
+
+
+def _pareto(k: float, size: float, n: int, resampled: bool) -> Finding:
+    worth = f"{size:,.0f} of {n:,} draws' worth after reweighting"
+    if k < PARETO_WARN:
+        text = f"{k:.2f} < {PARETO_WARN}: the approximation is close to the posterior ({worth})"
+        return Finding("pass", "Pareto k", "", k, text)
+    if k < PARETO_FAIL:
+        mended = "the draws were reweighted for it" if resampled else "means are usable, tails and sds less so"
+        text = f"{k:.2f}, between {PARETO_WARN} and {PARETO_FAIL}: the approximation is rough; {mended} ({worth})"
+        return Finding("warn", "Pareto k", "", k, text, "compare with method nuts before relying on intervals")
+    text = f"{k:.2f} ≥ {PARETO_FAIL}: the approximation misses part of the posterior ({worth})"
+    return Finding("fail", "Pareto k", "", k, text, "sample with method nuts; a non-centred hierarchy may help both")
+
+
+def pareto_smoothed(log_ratios: Array) -> tuple[Array, float]:
+    """Pareto-smoothed importance weights [6]_.
+
+    Parameters
+    ----------
+    log_ratios
+        Log importance ratios, shape (draw,); -inf for no weight.
+
+    Returns
+    -------
+    log_weights : ndarray
+        Normalised: their exponentials sum to 1.
+    k : float
+        Shape of the generalised Pareto distribution of the largest ratios: how many moments they
+        have is 1/k. 0 when all ratios are equal; inf when there is nothing to fit it to.
+    """
+    shifted = np.where(np.isnan(log_ratios), -np.inf, log_ratios)
+    if not np.isfinite(shifted.max(initial=-np.inf)):
+        return np.full(shifted.size, -math.log(max(shifted.size, 1))), math.inf
+    shifted = shifted - shifted.max()
+    n_tail = min(shifted.size // 5, math.ceil(3 * math.sqrt(shifted.size)))  # [6], algorithm 1
+    order = np.argsort(shifted, kind="stable")
+    tail = order[shifted.size - n_tail :]
+    cutoff = max(float(shifted[order[shifted.size - n_tail - 1]]), math.log(np.finfo(float).tiny))
+    excess = np.exp(shifted[tail]) - math.exp(cutoff)
+    if -shifted.min() < 1e-9:
+        k = 0.0
+    elif n_tail < 5 or not excess[0] > 0:
+        k = math.inf
+    else:
+        k, scale = _generalised_pareto(excess)
+        p = (np.arange(n_tail) + 0.5) / n_tail
+        quantiles = -np.log1p(-p) if k == 0 else np.expm1(-k * np.log1p(-p)) / k
+        shifted[tail] = np.minimum(np.log(math.exp(cutoff) + scale * quantiles), 0.0)
+    return shifted - np.logaddexp.reduce(shifted), k
+
+
+def _generalised_pareto(excess: Array) -> tuple[float, float]:
+    """Shape and scale for sorted positive values: [7]_, and the prior of [6]_ (appendix C) for the shape.
+
+    [7]_ has the shape with the opposite sign.
+    """
+    n = excess.size
+    m = 30 + int(math.sqrt(n))
+    quartile = excess[int(n / 4 + 0.5) - 1]
+    theta = 1 / excess[-1] + (1 - np.sqrt(m / (np.arange(1, m + 1) - 0.5))) / (3 * quartile)
+    shapes = np.log1p(-theta[:, None] * excess).mean(axis=1)
+    log_likelihood = n * (np.log(-theta / shapes) - shapes - 1)
+    weights = np.exp(log_likelihood - log_likelihood.max())
+    best = float((theta * weights).sum() / weights.sum())
+    k = float(np.log1p(-best * excess).mean())
+    return (n * k + 10 * 0.5) / (n + 10), -k / best
 
 
 # The posterior as blocks of plain numbers

@@ -1,0 +1,405 @@
+"""What the approximate engines share: Gaussian approximations, and the outcome they hand back.
+
+The approximations are fitted to the compiled density that NUTS uses (:class:`Density`), which is
+cached on disk, rather than through ``pymc.fit``, ``pymc_extras.fit_pathfinder`` and
+``pymc_extras.fit_laplace``: these compile graphs of their own in every process, which takes tens of
+seconds for models that are approximated in less than one. The flat vector is that of ``Density``,
+so draws need no mapping between two orders of variables.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.engines._density import Density, centre
+from bayeslab.engines._groups import posterior_groups
+from bayeslab.engines._job import Job, Outcome
+from bayeslab.errors import ModelError, OptionError, RunError, hint
+from bayeslab.results.checks import Finding, judge_approximation, pareto_smoothed
+
+__all__ = [
+    "Approximation",
+    "Gaussian",
+    "LowRank",
+    "Mixture",
+    "Optimum",
+    "Path",
+    "Target",
+    "hessian",
+    "improper",
+    "maxima",
+    "outcome",
+    "pathfinder",
+    "starts",
+    "systematic",
+]
+
+Array = NDArray[np.float64]
+LOG_2_PI = math.log(2 * math.pi)
+_FEW = 100  # draws' worth of weights below which resampling repeats a handful of points
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """The log density, made to be called very often.
+
+    Calling ``Density`` spends most of its time on preparing addresses; here they are prepared once.
+    """
+
+    density: Density
+    _function: Any = field(init=False)
+    _data: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        pointers = [ctypes.c_uint64, *[ctypes.c_void_p] * 4]
+        kind = ctypes.CFUNCTYPE(ctypes.c_int64, *pointers)
+        object.__setattr__(self, "_function", kind(self.density.callback.address))
+        object.__setattr__(self, "_data", self.density.callback_arguments.ctypes.data)
+
+    @property
+    def n_dim(self) -> int:
+        return self.density.n_dim
+
+    def many(self, points: Array) -> tuple[Array, Array]:
+        """Values (n,) and gradients (n, n_dim) at points (n, n_dim).
+
+        Where there is no density the value is -inf; where there is no gradient it is NaN.
+        """
+        points = np.ascontiguousarray(points, dtype=np.float64)
+        n, d = points.shape
+        values, gradients = np.full(n, -np.inf), np.full((n, d), np.nan)
+        x, g, v = points.ctypes.data, gradients.ctypes.data, values.ctypes.data
+        call, data = self._function, self._data
+        for i in range(n):
+            call(d, x + 8 * d * i, g + 8 * d * i, v + 8 * i, data)
+        values[np.isnan(values)] = -np.inf
+        return values, gradients
+
+    def one(self, point: Array) -> tuple[float, Array]:
+        values, gradients = self.many(point[None])
+        return float(values[0]), gradients[0]
+
+    def falling(self, point: Array) -> tuple[float, Array]:
+        """Minus the log density and its gradient; a wall where there is none, for a minimiser."""
+        value, gradient = self.one(point)
+        if not (math.isfinite(value) and np.isfinite(gradient).all()):
+            return 1e300, np.zeros_like(point)
+        return -value, -gradient
+
+
+# --------------------------------------------------------------------------------- Gaussians
+
+
+class Approximation(Protocol):
+    """A distribution that can be drawn from and has a density."""
+
+    def draw(self, rng: np.random.Generator, n: int) -> Array: ...
+    def log_density(self, points: Array) -> Array: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian:
+    """A normal distribution: ``mean + factor @ z``, ``factor`` lower triangular or the standard deviations."""
+
+    mean: Array
+    factor: Array
+
+    @property
+    def diagonal(self) -> Array:
+        return self.factor if self.factor.ndim == 1 else np.diag(self.factor)
+
+    def draw(self, rng: np.random.Generator, n: int) -> Array:
+        z = rng.standard_normal((n, self.mean.size))
+        return self.mean + (z * self.factor if self.factor.ndim == 1 else z @ self.factor.T)
+
+    def log_density(self, points: Array) -> Array:
+        from scipy.linalg import solve_triangular
+
+        centred = points - self.mean
+        if self.factor.ndim == 1:
+            z = centred / self.factor
+        else:
+            z = solve_triangular(self.factor, centred.T, lower=True).T
+        scale = float(np.log(np.abs(self.diagonal)).sum())
+        result: Array = -0.5 * (z**2).sum(axis=1) - scale - 0.5 * self.mean.size * LOG_2_PI
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class LowRank:
+    """A normal distribution with covariance ``D (I + Q (L L' - I) Q') D``, ``D`` diagonal, ``Q`` orthonormal columns."""
+
+    mean: Array
+    scale: Array  # the diagonal of D
+    basis: Array  # Q, (n_dim, rank)
+    factor: Array  # L, lower triangular, (rank, rank)
+
+    def draw(self, rng: np.random.Generator, n: int) -> Array:
+        z = rng.standard_normal((n, self.mean.size))
+        inside = z @ self.basis
+        return self.mean + self.scale * (z + (inside @ self.factor.T - inside) @ self.basis.T)
+
+    def log_density(self, points: Array) -> Array:
+        from scipy.linalg import solve_triangular
+
+        z = (points - self.mean) / self.scale
+        inside = z @ self.basis
+        white = solve_triangular(self.factor, inside.T, lower=True)
+        squares = (z**2).sum(axis=1) - (inside**2).sum(axis=1) + (white**2).sum(axis=0)
+        volume = float(np.log(np.diag(self.factor)).sum() + np.log(self.scale).sum())
+        result: Array = -0.5 * squares - volume - 0.5 * self.mean.size * LOG_2_PI
+        return result
+
+    def sd(self) -> Array:
+        """Standard deviations of the elements."""
+        inside = self.basis @ self.factor
+        result: Array = self.scale * np.sqrt(1 + (inside**2).sum(axis=1) - (self.basis**2).sum(axis=1))
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Equal parts of several approximations."""
+
+    parts: tuple[Approximation, ...]
+
+    def draw(self, rng: np.random.Generator, n: int) -> Array:
+        share = -(-n // len(self.parts))
+        drawn = np.concatenate([part.draw(rng, share) for part in self.parts])
+        return rng.permutation(drawn)[:n]
+
+    def log_density(self, points: Array) -> Array:
+        each = np.stack([part.log_density(points) for part in self.parts])
+        result: Array = np.logaddexp.reduce(each, axis=0) - math.log(len(self.parts))
+        return result
+
+
+# --------------------------------------------------------------------------------- Pathfinder
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """The best Gaussian along one optimisation path."""
+
+    approximation: LowRank
+    elbo: float
+    n_steps: int
+
+
+def pathfinder(
+    target: Target, start: Array, rng: np.random.Generator, *, maxiter: int, maxcor: int, num_elbo_draws: int
+) -> Path | None:
+    """One path of Pathfinder: L-BFGS towards the mode, and of its Gaussians the one with the highest ELBO.
+
+    Returns None where the path has no step from which a Gaussian can be made.
+
+    References
+    ----------
+    Zhang, Carpenter, Gelman, Vehtari (2022). Pathfinder: parallel quasi-Newton variational inference.
+    Journal of Machine Learning Research 23(306), algorithms 1, 3 and 4.
+    """
+    from scipy.optimize import minimize
+
+    points = [start]
+    limits = {"maxiter": maxiter, "maxcor": maxcor, "ftol": 1e-9, "gtol": 1e-8, "maxls": 100}
+    minimize(
+        target.falling, start, jac=True, method="L-BFGS-B", options=limits, callback=lambda x: points.append(np.copy(x))
+    )
+    best: Path | None = None
+    for gaussian in _gaussians(np.array(points), -target.many(np.array(points))[1], maxcor):
+        drawn = gaussian.draw(rng, num_elbo_draws)
+        ratios = target.many(drawn)[0] - gaussian.log_density(drawn)
+        elbo = float(ratios.mean())
+        if math.isfinite(elbo) and (best is None or elbo > best.elbo):
+            best = Path(gaussian, elbo, len(points) - 1)
+    return best
+
+
+def _gaussians(points: Array, slopes: Array, maxcor: int) -> Iterator[LowRank]:
+    """The Gaussian of L-BFGS at each step of a path (algorithms 3 and 4); ``slopes`` of minus the log density."""
+    alpha = np.ones(points.shape[1])
+    moves: list[Array] = []
+    changes: list[Array] = []
+    for i in range(1, len(points)):
+        s, z = points[i] - points[i - 1], slopes[i] - slopes[i - 1]
+        if not np.isfinite(z).all():
+            return
+        if s @ z > 1e-12 * (z @ z):
+            alpha = _diagonal(alpha, s, z)
+            moves, changes = [*moves, s][-maxcor:], [*changes, z][-maxcor:]
+        if moves:
+            gaussian = _low_rank(points[i], slopes[i], alpha, np.array(moves).T, np.array(changes).T)
+            if gaussian is not None:
+                yield gaussian
+
+
+def _diagonal(alpha: Array, s: Array, z: Array) -> Array:
+    """The diagonal part of the inverse Hessian after one more step (algorithm 3; Gilbert and Lemaréchal 1989)."""
+    a, b, c = alpha @ z**2, z @ s, s @ (s / alpha)
+    inverse = a / (b * alpha) + z**2 / b - a * s**2 / (b * c * alpha**2)
+    usable = np.isfinite(inverse).all() and (inverse > 0).all()
+    return 1 / inverse if usable else alpha
+
+
+def _low_rank(x: Array, slope: Array, alpha: Array, s: Array, z: Array) -> LowRank | None:
+    """Algorithm 4, with the QR decomposition for every size."""
+    from scipy.linalg import solve_triangular
+
+    upper = np.triu(s.T @ z)
+    n = len(upper)
+    inverse = solve_triangular(upper, np.eye(n))
+    corner = inverse.T @ (np.diag(np.diag(upper)) + z.T @ (alpha[:, None] * z)) @ inverse
+    gamma = np.block([[np.zeros((n, n)), -inverse], [-inverse.T, corner]])
+    beta = np.concatenate([alpha[:, None] * z, s], axis=1)
+    scale = np.sqrt(alpha)
+    basis, r = np.linalg.qr(beta / scale[:, None])
+    try:
+        factor = np.linalg.cholesky(np.eye(len(r)) + r @ gamma @ r.T)
+    except np.linalg.LinAlgError:
+        return None
+    mean = x - alpha * slope - beta @ (gamma @ (beta.T @ slope))
+    return LowRank(mean, scale, basis, factor) if np.isfinite(mean).all() else None
+
+
+# ---------------------------------------------------------------------------- modes, curvature
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """Where an optimiser ended."""
+
+    point: Array
+    value: float
+    message: str
+
+
+def starts(
+    density: Density,
+    rng: np.random.Generator,
+    n: int,
+    initvals: Mapping[str, Any] | None = None,
+    jitter: float = 1.0,
+) -> list[Array]:
+    """Starting points: PyMC's or those given, jittered by U(-jitter, jitter) on the unconstrained scale."""
+    known = [v.name for v in density.model.free_RVs]
+    for name in initvals or {}:
+        if name not in known:
+            raise OptionError(f"initvals: no parameter '{name}'{hint(name, known)}")
+    middle = centre(density, initvals)
+    return [middle + rng.uniform(-jitter, jitter, middle.size) for _ in range(n)]
+
+
+def maxima(target: Target, points: list[Array], maxeval: int, note: Callable[[str], None]) -> list[Optimum]:
+    """Local maxima of the density, the highest first."""
+    from scipy.optimize import minimize
+
+    limits = {"maxfun": maxeval, "maxiter": maxeval, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 20}
+    found = []
+    for k, start in enumerate(points):
+        result = minimize(target.falling, start, jac=True, method="L-BFGS-B", options=limits)
+        if result.fun < 1e299:
+            found.append(Optimum(np.asarray(result.x), -float(result.fun), str(result.message)))
+            note(f"start {k + 1} of {len(points)}: log density {found[-1].value:.6g}")
+    if not found:
+        raise ModelError(
+            "the density is zero or undefined wherever the optimiser looked; check data, bounds and priors"
+        )
+    return sorted(found, key=lambda optimum: -optimum.value)
+
+
+def hessian(target: Target, point: Array) -> Array:
+    """Second derivatives of the log density: gradients differenced, with one Richardson extrapolation.
+
+    The step is a thousandth of each direction's own length (from a first rough pass): the error of
+    differencing is of fourth order, about 1e-12 of the curvature, and rounding about the same.
+    """
+    d = point.size
+    steps = 1e-4 * np.maximum(1.0, np.abs(point))
+    rough = np.abs(np.diag(_differences(target, point, steps)))
+    with np.errstate(divide="ignore"):
+        lengths = np.where(rough > 0, 1 / np.sqrt(rough), 1.0)
+    steps = 1e-3 * np.clip(lengths, 1e-8, 1e4)
+    result = (4 * _differences(target, point, steps / 2) - _differences(target, point, steps)) / 3
+    return (result + result.T) / 2
+
+
+def _differences(target: Target, point: Array, steps: Array) -> Array:
+    around = np.concatenate((point + np.diag(steps), point - np.diag(steps)))
+    gradients = target.many(around)[1]
+    d = point.size
+    slopes: Array = (gradients[:d] - gradients[d:]) / (2 * steps)[:, None]
+    return slopes
+
+
+# ----------------------------------------------------------------------------------- outcome
+
+
+def improper(density: Density) -> list[str]:
+    """Parameters whose prior has no integral: then the evidence means nothing."""
+    flat = ("flat", "halfflat")
+    return [rv.name for rv in density.model.free_RVs if getattr(rv.owner.op, "name", "").lower() in flat]
+
+
+def outcome(
+    job: Job,
+    target: Target,
+    approximation: Approximation,
+    rng: np.random.Generator,
+    *,
+    how: str,
+    resample_from: int = 0,
+    otherwise: Approximation | None = None,
+    attrs: Mapping[str, Any],
+    findings: tuple[Finding, ...] = (),
+    timings: Mapping[str, float],
+) -> Outcome:
+    """Draws from an approximation, their importance ratios, and the verdict.
+
+    Parameters
+    ----------
+    resample_from
+        If not 0, draw so many and choose among them with Pareto-smoothed importance weights.
+    otherwise
+        What to draw from instead when the weights rest on so few draws that choosing would be worse.
+    """
+    chains, draws = job.options.chains, job.options.draws
+    n = chains * draws
+    points = approximation.draw(rng, max(n, resample_from))
+    log_q = approximation.log_density(points)
+    log_p = target.many(points)[0]
+    if not np.isfinite(log_p).any():
+        raise RunError("the approximation lies where the density is zero; sample with method nuts")
+    ratios = log_p - log_q
+    log_weights, k = pareto_smoothed(ratios)
+    worth = 1 / float((np.exp(log_weights) ** 2).sum())
+    notes = list(findings)
+    if resample_from and worth < _FEW and otherwise is not None:
+        points = otherwise.draw(rng, n)
+        log_q, log_p = otherwise.log_density(points), target.many(points)[0]
+        how = f"{how.partition(';')[0]}; the best one's own draws"
+        text = f"the weights rest on about {worth:.0f} draws; shown are the best Gaussian's own draws, not reweighted"
+        notes.append(Finding("warn", "reweighting", "", worth, text))
+    elif resample_from:
+        chosen = rng.permutation(systematic(np.exp(log_weights), n, rng))
+        points, log_q, log_p = points[chosen], log_q[chosen], log_p[chosen]
+    shape = (chains, draws)
+    stats = {"lp": log_p.reshape(shape), "log_q": log_q.reshape(shape)}
+    flat = points.reshape(*shape, -1)
+    groups = posterior_groups(job, target.density, flat, stats, sampler="bayeslab", chains=list(range(chains)))
+    bound = float(np.mean(ratios[np.isfinite(ratios)]))
+    groups["posterior"].attrs |= {"sampling": how, "pareto_k": k, **attrs} | ({} if resample_from else {"elbo": bound})
+    verdict = judge_approximation(ratios, resampled=bool(resample_from), notes=notes)
+    return Outcome(groups, verdict, True, dict(timings))
+
+
+def systematic(weights: Array, n: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Indices of ``n`` points in proportion to their weights, with one random number (Kitagawa 1996)."""
+    edges = np.cumsum(weights) / weights.sum()
+    return np.minimum(np.searchsorted(edges, (np.arange(n) + rng.random()) / n), len(weights) - 1)

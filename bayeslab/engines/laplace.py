@@ -1,0 +1,127 @@
+"""Engine ``laplace``: a Gaussian with the curvature of the log density at the posterior's mode.
+
+The mode is that of the density on the unconstrained scale (with the Jacobian of the transforms),
+where a Gaussian fits best. The approximation is exact for a Gaussian posterior, and good when there
+are many observations for each parameter; it sees one mode only, and none of the skewness. The
+normaliser of the Gaussian approximates the evidence.
+
+References
+----------
+Tierney, Kadane (1986). Accurate approximations for posterior moments and marginal densities.
+Journal of the American Statistical Association 81, 82-86.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from bayeslab.dataset import Data
+from bayeslab.engines._approximate import (
+    LOG_2_PI,
+    Array,
+    Gaussian,
+    Optimum,
+    Target,
+    hessian,
+    improper,
+    maxima,
+    outcome,
+    starts,
+)
+from bayeslab.engines._density import Density
+from bayeslab.engines._job import Job, Outcome
+from bayeslab.errors import RunError
+from bayeslab.results.checks import Finding
+from bayeslab.spec import Model, Spec
+
+__all__ = ["Options", "refuse", "run"]
+
+
+class Options(Spec):
+    """Options of the optimiser (as of method map) and of the draws."""
+
+    draws: int = Field(1000, ge=1, description="Independent draws per chain.")
+    chains: int = Field(4, ge=1, le=1024, description="Chains: the draws are split among them.")
+    restarts: int = Field(4, ge=1, le=1000, description="Number of starting points.")
+    maxeval: int = Field(5000, ge=1, description="At most so many evaluations a start.")
+    initvals: dict[str, Any] | None = Field(None, description="Starting values by node name.")
+
+
+def refuse(model: Model, data: Data) -> str | None:
+    """Every model with a differentiable density; whether the mode is proper shows when it is found."""
+    return None
+
+
+def run(job: Job) -> Outcome:
+    """Find the mode, its curvature, and draw."""
+    options: Options = job.options
+    begun = time.perf_counter()
+    density = Density.of(job.graph)
+    job.progress.note(f"compiling the model ({density.n_dim} parameters)")
+    target = Target(density)
+    compiled = time.perf_counter()
+    rng = np.random.default_rng(job.seed)
+    points = starts(density, rng, options.restarts, options.initvals)
+    found = maxima(target, points, options.maxeval, job.progress.note)
+    best, covariance = _polished(target, found[0])
+    gaussian = Gaussian(best.point, np.linalg.cholesky(covariance))
+    timings = {"compile": compiled - begun, "optimise": time.perf_counter() - compiled}
+    log_evidence = best.value + 0.5 * density.n_dim * LOG_2_PI + float(np.log(gaussian.diagonal).sum())
+    known = not improper(density)
+    return outcome(
+        job,
+        target,
+        gaussian,
+        rng,
+        how="independent draws from a Gaussian at the mode, with the curvature there (unconstrained scale)",
+        attrs={"approximation": "laplace"} | ({"log_evidence": log_evidence} if known else {}),
+        findings=(_modes(found), *([_evidence(log_evidence)] if known else [])),
+        timings=timings,
+    )
+
+
+def _polished(target: Target, optimum: Optimum) -> tuple[Optimum, Array]:
+    """The mode after a few Newton steps, and the inverse of minus the Hessian there."""
+    point, value = optimum.point, optimum.value
+    for _ in range(3):
+        covariance = _inverse(target, hessian(target, point))
+        step = covariance @ target.one(point)[1]
+        there = target.one(point + step)[0]
+        if not there >= value - 1e-9 * max(1.0, abs(value)):
+            break
+        point, value = point + step, there
+        if float(step @ np.linalg.solve(covariance, step)) < 1e-16:
+            break
+    return Optimum(point, value, optimum.message), _inverse(target, hessian(target, point))
+
+
+def _inverse(target: Target, curvature: Array) -> Array:
+    """The covariance, or which parameter has none."""
+    names = target.density.parameter_names()
+    if not np.isfinite(curvature).all():
+        raise RunError("the log density has no curvature at its mode; sample with method nuts")
+    values, vectors = np.linalg.eigh(-curvature)
+    if values[0] <= 1e-10 * max(float(values[-1]), 0.0):
+        worst = names[int(np.argmax(np.abs(vectors[:, 0])))]
+        raise RunError(
+            f"the log density does not bend downwards along '{worst}' at its highest point: there is no Gaussian there"
+            f" (a spike at zero variance, or nothing that informs it); sample with method nuts"
+        )
+    return (vectors / values) @ vectors.T
+
+
+def _modes(found: list[Optimum]) -> Finding:
+    best, other = found[0].value, found[-1].value
+    if best - other < 1e-3:
+        return Finding("pass", "restarts", "", None, "all starting points led to the same mode")
+    text = f"starting points led to different modes (log density {best:.4g} and {other:.4g}); only the highest is seen"
+    advice = "sample with method nuts, or order interchangeable components with Ordered(...)"
+    return Finding("warn", "restarts", "", best - other, text, advice)
+
+
+def _evidence(value: float) -> Finding:
+    return Finding("pass", "evidence", "", value, f"log evidence {value:.4f} by the Gaussian's normaliser")

@@ -1,0 +1,109 @@
+"""Engine ``pathfinder``: Gaussians found along quasi-Newton paths, reweighted towards the posterior.
+
+Every path climbs from its own start towards a mode. At each step L-BFGS knows an approximate
+curvature, hence a Gaussian; the one with the highest evidence bound (ELBO) is kept. Draws from all
+paths are then chosen with Pareto-smoothed importance weights. The weights compare the posterior
+with the mixture of all paths' Gaussians (the balance heuristic of Veach and Guibas 1995), not with
+each draw's own: no worse, and a draw that one path makes by luck gets no absurd weight.
+
+References
+----------
+Zhang, Carpenter, Gelman, Vehtari (2022). Pathfinder: parallel quasi-Newton variational inference.
+Journal of Machine Learning Research 23(306), 1-49.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from bayeslab.dataset import Data
+from bayeslab.engines._approximate import Mixture, Path, Target, outcome, pathfinder, starts
+from bayeslab.engines._density import Density
+from bayeslab.engines._job import Job, Outcome
+from bayeslab.errors import RunError
+from bayeslab.results.checks import Finding
+from bayeslab.spec import Model, Spec
+
+__all__ = ["Options", "refuse", "run"]
+
+
+class Options(Spec):
+    """Options named as in ``pymc_extras.fit_pathfinder``."""
+
+    draws: int = Field(1000, ge=1, description="Draws per chain.")
+    chains: int = Field(4, ge=1, le=1024, description="Chains: the draws are split among them.")
+    num_paths: int = Field(8, ge=1, le=1000, description="Number of paths, each from its own start.")
+    num_draws_per_path: int = Field(2000, ge=1, description="Draws of each path to choose from.")
+    num_elbo_draws: int = Field(25, ge=1, description="Draws that estimate the ELBO of each step.")
+    maxcor: int = Field(10, ge=1, le=100, description="Steps L-BFGS remembers.")
+    maxiter: int = Field(1000, ge=1, description="At most so many steps a path.")
+    jitter: float = Field(2.0, ge=0, description="Starts are jittered by U(-jitter, jitter), unconstrained scale.")
+    importance_sampling: Literal["psis", "none"] = Field(
+        "psis", description="psis: choose draws by Pareto-smoothed importance weights; none: the paths' own draws."
+    )
+    initvals: dict[str, Any] | None = Field(None, description="Starting values by node name.")
+
+
+def refuse(model: Model, data: Data) -> str | None:
+    """Every model with a differentiable density."""
+    return None
+
+
+def run(job: Job) -> Outcome:
+    """Follow the paths and draw."""
+    options: Options = job.options
+    begun = time.perf_counter()
+    density = Density.of(job.graph)
+    job.progress.note(f"compiling the model ({density.n_dim} parameters)")
+    target = Target(density)
+    compiled = time.perf_counter()
+    rng = np.random.default_rng(job.seed)
+    paths = _paths(job, target, rng)
+    timings = {"compile": compiled - begun, "paths": time.perf_counter() - compiled}
+    resampled = options.importance_sampling == "psis"
+    chosen = "draws from their mixture chosen by importance weights" if resampled else "independent draws from them"
+    return outcome(
+        job,
+        target,
+        Mixture(tuple(path.approximation for path in paths)),
+        rng,
+        how=f"{len(paths)} Gaussians along L-BFGS paths; {chosen}",
+        resample_from=options.num_paths * options.num_draws_per_path if resampled else 0,
+        otherwise=max(paths, key=lambda path: path.elbo).approximation,
+        attrs={"approximation": "pathfinder", "path_elbo": [path.elbo for path in paths]},
+        findings=tuple(_lost(options.num_paths, len(paths))),
+        timings=timings,
+    )
+
+
+def _paths(job: Job, target: Target, rng: np.random.Generator) -> list[Path]:
+    options: Options = job.options
+    found = []
+    for start in starts(target.density, rng, options.num_paths, options.initvals, options.jitter):
+        path = pathfinder(
+            target,
+            start,
+            rng,
+            maxiter=options.maxiter,
+            maxcor=options.maxcor,
+            num_elbo_draws=options.num_elbo_draws,
+        )
+        if path is not None:
+            found.append(path)
+    if not found:
+        raise RunError("no path found a Gaussian with a finite ELBO; give initvals, or sample with method nuts")
+    bounds = [path.elbo for path in found]
+    job.progress.note(f"{len(found)} paths: best ELBO {max(bounds):.6g}, worst {min(bounds):.6g}")
+    return found
+
+
+def _lost(wanted: int, found: int) -> list[Finding]:
+    if found == wanted:
+        return []
+    text = f"{wanted - found} of {wanted} paths failed"
+    advice = "give initvals, or a smaller jitter"
+    return [Finding("warn", "paths", "", wanted - found, text, advice)]

@@ -1,0 +1,306 @@
+"""Engine ``smc``: from the prior to the posterior by tempering, with the evidence on the way.
+
+A population of points starts as draws from the prior. The likelihood is raised to a power that grows
+from 0 to 1, each time as far as half of the population's effective size allows; points are then
+resampled by weight and moved by Hamiltonian trajectories that leave the tempered posterior
+unchanged. The product of the mean weights estimates the evidence without bias. Every chain is a
+whole population of its own, so chains that disagree, about the evidence or the posterior, show when
+the result cannot be trusted. Because it starts at the prior the method can find several modes.
+
+References
+----------
+.. [1] Del Moral, Doucet, Jasra (2006). Sequential Monte Carlo samplers. Journal of the Royal
+   Statistical Society B 68, 411-436.
+.. [2] Jasra, Stephens, Doucet, Tsagaris (2011). Inference for Lévy-driven stochastic volatility
+   models via adaptive sequential Monte Carlo. Scandinavian Journal of Statistics 38, 1-22
+   (the powers from the effective size).
+.. [3] Buchholz, Chopin, Jacob (2021). Adaptive tuning of Hamiltonian Monte Carlo within sequential
+   Monte Carlo. Bayesian Analysis 16(3), 745-771.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from bayeslab.dataset import Data
+from bayeslab.engines._approximate import Array, Target, improper, systematic
+from bayeslab.engines._density import Density
+from bayeslab.engines._groups import posterior_groups
+from bayeslab.engines._job import Job, Outcome
+from bayeslab.errors import EngineRefusal, RunError
+from bayeslab.results.checks import Finding, judge_mcmc
+from bayeslab.spec import Model, Spec
+
+__all__ = ["Options", "refuse", "run"]
+
+# Spread (sd over runs) of the log evidence: half a nat matters little beside a Bayes factor of 3, two do (ours).
+_SPREAD_WARN, _SPREAD_FAIL = 0.5, 2.0
+_ACCEPT = 0.8  # rate that the step size aims at ([3] finds little difference between 0.65 and 0.9)
+
+
+class Options(Spec):
+    """Options named as in ``pymc.sample_smc``."""
+
+    draws: int = Field(1000, ge=50, description="Points in each population.")
+    chains: int = Field(4, ge=1, le=1024, description="Independent populations.")
+    threshold: float = Field(0.5, gt=0, lt=1, description="Share of the effective size kept from stage to stage.")
+    correlation_threshold: float = Field(
+        0.1, gt=0, lt=1, description="Points are moved until they correlate less than this with where they were."
+    )
+    max_moves: int = Field(20, ge=1, description="At most so many trajectories a stage.")
+
+
+def refuse(model: Model, data: Data) -> str | None:
+    """Every model whose prior can be drawn from; improper priors show once the graph is built."""
+    return None
+
+
+def run(job: Job) -> Outcome:
+    """Run the populations one after another."""
+    options: Options = job.options
+    begun = time.perf_counter()
+    joint = Density.of(job.graph)
+    flat = improper(joint)
+    if flat:
+        raise EngineRefusal(
+            f"method smc does not apply: the priors of {', '.join(flat)} have no integral, so there is nothing to start"
+            f" from and no evidence; give them proper priors, or use method nuts"
+        )
+    job.progress.note(f"compiling the model ({joint.n_dim} parameters)")
+    tempered = _Tempered(Target(Density.of(job.graph, part="prior")), Target(joint))
+    compiled = time.perf_counter()
+    wanted = [k for k in range(options.chains) if k not in job.store.finished()]
+    for k, rng in enumerate(np.random.default_rng(job.seed).spawn(options.chains)):
+        if k in wanted:
+            start = _prior_draws(joint, options.draws, rng)
+            job.store.write(k, _population(tempered, start, rng, options, _noting(job, k)))
+    chains = [job.store.read(k) for k in range(options.chains)]
+    sampled = time.perf_counter()
+    flat_draws = np.stack([chain["draws"] for chain in chains])
+    stats = {"lp": np.stack([chain["lp"] for chain in chains])}
+    groups = posterior_groups(job, joint, flat_draws, stats, sampler="bayeslab", chains=list(range(options.chains)))
+    evidences = np.array([float(chain["log_evidence"][0]) for chain in chains])
+    combined = float(np.logaddexp.reduce(evidences) - math.log(len(evidences)))
+    spread = float(evidences.std(ddof=1)) if len(evidences) > 1 else math.nan
+    groups["posterior"].attrs |= {
+        "approximation": "smc",
+        "sampling": "populations tempered from the prior to the posterior, one a chain",
+        "log_evidence": combined,
+        "log_evidence_runs": evidences.tolist(),
+    } | ({"log_evidence_sd": spread} if len(evidences) > 1 else {})
+    import xarray as xr
+
+    tree = xr.DataTree.from_dict({name: groups[name] for name in ("posterior", "sample_stats")})
+    verdict = judge_mcmc(tree, notes=(_evidence(combined, spread, len(evidences)),))
+    return Outcome(groups, verdict, True, {"compile": compiled - begun, "sample": sampled - compiled})
+
+
+def _noting(job: Job, chain: int) -> Callable[[str], None]:
+    return lambda text: job.progress.note(f"chain {chain}: {text}")
+
+
+def _evidence(combined: float, spread: float, n: int) -> Finding:
+    if n == 1:
+        text = f"log evidence {combined:.3f} from a single run: its error is not known"
+        return Finding("warn", "evidence", "", combined, text, "run at least 4 chains")
+    text = f"log evidence {combined:.3f} ± {spread / math.sqrt(n):.2g} ({n} runs, sd {spread:.2g})"
+    if spread < _SPREAD_WARN:
+        return Finding("pass", "evidence", "", combined, text)
+    advice = "more draws, or a larger threshold (more stages)"
+    return Finding(
+        "warn" if spread < _SPREAD_FAIL else "fail", "evidence", "", combined, f"{text}: the runs disagree", advice
+    )
+
+
+# ---------------------------------------------------------------------------------- the start
+
+
+def _prior_draws(density: Density, n: int, rng: np.random.Generator) -> Array:
+    """Draws from the prior on the unconstrained scale, shape (n, n_dim).
+
+    Priors with an order (``Ordered``) are drawn until they have it.
+    """
+    function = _prior_function(density, int(rng.integers(2**31)))
+    kept: list[Array] = []
+    for _ in range(100 * n):
+        values = function()
+        point = np.concatenate([np.asarray(v, dtype=np.float64).ravel() for v in values])
+        if np.isfinite(point).all():
+            kept.append(point)
+            if len(kept) == n:
+                return np.array(kept)
+    raise RunError("draws from the prior are hardly ever in its own support; sample with method nuts")
+
+
+def _prior_function(density: Density, seed: int) -> Any:
+    import pytensor
+    from pymc.initial_point import make_initial_point_expression
+    from pymc.pytensorf import compile as compile_pymc
+
+    model = density.model
+    # All from the prior: starting values set for NUTS would make every point the same.
+    drawn = make_initial_point_expression(
+        free_rvs=model.free_RVs,
+        rvs_to_transforms=model.rvs_to_transforms,
+        initval_strategies={},
+        default_strategy="prior",
+        return_transformed=True,
+    )
+    by_name = {model.rvs_to_values[rv].name: value for rv, value in zip(model.free_RVs, drawn, strict=True)}
+    mode = pytensor.compile.mode.Mode("py", "fast_compile")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return compile_pymc([], [by_name[name] for name in density.names], mode=mode, random_seed=seed)
+
+
+# -------------------------------------------------------------------------------- a population
+
+
+@dataclass(frozen=True)
+class _Tempered:
+    """prior^(1 - power) joint^power, with values and gradients of both parts."""
+
+    prior: Target
+    joint: Target
+
+    def at(self, points: Array) -> _Points:
+        prior, prior_slope = self.prior.many(points)
+        joint, joint_slope = self.joint.many(points)
+        with np.errstate(invalid="ignore"):
+            likelihood = joint - prior
+        likelihood[~np.isfinite(likelihood)] = -np.inf
+        return _Points(points, prior, prior_slope, likelihood, joint_slope - prior_slope)
+
+
+@dataclass(frozen=True)
+class _Points:
+    at: Array
+    prior: Array
+    prior_slope: Array
+    likelihood: Array
+    likelihood_slope: Array
+
+    def height(self, power: float) -> Array:
+        return self.prior + power * self.likelihood if power else self.prior
+
+    def slope(self, power: float) -> Array:
+        return self.prior_slope + power * self.likelihood_slope
+
+    def take(self, which: Any) -> _Points:
+        return _Points(
+            self.at[which],
+            self.prior[which],
+            self.prior_slope[which],
+            self.likelihood[which],
+            self.likelihood_slope[which],
+        )
+
+    def where(self, condition: Array, other: _Points) -> _Points:
+        """These where the condition holds, else the other ones."""
+        wide = condition[:, None]
+        return _Points(
+            np.where(wide, self.at, other.at),
+            np.where(condition, self.prior, other.prior),
+            np.where(wide, self.prior_slope, other.prior_slope),
+            np.where(condition, self.likelihood, other.likelihood),
+            np.where(wide, self.likelihood_slope, other.likelihood_slope),
+        )
+
+
+def _population(
+    tempered: _Tempered, start: Array, rng: np.random.Generator, options: Options, note: Callable[[str], None]
+) -> dict[str, Array]:
+    points = tempered.at(start)
+    power, log_evidence, stages, step = 0.0, 0.0, 0, 1.0
+    while power < 1.0:
+        if np.isfinite(points.likelihood).sum() < 2:
+            raise RunError("no draw from the prior can produce the data: check the priors against the data")
+        increase = _increase(points.likelihood, 1.0 - power, options.threshold)
+        log_weights = increase * points.likelihood
+        log_evidence += float(np.logaddexp.reduce(log_weights)) - math.log(len(log_weights))
+        power = 1.0 if increase >= 1.0 - power else power + increase
+        weights = np.exp(log_weights - log_weights.max())
+        points = points.take(systematic(weights, len(weights), rng))
+        points, step = _moved(tempered, points, power, step, rng, options)
+        stages += 1
+    note(f"{stages} stages, log evidence {log_evidence:.4f}")
+    points = points.take(rng.permutation(len(start)))
+    return {"draws": points.at, "lp": points.height(1.0), "log_evidence": np.array([log_evidence])}
+
+
+def _increase(likelihood: Array, most: float, threshold: float) -> float:
+    """The largest increase of the power that keeps the effective size above the threshold [2]_."""
+
+    def size(increase: float) -> float:
+        weights = np.exp(increase * (likelihood - likelihood.max()))
+        return float(weights.sum() ** 2 / (weights**2).sum()) / len(weights)
+
+    if size(most) >= threshold:
+        return most
+    # Where part of the population has no likelihood at all, the size cannot be kept: halve what there is.
+    wanted = threshold * min(1.0, size(0.0) if np.isfinite(likelihood).all() else np.isfinite(likelihood).mean())
+    low, high = math.log(1e-12 * most), math.log(most)
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if size(math.exp(middle)) > wanted else (low, middle)
+    return math.exp(low)
+
+
+def _moved(
+    tempered: _Tempered, points: _Points, power: float, step: float, rng: np.random.Generator, options: Options
+) -> tuple[_Points, float]:
+    """Hamiltonian moves, with the population's covariance as metric, until the points forget where they were."""
+    start = points.at
+    factor = _factor(start)
+    for _ in range(options.max_moves):
+        points, rate = _trajectory(tempered, points, power, step, factor, rng)
+        step = float(np.clip(step * math.exp(rate - _ACCEPT), 1e-3, 1.5))
+        if _correlation(start, points.at) < options.correlation_threshold:
+            break
+    return points, step
+
+
+def _factor(points: Array) -> Array:
+    """Triangular factor of the covariance, shrunk towards its diagonal where points are few."""
+    n, d = points.shape
+    covariance = np.atleast_2d(np.cov(points, rowvar=False))
+    diagonal = np.diag(np.diag(covariance) + 1e-10)
+    share = d / (d + n)
+    return np.asarray(np.linalg.cholesky((1 - share) * covariance + share * diagonal))
+
+
+def _trajectory(
+    tempered: _Tempered, points: _Points, power: float, step: float, factor: Array, rng: np.random.Generator
+) -> tuple[_Points, float]:
+    """One Hamiltonian trajectory of about a quarter period, accepted or not for each point."""
+    n, d = points.at.shape
+    length = step * d**-0.25
+    n_steps = max(1, round(rng.uniform(0.5, 1.5) * min(math.pi / 2 / length, 30)))
+    momentum = rng.standard_normal((n, d))
+    energy = points.height(power) - 0.5 * (momentum**2).sum(axis=1)
+    end = points
+    with np.errstate(all="ignore"):
+        for _ in range(n_steps):
+            momentum = momentum + 0.5 * length * end.slope(power) @ factor
+            end = tempered.at(end.at + length * momentum @ factor.T)
+            momentum = momentum + 0.5 * length * end.slope(power) @ factor
+        change = end.height(power) - 0.5 * (momentum**2).sum(axis=1) - energy
+    change = np.where(np.isfinite(change), change, -np.inf)
+    accepted = np.log(rng.random(n)) < change
+    return end.where(accepted, points), float(np.exp(np.minimum(change, 0.0)).mean())
+
+
+def _correlation(before: Array, after: Array) -> float:
+    """The largest correlation of an element with its value before."""
+    a, b = before - before.mean(axis=0), after - after.mean(axis=0)
+    with np.errstate(all="ignore"):
+        each = (a * b).sum(axis=0) / np.sqrt((a**2).sum(axis=0) * (b**2).sum(axis=0))
+    return float(np.nanmax(np.abs(each), initial=0.0))
