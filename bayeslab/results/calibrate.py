@@ -1,0 +1,532 @@
+"""Simulation-based calibration: does the inference give back what the model was told?
+
+Draw parameters from the prior, data given these parameters, and fit the data. Averaged over many
+such replications the posterior is the prior; so among thinned posterior draws the true value takes
+every rank equally often, whatever the model [1]_. Ranks that are not uniform show how the
+computation errs: a ∪ says that posteriors are too narrow, a ∩ too wide, a slope that they are
+shifted.
+
+The verdict tests the empirical distribution function of the ranks against bands that hold at all
+points at once [2]_.
+
+References
+----------
+.. [1] Talts, Betancourt, Simpson, Vehtari, Gelman (2018). Validating Bayesian inference algorithms
+   with simulation-based calibration. arXiv:1804.06788
+.. [2] Säilynoja, Bürkner, Vehtari (2022). Graphical test for discrete uniformity and its
+   applications in goodness-of-fit evaluation and multiple sample comparison. Statistics and
+   Computing 32, 32. arXiv:2103.10522
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab import registry
+from bayeslab.dataset import Column, Data, Dataset, bind
+from bayeslab.errors import BayeslabError, OptionError
+from bayeslab.progress import Progress, reporter
+from bayeslab.results import checks
+from bayeslab.results.checks import Finding, Verdict
+from bayeslab.spec import Model
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Calibration", "UniformBands", "calibrate", "chi_square", "rank_of", "uniform_bands"]
+
+Array = NDArray[np.float64]
+
+# Ranks 0 to 99: a hundred levels can be split into 2, 4, 5, 10, 20, 25 or 50 bins of equal size.
+N_RANKED = 99
+# The chance that a right computation is called wrong, over all quantities together.
+WARN, FAIL = 0.05, 0.01
+
+
+# ------------------------------------------------------------------------------- plain numbers
+
+
+def rank_of(truth: Array, draws: Array, rng: np.random.Generator) -> NDArray[np.int64]:
+    """How many draws lie below the true value, ties broken at random.
+
+    Parameters
+    ----------
+    truth
+        Shape (quantity,).
+    draws
+        Shape (draw, quantity).
+    """
+    below, equal = (draws < truth).sum(axis=0), (draws == truth).sum(axis=0)
+    return np.asarray(below + rng.integers(0, equal + 1), dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class UniformBands:
+    """Bands that hold the cumulated counts of uniform ranks at all points at once.
+
+    Attributes
+    ----------
+    n : int
+        Number of ranks.
+    points : ndarray
+        Shares of ranks expected up to each level.
+    lower, upper : ndarray
+        Cumulated counts inside the bands.
+    null : ndarray
+        Sorted statistic of simulated uniform ranks: the smallest pointwise tail probability.
+    """
+
+    n: int
+    points: Array
+    lower: NDArray[np.int64]
+    upper: NDArray[np.int64]
+    null: Array
+    _tails: Array
+
+    def p_value(self, ranks: NDArray[np.int64]) -> float:
+        """How often uniform ranks stray at least as far somewhere."""
+        counts = np.bincount(ranks, minlength=len(self.points) + 1).cumsum()[:-1]
+        statistic = self._tails[counts, np.arange(len(self.points))].min()
+        return float((1 + np.searchsorted(self.null, statistic * (1 + 1e-12), side="right")) / (1 + len(self.null)))
+
+
+def uniform_bands(
+    n: int, n_levels: int, rng: np.random.Generator, *, probability: float = 0.95, simulations: int = 5000
+) -> UniformBands:
+    """Simultaneous bands for n ranks that are uniform on 0 … n_levels − 1, by simulation ([2]_, section 2.1).
+
+    At each point the number of ranks up to it is binomial; the level of the pointwise intervals is
+    lowered until all of them hold together with the probability wanted.
+    """
+    from scipy.stats import binom
+
+    points = np.arange(1, n_levels) / n_levels
+    counts = np.arange(n + 1)[:, None]
+    tails = np.minimum(1.0, 2 * np.minimum(binom.cdf(counts, n, points), binom.sf(counts - 1, n, points)))
+    parts = []
+    for start in range(0, simulations, 5000):
+        size = min(5000, simulations - start)
+        drawn = rng.multinomial(n, np.full(n_levels, 1 / n_levels), size=size).cumsum(axis=1)[:, :-1]
+        parts.append(tails[drawn, np.arange(n_levels - 1)].min(axis=1))
+    null = np.sort(np.concatenate(parts))
+    level = float(np.quantile(null, 1 - probability))
+    lower, upper = binom.ppf(level / 2, n, points), binom.isf(level / 2, n, points)
+    return UniformBands(n, points, lower.astype(int), upper.astype(int), null, tails)
+
+
+def chi_square(ranks: NDArray[np.int64], n_levels: int) -> float:
+    """p-value of the χ² test that ranks are uniform, in equal bins that expect at least five."""
+    from scipy.stats import chisquare
+
+    wanted = max(2, min(20, len(ranks) // 5))
+    n_bins = max(b for b in range(1, wanted + 1) if n_levels % b == 0)
+    if n_bins < 2:
+        return float("nan")
+    return float(chisquare(np.bincount(ranks * n_bins // n_levels, minlength=n_bins)).pvalue)
+
+
+# ---------------------------------------------------------------------------------- replications
+
+
+class _Store(Protocol):
+    def finished(self) -> list[int]: ...
+    def read(self, number: int) -> dict[str, np.ndarray]: ...
+    def write(self, number: int, arrays: Mapping[str, np.ndarray]) -> None: ...
+
+
+class _Memory:
+    """Replications of a calibration without a folder."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, dict[str, np.ndarray]] = {}
+
+    def finished(self) -> list[int]:
+        return sorted(self._kept)
+
+    def read(self, number: int) -> dict[str, np.ndarray]:
+        return self._kept[number]
+
+    def write(self, number: int, arrays: Mapping[str, np.ndarray]) -> None:
+        self._kept[number] = dict(arrays)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What every replication shares."""
+
+    model: Model
+    dataset: Dataset
+    memory: Any
+    engine: str
+    options: dict[str, Any]
+    names: tuple[str, ...]
+    seed: int
+
+
+def _replicate(task: _Task, number: int, columns: Mapping[str, Column], truth: Array) -> dict[str, np.ndarray]:
+    """Fit one simulated dataset and rank the truth among the posterior draws."""
+    import xarray as xr
+
+    from bayeslab.engines._job import Job, options_of
+
+    fit_seed, rank_seed = np.random.SeedSequence([task.seed, number]).spawn(2)
+    module = registry.load("engines", task.engine)
+    options = options_of(module.Options, task.options, task.engine)
+    data = _bound(task.model, task.dataset, columns, task.memory)
+    blank = np.full(len(truth), -1)
+    try:
+        outcome = module.run(Job(task.model, data, options, int(fit_seed.generate_state(1)[0]), Progress(None)))
+    except BayeslabError as error:
+        return {"ranks": blank, "ess": np.full(len(truth), np.nan), "status": np.array(f"error: {error.message}")}
+    group = xr.Dataset({n: outcome.groups["posterior"][n].transpose("chain", "draw", ...) for n in task.names})
+    found = checks.blocks(group)
+    draws = np.concatenate([b.values.reshape(*b.values.shape[:2], -1) for b in found], axis=-1).astype(float)
+    flat = draws.reshape(-1, draws.shape[-1])
+    kept = ((np.arange(N_RANKED) + 0.5) * len(flat) / N_RANKED).astype(int)
+    ranks = rank_of(truth, flat[kept], np.random.default_rng(rank_seed))
+    with np.errstate(all="ignore"):
+        ess = checks.ess(np.ascontiguousarray(np.moveaxis(draws, -1, 0)))
+    if task.engine == "exact":
+        ess = np.full(len(truth), float(len(flat)))
+    return {"ranks": ranks, "ess": ess, "status": np.array(outcome.verdict.status)}
+
+
+def _bound(model: Model, dataset: Dataset, columns: Mapping[str, Column], memory: Any) -> Data:
+    family = registry.load("families", model.model.family)
+    simulated = Dataset(dict(dataset.columns) | dict(columns), dataset.rows, dataset.levels)
+    return bind(model, simulated, family.factors(model), memory)
+
+
+def _simulated(drawn: Any, number: int, data: Data) -> dict[str, Column]:
+    """One prior draw of the observed nodes as columns, with the gaps and the words of the data."""
+    out = {}
+    for name, variable in drawn.data_vars.items():
+        one = variable.isel(chain=0, draw=number)
+        old = data.dataset.columns.get(str(name))
+        if old is not None and old.dims:
+            one = one.transpose(*old.dims)
+        values, missing = one.to_numpy(), old.missing if old is not None else None
+        if old is not None and old.text:
+            values = data.labels[str(name)][values.astype(int)].astype(str)
+        elif old is not None and np.any(old.absent()):
+            values = np.where(old.absent(), np.nan, values)
+        elif values.dtype.kind in "iub":
+            values = values.astype(np.int64)
+        out[str(name)] = Column(values, tuple(str(d) for d in one.dims), missing)
+    return out
+
+
+# ------------------------------------------------------------------------------------ the job
+
+
+def calibrate(
+    model: Any,
+    n: int = 100,
+    data: Any = None,
+    method: str | None = None,
+    *,
+    seed: int | None = None,
+    jobs: int | None = None,
+    runs: str | os.PathLike[str] | None = "runs",
+    progress: bool = True,
+    **options: Any,
+) -> Calibration:
+    """Simulation-based calibration of a model with an engine.
+
+    Each finished replication is kept; the same call with the same seed goes on where it was killed,
+    and with a larger ``n`` adds to what is there. A replication depends on the seed and its number
+    only.
+
+    Parameters
+    ----------
+    model
+        A model or the path of a model file. All priors must be proper.
+    n
+        Number of replications: 100 show gross errors, 1000 small ones.
+    data
+        Predictors, and the number of rows; outcomes in it are replaced by simulated ones. None: the
+        data the model file names.
+    method, **options
+        As in :func:`bayeslab.fit`. Some 400 effective draws a fit are enough.
+    jobs
+        Replications at a time, in processes of their own; None: as many as there are cores, and one
+        for the engine ``exact``.
+    runs
+        Where the folder ``<name>-calibration`` is made; None keeps replications in memory only.
+    progress
+        Report progress.
+
+    Returns
+    -------
+    Calibration
+    """
+    from bayeslab.fitting import _seed, _Source
+
+    if isinstance(n, bool) or not isinstance(n, int) or n < 10:
+        raise OptionError(f"n, the number of replications, is a whole number ≥ 10, not {n!r}")
+    if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
+        raise OptionError(f"jobs is a whole number ≥ 1, not {jobs!r}")
+    source = _Source(model)
+    with source.located(), reporter(progress) as view:
+        data = source.bound(data)
+        chosen = _seed(
+            seed if seed is not None else source.model.seed,
+            source.model.model_copy(update={"seed": secrets.randbits(32)}),
+        )
+        return _calibrate(source.model, source.model, data, n, method, chosen, jobs, runs, view, options)
+
+
+def _calibrate(
+    simulated: Model,
+    fitted: Model,
+    data: Data,
+    n: int,
+    method: str | None,
+    seed: int,
+    jobs: int | None,
+    runs: str | os.PathLike[str] | None,
+    view: Progress,
+    options: Mapping[str, Any],
+) -> Calibration:
+    """Simulate from one model and fit another; for a calibration they are the same."""
+    from bayeslab.fitting import _engine
+    from bayeslab.io.calibration_folder import CalibrationFolder
+    from bayeslab.results.predict import prior_groups
+
+    view.note(f"drawing {n} times from the prior")
+    groups = prior_groups(simulated, data, n, seed)
+    observed = set(data.dataset.columns) | set(groups["prior_predictive"].data_vars)
+    prior = groups["prior"].drop_vars([v for v in groups["prior"].data_vars if v in observed])
+    drawn = groups["prior_predictive"].assign(
+        {v: groups["prior"][v] for v in groups["prior"].data_vars if v in data.dataset.columns}
+    )
+    first = _bound(fitted, data.dataset, _simulated(drawn, 0, data), data.memory())
+    engine, reason, chosen = _engine(fitted, first, method, options)
+    view.note(reason)
+    names = _ranked(fitted, first, prior)
+    found = checks.blocks(prior[list(names)])
+    labels = [block.label(i) for block in found for i in range(block.size)]
+    truths = np.concatenate([b.values[0].reshape(n, -1) for b in found], axis=1).astype(float)
+    settings = chosen.model_dump(mode="json", exclude={"cores"})
+    if settings.get("draws", N_RANKED) * settings.get("chains", 1) < N_RANKED:
+        raise OptionError(f"at least {N_RANKED} posterior draws are needed to rank the truth among them")
+    identity = {
+        "simulated": simulated.digest(),
+        "fitted": fitted.digest(),
+        "data": data.dataset.digests(),
+        "engine": engine,
+        "options": settings,
+        "seed": seed,
+        "quantities": labels,
+    }
+    folder = CalibrationFolder.of(runs, fitted.name.replace(" ", "-"), identity) if runs is not None else None
+    store: _Store = folder or _Memory()
+    once = {"cores": 1} if "cores" in type(chosen).model_fields else {}
+    task = _Task(fitted, data.dataset, data.memory(), engine, settings | once, names, seed)
+    kept = set(store.finished())
+    todo = [k for k in range(n) if k not in kept]
+    if kept:
+        view.note(f"{n - len(todo)} of {n} replications are there already")
+    work = ((k, _simulated(drawn, k, data), truths[k]) for k in todo)
+    default = 1 if engine == "exact" else os.cpu_count() or 1
+    for done, (number, result) in enumerate(_each(task, work, min(jobs or default, max(len(todo), 1))), 1):
+        store.write(number, result)
+        if done % max(1, len(todo) // 20) == 0 or done == len(todo):
+            view.note(f"replication {n - len(todo) + done} of {n}")
+    results = [store.read(k) for k in range(n)]
+    ranks, ess = np.stack([r["ranks"] for r in results]), np.stack([r["ess"] for r in results])
+    statuses = tuple(str(r["status"]) for r in results)
+    return Calibration(fitted.name, reason, tuple(labels), ranks, ess, statuses, seed, folder.path if folder else None)
+
+
+def _ranked(model: Model, data: Data, prior: Any) -> tuple[str, ...]:
+    """The parameters: what is drawn from the prior and is not computed from other draws."""
+    network = registry.load("families", model.model.family).network(model, data)
+    kinds = dict(network.nodes(data="kind"))
+    return tuple(str(v) for v in prior.data_vars if kinds.get(str(v), "random") in ("random", "discrete"))
+
+
+def _each(
+    task: _Task, work: Iterator[tuple[int, Any, Array]], jobs: int
+) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+    """Replications as they finish."""
+    if jobs == 1:
+        for number, columns, truth in work:
+            yield number, _replicate(task, number, columns, truth)
+        return
+    from joblib import Parallel, delayed
+
+    with warnings.catch_warnings():
+        # A worker that was idle for long, or grew, is replaced; that is no concern of the user's.
+        warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
+        yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(
+            delayed(_numbered)(task, number, columns, truth) for number, columns, truth in work
+        )
+
+
+def _numbered(task: _Task, number: int, columns: Any, truth: Array) -> tuple[int, dict[str, np.ndarray]]:
+    return number, _replicate(task, number, columns, truth)
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Ranks of true parameters among posterior draws.
+
+    Attributes
+    ----------
+    name : str
+        The model's.
+    reason : str
+        The engine, and why.
+    quantities : tuple of str
+        Such as ``sigma`` or ``a[AITKIN]``.
+    ranks : ndarray of int
+        Shape (replication, quantity), 0 to 99; −1 where a fit failed.
+    ess : ndarray
+        Effective draws behind each rank.
+    statuses : tuple of str
+        The verdict of each fit, or its error.
+    seed : int
+    folder : Path or None
+    """
+
+    name: str
+    reason: str
+    quantities: tuple[str, ...]
+    ranks: NDArray[np.int64]
+    ess: Array
+    statuses: tuple[str, ...]
+    seed: int
+    folder: Path | None = None
+
+    @property
+    def n_levels(self) -> int:
+        """Number of values a rank can have."""
+        return N_RANKED + 1
+
+    @cached_property
+    def valid(self) -> NDArray[np.int64]:
+        """Ranks of the replications that could be fitted, shape (replication, quantity)."""
+        return np.asarray(self.ranks[(self.ranks >= 0).all(axis=1)])
+
+    @cached_property
+    def bands(self) -> UniformBands | None:
+        """Bands for the ranks of one quantity; None with fewer than ten replications."""
+        if len(self.valid) < 10:
+            return None
+        simulations = min(max(5000, 400 * len(self.quantities)), 40_000)
+        return uniform_bands(len(self.valid), self.n_levels, np.random.default_rng(0), simulations=simulations)
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """One row a quantity: ``p_ecdf`` and ``p_chi2`` (of uniform ranks), ``mean_rank`` (0.5 if right) and ``ess_min``."""
+        import pandas as pd
+
+        rows = []
+        for q in range(len(self.quantities)):
+            ranks = self.valid[:, q]
+            rows.append(
+                {
+                    "p_ecdf": self.bands.p_value(ranks) if self.bands else np.nan,
+                    "p_chi2": chi_square(ranks, self.n_levels) if self.bands else np.nan,
+                    "mean_rank": (ranks.mean() + 0.5) / self.n_levels if len(ranks) else np.nan,
+                    "sd_rank": ranks.std(ddof=1) / self.n_levels if len(ranks) > 1 else np.nan,
+                    "ess_min": np.nanmin(self.ess[:, q]) if np.isfinite(self.ess[:, q]).any() else np.nan,
+                }
+            )
+        return pd.DataFrame(rows, index=pd.Index(self.quantities, name="quantity"))
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Whether ranks are uniform; one finding a quantity that is not, the worst first."""
+        return Verdict((*self._fit_findings(), *self._rank_findings()))
+
+    def _rank_findings(self) -> list[Finding]:
+        if self.bands is None:
+            text = f"only {len(self.valid)} replications could be fitted"
+            return [Finding("fail", "ranks", "", len(self.valid), text, "see what stopped the others")]
+        # Every quantity is one more chance to err (Bonferroni).
+        adjusted = np.minimum(self.table["p_ecdf"].to_numpy() * len(self.quantities), 1.0)
+        out = []
+        for q in np.argsort(adjusted, kind="stable"):
+            if adjusted[q] >= WARN:
+                break
+            name = self.quantities[q]
+            text = f"{name}: ranks are not uniform (p = {self.table['p_ecdf'].iloc[q]:.2g}): {self._shape(int(q))}"
+            advice = "the computation, or the density it works on, is not that of the model: look at the rank plots"
+            out.append(Finding("fail" if adjusted[q] < FAIL else "warn", "ranks", name, adjusted[q], text, advice))
+        if not out:
+            worst = float(self.table["p_ecdf"].min())
+            text = f"ranks of {len(self.quantities)} quantities over {len(self.valid)} replications are uniform (smallest p {worst:.2g})"
+            out.append(Finding("pass", "ranks", "", worst, text))
+        return out
+
+    def _shape(self, q: int) -> str:
+        """What the ranks say about the posteriors, from the larger of two departures."""
+        row, n = self.table.iloc[q], len(self.valid)
+        # Of uniform numbers: sd 1/√12, and the sd of their variance is √(1/180).
+        shift = (row["mean_rank"] - 0.5) * np.sqrt(12 * n)
+        spread = (row["sd_rank"] ** 2 - 1 / 12) * np.sqrt(180 * n)
+        if abs(shift) > abs(spread):
+            return "posteriors are too low" if shift > 0 else "posteriors are too high"
+        return "posteriors are too narrow" if spread > 0 else "posteriors are too wide"
+
+    def _fit_findings(self) -> list[Finding]:
+        out, n = [], len(self.statuses)
+        broken = [s for s in self.statuses if s.startswith("error")]
+        failed = sum(s == "fail" for s in self.statuses)
+        if broken:
+            text = f"{len(broken)} of {n} replications could not be fitted ({broken[0]})"
+            out.append(Finding("fail" if len(broken) > n / 10 else "warn", "fits", "", len(broken), text))
+        if failed:
+            text = f"{failed} of {n} fits have the verdict fail"
+            advice = "the prior allows data that the engine cannot handle: raise target_accept, or tighten the prior"
+            out.append(Finding("fail" if failed > n / 10 else "warn", "fits", "", failed, text, advice))
+        few = float(np.nanmedian(self.table["ess_min"])) if len(self.table) else np.nan
+        short = float(np.mean(self.ess < N_RANKED)) if self.ess.size else 0.0
+        if short > 0.05:
+            text = f"{short:.0%} of the ranks are among fewer than {N_RANKED} effective draws (median of the worst {few:.0f})"
+            out.append(
+                Finding(
+                    "warn", "draws", "", short, text, "draw more: neighbouring draws make ranks pile up at the ends"
+                )
+            )
+        return out
+
+    def plot(self, kind: Literal["histogram", "ecdf"] = "histogram", quantities: list[str] | None = None) -> Any:
+        """Rank histograms, or ECDFs less the uniform one with their bands; a matplotlib figure."""
+        from bayeslab.plots.calibration import rank_ecdfs, rank_histograms
+
+        if kind not in ("histogram", "ecdf"):
+            raise OptionError(f"kind is histogram or ecdf, not {kind!r}")
+        chosen = list(self.quantities) if quantities is None else quantities
+        lacking = [q for q in chosen if q not in self.quantities]
+        if lacking or self.bands is None:
+            raise OptionError(f"no ranks of '{lacking[0]}'" if lacking else "too few replications to draw")
+        ranks = {q: self.valid[:, self.quantities.index(q)] for q in chosen}
+        if kind == "histogram":
+            return rank_histograms(ranks, self.n_levels)
+        return rank_ecdfs(ranks, self.bands.points, self.bands.lower, self.bands.upper)
+
+    def __repr__(self) -> str:
+        from bayeslab.results.render import plain_table
+
+        return (
+            f"{self.name}: {len(self.statuses)} replications\n{plain_table(self.table).to_string()}\n\n{self.verdict}"
+        )
+
+    def _repr_html_(self) -> str:
+        from bayeslab.results.render import report_html
+
+        about = f"simulation-based calibration, {len(self.statuses)} replications; {self.reason}"
+        return report_html(self.name, about, self.verdict, self.table)
