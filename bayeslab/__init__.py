@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from bayeslab.dataset import Dataset as Dataset
     from bayeslab.errors import BayeslabError as BayeslabError
     from bayeslab.families.graph import Graph as Graph
+    from bayeslab.families.regression import Regression as Regression
     from bayeslab.fitting import check as check
     from bayeslab.fitting import fit as fit
     from bayeslab.fitting import open_run as open  # noqa: F401
@@ -33,6 +34,7 @@ _PUBLIC = {
     "Graph": ("bayeslab.families.graph", "Graph"),
     "Model": ("bayeslab.spec", "Model"),
     "calibrate": ("bayeslab.results.calibrate", "calibrate"),
+    "Regression": ("bayeslab.families.regression", "Regression"),
     "check": ("bayeslab.fitting", "check"),
     "compare": ("bayeslab.results.compare", "compare"),
     "fit": ("bayeslab.fitting", "fit"),

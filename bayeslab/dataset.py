@@ -255,6 +255,10 @@ class Data:
         Levels of every known dimension; their number is its length.
     frozen : dict
         Values of data-only reductions used so far.
+    origin : Data or None
+        The data of the fit, where these are new data to predict from.
+    memo : dict
+        What a family has worked out about these data.
     """
 
     def __init__(
@@ -268,6 +272,8 @@ class Data:
         self.dataset, self.labels, self.derive = dataset, labels, derive
         self.factors = frozenset(factors)
         self.frozen: dict[str, Any] = dict(frozen)
+        self.origin: Data | None = None
+        self.memo: dict[str, Any] = {}
         self._terms: dict[str, Term] = {}
 
     @cached_property

@@ -65,7 +65,11 @@ def posterior_groups(
         "posterior": dataset(shaped, model, coords, attrs),
         "sample_stats": dataset(dict(stats), model, coords, attrs),
         "unconstrained_posterior": dataset(raw, model, coords, attrs),
-        **data_groups(model, job.data, attributes(job)),
+        **(
+            data_groups(model, bound_data(job.model, job.data), attributes(job))
+            if model.observed_RVs
+            else observed_groups(job.model, job.data, attributes(job))
+        ),
     }
 
 
@@ -156,10 +160,18 @@ def labelled(
     return xr.Dataset(out, coords=used, attrs=dict(attrs))
 
 
+def bound_data(model: Model, data: Data) -> Data:
+    """The data as the graph has them."""
+    family = registry.load("families", model.model.family)
+    own: Data = family.bound(model, data) if hasattr(family, "bound") else data
+    return own
+
+
 def observed_groups(model: Model, data: Data, attrs: Mapping[str, Any]) -> dict[str, xr.Dataset]:
     """``observed_data`` and ``constant_data`` from the data alone, where no graph was built."""
     family = registry.load("families", model.model.family)
     observed = set(family.outcomes(model, data.names()))
+    data = bound_data(model, data)
     terms = {name: data.term(name, missing=True) for name in data.dataset.columns if data.dataset.columns[name].dims}
     out = {}
     for group, wanted in (("observed_data", True), ("constant_data", False)):

@@ -80,7 +80,7 @@ def _statistics(answer: Answer, labels: Any, attrs: dict[str, Any]) -> Any:
     """Mean, sd and quantiles along the dimension ``statistic``."""
     parts = [answer.mean(), answer.sd(), *(answer.quantile(q) for q in QUANTILES)]
     names = ["mean", "sd", *(f"q{100 * q:g}" for q in QUANTILES)]
-    arrays = {name: np.stack([np.asarray(part[name], float) for part in parts]) for name in answer.dims}
+    arrays = {name: np.stack([np.asarray(part[name], float) for part in parts]) for name in parts[0]}
     evidence = {} if math.isnan(answer.log_evidence) else {"log_evidence": float(answer.log_evidence)}
     return labelled(arrays, answer.dims, labels, {"statistic": np.array(names)}, attrs | evidence)
 

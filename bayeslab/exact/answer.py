@@ -17,7 +17,7 @@ class Answer(Protocol):
     Attributes
     ----------
     dims : mapping of str to tuple of str
-        Dimensions of each quantity.
+        Dimensions of each quantity that is drawn; moments and quantiles may be of fewer.
     labels : mapping of str to ndarray
         Labels of dimensions that the data do not know.
     log_evidence : float

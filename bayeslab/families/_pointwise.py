@@ -1,0 +1,173 @@
+"""Node expressions evaluated on NumPy arrays, at many values of the parameters at once.
+
+The values of a parameter at many points are an array with one more axis, :data:`POINTS`, in front.
+The expression language broadcasts by name, so elementwise arithmetic, indexing, sums and products with
+data work unchanged; the few functions that look at "all" or "the last" of the axes are told to leave
+this one alone.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bayeslab.dataset import Data
+from bayeslab.errors import ModelError
+from bayeslab.expressions import Evaluator, Term
+from bayeslab.families._nodes import Node
+
+__all__ = ["POINTS", "Environment", "NotExact"]
+
+#: The axis of the points; not a name that a model file could use.
+POINTS = "__points__"
+
+
+class NotExact(Exception):
+    """The reason why a closed form does not apply."""
+
+
+class _Evaluator(Evaluator):
+    """Knows which axis is not the model's, and does not freeze sums over parameters."""
+
+    parameters: frozenset[str] = frozenset()
+
+    def _eval(self, node: ast.expr) -> Term:
+        term = super()._eval(node)
+        if POINTS not in term.dims or term.dims[0] == POINTS or term.value is None:
+            return term
+        at = term.dims.index(POINTS)
+        dims = (POINTS, *term.dims[:at], *term.dims[at + 1 :])
+        return replace(term, value=np.moveaxis(np.asarray(term.value), at, 0), dims=dims)
+
+    def _consumed(
+        self, node: ast.Subscript, base: Term, free: list[str | None], index: Term, place: int, count: int
+    ) -> str | None:
+        base = replace(base, dims=tuple(d for d in base.dims if d != POINTS))
+        return super()._consumed(node, base, [d for d in free if d != POINTS], index, place, count)
+
+    def _reduce(self, name: str, node: ast.Call) -> Term:
+        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        if not names & self.parameters:
+            return super()._reduce(name, node)
+        term = self.eval(node.args[0])
+        if term.value is None or name in ("min", "max", "prod") and term.undefined:
+            raise ModelError(f"{name}() cannot be evaluated here")
+        dim = self._dims_of(node, 1, term)
+        reduced = tuple(d for d in term.dims if d != POINTS) if dim is None else (dim,)
+        value = np.asarray(term.value)
+        for d, rows in term.undefined.items():
+            if d in reduced and d in term.dims:
+                value = value[(slice(None),) * term.dims.index(d) + (slice(rows, None),)]
+        axis = tuple(i for i, d in enumerate(term.dims) if d in reduced)
+        extra = {"ddof": 1} if name in ("sd", "var") else {}
+        out = getattr(value, "std" if name == "sd" else name)(axis=axis, **extra) if axis else value
+        kept = tuple(d for d in term.dims if d not in reduced)
+        return Term(out, kept, undefined={d: k for d, k in term.undefined.items() if d not in reduced})
+
+
+class Environment:
+    """The nodes of a model with values for some of them.
+
+    Parameters
+    ----------
+    nodes, data
+        The model's nodes and the data bound to it.
+    values
+        Values of random nodes by name: dims of the node, after :data:`POINTS` if they are many.
+    trees
+        Expressions to use instead of those of deterministic nodes.
+    """
+
+    def __init__(
+        self,
+        nodes: Mapping[str, Node],
+        data: Data,
+        values: Mapping[str, Term],
+        trees: Mapping[str, ast.expr] | None = None,
+    ) -> None:
+        self.nodes, self.data, self.values, self.trees = nodes, data, dict(values), trees or {}
+        self.columns = data.names()
+        self._known: dict[str, Term] = {}
+        labels = dict(data.labels) | {POINTS: np.zeros(0)}
+        self._evaluator = _Evaluator(
+            self.lookup, labels, data.frozen, past=self.lookup, rows=data.dataset.rows
+        )
+        unknown = {name for name in nodes if name not in self.columns}
+        self._evaluator.parameters = frozenset(unknown)
+
+    def lookup(self, name: str) -> Term:
+        """A node's value, or the data's."""
+        if name in self.values:
+            return self.values[name]
+        node = self.nodes.get(name)
+        if node is None or name in self.columns:
+            return self.data_of(node) if node is not None else self.data.term(name)
+        if node.kind != "deterministic" or node.recursive:
+            raise NotExact(f"'{name}' has no value here")
+        if name not in self._known:
+            self._known[name] = self._laid_out(node)
+        return self._known[name]
+
+    def eval(self, tree: ast.expr) -> Term:
+        return self._evaluator.eval(tree)
+
+    def shape(self, dims: tuple[str, ...]) -> tuple[int, ...]:
+        for dim in dims:
+            if dim not in self.data.labels:
+                raise NotExact(f"the dimension '{dim}' has no length")
+        return tuple(len(self.data.labels[dim]) for dim in dims)
+
+    def data_of(self, node: Node) -> Term:
+        """The data of an observed node, its axes in the order of the node's dims."""
+        term = self.data.term(node.name)
+        if term.value is None or term.dims == node.dims or set(term.dims) != set(node.dims):
+            return term
+        order = [term.dims.index(d) for d in node.dims]
+        return replace(term, value=np.asarray(term.value).transpose(order), dims=node.dims, column=None)
+
+    def on(self, tree: ast.expr, dims: tuple[str, ...]) -> tuple[np.ndarray, dict[str, int]]:
+        """An expression as an array over the dims, with the points in front if there are any; undefined rows."""
+        term = self._named(self.eval(tree), dims)
+        if term.value is None:
+            raise NotExact(f"'{ast.unparse(tree)}' is text")
+        lead = (POINTS,) if POINTS in term.dims else ()
+        (value,), _, _ = self._evaluator.align([replace(term, column=None)], onto=(*lead, *dims))
+        value = np.asarray(value, float)
+        head = value.shape[: len(lead)]
+        return np.broadcast_to(value, (*head, *self.shape(dims))), dict(term.undefined)
+
+    def _laid_out(self, node: Node) -> Term:
+        tree = self.trees.get(node.name, node.expression.tree)
+        term = self.eval(tree)
+        if term.value is None:
+            return replace(term, column=None)
+        value, undefined = self.on(tree, node.dims)
+        dims = (POINTS, *node.dims) if value.ndim > len(node.dims) else node.dims
+        return Term(value, dims, undefined=undefined)
+
+    def _named(self, term: Term, dims: tuple[str, ...]) -> Term:
+        """An axis without a name is the one dimension that the others leave."""
+        own = tuple(d for d in term.dims if d != POINTS)
+        if None not in own:
+            return term
+        lacking = [d for d in dims if d not in own]
+        if len(own) != len(dims) or own.count(None) != len(lacking):
+            raise NotExact("a list whose dimension is not the node's")
+        if own.count(None) > 1 and set(own) != {None}:
+            raise NotExact("a list whose dimensions have no names")
+        left = iter(lacking)
+        return replace(term, dims=tuple(next(left) if d is None else d for d in term.dims))
+
+
+def values_at(arrays: Mapping[str, np.ndarray], nodes: Mapping[str, Node]) -> dict[str, Term]:
+    """Draws or grid values of random nodes, shape (points, ...), as terms."""
+    return {name: Term(np.asarray(a), (POINTS, *nodes[name].dims)) for name, a in arrays.items()}
+
+
+def each(environment_of: Any, n: int, tree: ast.expr, dims: tuple[str, ...]) -> np.ndarray:
+    """An expression at each of n points by itself, for what cannot be done at once."""
+    return np.stack([environment_of(i).on(tree, dims)[0] for i in range(n)])

@@ -1,0 +1,81 @@
+"""Predictive draws and pointwise log likelihoods of a regression, on arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayeslab.errors import DataError
+from bayeslab.families._likelihoods import LIKELIHOODS, category_probabilities, inverse_link
+
+if TYPE_CHECKING:
+    from bayeslab.families.regression import Lowered
+
+__all__ = ["linear_predictor", "log_likelihoods", "replications"]
+
+type Named = dict[str, tuple[tuple[str, ...], np.ndarray]]
+
+_BATCH = 4_000_000  # cells of draws × rows worked on at a time
+
+
+def linear_predictor(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Linear predictor at each draw, shape (draws, n), or (draws, n, levels) if categorical."""
+    design = lowered.design
+    first = next(iter(draws.values()))
+    tail = (len(lowered.levels) - 1,) if lowered.spec.likelihood == "categorical" else ()
+    eta = np.zeros((len(first), design.n, *tail))
+    if design.names:
+        eta += np.einsum("np,sp...->sn...", design.matrix, draws["b"], optimize=True)
+    if design.intercept:
+        eta += draws["Intercept"][:, None]
+    for group in design.groups:
+        effects = draws[f"u_{group.name}"][:, group.codes]
+        eta += effects if effects.ndim == 2 else np.einsum("snk,nk->sn", effects, group.columns)
+    if design.offset is not None:
+        eta += design.offset if not tail else design.offset[:, None]
+    return np.concatenate([np.zeros((*eta.shape[:2], 1)), eta], axis=2) if tail else eta
+
+
+def _parts(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+    """Means and auxiliary parameters (draws lead, rows trail), a batch of draws at a time."""
+    n_draws = len(next(iter(draws.values())))
+    width = max(len(lowered.levels), 1) if LIKELIHOODS[lowered.spec.likelihood].discrete else 1
+    step = max(1, _BATCH // max(lowered.design.n * width, 1))
+    for start in range(0, n_draws, step):
+        part = {name: values[start : start + step] for name, values in draws.items()}
+        eta = linear_predictor(lowered, part)
+        if lowered.spec.likelihood in ("categorical", "ordered"):
+            mean = category_probabilities(lowered.spec.likelihood, lowered.link, eta, part.get("cutpoints"))
+        else:
+            mean = inverse_link(lowered.link, eta)
+        auxiliary = {name: part[name][:, None] for name in LIKELIHOODS[lowered.spec.likelihood].auxiliary}
+        yield mean, auxiliary
+
+
+def _constants(lowered: Lowered) -> dict[str, np.ndarray]:
+    return {} if lowered.trials is None else {"trials": lowered.trials}
+
+
+def replications(lowered: Lowered, draws: Mapping[str, np.ndarray], rng: np.random.Generator) -> Named | None:
+    """Draws of the response; None where a predictor has missing cells of its own."""
+    if not lowered.additive:
+        return None
+    if lowered.formula.trials and lowered.trials is None:
+        raise DataError(f"the data have no column '{lowered.formula.trials}', the number of trials")
+    draw = LIKELIHOODS[lowered.spec.likelihood].draw
+    parts = [draw(rng, mean, a, _constants(lowered)) for mean, a in _parts(lowered, draws)]
+    return {lowered.formula.outcome: ((lowered.data.dataset.rows,), np.concatenate(parts))}
+
+
+def log_likelihoods(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> Named | None:
+    """Log likelihood of each row; None where it is not a product over rows on arrays."""
+    if not lowered.additive or lowered.limits is not None:
+        return None
+    assert lowered.y is not None
+    density = LIKELIHOODS[lowered.spec.likelihood].log_density
+    whole = np.concatenate([density(lowered.y, mean, a, _constants(lowered)) for mean, a in _parts(lowered, draws)])
+    if lowered.weights is not None:
+        whole = whole * lowered.weights
+    return {lowered.formula.outcome: ((lowered.data.dataset.rows,), whole)}

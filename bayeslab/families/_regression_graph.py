@@ -1,0 +1,101 @@
+"""The PyMC graph of a regression whose rows enter summed up or weighted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayeslab.dataset import Dataset, bind
+from bayeslab.exact.gaussian import Rows
+from bayeslab.families import graph as graphs
+
+if TYPE_CHECKING:
+    import pymc
+
+    from bayeslab.families.regression import Lowered
+
+__all__ = ["normal_equations", "with_rows_summed", "with_weights"]
+
+
+def normal_equations(lowered: Lowered) -> Rows:
+    """Sufficient statistics of a linear regression's rows.
+
+    The coefficients are, in this order: the intercept (of centred predictors where the model is
+    centred), the slopes, and the effects of each group, those of one level together.
+    """
+    from scipy import sparse
+
+    design = lowered.design
+    assert lowered.y is not None
+    target = lowered.y - (0.0 if design.offset is None else design.offset)
+    dense = lowered.matrix
+    if design.intercept:
+        dense = np.column_stack([np.ones(design.n), dense])
+    if not design.groups:
+        if lowered.weights is None:
+            return Rows.of(dense, target)
+        weighted = dense * lowered.weights[:, None]
+        return Rows(
+            dense.T @ weighted, weighted.T @ target, float(target @ (lowered.weights * target)),
+            float(lowered.weights.sum()), 0.0,
+        )  # fmt: skip
+    parts = [sparse.csr_matrix(dense)]
+    for group in design.groups:
+        k = len(group.effects)
+        columns = group.codes[:, None] * k + np.arange(k)
+        row = np.repeat(np.arange(design.n), k)
+        shape = (design.n, len(group.labels) * k)
+        parts.append(sparse.csr_matrix((group.columns.ravel(), (row, columns.ravel())), shape=shape))
+    whole = sparse.hstack(parts, format="csr")
+    weights = np.ones(design.n) if lowered.weights is None else lowered.weights
+    weighted = whole.multiply(weights[:, None]).tocsr()
+    gram = np.asarray((whole.T @ weighted).todense())
+    return Rows(gram, weighted.T @ target, float(target @ (weights * target)), float(weights.sum()), 0.0)
+
+
+def with_rows_summed(lowered: Lowered) -> pymc.Model:
+    """The graph with the likelihood as a quadratic form in the coefficients.
+
+    Measured from the least-squares point, where the linear term vanishes, so that no digits are
+    lost between large numbers.
+    """
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    outcome = lowered.formula.outcome
+    nodes = {name: text for name, text in lowered.nodes.items() if name.split("[")[0] != outcome}
+    spec = graphs.Graph(nodes={**nodes})
+    model = lowered.model.model_copy(update={"model": spec})
+    rows = lowered.data.dataset.rows
+    own = {n: c for n, c in lowered.data.dataset.columns.items() if c.dims is not None and rows not in c.dims}
+    for group in lowered.design.groups:
+        own.pop(group.name, None)
+    built = graphs.graph(model, bind(model, Dataset(own, "unused"), graphs.factors(model)))
+    statistics = normal_equations(lowered)
+    scale = np.sqrt(np.maximum(np.diagonal(statistics.gram), 1e-300))
+    point = (
+        np.linalg.lstsq(statistics.gram / (scale[:, None] * scale), statistics.cross / scale, rcond=1e-12)[0] / scale
+    )
+    shifted = statistics.shifted(point)
+    with built:
+        start = ["Intercept_centred" if lowered.centre is not None else "Intercept"] if lowered.design.intercept else []
+        names = [*start, *(["b"] if lowered.design.names else []), *(f"u_{g.name}" for g in lowered.design.groups)]
+        theta = pt.concatenate([pt.atleast_1d(built[name]).ravel() for name in names])
+        delta = theta - point
+        square = pt.dot(delta, pt.dot(shifted.gram, delta)) - 2 * pt.dot(shifted.cross, delta) + shifted.square
+        sigma = built["sigma"]
+        constant = 0.5 * statistics.count * np.log(2 * np.pi)
+        pm.Potential(f"{outcome}_rows", -constant - statistics.count * pt.log(sigma) - 0.5 * square / sigma**2)
+    return built
+
+
+def with_weights(lowered: Lowered, built: pymc.Model) -> pymc.Model:
+    """Add what weights other than one add to the log likelihood."""
+    import pymc as pm
+
+    outcome = built[lowered.formula.outcome]
+    with built:
+        each = pm.logp(outcome, built.rvs_to_values[outcome])
+        pm.Potential("weights", ((np.asarray(lowered.weights) - 1.0) * each).sum())
+    return built
