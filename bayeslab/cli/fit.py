@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bayeslab import registry
 from bayeslab.cli._shared import DataOption, JsonOption, SeedOption, print_json
 
 
@@ -17,7 +18,9 @@ def command(
         typer.Argument(metavar="FILE", help="A model file (not with --resume).", show_default=False),
     ] = None,
     data: DataOption = None,
-    method: Annotated[str | None, typer.Option("--method", "-m", help="auto, nuts or map.")] = None,
+    method: Annotated[
+        str | None, typer.Option("--method", "-m", help=f"One of {', '.join(registry.names('engines'))}.")
+    ] = None,
     draws: Annotated[int | None, typer.Option(help="Draws per chain.")] = None,
     tune: Annotated[int | None, typer.Option(help="Tuning draws per chain.")] = None,
     chains: Annotated[int | None, typer.Option(help="Number of chains.")] = None,

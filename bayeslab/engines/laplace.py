@@ -26,9 +26,9 @@ from bayeslab.engines._approximate import (
     Gaussian,
     Optimum,
     Target,
-    hessian,
     improper,
     maxima,
+    newton,
     outcome,
     starts,
 )
@@ -67,7 +67,8 @@ def run(job: Job) -> Outcome:
     rng = np.random.default_rng(job.seed)
     points = starts(density, rng, options.restarts, options.initvals)
     found = maxima(target, points, options.maxeval, job.progress.note)
-    best, covariance = _polished(target, found[0])
+    best = newton(target, found[0].point)
+    covariance = _inverse(target, best.curvature)
     gaussian = Gaussian(best.point, np.linalg.cholesky(covariance))
     timings = {"compile": compiled - begun, "optimise": time.perf_counter() - compiled}
     log_evidence = best.value + 0.5 * density.n_dim * LOG_2_PI + float(np.log(gaussian.diagonal).sum())
@@ -82,21 +83,6 @@ def run(job: Job) -> Outcome:
         findings=(_modes(found), *([_evidence(log_evidence)] if known else [])),
         timings=timings,
     )
-
-
-def _polished(target: Target, optimum: Optimum) -> tuple[Optimum, Array]:
-    """The mode after a few Newton steps, and the inverse of minus the Hessian there."""
-    point, value = optimum.point, optimum.value
-    for _ in range(3):
-        covariance = _inverse(target, hessian(target, point))
-        step = covariance @ target.one(point)[1]
-        there = target.one(point + step)[0]
-        if not there >= value - 1e-9 * max(1.0, abs(value)):
-            break
-        point, value = point + step, there
-        if float(step @ np.linalg.solve(covariance, step)) < 1e-16:
-            break
-    return Optimum(point, value, optimum.message), _inverse(target, hessian(target, point))
 
 
 def _inverse(target: Target, curvature: Array) -> Array:

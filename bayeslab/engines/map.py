@@ -4,31 +4,46 @@ The density is maximised on the parameters' own scale, without the Jacobian of t
 ``pymc.find_MAP`` does. A mode is a point: it has no intervals, it changes when the model is
 reparametrised, and in a hierarchy it can be a spike at zero variance. Starts that lead to
 different modes are reported.
+
+Parameters with a prior ``Laplace(0, b)`` of known ``b`` have modes that are exactly zero: the lasso
+(Tibshirani 1996). There the density has a kink, which an optimiser for smooth functions circles
+without reaching it. So such a parameter is written x = u - v with u, v ≥ 0, and |x| becomes u + v:
+a smooth problem with bounds, whose solutions lie on them.
 """
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from bayeslab import registry
 from bayeslab.dataset import Data
-from bayeslab.engines._density import Density, start_values
+from bayeslab.engines._approximate import Array, Target, newton, starts
+from bayeslab.engines._density import Density
 from bayeslab.engines._groups import posterior_groups
 from bayeslab.engines._job import Job, Outcome
-from bayeslab.results.checks import point_verdict
+from bayeslab.results.checks import Finding, Verdict, point_verdict
 from bayeslab.spec import Model, Spec
 
 __all__ = ["Options", "refuse", "run"]
+
+# Newton steps cost a few gradients a parameter; with more parameters the optimiser's own end must do.
+_NEWTON = 2000
+# What may be missing to the top of the log density.
+_GAIN = 1e-4
 
 
 class Options(Spec):
     """Options of the optimiser, named as in ``pymc.find_MAP`` where it has them."""
 
-    optimizer: Literal["L-BFGS-B", "BFGS"] = Field("L-BFGS-B", description="scipy's name of the algorithm.")
+    optimizer: Literal["L-BFGS-B", "BFGS"] = Field(
+        "L-BFGS-B", description="scipy's name of the algorithm; Laplace(0, b) priors always take the first."
+    )
     maxeval: int = Field(5000, ge=1, description="At most so many evaluations a start.")
     restarts: int = Field(4, ge=1, le=1000, description="Number of starting points.")
     initvals: dict[str, Any] | None = Field(None, description="Starting values by node name.")
@@ -47,41 +62,140 @@ def refuse(model: Model, data: Data) -> str | None:
 
 def run(job: Job) -> Outcome:
     """Maximise the posterior density."""
-    from scipy.optimize import minimize
-
     options: Options = job.options
     begun = time.perf_counter()
     density = Density.of(job.graph, jacobian=False)
     job.progress.note(f"compiling the model ({density.n_dim} parameters)")
+    problem = _Problem(Target(density), *_lasso(density))
     rng = np.random.default_rng(job.seed)
-
-    def objective(point: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = density(point)
-        if not np.isfinite(value) or not np.all(np.isfinite(gradient)):
-            return 1e300, np.zeros_like(point)
-        return -value, -gradient
-
     found = []
-    for k in range(options.restarts):
-        start = start_values(density, rng, options.initvals)
-        limits = {"maxfun": options.maxeval, "maxiter": options.maxeval, "ftol": 1e-14, "gtol": 1e-8}
-        if options.optimizer == "BFGS":
-            limits = {"maxiter": options.maxeval, "gtol": 1e-8}
-        found.append(minimize(objective, start, jac=True, method=options.optimizer, options=limits))
-        job.progress.note(f"start {k + 1} of {options.restarts}: log density {-found[-1].fun:.6g}")
-    best = min(found, key=lambda result: result.fun)
-    slope = float(np.max(np.abs(best.jac)))
-    # A slope is small against the curvature it could have: the change of the log density that one
-    # more Newton step would bring is what counts; L-BFGS's own approximation of it is enough.
-    gain = float(0.5 * best.jac @ _inverse_hessian(best) @ best.jac)
-    agree = all(abs(result.fun - best.fun) < 1e-3 for result in found)
-    converged = bool(np.isfinite(best.fun) and best.fun < 1e299 and gain < 1e-4)
-    flat = best.x[None, None, :]
-    groups = posterior_groups(job, density, flat, {"lp": np.array([[-best.fun]])}, sampler="scipy", chains=[0])
-    verdict = point_verdict(converged=converged, gradient_norm=slope, message=str(best.message), restarts_agree=agree)
+    for k, start in enumerate(starts(density, rng, options.restarts, options.initvals)):
+        found.append(_optimised(problem, start, options))
+        job.progress.note(f"start {k + 1} of {options.restarts}: log density {found[-1].value:.6g}")
+    best = _polished(problem, max(found, key=lambda end: end.value))
+    agree = all(best.value - end.value < 1e-3 for end in found)
+    converged = bool(np.isfinite(best.value) and best.value > -1e299 and best.gain < _GAIN)
+    flat = best.point[None, None, :]
+    groups = posterior_groups(job, density, flat, {"lp": np.array([[best.value]])}, sampler="scipy", chains=[0])
+    verdict = point_verdict(converged=converged, gradient_norm=best.slope, message=best.message, restarts_agree=agree)
+    verdict = Verdict((*verdict.findings, *_sparsity(problem, best)))
     return Outcome(groups, verdict, True, {"optimise": time.perf_counter() - begun})
 
 
-def _inverse_hessian(result: Any) -> np.ndarray:
-    inverse = result.hess_inv
-    return inverse if isinstance(inverse, np.ndarray) else inverse.todense()
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """Minus the log density as a function of (x with u in place of its kinked elements, v).
+
+    ``kinked`` are the elements with a prior Laplace(0, 1/rate).
+    """
+
+    target: Target
+    kinked: NDArray[np.intp]
+    rates: Array
+
+    def point(self, w: Array) -> Array:
+        x = w[: self.target.n_dim].copy()
+        x[self.kinked] -= w[self.target.n_dim :]
+        return x
+
+    def start(self, x: Array) -> Array:
+        w = np.concatenate((x, np.maximum(-x[self.kinked], 0.0)))
+        w[self.kinked] = np.maximum(x[self.kinked], 0.0)
+        return w
+
+    def bounds(self) -> list[tuple[float | None, float | None]] | None:
+        if not self.kinked.size:
+            return None
+        below: list[float | None] = [None] * self.target.n_dim + [0.0] * self.kinked.size
+        for i in self.kinked:
+            below[i] = 0.0
+        return [(b, None) for b in below]
+
+    def __call__(self, w: Array) -> tuple[float, Array]:
+        x = self.point(w)
+        value, slope = self.target.falling(x)
+        if value >= 1e299 or not self.kinked.size:
+            return value, np.concatenate((slope, np.zeros(self.kinked.size)))
+        there, u, v = x[self.kinked], w[self.kinked], w[self.target.n_dim :]
+        value += float(self.rates @ (u + v - np.abs(there)))
+        smooth = slope[self.kinked] - self.rates * np.sign(there)
+        slope = np.concatenate((slope, self.rates - smooth))
+        slope[self.kinked] = self.rates + smooth
+        return value, slope
+
+
+@dataclass(frozen=True, eq=False)
+class _End:
+    """Where an optimisation ended; ``gain`` is what another Newton step might add."""
+
+    point: Array
+    value: float
+    slope: float
+    gain: float
+    message: str
+
+
+def _lasso(density: Density) -> tuple[NDArray[np.intp], Array]:
+    """Elements of the flat vector with a prior Laplace(0, b) of known b, and their 1/b."""
+    import pytensor
+    from pytensor.graph.traversal import ancestors
+
+    model = density.model
+    random, places, rates, at = set(model.basic_RVs), list[Any](), list[Any](), 0
+    by_value = {model.rvs_to_values[rv].name: rv for rv in model.free_RVs}
+    for name, shape in zip(density.names, density.shapes, strict=True):
+        size, rv = int(np.prod(shape)), by_value[name]
+        if getattr(rv.owner.op, "name", None) == "laplace" and model.rvs_to_transforms[rv] is None:
+            location, scale = rv.owner.op.dist_params(rv.owner)
+            if not set(ancestors([location, scale])) & random:
+                mode = pytensor.compile.mode.Mode("py", "fast_compile")
+                centre, width = pytensor.function([], [location, scale], mode=mode)()
+                zero = np.broadcast_to(np.asarray(centre) == 0, shape).ravel()
+                places.append(at + np.flatnonzero(zero))
+                rates.append(1 / np.broadcast_to(np.asarray(width, dtype=float), shape).ravel()[zero])
+        at += size
+    if not places:
+        return np.empty(0, dtype=np.intp), np.empty(0)
+    return np.concatenate(places), np.concatenate(rates)
+
+
+def _optimised(problem: _Problem, start: Array, options: Options) -> _End:
+    from scipy.optimize import minimize
+
+    limits: dict[str, Any] = {"maxfun": options.maxeval, "maxiter": options.maxeval, "ftol": 1e-14, "gtol": 1e-8}
+    method = "L-BFGS-B" if problem.kinked.size else options.optimizer
+    if method == "BFGS":
+        limits = {"maxiter": options.maxeval, "gtol": 1e-8}
+    w, bounds = problem.start(start), problem.bounds()
+    result = minimize(problem, w, jac=True, method=method, bounds=bounds, options=limits)
+    slope = result.jac.copy()
+    if bounds:
+        held = np.array([low == 0 and x == 0 for (low, _), x in zip(bounds, result.x, strict=True)])
+        slope[held] = np.minimum(slope[held], 0.0)
+    # A slope is small against the curvature it could have: the change of the log density that one
+    # more Newton step would bring is what counts; L-BFGS's own approximation of it is enough.
+    inverse = result.hess_inv if isinstance(result.hess_inv, np.ndarray) else result.hess_inv.todense()
+    gain = float(0.5 * slope @ inverse @ slope)
+    return _End(problem.point(result.x), -float(result.fun), float(np.max(np.abs(slope))), gain, str(result.message))
+
+
+def _polished(problem: _Problem, end: _End) -> _End:
+    """The same maximum to rounding, exact zeros held."""
+    zero = problem.kinked[end.point[problem.kinked] == 0]
+    free = np.setdiff1d(np.arange(end.point.size), zero)
+    if not (end.gain < _GAIN and 0 < free.size <= _NEWTON):
+        return end
+    peak = newton(problem.target, end.point, free)
+    same_signs = np.array_equal(np.sign(peak.point[problem.kinked]), np.sign(end.point[problem.kinked]))
+    if not (same_signs and peak.value >= end.value - 1e-9 * max(1.0, abs(end.value)) and peak.gain < _GAIN):
+        return end
+    slope = problem.target.one(peak.point)[1][free]
+    return _End(peak.point, peak.value, float(np.abs(slope).max()), peak.gain, end.message)
+
+
+def _sparsity(problem: _Problem, best: _End) -> list[Finding]:
+    if not problem.kinked.size:
+        return []
+    n = int((best.point[problem.kinked] == 0).sum())
+    text = f"{n} of {problem.kinked.size} parameters with a Laplace prior are exactly zero"
+    return [Finding("pass", "sparsity", "", n, text)]

@@ -87,7 +87,8 @@ class Fit:
         """Mean, sd, interval, ESS and R-hat of every quantity, named as ArviZ names them.
 
         After the engine ``exact``, means, sds and equal-tailed intervals are exact, and there are no
-        columns of Monte Carlo errors.
+        columns of Monte Carlo errors. Independent draws from an approximation (``advi``, ``laplace``,
+        ``pathfinder``) have no ESS and R-hat: they would only say that the draws are independent.
 
         Parameters
         ----------
@@ -100,7 +101,10 @@ class Fit:
 
         if "exact_posterior" in self.data_tree.children and ci_kind == "eti":
             return exact_summary(self._exact_group(ci_prob), var_names, ci_prob)
-        return summary(self.posterior.to_dataset(), var_names, ci_prob, ci_kind)
+        frame = summary(self.posterior.to_dataset(), var_names, ci_prob, ci_kind)
+        if "pareto_k" in self.posterior.attrs:
+            frame = frame.drop(columns=["ess_bulk", "ess_tail", "r_hat"])
+        return frame
 
     def _exact_group(self, ci_prob: float) -> xr.Dataset:
         """The group ``exact_posterior`` with the quantiles of this interval."""
