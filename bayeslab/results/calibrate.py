@@ -204,7 +204,10 @@ def _replicate(task: _Task, number: int, columns: Mapping[str, Column], truth: A
 def _bound(model: Model, dataset: Dataset, columns: Mapping[str, Column], memory: Any) -> Data:
     family = registry.load("families", model.model.family)
     simulated = Dataset(dict(dataset.columns) | dict(columns), dataset.rows, dataset.levels)
-    return bind(model, simulated, family.factors(model), memory)
+    data = bind(model, simulated, family.factors(model), memory)
+    # Priors scaled to the data stay those that the parameters were drawn from.
+    data.origin = bind(model, dataset, family.factors(model), memory)
+    return data
 
 
 def _simulated(drawn: Any, number: int, data: Data) -> dict[str, Column]:
@@ -429,7 +432,11 @@ class Calibration:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """One row a quantity: ``p_ecdf`` and ``p_chi2`` (of uniform ranks), ``mean_rank`` (0.5 if right) and ``ess_min``."""
+        """One row a quantity.
+
+        Columns: ``p_ecdf`` and ``p_chi2`` (p-values of uniform ranks), ``mean_rank`` (0.5 if right),
+        ``sd_rank`` (0.289 if right) and ``ess_min``.
+        """
         import pandas as pd
 
         rows = []
@@ -467,7 +474,8 @@ class Calibration:
             out.append(Finding("fail" if adjusted[q] < FAIL else "warn", "ranks", name, adjusted[q], text, advice))
         if not out:
             worst = float(self.table["p_ecdf"].min())
-            text = f"ranks of {len(self.quantities)} quantities over {len(self.valid)} replications are uniform (smallest p {worst:.2g})"
+            many = f"{len(self.quantities)} quantities over {len(self.valid)} replications"
+            text = f"ranks of {many} are uniform (smallest p {worst:.2g})"
             out.append(Finding("pass", "ranks", "", worst, text))
         return out
 
@@ -495,7 +503,7 @@ class Calibration:
         few = float(np.nanmedian(self.table["ess_min"])) if len(self.table) else np.nan
         short = float(np.mean(self.ess < N_RANKED)) if self.ess.size else 0.0
         if short > 0.05:
-            text = f"{short:.0%} of the ranks are among fewer than {N_RANKED} effective draws (median of the worst {few:.0f})"
+            text = f"{short:.0%} of the ranks are among fewer than {N_RANKED} effective draws (at worst some {few:.0f})"
             out.append(
                 Finding(
                     "warn", "draws", "", short, text, "draw more: neighbouring draws make ranks pile up at the ends"

@@ -223,17 +223,30 @@ def _relative_efficiency(fit: Fit, draws: Array) -> Array | float:
 
 def _held_out(fit: Fit, node: str, position: int) -> float | None:
     """Log predictive density of one observation from a fit without it; None where that cannot be had."""
-    return _held_out_exactly(fit, node, position) if fit.method == "exact" else _held_out_by_engine(fit, node, position)
+    if fit.method == "exact":
+        row = _row_of(fit, node, position)
+        return None if row is None else _held_out_exactly(fit, node, position, row)
+    return _held_out_by_engine(fit, node, position)
 
 
-def _held_out_exactly(fit: Fit, node: str, position: int) -> float | None:
+def _row_of(fit: Fit, node: str, position: int) -> int | None:
+    """The row of the table that an observation is, if it is one."""
+    terms, rows = fit.data_tree["log_likelihood"][node], fit.data.dataset.rows
+    if terms.dims[2:] != (rows,) or rows not in fit.data.labels:
+        return None
+    labels = np.asarray(fit.data.labels[rows])
+    if rows in terms.coords:
+        # Rows with missing predictors are not among the observations.
+        found = np.flatnonzero(labels.astype(str) == str(terms.coords[rows].to_numpy()[position]))
+        return int(found[0]) if len(found) == 1 else None
+    return position if len(labels) == terms.sizes[rows] else None
+
+
+def _held_out_exactly(fit: Fit, node: str, position: int, row: int) -> float | None:
     """The evidence of all rows over that of the others, or the predictive density from their posterior."""
     from bayeslab.engines.exact import plan
 
-    column = fit.data.dataset.columns.get(node)
-    if column is None or column.dims != (fit.data.dataset.rows,) or np.any(column.absent()):
-        return None
-    data = _without_row(fit, position)
+    data = _without_row(fit, row)
     found = plan(fit.model, data)
     if isinstance(found, str):
         return None
@@ -260,7 +273,10 @@ def _without_row(fit: Fit, row: int) -> Any:
     }
     levels = {name: shorter(values, (name,)) for name, values in whole.levels.items()}
     family = registry.load("families", fit.model.model.family)
-    return bind(fit.model, Dataset(columns, whole.rows, levels), family.factors(fit.model), fit.data.memory())
+    data = bind(fit.model, Dataset(columns, whole.rows, levels), family.factors(fit.model), fit.data.memory())
+    # Priors scaled to the data, and centred predictors, stay those of all rows: it is the same model.
+    data.origin = fit.data
+    return data
 
 
 def _predicted(fit: Fit, data: Any, node: str, position: int) -> float | None:
@@ -274,7 +290,7 @@ def _predicted(fit: Fit, data: Any, node: str, position: int) -> float | None:
     return _log_mean(terms.reshape(*terms.shape[:2], -1)[..., position])
 
 
-def _held_out_by_engine(fit: Fit, node: str, position: int) -> float:
+def _held_out_by_engine(fit: Fit, node: str, position: int) -> float | None:
     """Refit with the observation's term taken out of the density.
 
     Data and parameters stay what they are, so that this is right for time series and row effects
@@ -286,11 +302,17 @@ def _held_out_by_engine(fit: Fit, node: str, position: int) -> float:
     from bayeslab.results.predict import pointwise_graph, value_draws
 
     graph = pointwise_graph(fit.model, fit.data)
-    observed = next(rv for rv in graph.observed_RVs if rv.name.removesuffix("_observed") == node)
-    (terms,) = graph.logp(vars=[observed], sum=False, jacobian=False)
-    flat = terms.ravel()
+    observed = next((rv for rv in graph.observed_RVs if rv.name.removesuffix("_observed") == node), None)
+    if observed is None:
+        return None
+    outputs = graph.logp(vars=[observed], sum=False, jacobian=False)
+    first = {name: values[:1] for name, values in value_draws(fit, graph).items()}
+    known = np.ravel(fit.data_tree["log_likelihood"][node].to_numpy()[0, 0])
+    if not np.allclose(np.ravel(expand(graph, first, outputs)[0][0]), known, rtol=1e-6, atol=1e-9):
+        return None  # the graph's terms are not the observations' (weights)
+    flat = outputs[0].ravel()
     with graph:
-        chosen = np.zeros(int(np.prod(graph.rvs_to_values[observed].shape.eval())))
+        chosen = np.zeros(len(known))
         chosen[position] = 1.0
         pm.Potential("left_out_", -(flat * chosen).sum())
     rest = _run_again(fit, fit.data, graph)

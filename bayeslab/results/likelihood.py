@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayeslab import registry
+
 if TYPE_CHECKING:
     from bayeslab.results.fit import Fit
 
@@ -107,9 +109,9 @@ def maximise(fit: Fit, nodes: list[str], log_likelihood: np.ndarray) -> MaximumL
     """
     from scipy.optimize import minimize
 
-    from bayeslab.results.predict import pointwise_graph, value_draws
+    from bayeslab.results.predict import value_draws
 
-    graph = pointwise_graph(fit.model, fit.data)
+    graph = registry.load("families", fit.model.model.family).graph(fit.model, fit.data)
     function, values = _function(graph, nodes)
     drawn = value_draws(fit, graph)
     best = int(np.argmax(log_likelihood.sum(axis=1)))
@@ -139,7 +141,10 @@ def _function(graph: Any, nodes: list[str]) -> tuple[Any, list[Any]]:
     from pytensor.graph.replace import clone_replace
     from pytensor.graph.traversal import ancestors
 
+    # Potentials of these names are the likelihood of rows that were summed up or weighted.
+    summed = {"weights", *(f"{name}_rows" for name in nodes)}
     wanted = [rv for rv in graph.observed_RVs if rv.name.removesuffix("_observed") in nodes]
+    wanted += [potential for potential in graph.potentials if potential.name in summed]
     log_likelihood = graph.logp(vars=wanted, jacobian=False)
     above = set(ancestors([log_likelihood]))
     values = [v for v in graph.value_vars if v in above]

@@ -12,7 +12,7 @@ from bayeslab import registry
 from bayeslab.dataset import Data, bind
 from bayeslab.engines._density import expand
 from bayeslab.engines._forward import forward
-from bayeslab.engines._groups import dataset, unconstrained
+from bayeslab.engines._groups import bound_data, dataset, labelled, unconstrained
 from bayeslab.errors import DataError, ModelError, OptionError
 from bayeslab.io.tables import read_dataset
 from bayeslab.spec import Model
@@ -139,6 +139,10 @@ def posterior_predictive(fit: Fit) -> xr.Dataset:
 def _draws(fit: Fit, data: Data, seed: int) -> xr.Dataset:
     family = registry.load("families", fit.model.model.family)
     names = list(family.outcomes(fit.model, fit.data.names()))
+    if hasattr(family, "predictive"):
+        made = family.predictive(fit.model, data, _posterior_values(fit), np.random.default_rng(seed))
+        if made is not None:
+            return _on_arrays(fit, data, made, {"seed": seed})
     graph = family.graph(fit.model, data, purpose="predict", targets=names)
     given = _held(fit, graph, data)
     needed = _unpredictable(graph, given, names)
@@ -151,6 +155,18 @@ def _draws(fit: Fit, data: Data, seed: int) -> xr.Dataset:
     coords = {"chain": fit.posterior["chain"].to_numpy(), "draw": fit.posterior["draw"].to_numpy()}
     shaped = {name: values.reshape(chains, draws, *values.shape[1:]) for name, values in drawn.items()}
     return dataset(shaped, graph, coords, {"seed": seed, "creation_library": "bayeslab"})
+
+
+def _on_arrays(
+    fit: Fit, data: Data, made: Mapping[str, tuple[tuple[str, ...], np.ndarray]], attrs: Mapping[str, Any]
+) -> xr.Dataset:
+    """What a family computed for each draw, as a Dataset."""
+    labels = bound_data(fit.model, data).labels
+    chains, draws = fit.posterior.sizes["chain"], fit.posterior.sizes["draw"]
+    coords = {"chain": fit.posterior["chain"].to_numpy(), "draw": fit.posterior["draw"].to_numpy()}
+    shaped = {name: values.reshape(chains, draws, *values.shape[1:]) for name, (_, values) in made.items()}
+    dims = {name: dims for name, (dims, _) in made.items()}
+    return labelled(shaped, dims, labels, coords, {**attrs, "creation_library": "bayeslab"})
 
 
 def _unpredictable(graph: pymc.Model, given: Mapping[str, Any], names: list[str]) -> str | None:
@@ -187,7 +203,9 @@ def _bound(fit: Fit, given: Any) -> Data:
         used = {n: d for n, d in used.items() if present is None or n in present}
     source = source.model_copy(update={"dims": used})
     new = read_dataset(source, None, given).over(fit.data.dataset)
-    return bind(fit.model, new, family.factors(fit.model), fit.data.memory())
+    bound = bind(fit.model, new, family.factors(fit.model), fit.data.memory())
+    bound.origin = fit.data
+    return bound
 
 
 def _means(drawn: xr.Dataset, ci_prob: float) -> pd.DataFrame:
@@ -260,6 +278,14 @@ def log_likelihood(fit: Fit, data: Data | None = None) -> xr.Dataset:
     data
         Other data bound to the model; their parameters must be those of the fit.
     """
+    family = registry.load("families", fit.model.model.family)
+    if hasattr(family, "log_likelihoods"):
+        made = family.log_likelihoods(fit.model, data or fit.data, _posterior_values(fit))
+        if made is not None:
+            return _on_arrays(fit, data or fit.data, made, {})
+    on_arrays = _log_likelihood_on_arrays(fit, data or fit.data)
+    if on_arrays is not None:
+        return on_arrays
     graph = pointwise_graph(fit.model, data or fit.data)
     values = value_draws(fit, graph, data)
     observed = list(graph.observed_RVs)
@@ -273,13 +299,30 @@ def log_likelihood(fit: Fit, data: Data | None = None) -> xr.Dataset:
     return dataset(shaped, graph, coords, {"creation_library": "bayeslab"})
 
 
-def pointwise_graph(model: Model, data: Data) -> pymc.Model:
-    """The model's graph with a likelihood term for every observation.
+def _log_likelihood_on_arrays(fit: Fit, data: Data) -> xr.Dataset | None:
+    """The same from the family itself, where it can do without a graph."""
+    family = registry.load("families", fit.model.model.family)
+    if not hasattr(family, "pointwise"):
+        return None
+    found = family.pointwise(fit.model, data, _posterior_values(fit))
+    if found is None:
+        return None
+    chains, draws = fit.posterior.sizes["chain"], fit.posterior.sizes["draw"]
+    lead = {"chain": fit.posterior["chain"].to_numpy(), "draw": fit.posterior["draw"].to_numpy()}
+    known = fit.data_tree["observed_data"].to_dataset() if data is fit.data else {}
+    labels = {d: known[d].to_numpy() for d in known.coords} if data is fit.data else {}
+    dims = {name: tuple(term[0]) for name, term in found.items()}
+    shaped = {name: values.reshape(chains, draws, *values.shape[1:]) for name, (_, values) in found.items()}
+    return labelled(shaped, dims, labels, lead, {"creation_library": "bayeslab"})
 
-    A family whose graph to fit sums the observations up offers one that does not: ``pointwise``.
-    """
+
+def pointwise_graph(model: Model, data: Data) -> pymc.Model:
+    """The model's graph with a likelihood term for every observation, also where the graph to fit sums them up."""
     family = registry.load("families", model.model.family)
-    built: pymc.Model = getattr(family, "pointwise", family.graph)(model, data)
+    built: pymc.Model = family.graph(model, data)
+    names = {rv.name.removesuffix("_observed") for rv in built.observed_RVs}
+    if not set(family.outcomes(model, data.names())) <= names:
+        built = family.graph(model, data, purpose="predict", targets=())
     return built
 
 

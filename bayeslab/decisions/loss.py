@@ -1,0 +1,154 @@
+"""The action with the smallest expected loss.
+
+A posterior says how likely each state is; a loss says what each action costs in each state. The
+best action minimises the posterior expectation of the loss [1]_:
+
+=====================  ==================================  =============================
+loss                   L(state y, action a)                best action
+=====================  ==================================  =============================
+squared                (y − a)²                            mean
+absolute               abs(y − a)                          median
+zero_one               0 if a = y, else 1                  mode
+asymmetric             under · (y − a)⁺ + over · (a − y)⁺  quantile under/(under + over)
+matrix                 a table, states by actions          the least row-weighted column
+=====================  ==================================  =============================
+
+References
+----------
+.. [1] Berger (1985). Statistical Decision Theory and Bayesian Analysis, 2nd ed., sections 4.4 and 2.4.
+.. [2] Koenker, Bassett (1978). Regression quantiles. Econometrica 46(1), 33-50.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.errors import OptionError, hint
+
+__all__ = ["LOSSES", "Asymmetric", "Decision", "expected_losses", "from_draws", "from_probabilities"]
+
+Array = NDArray[np.float64]
+
+LOSSES = ("squared", "absolute", "zero_one")
+
+
+@dataclass(frozen=True, slots=True)
+class Asymmetric:
+    """Linear loss that charges ``under`` a unit for actions below the state and ``over`` for those above [2]_.
+
+    ``Asymmetric(9, 1)`` leads to the 90 % quantile.
+    """
+
+    under: float
+    over: float
+
+    def __post_init__(self) -> None:
+        if not (self.under > 0 and self.over > 0 and np.isfinite(self.under) and np.isfinite(self.over)):
+            raise OptionError(f"costs of an asymmetric loss are positive, not {self.under!r} and {self.over!r}")
+
+    @property
+    def quantile(self) -> float:
+        """The probability whose quantile is the best action."""
+        return self.under / (self.under + self.over)
+
+
+type Loss = Literal["squared", "absolute", "zero_one"] | Asymmetric
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Best actions and what they are expected to cost.
+
+    Attributes
+    ----------
+    action : ndarray
+        Numbers, or positions in the list of actions of a loss matrix.
+    expected_loss : ndarray
+    """
+
+    action: np.ndarray
+    expected_loss: Array
+
+
+def from_draws(draws: np.ndarray, loss: Loss = "squared") -> Decision:
+    """Best actions for quantities known by draws.
+
+    Parameters
+    ----------
+    draws
+        Shape (draw, ...).
+    loss
+        ``squared``, ``absolute``, ``zero_one`` (discrete quantities only) or an :class:`Asymmetric`.
+    """
+    if isinstance(loss, Asymmetric):
+        action = np.quantile(draws, loss.quantile, axis=0, method="inverted_cdf")
+        gap = draws - action
+        cost = np.where(gap > 0, loss.under * gap, -loss.over * gap).mean(axis=0)
+        return Decision(action, cost)
+    if loss == "squared":
+        action = draws.mean(axis=0)
+        return Decision(action, ((draws - action) ** 2).mean(axis=0))
+    if loss == "absolute":
+        action = np.median(draws, axis=0)
+        return Decision(action, np.abs(draws - action).mean(axis=0))
+    if loss == "zero_one":
+        return _mode(draws)
+    raise OptionError(f"unknown loss '{loss}'{hint(loss, LOSSES)}")
+
+
+def _mode(draws: np.ndarray) -> Decision:
+    if draws.dtype.kind not in "iub":
+        raise OptionError(
+            "under zero_one loss every value of a continuous quantity is wrong almost surely: use absolute or squared"
+        )
+    values = np.unique(draws)
+    best, share = np.full(draws.shape[1:], values[0]), np.zeros(draws.shape[1:])
+    for value in values:
+        probability = (draws == value).mean(axis=0)
+        best, share = np.where(probability > share, value, best), np.maximum(probability, share)
+    return Decision(best, 1 - share)
+
+
+def expected_losses(probabilities: Array, matrix: Array) -> Array:
+    """Expected loss of every action.
+
+    Parameters
+    ----------
+    probabilities
+        Shape (..., state).
+    matrix
+        Shape (state, action).
+
+    Returns
+    -------
+    ndarray
+        Shape (..., action).
+    """
+    probabilities, matrix = np.asarray(probabilities, float), np.asarray(matrix, float)
+    if matrix.ndim != 2 or probabilities.shape[-1] != matrix.shape[0]:
+        raise OptionError(
+            f"a loss matrix has one row a state ({probabilities.shape[-1]}) and one column an action, not the shape"
+            f" {matrix.shape}"
+        )
+    if not np.all(np.isfinite(matrix)):
+        raise OptionError("a loss matrix holds finite numbers")
+    return np.asarray(probabilities @ matrix)
+
+
+def from_probabilities(probabilities: Array, matrix: Array) -> Decision:
+    """Best actions under a loss matrix; of equally good actions the first.
+
+    Parameters
+    ----------
+    probabilities
+        Shape (..., state).
+    matrix
+        Shape (state, action).
+    """
+    losses = expected_losses(probabilities, matrix)
+    best = losses.argmin(axis=-1)
+    return Decision(best, np.take_along_axis(losses, best[..., None], axis=-1)[..., 0])
