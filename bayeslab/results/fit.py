@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -195,6 +195,123 @@ class Fit:
         from bayeslab.results.predict import predict
 
         return predict(self, data, kind, ci_prob=ci_prob, seed=self.seed if seed is None else seed)
+
+    def check(
+        self,
+        statistics: Sequence[str | Callable[[Any], Any]] = ("mean", "sd", "min", "max"),
+        kind: Literal["posterior", "prior"] = "posterior",
+        *,
+        ci_prob: float = 0.89,
+    ) -> pd.DataFrame:
+        """Predictive checks: where statistics of the data lie among those of replications.
+
+        Parameters
+        ----------
+        statistics
+            ``mean``, ``sd``, ``min``, ``max``, ``median``, ``skewness``, ``zeros``,
+            ``autocorrelation``, or functions that reduce the last axis of an array.
+        kind
+            Replications from the ``posterior`` or the ``prior``.
+        ci_prob
+            Probability of the interval (equal tails).
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row a statistic: its value in the data, mean and interval in replications, and the
+            two-sided p-value.
+        """
+        from bayeslab.results.ppc import check
+
+        return check(self, statistics, kind, ci_prob)
+
+    def loo_pit(self) -> dict[str, Any]:
+        """LOO-PIT: the probability, predicted without it, below each observation; uniform if calibrated.
+
+        Returns
+        -------
+        dict of str to ndarray
+            By outcome.
+        """
+        from bayeslab.results.ppc import loo_pit
+
+        return loo_pit(self)
+
+    def decide(
+        self,
+        data: Any = None,
+        loss: Any = "squared",
+        *,
+        node: str | None = None,
+        seed: int | None = None,
+    ) -> pd.DataFrame:
+        """The action with the smallest expected loss for every row.
+
+        Parameters
+        ----------
+        data
+            New data; None: the data of the fit.
+        loss
+            ``squared`` (the mean), ``absolute`` (the median), ``zero_one`` (the most probable value),
+            an :class:`~bayeslab.decisions.loss.Asymmetric`, or for discrete outcomes a loss matrix:
+            an array or table with a row a state and a column an action, or
+            ``{action: {state: loss}}``.
+        node
+            The outcome, if the model predicts several.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``action`` and ``expected_loss`` of each row; with a matrix the expected loss of every action.
+        """
+        from bayeslab.results.ppc import decide
+
+        return decide(self, data, loss, node, seed)
+
+    def calibration(
+        self,
+        data: Any = None,
+        *,
+        bins: int = 10,
+        node: str | None = None,
+        ci_prob: float = 0.89,
+        seed: int | None = None,
+    ) -> pd.DataFrame:
+        """Predicted probabilities of a discrete outcome against how often it happened.
+
+        Parameters
+        ----------
+        data
+            Data with the outcome, best not those of the fit; None: the data of the fit.
+        bins
+            Number of bins, of equally many cases.
+        node
+            The outcome, if the model predicts several.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Per bin the mean probability, the share of cases, its interval and their number; ``attrs``
+            has the Brier and the log score.
+        """
+        from bayeslab.results.ppc import calibration
+
+        return calibration(self, data, bins, node, ci_prob, seed)
+
+    def plot_check(self, what: str = "density", *, node: str | None = None) -> Any:
+        """A drawing of a predictive check; a matplotlib figure.
+
+        Parameters
+        ----------
+        what
+            ``density`` (the data over replications), ``pit`` (LOO-PIT against uniform), or a
+            statistic such as ``max``.
+        node
+            The outcome, if the model predicts several.
+        """
+        from bayeslab.results.ppc import plot_check
+
+        return plot_check(self, what, node)
 
     def __repr__(self) -> str:
         sizes = self.posterior.sizes

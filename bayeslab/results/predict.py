@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bayeslab.results.fit import Fit
 
 __all__ = [
+    "bound_to",
     "log_likelihood",
     "pointwise_graph",
     "posterior_predictive",
@@ -182,7 +183,7 @@ def predict(fit: Fit, data: Any, kind: Literal["mean", "draws", "probabilities"]
         raise OptionError(f"kind is mean, draws or probabilities, not {kind!r}")
     if not 0 < ci_prob < 1:
         raise OptionError(f"ci_prob lies between 0 and 1, not {ci_prob!r}")
-    bound = fit.data if data is None else _bound(fit, data)
+    bound = fit.data if data is None else bound_to(fit, data)
     return summarised(fit, _draws(fit, bound, seed), data, kind, ci_prob)
 
 
@@ -194,7 +195,8 @@ def summarised(fit: Fit, drawn: xr.Dataset, data: Any, kind: str, ci_prob: float
     return _like(frame, data)
 
 
-def _bound(fit: Fit, given: Any) -> Data:
+def bound_to(fit: Fit, given: Any) -> Data:
+    """New data, read as the data of the fit were."""
     family = registry.load("families", fit.model.model.family)
     source = fit.model.data.model_copy(update={"table": None, "arrays": None, "tables": {}})
     used = dict(source.dims)

@@ -1,0 +1,104 @@
+"""Predictive checks: the data over replications, a statistic, LOO-PIT."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayeslab.plots._figure import ACCENT, BAND, MUTED, OTHER, figure, plain
+
+__all__ = ["calibration_curve", "density_overlay", "pit_ecdf", "statistic"]
+
+
+def density_overlay(
+    observed: np.ndarray, replicated: np.ndarray, name: str, *, discrete: bool, n_lines: int = 50
+) -> Any:
+    """Histogram outlines of replications in the background, of the data in front.
+
+    Parameters
+    ----------
+    observed
+        Shape (cell,).
+    replicated
+        Shape (draw, cell).
+    """
+    made, axes = figure()
+    chosen = replicated[np.linspace(0, len(replicated) - 1, min(n_lines, len(replicated))).astype(int)]
+    edges = _edges(observed, chosen, discrete)
+    for row in chosen:
+        axes.stairs(np.histogram(row, edges, density=True)[0], edges, color=MUTED, alpha=0.25, linewidth=0.8)
+    axes.stairs([], [0], color=MUTED, label="replications")
+    axes.stairs(np.histogram(observed, edges, density=True)[0], edges, color=ACCENT, linewidth=2, label="data")
+    axes.set(xlabel=name, ylabel="density", ylim=(0, None))
+    axes.legend(frameon=False)
+    plain(axes)
+    return made
+
+
+def _edges(observed: np.ndarray, replicated: np.ndarray, discrete: bool) -> np.ndarray:
+    """Bins over the data and nearly all of the replications."""
+    low = min(observed.min(), np.quantile(replicated, 0.002))
+    high = max(observed.max(), np.quantile(replicated, 0.998))
+    if discrete and high - low <= 100:
+        return np.arange(np.floor(low), np.ceil(high) + 2) - 0.5
+    n_bins = int(np.clip(2 * len(observed) ** (1 / 3) * (high - low) / max(np.ptp(observed), 1e-300), 10, 60))
+    return np.linspace(low, high if high > low else low + 1, n_bins + 1)
+
+
+def statistic(observed: float, replicated: np.ndarray, name: str) -> Any:
+    """Histogram of a statistic over replications, and its value in the data."""
+    made, axes = figure()
+    finite = replicated[np.isfinite(replicated)]
+    axes.hist(finite, bins=40, color=MUTED, alpha=0.6, label="replications")
+    axes.axvline(observed, color=ACCENT, linewidth=2, label="data")
+    axes.set(xlabel=name, yticks=[])
+    axes.legend(frameon=False)
+    plain(axes)
+    axes.spines["left"].set_visible(False)
+    return made
+
+
+def pit_ecdf(values: np.ndarray, points: np.ndarray, lower: np.ndarray, upper: np.ndarray, name: str) -> Any:
+    """Empirical distribution of PIT values less the uniform one, with simultaneous bands.
+
+    Parameters
+    ----------
+    points, lower, upper
+        Where the bands are, and the cumulated counts they allow.
+    """
+    made, axes = figure()
+    n, ends = len(values), np.concatenate([[0], points, [1]])
+    axes.fill_between(
+        ends,
+        np.concatenate([[0], lower / n - points, [0]]),
+        np.concatenate([[0], upper / n - points, [0]]),
+        color=BAND,
+        label="95 % simultaneous band",
+    )
+    ordered = np.sort(values)
+    axes.step(
+        np.concatenate([[0], ordered, [1]]),
+        np.concatenate([[0], np.arange(1, n + 1) / n - ordered, [0]]),
+        where="post",
+        color=ACCENT,
+        label="data",
+    )
+    axes.axhline(0, color=MUTED, linewidth=0.8)
+    axes.set(xlabel=f"LOO-PIT of {name}", ylabel="ECDF − uniform", xlim=(0, 1))
+    axes.legend(frameon=False)
+    plain(axes)
+    return made
+
+
+def calibration_curve(
+    predicted: np.ndarray, observed: np.ndarray, lower: np.ndarray, upper: np.ndarray, name: str
+) -> Any:
+    """Share of cases against predicted probability, with intervals."""
+    made, axes = figure(4.6, 4.4)
+    axes.plot([0, 1], [0, 1], color=MUTED, linewidth=0.8)
+    axes.errorbar(predicted, observed, [observed - lower, upper - observed], fmt="o-", color=ACCENT, ecolor=OTHER)
+    axes.set(xlabel=f"predicted probability of {name}", ylabel="share of cases", xlim=(0, 1), ylim=(0, 1))
+    axes.set_aspect("equal")
+    plain(axes)
+    return made

@@ -1,0 +1,317 @@
+"""Could the model have produced these data? Predictive checks, LOO-PIT, decisions and calibration of a fit.
+
+A predictive check draws replications of the data and asks where a statistic of the real data lies
+among those of the replications [1]_. After fitting, replications have seen the data, so that
+p-values are conservative: near 0 or 1 they show a misfit, in the middle they show little. The
+probability integral transform of each observation under the prediction that has not seen it
+(LOO-PIT) is uniform if predictions are calibrated [2]_.
+
+References
+----------
+.. [1] Gelman, Meng, Stern (1996). Posterior predictive assessment of model fitness via realized
+   discrepancies. Statistica Sinica 6(4), 733-807.
+.. [2] Gabry, Simpson, Vehtari, Betancourt, Gelman (2019). Visualization in Bayesian workflow.
+   Journal of the Royal Statistical Society A 182(2), 389-402. arXiv:1709.01449
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.decisions import loss as losses
+from bayeslab.decisions import scores
+from bayeslab.errors import DataError, OptionError, hint, listed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayeslab.results.fit import Fit
+
+__all__ = ["STATISTICS", "calibration", "check", "decide", "loo_pit", "replications", "two_sided"]
+
+Array = NDArray[np.float64]
+type Statistic = str | Callable[[Array], Array]
+
+
+def _skewness(values: Array) -> Array:
+    centred = values - values.mean(axis=-1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray((centred**3).mean(axis=-1) / (centred**2).mean(axis=-1) ** 1.5)
+
+
+def _lag_one(values: Array) -> Array:
+    centred = values - values.mean(axis=-1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray((centred[..., 1:] * centred[..., :-1]).sum(axis=-1) / (centred**2).sum(axis=-1))
+
+
+STATISTICS: Mapping[str, Callable[[Array], Array]] = {
+    "mean": lambda v: v.mean(axis=-1),
+    "sd": lambda v: v.std(axis=-1, ddof=1),
+    "min": lambda v: v.min(axis=-1),
+    "max": lambda v: v.max(axis=-1),
+    "median": lambda v: np.median(v, axis=-1),
+    "skewness": _skewness,
+    "zeros": lambda v: (v == 0).mean(axis=-1),
+    "autocorrelation": _lag_one,
+}
+
+
+def two_sided(observed: float, replicated: Array) -> float:
+    """Twice the smaller tail probability of the observed value among replications, at most 1; ties count in both."""
+    replicated = replicated[~np.isnan(replicated)]
+    if not replicated.size or np.isnan(observed):
+        return float("nan")
+    return float(min(1.0, 2 * min((replicated >= observed).mean(), (replicated <= observed).mean())))
+
+
+def replications(fit: Fit, kind: Literal["posterior", "prior"]) -> dict[str, tuple[Array, Array]]:
+    """Observed values (cell,) and replications (draw, cell) of every outcome; missing cells are left out."""
+    if kind not in ("posterior", "prior"):
+        raise OptionError(f"kind is posterior or prior, not {kind!r}")
+    group = f"{kind}_predictive"
+    if group not in fit.data_tree.children:
+        _ = fit.posterior_predictive() if kind == "posterior" else fit.prior_predictive()
+    predicted, observed = fit.data_tree[group].to_dataset(), fit.data_tree["observed_data"].to_dataset()
+    out = {}
+    for name, values in predicted.data_vars.items():
+        if name not in observed:
+            continue
+        real = observed[name]
+        drawn = values.transpose("chain", "draw", *real.dims) if set(real.dims) < set(values.dims) else values
+        flat = drawn.to_numpy().astype(float).reshape(drawn.sizes["chain"] * drawn.sizes["draw"], -1)
+        seen = real.to_numpy().astype(float).ravel()
+        # Rows that a lag leaves without a distribution come first and are not replicated.
+        seen = seen[len(seen) - flat.shape[1] :]
+        there = ~np.isnan(seen)
+        out[str(name)] = seen[there], flat[:, there]
+    if not out:
+        raise DataError("the fit has no outcome to check")
+    return out
+
+
+def check(
+    fit: Fit, statistics: Sequence[Statistic], kind: Literal["posterior", "prior"], ci_prob: float
+) -> pd.DataFrame:
+    """See :meth:`bayeslab.results.fit.Fit.check`."""
+    import pandas as pd
+
+    if not 0 < ci_prob < 1:
+        raise OptionError(f"ci_prob lies between 0 and 1, not {ci_prob!r}")
+    percent, tail, rows = f"{100 * ci_prob:g}", (1 - ci_prob) / 2, []
+    for name, (observed, drawn) in replications(fit, kind).items():
+        for statistic in statistics:
+            word, function = _statistic(statistic)
+            real, simulated = float(function(observed)), np.asarray(function(drawn), float)
+            if simulated.shape != (len(drawn),):
+                raise OptionError(f"the statistic '{word}' must reduce the last axis of an array, and only that one")
+            low, high = np.nanquantile(simulated, [tail, 1 - tail])
+            rows.append(
+                {
+                    "node": name,
+                    "statistic": word,
+                    "observed": real,
+                    "mean": np.nanmean(simulated),
+                    f"eti{percent}_lb": low,
+                    f"eti{percent}_ub": high,
+                    "p_value": two_sided(real, simulated),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _statistic(statistic: Statistic) -> tuple[str, Callable[[Array], Array]]:
+    if callable(statistic):
+        return getattr(statistic, "__name__", "statistic"), statistic
+    if statistic not in STATISTICS:
+        raise OptionError(f"unknown statistic '{statistic}'{hint(statistic, STATISTICS)}")
+    return statistic, STATISTICS[statistic]
+
+
+def loo_pit(fit: Fit, seed: int | None = None) -> dict[str, Array]:
+    """Probability, predicted without it, that a replication lies below each observation.
+
+    For discrete outcomes the part of the probability at the observation itself is split at random,
+    so that the values are uniform for calibrated predictions.
+
+    Returns
+    -------
+    dict of str to ndarray
+        By outcome, shape (observation,).
+    """
+    from bayeslab.results.compare import _relative_efficiency
+    from bayeslab.results.psis import smoothed_log_weights
+
+    if "log_likelihood" not in fit.data_tree.children:
+        fit.log_likelihood()
+    group = fit.data_tree["log_likelihood"].to_dataset()
+    rng = np.random.default_rng(fit.seed if seed is None else seed)
+    out = {}
+    for name, (observed, drawn) in replications(fit, "posterior").items():
+        terms = np.moveaxis(group[name].to_numpy(), (0, 1), (-2, -1))
+        terms = np.ascontiguousarray(terms.reshape(-1, *terms.shape[-2:]), dtype=float)
+        if len(terms) != len(observed):
+            raise DataError(f"'{name}' has {len(observed)} observations and {len(terms)} likelihood terms")
+        log_weights, _ = smoothed_log_weights(-terms.reshape(len(terms), -1), _relative_efficiency(fit, terms))
+        weights = np.exp(log_weights)
+        below = (weights * (observed[:, None] > drawn.T)).sum(axis=1)
+        at = (weights * (observed[:, None] == drawn.T)).sum(axis=1)
+        out[name] = np.clip(below + rng.uniform(size=len(below)) * at, 0, 1)
+    return out
+
+
+def plot_check(fit: Fit, what: str, node: str | None) -> Any:
+    """See :meth:`bayeslab.results.fit.Fit.plot_check`."""
+    from bayeslab.plots import predictive
+
+    both = replications(fit, "posterior")
+    if node is not None and node not in both:
+        raise OptionError(f"the model does not predict '{node}'{hint(node, both)}")
+    name = node or next(iter(both))
+    observed, drawn = both[name]
+    if what == "density":
+        discrete = bool(np.all(observed == np.floor(observed)) and np.all(drawn[:50] == np.floor(drawn[:50])))
+        return predictive.density_overlay(observed, drawn, name, discrete=discrete)
+    if what == "pit":
+        from bayeslab.results.calibrate import uniform_bands
+
+        values = loo_pit(fit)[name]
+        bands = uniform_bands(len(values), 50, np.random.default_rng(0))
+        return predictive.pit_ecdf(values, bands.points, bands.lower, bands.upper, name)
+    if what not in STATISTICS:
+        raise OptionError(f"unknown check '{what}'{hint(what, ['density', 'pit', *STATISTICS])}")
+    function = STATISTICS[what]
+    return predictive.statistic(float(function(observed)), function(drawn), f"{what} of {name}")
+
+
+# ------------------------------------------------------------------------ decisions of a fit
+
+
+def _outcome(drawn: Any, node: str | None) -> Any:
+    names = [str(n) for n in drawn.data_vars]
+    if node is None and len(names) > 1:
+        raise OptionError(f"the model predicts {listed(names)}: choose one with node=")
+    if node is not None and node not in names:
+        raise OptionError(f"the model does not predict '{node}'{hint(node, names)}")
+    return drawn[node or names[0]].stack(sample=("chain", "draw")).transpose("sample", ...)
+
+
+def _states(fit: Fit, name: str, draws: np.ndarray) -> tuple[list[Any], NDArray[np.int64]]:
+    """Names and numbers of the values a discrete outcome can take."""
+    if draws.dtype.kind not in "iub":
+        raise OptionError(f"'{name}' is continuous; this is for discrete outcomes")
+    labels = fit.data.labels.get(name)
+    if labels is not None and len(labels) > draws.max():
+        return labels.tolist(), np.arange(len(labels))
+    seen = fit.data_tree["observed_data"].to_dataset().get(name)
+    known = np.unique(draws) if seen is None else np.union1d(np.unique(draws), np.unique(seen.to_numpy()).astype(int))
+    if known.min() >= 0 and known.max() <= 1:
+        known = np.array([0, 1])
+    return known.tolist(), known.astype(np.int64)
+
+
+def _probabilities(draws: np.ndarray, states: NDArray[np.int64]) -> Array:
+    """Shape (case, state)."""
+    return np.stack([(draws == state).mean(axis=0).ravel() for state in states], axis=-1)
+
+
+def decide(fit: Fit, data: Any, loss: Any, node: str | None, seed: int | None) -> pd.DataFrame:
+    """See :meth:`bayeslab.results.fit.Fit.decide`."""
+    import pandas as pd
+
+    drawn = _outcome(fit.predict(data, "draws", seed=seed), node)
+    name, draws = str(drawn.name), drawn.to_numpy()
+    dims = [str(d) for d in drawn.dims[1:]]
+    grid = np.meshgrid(
+        *(drawn[d].to_numpy() if d in drawn.coords else np.arange(drawn.sizes[d]) for d in dims), indexing="ij"
+    )
+    columns: dict[str, Any] = {d: g.ravel() for d, g in zip(dims, grid, strict=True)}
+    if isinstance(loss, str | losses.Asymmetric):
+        found = losses.from_draws(draws, loss)  # type: ignore[arg-type]
+        action = found.action
+        if loss == "zero_one":
+            words, states = _states(fit, name, draws)
+            action = np.asarray(words)[np.searchsorted(states, action)]
+        columns |= {"action": np.ravel(action), "expected_loss": np.ravel(found.expected_loss)}
+        return pd.DataFrame(columns)
+    words, states = _states(fit, name, draws)
+    actions, matrix = _matrix(loss, words)
+    probabilities = _probabilities(draws, states)
+    best = losses.from_probabilities(probabilities, matrix)
+    columns |= {"action": np.asarray(actions, dtype=object)[best.action], "expected_loss": best.expected_loss}
+    every = losses.expected_losses(probabilities, matrix)
+    columns |= {f"E[{action}]": every[:, k] for k, action in enumerate(actions)}
+    return pd.DataFrame(columns)
+
+
+def _matrix(loss: Any, states: Sequence[Any]) -> tuple[list[Any], Array]:
+    """Names of the actions and the matrix (state, action), from a table, an array or {action: {state: loss}}."""
+    words = [str(s) for s in states]
+    if isinstance(loss, Mapping):
+        rows = {str(a): {str(s): v for s, v in entry.items()} for a, entry in loss.items()}
+        for action, entry in rows.items():
+            for state in words:
+                if state not in entry:
+                    raise OptionError(f"action '{action}' has no loss for the state '{state}'")
+            for state in entry:
+                if state not in words:
+                    raise OptionError(f"action '{action}': no state '{state}'{hint(state, words)}")
+        return list(rows), np.array([[float(entry[s]) for entry in rows.values()] for s in words])
+    if hasattr(loss, "index") and hasattr(loss, "columns"):
+        table = {str(a): dict(zip(map(str, loss.index), loss[a], strict=True)) for a in loss.columns}
+        return _matrix(table, states)
+    matrix = np.asarray(loss, dtype=float)
+    if matrix.ndim != 2 or len(matrix) != len(states):
+        raise OptionError(f"a loss matrix has one row for each of {listed(states)} and one column an action")
+    return (list(states) if matrix.shape[1] == len(states) else list(range(matrix.shape[1]))), matrix
+
+
+def calibration(fit: Fit, data: Any, bins: int, node: str | None, ci_prob: float, seed: int | None) -> pd.DataFrame:
+    """See :meth:`bayeslab.results.fit.Fit.calibration`."""
+    import pandas as pd
+
+    from bayeslab.results.predict import bound_to
+
+    drawn = _outcome(fit.predict(data, "draws", seed=seed), node)
+    name, draws = str(drawn.name), drawn.to_numpy()
+    words, states = _states(fit, name, draws)
+    if data is None:
+        happened = fit.data_tree["observed_data"][name].to_numpy().ravel()
+    else:
+        term = bound_to(fit, data).term(name)
+        happened = np.ravel(term.codes if term.value is None else term.value)
+    probabilities = _probabilities(draws, states)
+    if len(happened) != len(probabilities):
+        raise DataError(f"{len(probabilities)} predictions of '{name}' and {len(happened)} outcomes")
+    there = np.isin(happened, states)
+    probabilities, happened = probabilities[there], happened[there]
+    parts = []
+    # Of two states the second says it all.
+    for k in range(len(states)) if len(states) > 2 else [len(states) - 1]:
+        found = scores.calibration_bins(probabilities[:, k], happened == states[k], bins, ci_prob)
+        columns = {
+            "state": [words[k]] * len(found.count),
+            "predicted": found.predicted,
+            "observed": found.observed,
+            f"eti{100 * ci_prob:g}_lb": found.lower,
+            f"eti{100 * ci_prob:g}_ub": found.upper,
+            "n": found.count,
+        }
+        parts.append(pd.DataFrame(columns))
+    table = pd.concat(parts, ignore_index=True)
+    places = np.searchsorted(states, happened)
+    table.attrs |= {
+        "node": name,
+        "brier": scores.brier_score(probabilities, places),
+        "log_score": scores.log_score(_floored(probabilities, len(draws)), places),
+    }
+    return table
+
+
+def _floored(probabilities: Array, n_draws: int) -> Array:
+    """Probabilities from draws with half a draw for every state: never drawn is not impossible."""
+    return np.asarray((probabilities * n_draws + 0.5) / (n_draws + 0.5 * probabilities.shape[1]))
