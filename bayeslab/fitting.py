@@ -7,6 +7,7 @@ import secrets
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -20,7 +21,7 @@ from bayeslab.io import modelfile
 from bayeslab.io.run_folder import FORMAT, RunFolder
 from bayeslab.io.tables import read_dataset
 from bayeslab.progress import reporter
-from bayeslab.results.checks import Verdict
+from bayeslab.results.checks import Finding, Verdict
 from bayeslab.results.fit import Fit
 from bayeslab.spec import Model
 
@@ -267,6 +268,7 @@ def _run(
             if folder:
                 folder.write_info(info | {"status": "failed", "error": str(error)})
             raise
+    outcome = _with_remarks(outcome, model, data)
     memory = data.memory()
     info |= {
         "status": "complete" if outcome.complete else "interrupted",
@@ -281,6 +283,15 @@ def _run(
         info["timings"]["save"] = time.perf_counter() - start
         folder.write_info(info)
     return result
+
+
+def _with_remarks(outcome: Outcome, model: Model, data: Data) -> Outcome:
+    """The outcome with what the family has to say about the data added to the verdict."""
+    family = registry.load("families", model.model.family)
+    if not hasattr(family, "remarks"):
+        return outcome
+    found = tuple(Finding("warn", *remark) for remark in family.remarks(model, data))
+    return replace(outcome, verdict=Verdict((*outcome.verdict.findings, *found)))
 
 
 def _tree(outcome: Outcome) -> Any:

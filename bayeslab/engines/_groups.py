@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "attributes",
+    "bound_data",
     "constrained",
     "data_groups",
     "dataset",

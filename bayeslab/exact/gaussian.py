@@ -89,7 +89,7 @@ class Scale:
     log_prior : callable
         Log density at values of the parameter (an array), normalised unless improper.
     lower, upper : float
-        Support.
+        Support; an upper end needs a lower one.
     proper : bool
     """
 
@@ -102,12 +102,16 @@ class Scale:
     def value(self, u: np.ndarray) -> np.ndarray:
         if np.isfinite(self.upper):
             return self.lower + (self.upper - self.lower) / (1 + np.exp(-u))
+        if np.isinf(self.lower):
+            return np.sinh(u)
         return self.lower + np.exp(u)
 
     def log_density(self, u: np.ndarray) -> np.ndarray:
         """Log prior density of u."""
         if np.isfinite(self.upper):
             slope = np.log(self.upper - self.lower) - np.logaddexp(0, u) - np.logaddexp(0, -u)
+        elif np.isinf(self.lower):
+            slope = np.logaddexp(u, -u) - np.log(2)
         else:
             slope = u
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -119,6 +123,8 @@ class Scale:
         if np.isfinite(self.upper):
             share = np.clip((guess - self.lower) / (self.upper - self.lower), 0.05, 0.95)
             return float(np.log(share / (1 - share)))
+        if np.isinf(self.lower):
+            return float(np.arcsinh(guess))
         return float(np.log(max(guess - self.lower, 1e-3 * max(abs(guess), 1e-300))))
 
 
@@ -152,12 +158,18 @@ class GaussianModel:
     def size(self) -> int:
         return len(self.rows[0].cross)
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Sizes of the dense and of the diagonal block: a solution costs dense^3 / 3 + diagonal * dense^2."""
+        dense, _, diagonal = self._blocks[:3]
+        return dense.shape[-1], diagonal.shape[-1]
+
     @cached_property
     def _blocks(self) -> tuple[np.ndarray, ...]:
         """Statistics as the kernel reads them: dense coefficients first, then a diagonal block.
 
-        Coefficients are scaled to a unit diagonal and measured from the least-squares point, so
-        that neither units nor a distant origin cost digits.
+        Coefficients are scaled to a unit diagonal and (but for shrunken ones) measured from the
+        least-squares point, so that neither units nor a distant origin cost digits.
         """
         grams = np.stack([r.gram for r in self.rows])
         total = grams.sum(axis=0)
@@ -165,7 +177,10 @@ class GaussianModel:
         if np.any(scale == 0):
             raise ModelError("a coefficient has neither data nor a proper prior")
         grams = grams / (scale[:, None] * scale)
-        point = np.linalg.lstsq(grams.sum(axis=0), sum(r.cross for r in self.rows) / scale, rcond=1e-13)[0] / scale
+        point = np.zeros(len(scale))
+        free = ~self._shrunk
+        cross = sum(r.cross for r in self.rows) / scale
+        point[free] = np.linalg.lstsq(grams.sum(axis=0)[free][:, free], cross[free], rcond=1e-13)[0] / scale[free]
         rows = [r.shifted(point) for r in self.rows]
         crosses = np.stack([r.cross for r in rows]) / scale
         apart = _diagonal_block(np.abs(grams).sum(axis=0) > 0)
@@ -177,6 +192,17 @@ class GaussianModel:
             c(grams[:, apart, apart]), c(grams[:, dense[:, None], apart]), c(crosses[:, apart]),
             scale[order], point[order], np.argsort(order), np.array([r.square for r in rows]),
         )  # fmt: skip
+
+    @cached_property
+    def _shrunk(self) -> np.ndarray:
+        """Coefficients with a prior at zero whose scale is unknown: measured from elsewhere, they would
+        leave nothing but rounding when that scale is tiny."""
+        near, far = (self.factors([np.array([g * by]) for g in self.guesses] or [np.zeros(1)])[0] for by in (1.0, 2.0))
+        out = np.zeros(self.size, bool)
+        for row, varies in zip(self.rows, near != far, strict=True):
+            if varies and row.square == 0:
+                out |= np.diagonal(row.gram) > 0
+        return out
 
     @cached_property
     def _sparse(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -369,6 +395,12 @@ def integrate(model: GaussianModel) -> Posterior:
         return np.where(np.isnan(height), -np.inf, height).reshape([len(a) for a in axes])
 
     box = _box(log_density, [s.middle(g) for s, g in zip(model.scales, model.guesses, strict=True)], model)
+    for scale, guess, (_, high) in zip(model.scales, model.guesses, box, strict=True):
+        if scale.lower == 0 and scale.value(np.array(high)) < 1e-9 * guess:
+            raise ModelError(
+                f"the density grows without bound as '{scale.name}' goes to zero: the data are fitted without error"
+                f" (as many coefficients as rows?); give the coefficients tighter priors, or fix '{scale.name}'"
+            )
     axes, log_mass = _converged(log_density, box)
     log_evidence = float(np.logaddexp.reduce(log_mass, axis=None))
     grid = [a.ravel() for a in np.meshgrid(*axes, indexing="ij")]

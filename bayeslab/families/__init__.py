@@ -18,11 +18,14 @@ Contract. A family module has
     the discrete nodes without data.
 ``bound(model, data) -> Data`` (optional)
     the data as the graph has them, where they differ from the table's columns.
-``predictive(model, data, draws, rng)``, ``pointwise(model, data, draws)`` (optional)
+``pointwise(model, data) -> pymc.Model`` (optional)
+    the graph with a likelihood term for every observation, where the graph to fit sums them up.
+``predictive(model, data, draws, rng)``, ``log_likelihoods(model, data, draws)`` (optional)
     replications of the outcomes, and log likelihoods of the rows, on arrays: name to (dims, array
     with draws first); None where only the graph can.
-``remarks(model, data) -> tuple[str, ...]`` (optional)
-    what the user should know about the data; each becomes a warning of the verdict.
+``remarks(model, data)`` (optional)
+    what the user should know about the data; each is the rest of a warning of the verdict: (check,
+    where, value, message, advice).
 ``exact(model, data) -> Plan | str`` (optional)
     how the posterior can be had in closed form (:class:`bayeslab.exact.answer.Plan`), or why not.
 ``network(model, data) -> networkx.DiGraph``

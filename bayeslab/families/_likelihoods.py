@@ -218,6 +218,10 @@ def category_probabilities(likelihood: str, link: str, eta: np.ndarray, cutpoint
     """Probabilities of the categories, on a new last axis (for ``categorical`` eta has it already)."""
     if likelihood == "categorical":
         return np.asarray(special.softmax(eta, axis=-1))
-    below = inverse_link(link, cutpoints[..., None, :] - eta[..., None])
-    ends = np.zeros((*below.shape[:-1], 1))
-    return np.diff(np.concatenate([ends, below, ends + 1], axis=-1), axis=-1)
+    inner = cutpoints[..., None, :] - eta[..., None]
+    ends = np.full((*inner.shape[:-1], 1), np.inf)
+    low, high = np.concatenate([-ends, inner], axis=-1), np.concatenate([inner, ends], axis=-1)
+    # Both links are symmetric: a difference far out on the right is taken on the left, where digits are.
+    flip = low > 0
+    first, second = np.where(flip, -high, low), np.where(flip, -low, high)
+    return inverse_link(link, second) - inverse_link(link, first)

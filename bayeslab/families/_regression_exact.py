@@ -161,8 +161,8 @@ class _Solver:
         lowered, size = self.lowered, len(coefficients)
         rows = [normal_equations(lowered)]
         classes: list[str | None] = ["sigma"]
-        for scale in dict.fromkeys(p.scale for p in coefficients):
-            k = np.array([p.k if p.scale == scale else np.inf for p in coefficients])
+        for word in dict.fromkeys(p.scale for p in coefficients):
+            k = np.array([p.k if p.scale == word else np.inf for p in coefficients])
             chosen = np.isfinite(k)
             if not chosen.any():
                 continue
@@ -177,7 +177,7 @@ class _Solver:
                     float(np.log(k[chosen]).sum()),
                 )
             )
-            classes.append(scale)
+            classes.append(word)
 
         def factors(values: list[np.ndarray]) -> np.ndarray:
             known = dict(zip(free, values, strict=False))

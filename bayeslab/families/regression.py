@@ -203,16 +203,22 @@ def predictive(
     return replications(lower(model, data), draws, rng)
 
 
-def pointwise(
+def pointwise(model: Model, data: Data) -> pymc.Model:
+    """The graph with a likelihood term for each row, weights left out."""
+    lowered = lower(model, data)
+    return graphs.graph(lowered.model, lowered.data)
+
+
+def log_likelihoods(
     model: Model, data: Data, draws: Mapping[str, np.ndarray]
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]] | None:
     """Log likelihood of each row at each draw, on arrays; None where only the graph can."""
-    from bayeslab.families._regression_arrays import log_likelihoods
+    from bayeslab.families import _regression_arrays
 
-    return log_likelihoods(lower(model, data), draws)
+    return _regression_arrays.log_likelihoods(lower(model, data), draws)
 
 
-def remarks(model: Model, data: Data) -> tuple[str, ...]:
+def remarks(model: Model, data: Data) -> tuple[Remark, ...]:
     """What the user should know about the data: rows dropped, columns that add nothing, separation."""
     return lower(model, data).remarks
 
@@ -252,7 +258,7 @@ class Lowered:
     limits: tuple[np.ndarray, np.ndarray] | None
     slopes: tuple[str, ...]
     nodes: dict[str, str]
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[Remark, ...] = ()
 
     @property
     def link(self) -> str:
@@ -301,13 +307,14 @@ class _Rows:
     weights: np.ndarray | None
     limits: tuple[np.ndarray, np.ndarray] | None
     dropped: str
+    total: int
 
 
 def _lowered(model: Model, data: Data) -> Lowered:
     spec = _spec(model)
     formula = parse_formula(spec.formula)
     base = lower(model, data.origin) if data.origin is not None else None
-    remarks: list[str] = []
+    remarks: list[Remark] = []
     rows = _rows(spec, formula, data, base)
     values = _filled(spec, data)
     if base is not None:
@@ -384,10 +391,14 @@ def _rows(spec: Regression, formula: Formula, data: Data, base: Lowered | None) 
         raise DataError(f"column '{spec.weights}' holds weights and has a negative one")
     if y is not None:
         y = _checked_response(spec, formula, y, trials)
+        if base is None and spec.likelihood in ("gaussian", "student_t") and np.all(y == y[0]):
+            raise DataError(
+                f"the response '{formula.response}' is constant ({y[0]:g}): there is no variation to explain"
+            )
     limits = None
     if spec.censored and data.has(spec.censored) and y is not None:
         limits = _limits(data, spec.censored, complete, y)
-    return _Rows(complete, y, levels, trials, weights, limits, dropped)
+    return _Rows(complete, y, levels, trials, weights, limits, dropped, n)
 
 
 def _numbers(data: Data, name: str) -> np.ndarray:
@@ -531,33 +542,60 @@ def _with(data: Data, name: str, value: float, formula: Formula, design: Design,
     return design.on(formula, changed, complete).matrix
 
 
-def _remarks(spec: Regression, formula: Formula, design: Design, rows: _Rows) -> list[str]:
-    out = [rows.dropped] if rows.dropped else []
+type Remark = tuple[str, str, float | None, str, str]
+
+
+def _remarks(spec: Regression, formula: Formula, design: Design, rows: _Rows) -> list[Remark]:
+    out: list[Remark] = []
+    if rows.dropped:
+        share = 1 - design.n / rows.total
+        advice = "give the predictor a model of its own in `missing:` to keep the rows, or accept that they are lost"
+        out.append(("missing", "rows", share, rows.dropped, advice))
     if design.names:
-        scaled = design.matrix - design.matrix.mean(axis=0) if design.intercept else design.matrix
-        sizes = np.sqrt((scaled**2).sum(axis=0))
-        constant = [name for name, size in zip(design.names, sizes, strict=True) if size < 1e-10 * np.sqrt(design.n)]
-        if constant:
-            out.append(f"{listed(constant)} is constant: its coefficient is known from its prior only")
-        kept = scaled[:, sizes >= 1e-10 * np.sqrt(design.n)] / sizes[sizes >= 1e-10 * np.sqrt(design.n)]
-        if kept.size:
-            singular = np.linalg.eigvalsh(kept.T @ kept)
-            if singular[0] < 1e-12 * singular[-1]:
-                out.append(
-                    f"the predictors are collinear ({int(np.sum(singular < 1e-12 * singular[-1]))} combinations of"
-                    f" columns are constant): only their joint effect is in the data, the rest is the prior"
-                )
-        if len(design.names) + design.intercept > design.n:
-            out.append(
-                f"more coefficients ({len(design.names) + design.intercept}) than rows ({design.n}): the prior decides"
-            )
-    if rows.y is not None and np.all(rows.y == rows.y[0]) and spec.likelihood not in ("binomial",):
-        out.append(f"the response is constant ({rows.y[0]:g})")
-    if rows.y is not None and spec.likelihood == "bernoulli" and design.names and _separated(design, rows.y):
+        out += _rank_remarks(design)
+    size = len(design.names) + design.intercept
+    if size > design.n:
+        message = f"more coefficients ({size}) than rows ({design.n}): in some directions the answer is the prior"
+        out.append(("size", "b", float(size), message, "use shrinkage: horseshoe or ridge, or fewer predictors"))
+    if rows.y is not None and len(rows.y) and np.all(rows.y == rows.y[0]) and spec.likelihood != "binomial":
+        message = f"the response is constant ({rows.y[0]:g})"
         out.append(
+            ("response", formula.outcome, float(rows.y[0]), message, "check the column; nothing can be learnt from it")
+        )
+    if rows.y is not None and spec.likelihood == "bernoulli" and design.names and _separated(design, rows.y):
+        message = (
             "the predictors separate the response perfectly: the likelihood has no maximum, and how large the"
             " coefficients are is decided by their priors"
         )
+        out.append(("separation", "b", None, message, "report the prior with the result, or drop the predictor"))
+    return out
+
+
+def _rank_remarks(design: Design) -> list[Remark]:
+    """Constant columns, and columns that are combinations of others."""
+    gram = design.matrix.T @ design.matrix
+    if design.intercept:
+        mean = design.matrix.mean(axis=0)
+        gram = gram - design.n * np.outer(mean, mean)
+    sizes = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
+    scale = np.sqrt(np.maximum((design.matrix**2).sum(axis=0), 1e-300))
+    moving = sizes > 1e-7 * scale
+    out: list[Remark] = []
+    if not moving.all():
+        names = [name for name, moves in zip(design.names, moving, strict=True) if not moves]
+        message = f"{listed(names)} is constant in the data: its coefficient is known from its prior only"
+        out.append(("constant", f"b[{names[0]}]", None, message, "drop it from the formula"))
+    if moving.any():
+        values = np.linalg.eigvalsh(gram[np.ix_(moving, moving)] / np.outer(sizes[moving], sizes[moving]))
+        lost = int(np.sum(values < 1e-10 * values[-1]))
+        if lost and moving.sum() <= design.n:
+            message = (
+                f"the predictors are collinear: {lost} combination{'s' * (lost > 1)} of their columns "
+                f"{'are' if lost > 1 else 'is'} not in the data, and known from the prior only"
+            )
+            out.append(
+                ("collinear", "b", float(values[0]), message, "drop a predictor, or look at predictions, not at b")
+            )
     return out
 
 
