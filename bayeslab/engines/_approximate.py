@@ -22,7 +22,7 @@ from bayeslab.engines._density import Density, centre
 from bayeslab.engines._groups import posterior_groups
 from bayeslab.engines._job import Job, Outcome
 from bayeslab.errors import ModelError, OptionError, RunError, hint
-from bayeslab.results.checks import Finding, judge_approximation, pareto_smoothed
+from bayeslab.results.checks import PARETO_FAIL, Finding, judge_approximation, pareto_smoothed
 
 __all__ = [
     "Approximation",
@@ -421,6 +421,7 @@ def outcome(
     how: str,
     resample_from: int = 0,
     otherwise: Approximation | None = None,
+    log_evidence: float | None = None,
     attrs: Mapping[str, Any],
     findings: tuple[Finding, ...] = (),
     timings: Mapping[str, float],
@@ -433,6 +434,8 @@ def outcome(
         If not 0, draw so many and choose among them with Pareto-smoothed importance weights.
     otherwise
         What to draw from instead when the weights rest on so few draws that choosing would be worse.
+    log_evidence
+        As the approximation's normaliser has it; kept only where the approximation is usable.
     """
     chains, draws = job.options.chains, job.options.draws
     n = chains * draws
@@ -459,8 +462,10 @@ def outcome(
     flat = points.reshape(*shape, -1)
     groups = posterior_groups(job, target.density, flat, stats, sampler="bayeslab", chains=list(range(chains)))
     bound = {} if resample_from or not np.isfinite(ratios).all() else {"elbo": float(ratios.mean())}
+    if log_evidence is not None and k < PARETO_FAIL:
+        bound["log_evidence"] = log_evidence
     groups["posterior"].attrs |= {"sampling": how, "pareto_k": k, **attrs, **bound}
-    verdict = judge_approximation(ratios, resampled=bool(resample_from), notes=notes)
+    verdict = judge_approximation(ratios, resampled=bool(resample_from), log_evidence=log_evidence, notes=notes)
     return Outcome(groups, verdict, True, dict(timings))
 
 

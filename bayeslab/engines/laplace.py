@@ -72,15 +72,15 @@ def run(job: Job) -> Outcome:
     gaussian = Gaussian(best.point, np.linalg.cholesky(covariance))
     timings = {"compile": compiled - begun, "optimise": time.perf_counter() - compiled}
     log_evidence = best.value + 0.5 * density.n_dim * LOG_2_PI + float(np.log(gaussian.diagonal).sum())
-    known = not improper(density)
     return outcome(
         job,
         target,
         gaussian,
         rng,
         how="independent draws from a Gaussian at the mode, with the curvature there (unconstrained scale)",
-        attrs={"approximation": "laplace"} | ({"log_evidence": log_evidence} if known else {}),
-        findings=(_modes(found), *([_evidence(log_evidence)] if known else [])),
+        log_evidence=None if improper(density) else log_evidence,
+        attrs={"approximation": "laplace"},
+        findings=(_modes(found),),
         timings=timings,
     )
 
@@ -107,7 +107,3 @@ def _modes(found: list[Optimum]) -> Finding:
     text = f"starting points led to different modes (log density {best:.4g} and {other:.4g}); only the highest is seen"
     advice = "sample with method nuts, or order interchangeable components with Ordered(...)"
     return Finding("warn", "restarts", "", best - other, text, advice)
-
-
-def _evidence(value: float) -> Finding:
-    return Finding("pass", "evidence", "", value, f"log evidence {value:.4f} by the Gaussian's normaliser")

@@ -213,7 +213,9 @@ def point_verdict(
     return Verdict(tuple(findings))
 
 
-def judge_approximation(log_ratios: Array, *, resampled: bool = False, notes: Sequence[Finding] = ()) -> Verdict:
+def judge_approximation(
+    log_ratios: Array, *, resampled: bool = False, log_evidence: float | None = None, notes: Sequence[Finding] = ()
+) -> Verdict:
     """The verdict on independent draws from an approximation of the posterior.
 
     Parameters
@@ -223,6 +225,8 @@ def judge_approximation(log_ratios: Array, *, resampled: bool = False, notes: Se
         the approximation.
     resampled
         Whether the draws reported were chosen from these by their importance weights.
+    log_evidence
+        The approximation's value of it: worth as much as the approximation.
     notes
         Findings of others to append, such as whether the optimiser converged.
     """
@@ -234,6 +238,11 @@ def judge_approximation(log_ratios: Array, *, resampled: bool = False, notes: Se
         text = f"{nowhere:,} of {log_ratios.size:,} draws of the approximation lie where the posterior is zero"
         status: Status = "warn" if nowhere < 0.01 * log_ratios.size else "fail"
         findings.append(Finding(status, "support", "", nowhere, text, "" if resampled else "sample with method nuts"))
+    if log_evidence is not None:
+        usable = k < PARETO_FAIL
+        text = f"log evidence {log_evidence:.4f} by the approximation's normaliser"
+        text = text if usable else f"{text}: no better than the approximation"
+        findings.append(Finding("pass" if usable else "fail", "evidence", "", log_evidence, text))
     return Verdict((*findings, *notes))
 
 
@@ -247,7 +256,9 @@ def _pareto(k: float, size: float, n: int, resampled: bool) -> Finding:
         text = f"{k:.2f}, between {PARETO_WARN} and {PARETO_FAIL}: the approximation is rough; {mended} ({worth})"
         return Finding("warn", "Pareto k", "", k, text, "compare with method nuts before relying on intervals")
     text = f"{k:.2f} ≥ {PARETO_FAIL}: the approximation misses part of the posterior ({worth})"
-    return Finding("fail", "Pareto k", "", k, text, "sample with method nuts; a non-centred hierarchy may help both")
+    return Finding(
+        "fail", "Pareto k", "", k, text, "sample with method nuts, or write hierarchies non-centred if they are not"
+    )
 
 
 def pareto_smoothed(log_ratios: Array) -> tuple[Array, float]:
