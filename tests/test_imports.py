@@ -18,7 +18,7 @@ LAYERS = [
     {"spec"},
     {"expressions"},
     {"dataset", "progress"},
-    {"exact"},
+    {"exact", "decisions"},
     {"io"},
     {"families"},
     {"results.checks", "results.render"},

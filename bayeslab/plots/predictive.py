@@ -76,14 +76,8 @@ def pit_ecdf(values: np.ndarray, points: np.ndarray, lower: np.ndarray, upper: n
         color=BAND,
         label="95 % simultaneous band",
     )
-    ordered = np.sort(values)
-    axes.step(
-        np.concatenate([[0], ordered, [1]]),
-        np.concatenate([[0], np.arange(1, n + 1) / n - ordered, [0]]),
-        where="post",
-        color=ACCENT,
-        label="data",
-    )
+    x = np.linspace(0, 1, 1001)
+    axes.plot(x, np.searchsorted(np.sort(values), x, side="right") / n - x, color=ACCENT, label="data")
     axes.axhline(0, color=MUTED, linewidth=0.8)
     axes.set(xlabel=f"LOO-PIT of {name}", ylabel="ECDF − uniform", xlim=(0, 1))
     axes.legend(frameon=False)

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Comparison",
     "Loo",
+    "bridge",
     "compare",
     "loo",
     "model_probabilities",
@@ -287,7 +288,7 @@ def _predicted(fit: Fit, data: Any, node: str, position: int) -> float | None:
         terms = log_likelihood(rest, fit.data)[node].to_numpy()
     except DataError:
         return None
-    return _log_mean(terms.reshape(*terms.shape[:2], -1)[..., position])
+    return bridge(terms.reshape(*terms.shape[:2], -1)[..., position].ravel(), _at(fit, node, position))
 
 
 def _held_out_by_engine(fit: Fit, node: str, position: int) -> float | None:
@@ -319,7 +320,7 @@ def _held_out_by_engine(fit: Fit, node: str, position: int) -> float | None:
     plain = pointwise_graph(fit.model, fit.data)
     observed = next(rv for rv in plain.observed_RVs if rv.name.removesuffix("_observed") == node)
     (drawn,) = expand(plain, value_draws(rest, plain), plain.logp(vars=[observed], sum=False, jacobian=False))
-    return _log_mean(drawn.reshape(len(drawn), -1)[:, position])
+    return bridge(drawn.reshape(len(drawn), -1)[:, position], _at(fit, node, position))
 
 
 def _run_again(fit: Fit, data: Any, graph: Any) -> Fit:
@@ -335,8 +336,33 @@ def _run_again(fit: Fit, data: Any, graph: Any) -> Fit:
     return Fit(fit.model, data, xr.DataTree.from_dict(outcome.groups), outcome.verdict, fit.info, None)
 
 
-def _log_mean(values: np.ndarray) -> float:
-    return float(logsumexp(values) - math.log(values.size))
+def _at(fit: Fit, node: str, position: int) -> Array:
+    """Log likelihoods of one observation at the fit's draws."""
+    values = fit.data_tree["log_likelihood"][node].transpose("chain", "draw", ...).to_numpy()
+    return np.asarray(values.reshape(values.shape[0] * values.shape[1], -1)[:, position], float)
+
+
+def bridge(without: Array, included: Array) -> float:
+    """Log predictive density of an observation from draws of the posteriors without it and with it.
+
+    It is the ratio of the two posteriors' normalising constants, estimated with the optimal bridge
+    of Meng and Wong (1996, *Statistica Sinica* 6, 831-860, eq. 4.1). The plain mean over the draws
+    without an outlier depends on the few of them that come near it.
+
+    Parameters
+    ----------
+    without, included
+        The observation's log likelihood at draws of the posterior without it, and with it.
+    """
+    log_s0, log_s1 = np.log([without.size, included.size]) - math.log(without.size + included.size)
+    value = float(logsumexp(without) - math.log(without.size))
+    for _ in range(1000):
+        upper = logsumexp(without - np.logaddexp(log_s1 + without, log_s0 + value)) - math.log(without.size)
+        lower = logsumexp(-np.logaddexp(log_s1 + included, log_s0 + value)) - math.log(included.size)
+        before, value = value, float(upper - lower)
+        if abs(value - before) < 1e-10:
+            break
+    return value
 
 
 # -------------------------------------------------------------------------------- many models

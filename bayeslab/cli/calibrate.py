@@ -1,0 +1,61 @@
+"""``bayeslab calibrate``: does the inference give back what the model was told?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayeslab.cli._shared import DataOption, FileArgument, JsonOption, SeedOption, print_json
+from bayeslab.cli.fit import _assignments
+
+
+def command(
+    file: FileArgument,
+    n: Annotated[int, typer.Option("-n", help="Number of replications.")] = 100,
+    data: DataOption = None,
+    method: Annotated[str | None, typer.Option("--method", "-m", help="As for fit.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any option of the method.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Replications at a time.")] = None,
+    seed: SeedOption = None,
+    runs: Annotated[Path, typer.Option(help="Where the folder is made.")] = Path("runs"),
+    plot: Annotated[
+        Path | None, typer.Option(metavar="PREFIX", help="Write PREFIX-histogram.png and PREFIX-ecdf.png.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    json: JsonOption = False,
+) -> int:
+    """Simulation-based calibration; killed and run again with the same seed it goes on."""
+    from bayeslab.results.calibrate import calibrate
+
+    options = _assignments(set_ or [])
+    found = calibrate(file, n, data, method, seed=seed, jobs=jobs, runs=runs, progress=not quiet, **options)
+    if plot is not None:
+        for kind in ("histogram", "ecdf"):
+            found.plot(kind).savefig(plot.with_name(f"{plot.name}-{kind}.png"), dpi=150)  # type: ignore[arg-type]
+    if json:
+        print_json(
+            {
+                "name": found.name,
+                "reason": found.reason,
+                "seed": found.seed,
+                "replications": len(found.statuses),
+                "folder": found.folder,
+                "quantities": found.table.to_dict("index"),
+                "verdict": found.verdict.to_dict(),
+            }
+        )
+    else:
+        from rich.console import Console
+
+        from bayeslab.results.render import plain_table, print_verdict
+
+        print(plain_table(found.table).to_string())
+        print()
+        print_verdict(Console(highlight=False, width=None if sys.stdout.isatty() else 200), found.verdict)
+        print(f"\nfolder  {found.folder}")
+    return 3 if found.verdict.status == "fail" else 0
