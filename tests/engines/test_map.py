@@ -19,7 +19,7 @@ def test_the_mode_of_a_regression_is_ridge():
     )
     fit = bl.fit(model, {"X": x, "y": y}, "map", progress=False, runs=None)
     ridge = np.linalg.solve(x.T @ x / 1.3**2 + np.eye(4) / 0.7**2, x.T @ y / 1.3**2)
-    np.testing.assert_allclose(fit.posterior["b"].values[0, 0], ridge, rtol=1e-6)
+    np.testing.assert_allclose(fit.posterior["b"].values[0, 0], ridge, rtol=1e-8)
     assert fit.verdict.status == "pass"
     assert fit.posterior.sizes["chain"] == fit.posterior.sizes["draw"] == 1
     assert list(fit.summary().columns) == ["mean"] or "r_hat" not in fit.summary().dropna(axis=1).columns
@@ -55,3 +55,58 @@ def test_options_of_another_method_in_the_file_are_left_aside():
     )
     fit = bl.fit(model, {"y": [3.0]}, "map", progress=False, runs=None)
     assert float(fit.posterior["m"].values[0, 0]) == pytest.approx(1.5, abs=1e-6)
+
+
+LASSO = {"b[k]": "Laplace(0, 0.2)", "y[obs_id]": "Normal(X @ b, 0.3)"}
+
+
+def mode_of(nodes, x, y, **options):
+    model = bl.Model(data={"dims": {"X": ["obs_id", "k"]}}, model=bl.Graph(nodes=nodes))
+    return bl.fit(model, {"X": x, "y": y}, "map", seed=1, progress=False, runs=None, **options)
+
+
+def test_the_mode_of_an_orthonormal_lasso_is_the_soft_threshold():
+    """With X'X = I: b = sign(z) max(|z| - s²/scale, 0), z = X'y; zeros are exact."""
+    rng = np.random.default_rng(1)
+    x = np.linalg.qr(rng.normal(size=(50, 6)))[0]
+    y = x @ [3.0, -2.0, 0.0, 0.0, 1.0, 0.1] + rng.normal(scale=0.3, size=50)
+    z = x.T @ y
+    expected = np.sign(z) * np.maximum(np.abs(z) - 0.3**2 / 0.2, 0.0)
+    fit = mode_of(LASSO, x, y)
+    found = fit.posterior["b"].values[0, 0]
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    np.testing.assert_array_equal(found == 0, expected == 0)
+    assert 0 < (found == 0).sum() < 6
+    assert f"{(found == 0).sum()} of 6 parameters with a Laplace prior are exactly zero" in str(fit.verdict)
+    assert fit.verdict.status == "pass"
+
+
+def test_the_lasso_is_that_of_scikit_learn():
+    """Correlated predictors; alpha = s² / (scale n)."""
+    from sklearn.linear_model import Lasso
+
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(80, 12)) @ (0.5 * np.eye(12) + 0.5)
+    y = x @ np.r_[2.0, -1.5, np.zeros(9), 0.7] + rng.normal(size=80)
+    theirs = Lasso(alpha=0.3**2 / (0.005 * 80), fit_intercept=False, tol=1e-14, max_iter=1_000_000).fit(x, y).coef_
+    ours = mode_of(LASSO | {"b[k]": "Laplace(0, 0.005)"}, x, y).posterior["b"].values[0, 0]
+    np.testing.assert_allclose(ours, theirs, atol=1e-7)
+    np.testing.assert_array_equal(ours == 0, theirs == 0)
+    assert 0 < (ours == 0).sum() < 12
+
+
+def test_only_laplace_priors_around_zero_with_known_scale_are_sparse():
+    """Elsewhere the location (a kink that the mode may sit on) and the scale are left to the optimiser."""
+    rng = np.random.default_rng(3)
+    x = np.linalg.qr(rng.normal(size=(40, 3)))[0]
+    y = x @ [2.0, 0.0, -1.0] + rng.normal(scale=0.3, size=40)
+    fit = mode_of({"b[k]": "Laplace(0.5, 0.2)", "y[obs_id]": "Normal(X @ b, 0.3)"}, x, y)
+    assert "exactly zero" not in str(fit.verdict)
+    mixed = {"a": "Normal(0, 1)", "b[k]": "Laplace(0, 0.2)", "y[obs_id]": "Normal(a + X @ b, 0.3)"}
+    fit = mode_of(mixed, x, y, optimizer="BFGS")
+    residual = y - float(fit.posterior["a"].values[0, 0]) - x @ fit.posterior["b"].values[0, 0]
+    pull = x.T @ residual / 0.3**2
+    b = fit.posterior["b"].values[0, 0]
+    # Karush-Kuhn-Tucker: the pull of the data is 1/scale where b is not zero, and less where it is.
+    np.testing.assert_allclose(pull[b != 0], np.sign(b[b != 0]) / 0.2, rtol=1e-6)
+    assert np.all(np.abs(pull[b == 0]) <= 1 / 0.2)
