@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numba
 import numpy as np
 
-__all__ = ["solve_each"]
+__all__ = ["mixture_quantiles", "solve_each"]
 
 
 @numba.njit(cache=True, error_model="numpy")
@@ -128,3 +130,50 @@ def solve_each(
                 value += combination[a] ** 2
             spread[k, r] = value
     return log_determinant, quadratic, means, spread
+
+
+@numba.njit(cache=True, error_model="numpy")
+def mixture_quantiles(
+    weights: np.ndarray, means: np.ndarray, sds: np.ndarray, start: np.ndarray, probability: float
+) -> np.ndarray:
+    """Quantiles of R mixtures of K normals with the same weights, by Newton's method inside a bracket.
+
+    Parameters
+    ----------
+    weights : ndarray (K,)
+    means, sds : ndarray (R, K)
+    start : ndarray (R,)
+    """
+    n_mixtures, n_parts = means.shape
+    out = np.empty(n_mixtures)
+    for r in range(n_mixtures):
+        low, high, point, widest = np.inf, -np.inf, start[r], 0.0
+        for k in range(n_parts):
+            low, high = min(low, means[r, k] - 40 * sds[r, k]), max(high, means[r, k] + 40 * sds[r, k])
+            widest = max(widest, sds[r, k])
+        for _ in range(200):
+            below, slope = 0.0, 0.0
+            for k in range(n_parts):
+                apart = point - means[r, k]
+                if sds[r, k] > 0.0:
+                    z = apart / sds[r, k]
+                    if z > 9.0:
+                        below += weights[k]
+                    elif z > -9.0:
+                        below += weights[k] * 0.5 * math.erfc(-z * 0.7071067811865476)
+                        slope += weights[k] * math.exp(-0.5 * z * z) / sds[r, k]
+                elif apart >= 0.0:
+                    below += weights[k]
+            if below < probability:
+                low = point
+            else:
+                high = point
+            new = point - (below - probability) / (slope * 0.3989422804014327)
+            if not low < new < high:
+                new = 0.5 * (low + high)
+            moved = abs(new - point)
+            point = new
+            if moved <= 1e-11 * widest + 1e-15 * abs(point):
+                break
+        out[r] = point
+    return out

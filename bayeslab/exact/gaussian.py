@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtri
 
 from bayeslab.errors import ModelError
 
@@ -34,6 +34,9 @@ _LOG_2PI = float(np.log(2 * np.pi))
 # The integrand is followed until it has fallen by e^-36 (2e-16) from its top.
 _DEPTH = 36.0
 _MAX_WIDTH = 400.0
+# Grid points with less of the posterior mass are left out of moments and quantiles.
+_NEGLIGIBLE = 1e-14
+_MOST_POINTS = 500_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,16 +304,18 @@ class Posterior:
         return self.weights @ (self.variances + (self.means - self.mean()) ** 2)
 
     def quantile(self, probability: float) -> np.ndarray:
-        """Quantiles of the outputs, shape (R,), by bisection on the mixture of normals."""
-        kept = self.weights > 1e-14
+        """Quantiles of the outputs, shape (R,), of the mixture of normals by Newton's method, bracketed."""
+        kept = self.weights > _NEGLIGIBLE
+        from bayeslab.exact._kernels import mixture_quantiles
+
         weights, means, sds = self.weights[kept], self.means[kept], np.sqrt(self.variances[kept])
         weights = weights / weights.sum()
-        low, high = (means - 40 * sds).min(axis=0), (means + 40 * sds).max(axis=0)
-        for _ in range(80):
-            middle = (low + high) / 2
-            below = weights @ ndtr((middle - means) / np.where(sds > 0, sds, 1e-300)) < probability
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return (low + high) / 2
+        centre = weights @ means
+        width = np.sqrt(weights @ (sds**2 + (means - centre) ** 2))
+        start = centre + ndtri(probability) * width
+        return mixture_quantiles(
+            weights, np.ascontiguousarray(means.T), np.ascontiguousarray(sds.T), start, probability
+        )
 
     def scale_moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Means and sds of the scales."""
@@ -404,8 +409,11 @@ def integrate(model: GaussianModel) -> Posterior:
     axes, log_mass = _converged(log_density, box)
     log_evidence = float(np.logaddexp.reduce(log_mass, axis=None))
     grid = [a.ravel() for a in np.meshgrid(*axes, indexing="ij")]
-    _, means, variances = model.solve([s.value(u) for s, u in zip(model.scales, grid, strict=True)], variances=True)
     log_weights = log_mass - log_evidence
+    kept = np.exp(log_weights.ravel()) > _NEGLIGIBLE
+    _, some, spread = model.solve([s.value(u[kept]) for s, u in zip(model.scales, grid, strict=True)], variances=True)
+    means, variances = np.zeros((kept.size, some.shape[1])), np.zeros((kept.size, some.shape[1]))
+    means[kept], variances[kept] = some, spread
     return Posterior(
         model, axes, log_weights, log_evidence if all(s.proper for s in model.scales) else np.nan, means, variances
     )
@@ -451,15 +459,35 @@ def _box(log_density: _Function, start: Sequence[float], model: GaussianModel) -
 
 
 def _converged(log_density: _Function, box: list[tuple[float, float]]) -> tuple[list[np.ndarray], np.ndarray]:
-    """The trapezoid rule with ever finer steps until the integral does not change."""
-    n, last = 33, None
-    while True:
-        axes = [np.linspace(low, high, n) for low, high in box]
-        log_step = sum(np.log(a[1] - a[0]) for a in axes)
-        log_mass = log_density(*axes) + log_step
-        total = np.logaddexp.reduce(log_mass, axis=None)
-        if last is not None and abs(total - last) < 1e-8:
-            return axes, log_mass
-        if n > (20_000 if len(box) == 1 else 1_000):
-            raise ModelError("the integral over the scales does not settle; use method nuts")
-        n, last = 2 * n - 1, total
+    """The trapezoid rule with ever finer steps, one axis after the other, until the integral does not change."""
+    axes = [np.linspace(low, high, 33) for low, high in box]
+    height = log_density(*axes)
+    total = _log_integral(axes, height)
+    for d in range(len(box)):
+        while True:
+            finer, more = _halved(log_density, axes, height, d)
+            change, total = abs(_log_integral(finer, more) - total), _log_integral(finer, more)
+            if len(box) == 1 or change >= 1e-8:
+                # In two dimensions the coarser of two grids that agree will do.
+                axes, height = finer, more
+            if change < 1e-8:
+                break
+            if height.size > _MOST_POINTS:
+                raise ModelError("the integral over the scales does not settle; use method nuts")
+        total = _log_integral(axes, height)
+    return axes, height + sum(np.log(a[1] - a[0]) for a in axes)
+
+
+def _log_integral(axes: Sequence[np.ndarray], height: np.ndarray) -> float:
+    return float(np.logaddexp.reduce(height, axis=None) + sum(np.log(a[1] - a[0]) for a in axes))
+
+
+def _halved(
+    log_density: _Function, axes: Sequence[np.ndarray], height: np.ndarray, d: int
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Grid and heights with a point between each two along one axis; only these are computed."""
+    between = (axes[d][1:] + axes[d][:-1]) / 2
+    new = log_density(*(between if e == d else a for e, a in enumerate(axes)))
+    axis = np.insert(axes[d], np.arange(1, len(axes[d])), between)
+    joined = np.insert(height, np.arange(1, len(axes[d])), new, axis=d)
+    return [axis if e == d else a for e, a in enumerate(axes)], joined

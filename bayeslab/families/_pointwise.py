@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -54,7 +53,7 @@ class _Evaluator(Evaluator):
         if not names & self.parameters:
             return super()._reduce(name, node)
         term = self.eval(node.args[0])
-        if term.value is None or name in ("min", "max", "prod") and term.undefined:
+        if term.value is None or (name in ("min", "max", "prod") and term.undefined):
             raise ModelError(f"{name}() cannot be evaluated here")
         dim = self._dims_of(node, 1, term)
         reduced = tuple(d for d in term.dims if d != POINTS) if dim is None else (dim,)
@@ -80,6 +79,8 @@ class Environment:
         Values of random nodes by name: dims of the node, after :data:`POINTS` if they are many.
     trees
         Expressions to use instead of those of deterministic nodes.
+    only
+        One position along some dimensions: everything is evaluated there alone.
     """
 
     def __init__(
@@ -88,19 +89,28 @@ class Environment:
         data: Data,
         values: Mapping[str, Term],
         trees: Mapping[str, ast.expr] | None = None,
+        only: Mapping[str, int] | None = None,
     ) -> None:
+        self.only = only or {}
         self.nodes, self.data, self.values, self.trees = nodes, data, dict(values), trees or {}
         self.columns = data.names()
         self._known: dict[str, Term] = {}
         labels = dict(data.labels) | {POINTS: np.zeros(0)}
-        self._evaluator = _Evaluator(
-            self.lookup, labels, data.frozen, past=self.lookup, rows=data.dataset.rows
-        )
+        self._evaluator = _Evaluator(self.lookup, labels, data.frozen, past=self.lookup, rows=data.dataset.rows)
         unknown = {name for name in nodes if name not in self.columns}
         self._evaluator.parameters = frozenset(unknown)
 
     def lookup(self, name: str) -> Term:
         """A node's value, or the data's."""
+        term = self._whole(name)
+        for dim in self.only.keys() & set(term.dims):
+            at = term.dims.index(dim)
+            value, codes = (None if a is None else np.take(a, self.only[dim], at) for a in (term.value, term.codes))
+            dims = tuple(d for d in term.dims if d != dim)
+            term = replace(term, value=value, codes=codes, dims=dims, column=None)
+        return term
+
+    def _whole(self, name: str) -> Term:
         if name in self.values:
             return self.values[name]
         node = self.nodes.get(name)
@@ -161,13 +171,3 @@ class Environment:
             raise NotExact("a list whose dimensions have no names")
         left = iter(lacking)
         return replace(term, dims=tuple(next(left) if d is None else d for d in term.dims))
-
-
-def values_at(arrays: Mapping[str, np.ndarray], nodes: Mapping[str, Node]) -> dict[str, Term]:
-    """Draws or grid values of random nodes, shape (points, ...), as terms."""
-    return {name: Term(np.asarray(a), (POINTS, *nodes[name].dims)) for name, a in arrays.items()}
-
-
-def each(environment_of: Any, n: int, tree: ast.expr, dims: tuple[str, ...]) -> np.ndarray:
-    """An expression at each of n points by itself, for what cannot be done at once."""
-    return np.stack([environment_of(i).on(tree, dims)[0] for i in range(n)])

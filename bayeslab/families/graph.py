@@ -23,7 +23,9 @@ from pydantic import BeforeValidator, Field
 
 from bayeslab.dataset import Data
 from bayeslab.errors import BayeslabError, DataError, ModelError, hint, listed
+from bayeslab.exact.answer import Plan
 from bayeslab.expressions import Evaluator, Term
+from bayeslab.families._conjugacy import closed_form
 from bayeslab.families._distributions import DISTRIBUTIONS, Distribution
 from bayeslab.families._nodes import (
     Node,
@@ -45,7 +47,7 @@ from bayeslab.spec import Family, Model
 if TYPE_CHECKING:
     import pymc
 
-__all__ = ["Graph", "Spec", "check", "factors", "graph", "network", "outcomes", "summed_out"]
+__all__ = ["Graph", "Spec", "check", "exact", "factors", "graph", "network", "outcomes", "summed_out"]
 
 type Purpose = Literal["fit", "predict", "simulate"]
 
@@ -125,6 +127,11 @@ def derived(model: Model, columns: set[str]) -> tuple[str, ...]:
             found.add(node.name)
             out.append(node.name)
     return tuple(out)
+
+
+def exact(model: Model, data: Data) -> Plan | str:
+    """Conjugate pairs, and what is Gaussian given at most two scales; else the reason why not."""
+    return closed_form(nodes_of(_spec(model).nodes), data)
 
 
 def network(model: Model, data: Data) -> nx.DiGraph:

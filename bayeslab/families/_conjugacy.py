@@ -1,0 +1,433 @@
+"""Closed forms in ``graph`` models: which nodes are conjugate, and the posterior that follows.
+
+The model falls into pieces that share no parameter; each must have a closed form, and the posterior is
+their product. A piece is a conjugate pair (a beta, Dirichlet or gamma node and the data about it) or
+Gaussian given at most two scales (:mod:`bayeslab.families._gaussian`).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from bayeslab.dataset import Data
+from bayeslab.errors import BayeslabError
+from bayeslab.exact.answer import Plan
+from bayeslab.exact.conjugate import BetaBinomial, DirichletMultinomial, GammaExponential, GammaPoisson
+from bayeslab.expressions import Term
+from bayeslab.families._gaussian import _ancestors, _factors, gaussian_piece
+from bayeslab.families._nodes import Node, bound_arguments, sorted_nodes
+from bayeslab.families._pointwise import POINTS, Environment, NotExact
+
+__all__ = ["closed_form"]
+
+# The likelihoods each prior is conjugate to.
+_PAIRS = {
+    "Beta": ("Bernoulli", "Binomial", "Geometric"),
+    "Dirichlet": ("Categorical", "Multinomial"),
+    "Gamma": ("Poisson", "Exponential"),
+}
+
+
+def closed_form(nodes: Mapping[str, Node], data: Data) -> Plan | str:
+    """How the model is solved exactly, or the one line why not.
+
+    Parameters
+    ----------
+    nodes, data
+        The model's nodes by name and the data bound to it.
+    """
+    try:
+        pieces = [_piece(names, nodes, data) for names in _pieces(nodes, data)]
+    except NotExact as reason:
+        return str(reason)
+    except BayeslabError as error:
+        # The graph says it with its place.
+        return error.message
+    except (ValueError, TypeError, IndexError, KeyError, np.linalg.LinAlgError) as error:
+        said = (str(error) or type(error).__name__).splitlines()[0]
+        return f"the model's matrices cannot be built ({said})"
+    how = "; ".join(piece.how for piece in pieces)
+    return Plan(how, lambda: _Answer([piece.solve() for piece in pieces], nodes, data))
+
+
+class _Solved(Protocol):
+    @property
+    def log_evidence(self) -> float: ...
+    def mean(self) -> dict[str, np.ndarray]: ...
+    def sd(self) -> dict[str, np.ndarray]: ...
+    def quantile(self, probability: float) -> dict[str, np.ndarray]: ...
+    def draws(self, rng: np.random.Generator, n: int) -> dict[str, np.ndarray]: ...
+
+
+class _Piece(Protocol):
+    @property
+    def how(self) -> str: ...
+    def solve(self) -> _Solved: ...
+
+
+def _pieces(nodes: Mapping[str, Node], data: Data) -> list[set[str]]:
+    """Random nodes that are linked by parameters; data do not link."""
+    columns = data.names()
+    groups: list[set[str]] = []
+    latent = False
+    for node in nodes.values():
+        if node.kind == "potential":
+            raise NotExact(f"'{node.name}' is a Potential")
+        if node.kind != "random":
+            if node.name in columns:
+                raise NotExact(f"'{node.name}' is a column of the data and a deterministic node")
+            continue
+        seen = node.name in columns
+        latent = latent or not seen
+        if node.discrete and not seen:
+            raise NotExact(f"'{node.name}' is discrete and has no data")
+        if not seen and (node.recursive or any(nodes[p].recursive for p in node.parents & nodes.keys())):
+            raise NotExact(f"'{node.name}' depends on its own past")
+        group = {node.name} | _ancestors_of(node, nodes, columns)
+        linked = [other for other in groups if other & group]
+        groups = [other for other in groups if not other & group] + [group.union(*linked)]
+    if not latent:
+        raise NotExact("the model has no parameters")
+    return groups
+
+
+def _ancestors_of(node: Node, nodes: Mapping[str, Node], columns: set[str]) -> set[str]:
+    out: set[str] = set()
+    for parent in node.parents & nodes.keys():
+        if parent not in columns:
+            out |= {parent} if nodes[parent].kind == "random" else _ancestors(parent, nodes, columns)
+    return out - {node.name}
+
+
+def _piece(names: set[str], nodes: Mapping[str, Node], data: Data) -> _Piece:
+    columns = data.names()
+    latent = [nodes[name] for name in names if name not in columns]
+    observed = [nodes[name] for name in nodes if name in names and name in columns]
+    words = _PAIRS.get(str(latent[0].distribution), ()) if len(latent) == 1 else ()
+    if words and all(node.distribution in words for node in observed):
+        return _Pair(latent[0], observed, nodes, data).checked()
+    return gaussian_piece(names, nodes, data)
+
+
+# --------------------------------------------------------------------------------- pairs
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """One beta, Dirichlet or gamma node (a number or an array of them) and the data about it."""
+
+    node: Node
+    observed: Sequence[Node]
+    nodes: Mapping[str, Node]
+    data: Data
+
+    def checked(self) -> _Pair:
+        """Also read the data, so that what is wrong with them shows before this is chosen."""
+        _ = self.posterior
+        return self
+
+    @property
+    def how(self) -> str:
+        about = " and ".join(node.name for node in self.observed)
+        return f"{self.node.name} is {self.node.distribution} and conjugate" + (f" to {about}" if about else "")
+
+    @cached_property
+    def plain(self) -> Environment:
+        return Environment(self.nodes, self.data, {})
+
+    @property
+    def prior(self) -> Any:
+        node, tree = self.node, self.node.expression.tree
+        assert isinstance(tree, ast.Call)
+        given = bound_arguments(tree, str(node.distribution))
+        if node.distribution == "Dirichlet":
+            if not node.dims:
+                raise NotExact(f"'{node.name}' is a Dirichlet without a dimension")
+            return DirichletMultinomial.of(self._positive(given["a"], "a"))
+        if not {"alpha", "beta"} <= given.keys():
+            return self._from_moments(given)
+        numbers = [self._positive(given[word], word) for word in ("alpha", "beta")]
+        return {"Beta": BetaBinomial, "Gamma": GammaPoisson}[str(node.distribution)](*numbers)
+
+    def _from_moments(self, given: Mapping[str, ast.expr]) -> Any:
+        """Other parameters than alpha and beta."""
+        value = {word: self._positive(tree, word) for word, tree in given.items()}
+        if self.node.distribution == "Gamma" and value.keys() == {"mu", "sigma"}:
+            return GammaPoisson((value["mu"] / value["sigma"]) ** 2, value["mu"] / value["sigma"] ** 2)
+        if self.node.distribution == "Beta" and "mu" in value and len(value) == 2:
+            mu = value["mu"]
+            size = value["nu"] if "nu" in value else mu * (1 - mu) / value["sigma"] ** 2 - 1
+            return BetaBinomial(mu * size, (1 - mu) * size)
+        raise NotExact(f"the parameters of '{self.node.name}' are incomplete")
+
+    def _positive(self, tree: ast.expr, word: str) -> np.ndarray:
+        value = np.array(self.plain.on(tree, self.node.dims)[0], float)
+        if not (np.all(np.isfinite(value)) and np.all(value > 0)):
+            raise NotExact(f"'{word}' of '{self.node.name}' is not positive everywhere")
+        return value
+
+    @cached_property
+    def posterior(self) -> tuple[Any, float]:
+        """Posterior and log evidence."""
+        now, evidence = self.prior, 0.0
+        for node in self.observed:
+            now, gained = getattr(self, f"_see_{node.distribution}")(node, now)
+            evidence += gained
+        return now, evidence
+
+    def solve(self) -> _SolvedPair:
+        return _SolvedPair(self.node.name, *self.posterior)
+
+    # -- data
+
+    def _counts(self, node: Node, *, whole: bool = True) -> np.ndarray:
+        term = self.data.term(node.name, missing=True)
+        if set(term.dims) != set(node.dims):
+            raise NotExact(f"'{node.name}' has other dimensions in the data")
+        value = term.value if term.value is not None else term.codes
+        value = np.asarray(value, float).transpose([term.dims.index(d) for d in node.dims])
+        if np.any(np.isnan(value)) or (term.value is None and np.any(value < 0)):
+            raise NotExact(f"'{node.name}' has missing cells")
+        if np.any(value < 0) or np.any(np.isinf(value)) or (whole and np.any(value != np.floor(value))):
+            raise NotExact(f"'{node.name}' has values that {node.distribution} cannot have")
+        return value
+
+    def _about(self, tree: ast.expr, dims: tuple[str, ...]) -> np.ndarray:
+        """Which element of the parameter (flat position) each cell of an observed node is about."""
+        if not self._selects(tree):
+            raise NotExact(f"'{ast.unparse(tree)}' is more than a choice of elements of '{self.node.name}'")
+        shape = self.plain.shape(self.node.dims)
+        places = Term(np.arange(int(np.prod(shape))).reshape(shape), self.node.dims)
+        environment = Environment(self.nodes, self.data, {self.node.name: places})
+        return np.array(environment.on(tree, dims)[0]).astype(np.int64)
+
+    def _selects(self, tree: ast.expr) -> bool:
+        """Whether an expression is the parameter itself, indexed by data, or another name of that."""
+        match tree:
+            case ast.Name(id=name):
+                node = self.nodes.get(name)
+                if name == self.node.name:
+                    return True
+                return node is not None and node.kind == "deterministic" and self._selects(node.expression.tree)
+            case ast.Subscript():
+                names = {part.id for part in ast.walk(tree.slice) if isinstance(part, ast.Name)}
+                return self._selects(tree.value) and not any(self._is_parameter(name) for name in names)
+            case ast.Call(func=ast.Name(id="where")):
+                names = {part.id for part in ast.walk(tree.args[0]) if isinstance(part, ast.Name)}
+                return all(map(self._selects, tree.args[1:])) and not any(map(self._is_parameter, names))
+        return False
+
+    def _is_parameter(self, name: str) -> bool:
+        if name == self.node.name:
+            return True
+        return bool(_ancestors(name, self.nodes, self.data.names()))
+
+    def _given(self, node: Node, *words: str) -> list[ast.expr | None]:
+        assert isinstance(node.expression.tree, ast.Call)
+        given = bound_arguments(node.expression.tree, str(node.distribution))
+        if given.keys() - set(words) or words[0] not in given:
+            raise NotExact(f"'{node.name}' is not given by {' and '.join(words)}")
+        return [given.get(word) for word in words]
+
+    def _rate(self, tree: ast.expr, dims: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """A rate as an element of the parameter times data."""
+        parts = _factors(tree)
+        own = [i for i, (part, up) in enumerate(parts) if up and self._selects(part)]
+        if len(own) != 1:
+            raise NotExact(f"'{ast.unparse(tree)}' is not '{self.node.name}' times data")
+        factor = np.ones(self.plain.shape(dims))
+        for i, (part, up) in enumerate(parts):
+            if i != own[0]:
+                value = self.plain.on(part, dims)[0]
+                factor = factor * value if up else factor / value
+        if not (np.all(np.isfinite(factor)) and np.all(factor > 0)):
+            raise NotExact(f"'{ast.unparse(tree)}': the factor is not positive everywhere")
+        return self._about(parts[own[0]][0], dims), factor
+
+    def _see_Bernoulli(self, node: Node, now: BetaBinomial) -> tuple[BetaBinomial, float]:
+        (p,) = self._given(node, "p")
+        value = self._counts(node)
+        if np.any(value > 1):
+            raise NotExact(f"'{node.name}' has values other than 0 and 1")
+        assert p is not None
+        at = self._about(p, node.dims)
+        return now.update(value, 1, at), now.log_evidence(value, 1, at)
+
+    def _see_Binomial(self, node: Node, now: BetaBinomial) -> tuple[BetaBinomial, float]:
+        p, n = self._given(node, "p", "n")
+        value = self._counts(node)
+        assert p is not None
+        assert n is not None
+        trials = self.plain.on(n, node.dims)[0]
+        if np.any(value > trials) or np.any(trials != np.floor(trials)):
+            raise NotExact(f"'{node.name}' counts more than 'n'")
+        at = self._about(p, node.dims)
+        return now.update(value, trials, at), now.log_evidence(value, trials, at)
+
+    def _see_Geometric(self, node: Node, now: BetaBinomial) -> tuple[BetaBinomial, float]:
+        """Trials up to the first success: a sequence, so no binomial coefficient."""
+        (p,) = self._given(node, "p")
+        value = self._counts(node)
+        if np.any(value < 1):
+            raise NotExact(f"'{node.name}' has values below 1")
+        assert p is not None
+        at = self._about(p, node.dims)
+        coefficients = np.sum(np.log(value))
+        return now.update(np.ones(value.shape), value, at), now.log_evidence(1, value, at) - float(coefficients)
+
+    def _see_Categorical(self, node: Node, now: DirichletMultinomial) -> tuple[DirichletMultinomial, float]:
+        (p,) = self._given(node, "p")
+        value = self._counts(node).astype(np.int64)
+        assert p is not None
+        at = self._rows(p, node.dims)
+        size = now.a.shape[-1]
+        if np.any(value >= size):
+            raise NotExact(f"'{node.name}' has values beyond the {size} of '{self.node.name}'")
+        counts = np.zeros((now.a.size // size, size))
+        np.add.at(counts, (at.ravel(), value.ravel()), 1)
+        return now.update(counts.reshape(now.a.shape)), now.log_evidence(counts.reshape(now.a.shape))
+
+    def _rows(self, tree: ast.expr, dims: tuple[str, ...]) -> np.ndarray:
+        """Which of several Dirichlet vectors each cell is about."""
+        last, size = self.node.dims[-1], self.plain.shape(self.node.dims[-1:])[0]
+        places = self._about(tree, (*dims, last))
+        if np.any(places % size != np.arange(size)):
+            raise NotExact(f"'{ast.unparse(tree)}' rearranges the elements of '{self.node.name}'")
+        return places[..., 0] // size
+
+    def _see_Multinomial(self, node: Node, now: DirichletMultinomial) -> tuple[DirichletMultinomial, float]:
+        from scipy.special import gammaln
+
+        p, n = self._given(node, "p", "n")
+        value = self._counts(node)
+        assert p is not None
+        assert n is not None
+        if not node.dims or node.dims[-1] != self.node.dims[-1]:
+            raise NotExact(f"'{node.name}' and '{self.node.name}' have different last dimensions")
+        if np.any(self.plain.on(n, node.dims[:-1])[0] != value.sum(axis=-1)):
+            raise NotExact(f"'{node.name}' does not add up to 'n'")
+        at = self._rows(p, node.dims[:-1])
+        size = now.a.shape[-1]
+        counts = np.zeros((now.a.size // size, size))
+        np.add.at(counts, at.ravel(), value.reshape(-1, size))
+        orders = np.sum(gammaln(value.sum(axis=-1) + 1)) - np.sum(gammaln(value + 1))
+        counts = counts.reshape(now.a.shape)
+        return now.update(counts), now.log_evidence(counts) + float(orders)
+
+    def _see_Poisson(self, node: Node, now: GammaPoisson) -> tuple[GammaPoisson, float]:
+        (mu,) = self._given(node, "mu")
+        value = self._counts(node)
+        assert mu is not None
+        at, exposure = self._rate(mu, node.dims)
+        return now.update(value, exposure, at), now.log_evidence(value, exposure, at)
+
+    def _see_Exponential(self, node: Node, now: GammaPoisson) -> tuple[GammaPoisson, float]:
+        (lam,) = self._given(node, "lam")
+        value = self._counts(node, whole=False)
+        assert lam is not None
+        at, factor = self._rate(lam, node.dims)
+        rates = GammaExponential(now.alpha, now.beta)
+        after = rates.update(value, factor, at)
+        return GammaPoisson(after.alpha, after.beta), rates.log_evidence(value, factor, at)
+
+
+@dataclass(frozen=True, eq=False)
+class _SolvedPair:
+    name: str
+    posterior: Any
+    log_evidence: float
+
+    def mean(self) -> dict[str, np.ndarray]:
+        return {self.name: self.posterior.mean()}
+
+    def sd(self) -> dict[str, np.ndarray]:
+        return {self.name: self.posterior.sd()}
+
+    def quantile(self, probability: float) -> dict[str, np.ndarray]:
+        return {self.name: self.posterior.quantile(probability)}
+
+    def draws(self, rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
+        return {self.name: self.posterior.draws(rng, n)}
+
+
+# --------------------------------------------------------------------------------- the whole model
+
+
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    """The product of the pieces' posteriors; see :class:`bayeslab.exact.answer.Answer`.
+
+    Deterministic nodes without exact statistics (those not linear, or of several pieces) are in the
+    draws only.
+    """
+
+    pieces: Sequence[_Solved]
+    nodes: Mapping[str, Node]
+    data: Data
+
+    @cached_property
+    def dims(self) -> dict[str, tuple[str, ...]]:
+        return {name: self.nodes[name].dims for name in self._reported}
+
+    @property
+    def labels(self) -> dict[str, np.ndarray]:
+        return {}
+
+    @cached_property
+    def _reported(self) -> list[str]:
+        """Parameters, and deterministic nodes of them, in the file's order."""
+        columns = self.data.names()
+        return [
+            node.name
+            for node in self.nodes.values()
+            if node.name not in columns and (node.kind == "random" or _ancestors(node.name, self.nodes, columns))
+        ]
+
+    @property
+    def log_evidence(self) -> float:
+        return float(sum(piece.log_evidence for piece in self.pieces))
+
+    def mean(self) -> dict[str, np.ndarray]:
+        return self._ordered([piece.mean() for piece in self.pieces])
+
+    def sd(self) -> dict[str, np.ndarray]:
+        return self._ordered([piece.sd() for piece in self.pieces])
+
+    def quantile(self, probability: float) -> dict[str, np.ndarray]:
+        return self._ordered([piece.quantile(probability) for piece in self.pieces])
+
+    def draws(self, rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
+        drawn: dict[str, np.ndarray] = {}
+        for piece in self.pieces:
+            drawn |= piece.draws(rng, n)
+        columns = self.data.names()
+        many = {name: Term(a, (POINTS, *self.nodes[name].dims)) for name, a in drawn.items()}
+        environment = Environment(self.nodes, self.data, many)
+        for node in sorted_nodes(self.nodes, columns):
+            if node.name in self.dims and node.name not in drawn:
+                drawn[node.name] = self._computed(node, environment, drawn, n)
+        return {name: drawn[name] for name in self._reported}
+
+    def _computed(self, node: Node, environment: Environment, drawn: Mapping[str, np.ndarray], n: int) -> np.ndarray:
+        """A deterministic node at every draw: all at once where its functions allow, else one by one."""
+        shape = (n, *environment.shape(node.dims))
+        try:
+            with np.errstate(all="ignore"):
+                return np.array(np.broadcast_to(np.asarray(environment.lookup(node.name).value, float), shape))
+        except (BayeslabError, NotExact, ValueError, TypeError, IndexError):
+            random = [name for name in drawn if self.nodes[name].kind == "random"]
+            out = np.empty(shape)
+            for i in range(n):
+                one = {name: Term(drawn[name][i], self.nodes[name].dims) for name in random}
+                out[i] = Environment(self.nodes, self.data, one).lookup(node.name).value
+            return out
+
+    def _ordered(self, parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+        joined = {name: value for part in parts for name, value in part.items()}
+        return {name: joined[name] for name in self._reported if name in joined}
