@@ -174,6 +174,9 @@ def observed_groups(model: Model, data: Data, attrs: Mapping[str, Any]) -> dict[
     observed = set(family.outcomes(model, data.names()))
     data = bound_data(model, data)
     terms = {name: data.term(name, missing=True) for name in data.dataset.columns if data.dataset.columns[name].dims}
+    # A column that is a factor has the name of a dimension, which is a coordinate.
+    along = {dim for term in terms.values() for dim in term.dims}
+    terms = {name: term for name, term in terms.items() if name not in along}
     out = {}
     for group, wanted in (("observed_data", True), ("constant_data", False)):
         chosen = {n: t for n, t in terms.items() if (n in observed) == wanted}
