@@ -162,6 +162,7 @@ def _hoisted(outputs: list[Any], point: Any) -> tuple[list[Any], list[Any], tupl
     from pytensor.graph.basic import Constant
     from pytensor.graph.replace import clone_replace
     from pytensor.graph.traversal import applys_between
+    from pytensor.tensor.type import TensorType
 
     nodes = list(applys_between([], outputs))
     moving = {point}
@@ -178,7 +179,7 @@ def _hoisted(outputs: list[Any], point: Any) -> tuple[list[Any], list[Any], tupl
     # spread out to constant arrays, which numba does not let an operation overwrite.
     elsewhere = {i for node in nodes if not _arithmetic(node) for i in node.inputs}
     values: dict[Any, Any] = {
-        v: v.data for v in border if isinstance(v, Constant) and v.data.ndim and (v.data.size > 1 or v in elsewhere)
+        v: v.data for v in border if isinstance(v, Constant) and np.ndim(v.data) and (v.data.size > 1 or v in elsewhere)
     }
     if computed:
         mode = pytensor.compile.mode.Mode("py", "fast_compile")
@@ -186,7 +187,9 @@ def _hoisted(outputs: list[Any], point: Any) -> tuple[list[Any], list[Any], tupl
     replacements, same = {}, dict[Any, list[Any]]()
     for variable, value in values.items():
         array = np.array(value, order="C", copy=True)
-        if array.ndim == 0 or (array.size == 1 and array.dtype.kind in "iub"):
+        if not isinstance(variable.type, TensorType):
+            replacements[variable] = variable.type.make_constant(array[()])
+        elif array.ndim == 0 or (array.size == 1 and array.dtype.kind in "iub"):
             replacements[variable] = pytensor.tensor.constant(array, dtype=variable.dtype)
         else:
             same.setdefault((variable.dtype, array.shape, array.tobytes()), []).append(variable)
@@ -210,9 +213,10 @@ def _arithmetic(node: Any) -> bool:
 
 
 def _array(variable: Any) -> bool:
+    from pytensor.scalar.basic import ScalarType
     from pytensor.tensor.type import TensorType
 
-    return isinstance(variable.type, TensorType)
+    return isinstance(variable.type, TensorType | ScalarType)
 
 
 def _toposorted(nodes: Any, outputs: list[Any]) -> list[Any]:

@@ -8,8 +8,11 @@ model becomes nodes of the family ``graph`` on it:
     centred predictors, ``Intercept_centred``, and ``Intercept`` is computed from it.
 ``sigma``, ``nu``, ``alpha``, ``phi``, ``shape``, ``cutpoints``
     What the likelihood needs besides.
-``sd_g``, ``u_g[g]`` (``u_g[g, g_effect]``, ``corr_g``)
-    Group effects of a term ``(1 | g)`` (``(1 + x | g)``) and their sds.
+``u_g[g]``, ``sd_g`` (``u_g[g, g_effect]``, ``sd_g[g_effect]``, ``corr_g``)
+    Group effects of a term ``(1 | g)`` (``(1 + x | g)``), their sds and correlations.
+
+Names that begin with ``_`` are the model's inner workings (standard normals that effects are made
+of); summaries leave them out.
 
 Default priors are weakly informative and scaled to the data: with s the sd of the response (1 on a
 link scale), the centred intercept is Normal(centre, 2.5 s), a slope Normal(0, 2.5 s / sd(x)) and sigma
@@ -764,11 +767,11 @@ class _Writer:
         self.columns["unit"] = Column(unit, ("predictor",))
         self.nodes |= {
             "tau": self.priors.get("tau", f"HalfCauchy({_number(share)} * {noise})"),
-            "slab": "InverseGamma(2, 8)",
-            f"local[predictor{self._dims_of_categories}]": "HalfCauchy(1)",
-            f"raw[predictor{self._dims_of_categories}]": "Normal(0, 1)",
+            "_slab": "InverseGamma(2, 8)",
+            f"_local[predictor{self._dims_of_categories}]": "HalfCauchy(1)",
+            f"_raw[predictor{self._dims_of_categories}]": "Normal(0, 1)",
             f"b[predictor{self._dims_of_categories}]": (
-                "unit * raw * tau * local * sqrt(slab / (slab + tau ** 2 * local ** 2))"
+                "unit * _raw * tau * _local * sqrt(_slab / (_slab + tau ** 2 * _local ** 2))"
             ),
         }
 
@@ -776,23 +779,27 @@ class _Writer:
         """The slopes as one vector, or as one vector for each kind of prior, put together."""
         kinds: dict[str, list[int]] = {}
         for k, text in enumerate(self.slopes):
-            kinds.setdefault("Normal" if _plain_normal(text) else text, []).append(k)
+            kinds.setdefault(_kind(text), []).append(k)
         tail = self._dims_of_categories
         for number, (kind, columns) in enumerate(kinds.items(), 1):
             alone = len(kinds) == 1
-            name, dim = ("b", "predictor") if alone else (f"b_{number}", f"predictor_{number}")
+            name, dim = ("b", "predictor") if alone else (f"_b_{number}", f"predictor_{number}")
+            end = "" if alone else f"_{number}"
             if kind == "Normal":
                 numbers = np.array([_plain_normal(self.slopes[k]) for k in columns])
-                end = "" if alone else f"_{number}"
                 self.columns[f"b_location{end}"] = Column(numbers[:, 0], (dim,))
                 self.columns[f"b_scale{end}"] = Column(numbers[:, 1], (dim,))
                 kind = f"Normal(b_location{end}, b_scale{end})"
+            elif kind.endswith("* unit)"):
+                numbers = np.array([float(_SHRUNK.match(self.slopes[k])[2]) for k in columns])  # type: ignore[index]
+                self.columns[f"b_unit{end}"] = Column(numbers, (dim,))
+                kind = kind.replace("unit", f"b_unit{end}")
             self.nodes[f"{name}[{dim}{tail}]"] = kind
             if not alone:
                 self.dims[dim] = [self.design.names[k] for k in columns]
                 self.columns[f"pick_{number}"] = Column(np.eye(len(self.slopes))[:, columns], ("predictor", dim))
         if len(kinds) > 1:
-            parts = [f"pick_{number} @ b_{number}" for number in range(1, len(kinds) + 1)]
+            parts = [f"pick_{number} @ _b_{number}" for number in range(1, len(kinds) + 1)]
             self.nodes[f"b[predictor{tail}]"] = " + ".join(parts)
 
     def _groups(self) -> list[str]:
@@ -811,8 +818,8 @@ class _Writer:
             own = self.priors.get(f"sd_{name}", self.priors.get("sd"))
             if group.effects == ["1"]:
                 self.nodes[f"sd_{name}"] = own or f"HalfStudentT(3, {scale[0]})"
-                self.nodes[f"raw_{name}[{name}]"] = "Normal(0, 1)"
-                self.nodes[f"u_{name}[{name}]"] = f"sd_{name} * raw_{name}"
+                self.nodes[f"_raw_{name}[{name}]"] = "Normal(0, 1)"
+                self.nodes[f"u_{name}[{name}]"] = f"sd_{name} * _raw_{name}"
                 out.append(f"u_{name}[{name}]")
                 continue
             self.dims[effect] = list(group.effects)
@@ -821,14 +828,22 @@ class _Writer:
                 self.dims[twin] = effect
                 eta = self.priors.get(f"corr_{name}", "2")
                 sds = own or f"HalfStudentT(3, [{', '.join(scale)}])"
-                self.nodes[f"chol_{name}[{effect}, {twin}]"] = f"LKJCholeskyCov(eta={eta}, sd_dist={sds})"
-                self.nodes[f"raw_{name}[{name}, {twin}]"] = "Normal(0, 1)"
-                self.nodes[f"u_{name}[{name}, {effect}]"] = f"dot(raw_{name}, chol_{name}, {twin})"
+                self.dims[f"{effect}_with"] = effect
+                rows = f"_chol_{name} / sd_{name}"
+                self.nodes |= {
+                    f"_chol_{name}[{effect}, {twin}]": f"LKJCholeskyCov(eta={eta}, sd_dist={sds})",
+                    f"_raw_{name}[{name}, {twin}]": "Normal(0, 1)",
+                    f"u_{name}[{name}, {effect}]": f"dot(_raw_{name}, _chol_{name}, {twin})",
+                    f"sd_{name}[{effect}]": f"sqrt(sum(_chol_{name} ** 2, {twin}))",
+                    f"corr_{name}[{effect}, {effect}_with]": (
+                        f"dot({rows}, rename({rows}, {effect}, {effect}_with), {twin})"
+                    ),
+                }
             else:
                 self.columns[f"scale_{name}"] = Column(np.array([float(s) for s in scale]), (effect,))
                 self.nodes[f"sd_{name}[{effect}]"] = own or f"HalfStudentT(3, scale_{name})"
-                self.nodes[f"raw_{name}[{name}, {effect}]"] = "Normal(0, 1)"
-                self.nodes[f"u_{name}[{name}, {effect}]"] = f"sd_{name} * raw_{name}"
+                self.nodes[f"_raw_{name}[{name}, {effect}]"] = "Normal(0, 1)"
+                self.nodes[f"u_{name}[{name}, {effect}]"] = f"sd_{name} * _raw_{name}"
             out.append(f"sum(u_{name}[{name}] * design_{name}, {effect})")
         return out
 
@@ -864,6 +879,15 @@ def _spread(values: np.ndarray) -> float:
 
 
 _NORMAL = re.compile(r"Normal\(\s*([-+.\deE]+)\s*,\s*([-+.\deE]+)\s*\)\Z")
+
+
+_SHRUNK = re.compile(r"(Normal|Laplace)\(0, tau \* ([\d.e+-]+)\)\Z")
+
+
+def _kind(text: str) -> str:
+    """Priors that differ in numbers only are one vector."""
+    shrunk = _SHRUNK.match(text)
+    return "Normal" if _plain_normal(text) else f"{shrunk[1]}(0, tau * unit)" if shrunk else text
 
 
 def _plain_normal(text: str) -> tuple[float, float] | None:

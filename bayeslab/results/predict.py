@@ -285,9 +285,6 @@ def log_likelihood(fit: Fit, data: Data | None = None) -> xr.Dataset:
         made = family.log_likelihoods(fit.model, data or fit.data, _posterior_values(fit))
         if made is not None:
             return _on_arrays(fit, data or fit.data, made, {})
-    on_arrays = _log_likelihood_on_arrays(fit, data or fit.data)
-    if on_arrays is not None:
-        return on_arrays
     graph = pointwise_graph(fit.model, data or fit.data)
     values = value_draws(fit, graph, data)
     observed = list(graph.observed_RVs)
@@ -299,23 +296,6 @@ def log_likelihood(fit: Fit, data: Data | None = None) -> xr.Dataset:
         for rv, term in zip(observed, terms, strict=True)
     }
     return dataset(shaped, graph, coords, {"creation_library": "bayeslab"})
-
-
-def _log_likelihood_on_arrays(fit: Fit, data: Data) -> xr.Dataset | None:
-    """The same from the family itself, where it can do without a graph."""
-    family = registry.load("families", fit.model.model.family)
-    if not hasattr(family, "pointwise"):
-        return None
-    found = family.pointwise(fit.model, data, _posterior_values(fit))
-    if found is None:
-        return None
-    chains, draws = fit.posterior.sizes["chain"], fit.posterior.sizes["draw"]
-    lead = {"chain": fit.posterior["chain"].to_numpy(), "draw": fit.posterior["draw"].to_numpy()}
-    known = fit.data_tree["observed_data"].to_dataset() if data is fit.data else {}
-    labels = {d: known[d].to_numpy() for d in known.coords} if data is fit.data else {}
-    dims = {name: tuple(term[0]) for name, term in found.items()}
-    shaped = {name: values.reshape(chains, draws, *values.shape[1:]) for name, (_, values) in found.items()}
-    return labelled(shaped, dims, labels, lead, {"creation_library": "bayeslab"})
 
 
 def pointwise_graph(model: Model, data: Data) -> pymc.Model:

@@ -86,7 +86,7 @@ def summary(
     posterior
         A dataset with dimensions ``chain`` and ``draw``, or a tree with the group ``posterior``.
     var_names
-        Variables to include; all when None.
+        Variables to include; when None all but those whose names begin with ``_``.
     ci_prob, ci_kind
         Probability of the interval; ``eti`` (equal tails) or ``hdi`` (shortest).
 
@@ -131,6 +131,8 @@ def _chosen(posterior: xr.Dataset | xr.DataTree, var_names: str | Sequence[str] 
             if name not in posterior.data_vars:
                 raise OptionError(f"no variable '{name}' in the posterior{hint(name, posterior.data_vars)}")
         posterior = posterior[wanted]
+    else:
+        posterior = posterior[[name for name in posterior.data_vars if not str(name).startswith("_")]]
     return checks.blocks(posterior)
 
 

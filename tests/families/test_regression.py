@@ -241,7 +241,7 @@ def test_priors_by_predictor_term_and_hyperparameter():
     assert lowered.slopes[0] == "Laplace(0, 1)"
     assert lowered.slopes[2] == lowered.slopes[3] == "Normal(0, tau)"
     graph = bl.to_pymc(model, data)
-    assert {rv.name for rv in graph.free_RVs} == {"sigma", "tau", "Intercept_centred", "b_1", "b_2", "b_3"}
+    assert {rv.name for rv in graph.free_RVs} == {"sigma", "tau", "Intercept_centred", "_b_1", "_b_2", "_b_3"}
 
 
 BAD = [
