@@ -198,7 +198,7 @@ LIKELIHOODS: dict[str, Likelihood] = {
     "beta": Likelihood(
         ("logit", "probit", "cloglog"),
         "Beta(mu={mu}, nu=phi)",
-        {"phi": "Gamma(2, 0.05)"},
+        {"phi": "InverseGamma(0.4, 0.3)"},
         _beta,
         lambda rng, mu, a, d: rng.beta(mu * a["phi"], (1 - mu) * a["phi"]),
         "numbers strictly between 0 and 1",
@@ -206,7 +206,7 @@ LIKELIHOODS: dict[str, Likelihood] = {
     "gamma": Likelihood(
         ("log",),
         "Gamma(shape, shape / {mu})",
-        {"shape": "Gamma(2, 0.1)"},
+        {"shape": "InverseGamma(0.4, 0.3)"},
         _gamma,
         lambda rng, mu, a, d: rng.gamma(np.broadcast_to(a["shape"], mu.shape), mu / a["shape"]),
         "positive numbers",
