@@ -36,7 +36,7 @@ def command(
     found = calibrate(file, n, data, method, seed=seed, jobs=jobs, runs=runs, progress=not quiet, **options)
     if plot is not None:
         for kind in ("histogram", "ecdf"):
-            found.plot(kind).savefig(plot.with_name(f"{plot.name}-{kind}.png"), dpi=150)  # type: ignore[arg-type]
+            found.plot(kind).savefig(plot.with_name(f"{plot.name}-{kind}.png"), dpi=150)
     if json:
         print_json(
             {

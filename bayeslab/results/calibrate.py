@@ -500,10 +500,12 @@ class Calibration:
             text = f"{failed} of {n} fits have the verdict fail"
             advice = "the prior allows data that the engine cannot handle: raise target_accept, or tighten the prior"
             out.append(Finding("fail" if failed > n / 10 else "warn", "fits", "", failed, text, advice))
-        few = float(np.nanmedian(self.table["ess_min"])) if len(self.table) else np.nan
-        short = float(np.mean(self.ess < N_RANKED)) if self.ess.size else 0.0
+        known = self.ess[np.isfinite(self.ess)]
+        short = float(np.mean(known < N_RANKED)) if known.size else 0.0
         if short > 0.05:
-            text = f"{short:.0%} of the ranks are among fewer than {N_RANKED} effective draws (at worst some {few:.0f})"
+            text = (
+                f"{short:.0%} of the ranks are among fewer than {N_RANKED} effective draws (at worst {known.min():.0f})"
+            )
             out.append(
                 Finding(
                     "warn", "draws", "", short, text, "draw more: neighbouring draws make ranks pile up at the ends"

@@ -725,7 +725,8 @@ def _mixture(drawn: Mapping[str, Any], weights: Mapping[str, float], rng: np.ran
     parts = []
     for (_, draws), count in zip(flat.items(), counts, strict=True):
         size = draws.sizes["sample"]
-        chosen = np.concatenate([rng.permutation(size) for _ in range(-(-int(count) // size))] or [[]])[:count]
-        parts.append(draws.isel(sample=chosen.astype(int)))
+        rounds = [rng.permutation(size) for _ in range(1 + int(count) // size)]
+        chosen = np.concatenate(rounds)[:count]
+        parts.append(draws.isel(sample=chosen))
     whole = xr.concat(parts, dim="sample", combine_attrs="drop")
     return whole.rename(sample="draw").expand_dims(chain=[0]).assign_coords(draw=np.arange(total))

@@ -209,7 +209,7 @@ class Fit:
         ----------
         statistics
             ``mean``, ``sd``, ``min``, ``max``, ``median``, ``skewness``, ``zeros``,
-            ``autocorrelation``, or functions that reduce the last axis of an array.
+            ``autocorrelation``, or functions that make one number of a vector.
         kind
             Replications from the ``posterior`` or the ``prior``.
         ci_prob

@@ -106,19 +106,19 @@ def check(
     for name, (observed, drawn) in replications(fit, kind).items():
         for statistic in statistics:
             word, function = _statistic(statistic)
-            real, simulated = float(function(observed)), np.asarray(function(drawn), float)
-            if simulated.shape != (len(drawn),):
-                raise OptionError(f"the statistic '{word}' must reduce the last axis of an array, and only that one")
+            real, simulated = np.asarray(function(observed), float), np.asarray(function(drawn), float)
+            if real.shape != () or simulated.shape != (len(drawn),):
+                raise OptionError(f"the statistic '{word}' must make one number of a vector")
             low, high = np.nanquantile(simulated, [tail, 1 - tail])
             rows.append(
                 {
                     "node": name,
                     "statistic": word,
-                    "observed": real,
+                    "observed": float(real),
                     "mean": np.nanmean(simulated),
                     f"eti{percent}_lb": low,
                     f"eti{percent}_ub": high,
-                    "p_value": two_sided(real, simulated),
+                    "p_value": two_sided(float(real), simulated),
                 }
             )
     return pd.DataFrame(rows)
@@ -126,7 +126,7 @@ def check(
 
 def _statistic(statistic: Statistic) -> tuple[str, Callable[[Array], Array]]:
     if callable(statistic):
-        return getattr(statistic, "__name__", "statistic"), statistic
+        return getattr(statistic, "__name__", "statistic"), lambda v: np.apply_along_axis(statistic, -1, v)
     if statistic not in STATISTICS:
         raise OptionError(f"unknown statistic '{statistic}'{hint(statistic, STATISTICS)}")
     return statistic, STATISTICS[statistic]
