@@ -33,6 +33,7 @@ __all__ = [
     "Path",
     "Peak",
     "Target",
+    "has_evidence",
     "hessian",
     "improper",
     "maxima",
@@ -410,6 +411,17 @@ def improper(density: Density) -> list[str]:
     """Parameters whose prior has no integral: then the evidence means nothing."""
     flat = ("flat", "halfflat")
     return [rv.name for rv in density.model.free_RVs if getattr(rv.owner.op, "name", "").lower() in flat]
+
+
+def has_evidence(density: Density) -> bool:
+    """Whether the joint density integrates to the evidence.
+
+    Not with improper priors, and not with ordered ones: PyMC restricts their density to the ordered
+    vectors without dividing by the probability of the order.
+    """
+    transforms = [density.model.rvs_to_transforms[rv] for rv in density.model.free_RVs]
+    each = [part for t in transforms for part in getattr(t, "transform_list", [t])]
+    return not improper(density) and not any(type(part).__name__ == "Ordered" for part in each)
 
 
 def outcome(

@@ -249,13 +249,13 @@ def judge_approximation(
 def _pareto(k: float, size: float, n: int, resampled: bool) -> Finding:
     worth = f"{size:,.0f} of {n:,} draws' worth after reweighting"
     if k < PARETO_WARN:
-        text = f"{k:.2f} < {PARETO_WARN}: the approximation is close to the posterior ({worth})"
+        text = f"{k:.3g} < {PARETO_WARN}: the approximation is close to the posterior ({worth})"
         return Finding("pass", "Pareto k", "", k, text)
     if k < PARETO_FAIL:
         mended = "the draws were reweighted for it" if resampled else "means are usable, tails and sds less so"
-        text = f"{k:.2f}, between {PARETO_WARN} and {PARETO_FAIL}: the approximation is rough; {mended} ({worth})"
+        text = f"{k:.3g}, between {PARETO_WARN} and {PARETO_FAIL}: the approximation is rough; {mended} ({worth})"
         return Finding("warn", "Pareto k", "", k, text, "compare with method nuts before relying on intervals")
-    text = f"{k:.2f} ≥ {PARETO_FAIL}: the approximation misses part of the posterior ({worth})"
+    text = f"{k:.3g} ≥ {PARETO_FAIL}: the approximation misses part of the posterior ({worth})"
     return Finding(
         "fail", "Pareto k", "", k, text, "sample with method nuts, or write hierarchies non-centred if they are not"
     )
