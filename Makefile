@@ -40,6 +40,8 @@ docs: $(VENV)/.stamp-docs  ## build docs/_build/html, warnings are errors
 
 bench: $(VENV)/.stamp-test  ## time to first posterior and ESS/s against plain PyMC, as ratios
 	$(BIN)/python tests/bench/time_to_posterior.py $(ARGS)
+	$(BIN)/pip install -q -c constraints.txt -e ".[peers]"
+	$(BIN)/python tests/bench/regression.py
 
 notebooks: $(VENV)/.stamp-test  ## run the notebooks again and keep their outputs
 	$(BIN)/python -c "$$RERUN" notebooks/*.ipynb
