@@ -80,6 +80,7 @@ def pit_ecdf(values: np.ndarray, points: np.ndarray, lower: np.ndarray, upper: n
     axes.plot(x, np.searchsorted(np.sort(values), x, side="right") / n - x, color=ACCENT, label="data")
     axes.axhline(0, color=MUTED, linewidth=0.8)
     axes.set(xlabel=f"LOO-PIT of {name}", ylabel="ECDF − uniform", xlim=(0, 1))
+    axes.margins(y=0.25)
     axes.legend(frameon=False)
     plain(axes)
     return made

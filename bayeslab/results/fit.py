@@ -304,8 +304,8 @@ class Fit:
         Parameters
         ----------
         what
-            ``density`` (the data over replications), ``pit`` (LOO-PIT against uniform), or a
-            statistic such as ``max``.
+            ``density`` (the data over replications), ``pit`` (LOO-PIT against uniform), ``calibration``
+            (of the last value's probabilities), or a statistic such as ``max``.
         node
             The outcome, if the model predicts several.
         """

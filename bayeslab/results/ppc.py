@@ -182,8 +182,13 @@ def plot_check(fit: Fit, what: str, node: str | None) -> Any:
         values = loo_pit(fit)[name]
         bands = uniform_bands(len(values), 50, np.random.default_rng(0))
         return predictive.pit_ecdf(values, bands.points, bands.lower, bands.upper, name)
+    if what == "calibration":
+        table = calibration(fit, None, 10, name, 0.89, None)
+        table = table[table["state"] == table["state"].iloc[-1]]
+        columns = [table[c].to_numpy() for c in ("predicted", "observed", "eti89_lb", "eti89_ub")]
+        return predictive.calibration_curve(*columns, f"{name} = {table['state'].iloc[-1]}")
     if what not in STATISTICS:
-        raise OptionError(f"unknown check '{what}'{hint(what, ['density', 'pit', *STATISTICS])}")
+        raise OptionError(f"unknown check '{what}'{hint(what, ['density', 'pit', 'calibration', *STATISTICS])}")
     function = STATISTICS[what]
     return predictive.statistic(float(function(observed)), function(drawn), f"{what} of {name}")
 

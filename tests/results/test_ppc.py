@@ -187,6 +187,11 @@ def test_plots(right, what, tmp_path):
     assert file.stat().st_size > 5000
 
 
+def test_calibration_plot(binary):
+    axes = binary.plot_check("calibration").axes[0]
+    assert axes.get_xlabel() == "predicted probability of win = won"
+
+
 def test_unknown_plot(right):
     with pytest.raises(OptionError, match="did you mean 'density'"):
         right.plot_check("densty")
