@@ -37,6 +37,7 @@ _MAX_WIDTH = 400.0
 # Grid points with less of the posterior mass are left out of moments and quantiles.
 _NEGLIGIBLE = 1e-14
 _MOST_POINTS = 500_000
+_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +249,9 @@ class GaussianModel:
         )
         counts = np.array([r.count for r in self.rows])
         constant = -0.5 * counts.sum() * _LOG_2PI - sum(r.log_factors for r in self.rows)
-        rest = np.maximum(precisions @ squares - quadratic, 0.0)
+        whole = precisions @ squares
+        # What is left by rounding alone is no fit without error.
+        rest = np.maximum(whole - quadratic, _ROUNDING * whole)
         log_likelihood = constant - np.log(f) @ counts - 0.5 * (rest + log_det)
         log_likelihood += 0.5 * len(scale) * _LOG_2PI - np.log(scale).sum()
         beta = (means / scale + point)[:, back]
@@ -329,9 +332,13 @@ class Posterior:
 
     def scale_quantile(self, d: int, probability: float) -> float:
         """Quantile of one scale."""
+        from scipy.interpolate import CubicSpline
+        from scipy.optimize import brentq
+
         u, density = _fine(self.axes[d], np.log(np.maximum(self._marginal(d), 1e-300)))
-        cumulative = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
-        return float(self.model.scales[d].value(np.interp(probability, cumulative / cumulative[-1], u)))
+        cumulative = CubicSpline(u, density).antiderivative()
+        wanted = probability * cumulative(u[-1])
+        return float(self.model.scales[d].value(brentq(lambda x: cumulative(x) - wanted, u[0], u[-1], xtol=1e-12)))
 
     def _marginal(self, d: int) -> np.ndarray:
         mass = np.exp(self.log_weights)

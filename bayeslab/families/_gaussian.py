@@ -648,8 +648,9 @@ class _Builder:
                 f = self.evaluate(part.tree, (), values, dict(zip(dims, map(int, place), strict=True)))
             columns.append(f)
         f = np.stack(columns, axis=1)
-        # A scale of zero or below has no density, and one that is infinite says nothing.
-        return np.where((f > 0) & np.isfinite(f), f, np.nan)
+        # A scale of zero or below has no density; beyond these its square is out of range.
+        with np.errstate(invalid="ignore"):
+            return np.where((f > 1e-150) & (f < 1e150), f, np.nan)
 
     def _piece(self, environment: Environment, starts: Mapping[str, int], sizes: Mapping[str, int]) -> GaussianPiece:
         outputs, origins, places, at = [], [], {}, 0
