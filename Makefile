@@ -3,6 +3,7 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
+comma := ,
 export PYTHON
 
 # jupyter-execute would write the time of every cell into the file.
@@ -38,9 +39,8 @@ format: $(VENV)/.stamp-test  ## apply ruff's fixes and formatting
 docs: $(VENV)/.stamp-docs  ## build docs/_build/html, warnings are errors
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
-bench: $(VENV)/.stamp-test  ## time to first posterior and ESS/s against plain PyMC, as ratios
+bench: $(VENV)/.stamp-peers  ## time to first posterior and ESS/s against plain PyMC and Bambi, as ratios
 	$(BIN)/python tests/bench/time_to_posterior.py $(ARGS)
-	$(BIN)/pip install -q -c constraints.txt -e ".[peers]"
 	$(BIN)/python tests/bench/regression.py
 
 notebooks: $(VENV)/.stamp-test  ## run the notebooks again and keep their outputs
@@ -71,6 +71,9 @@ $(VENV)/.stamp-base: $(INPUTS)
 
 $(VENV)/.stamp-test: $(INPUTS)
 	$(call install,.[test])
+
+$(VENV)/.stamp-peers: $(INPUTS)
+	$(call install,.[test$(comma)peers])
 
 $(VENV)/.stamp-docs: $(INPUTS)
 	$(call install,.[docs])
