@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -149,15 +149,18 @@ class _Pair:
         if node.distribution == "Dirichlet":
             if not node.dims:
                 raise NotExact(f"'{node.name}' is a Dirichlet without a dimension")
-            return DirichletMultinomial.of(self._positive(given["a"], "a"))
+            term = self.plain.eval(given["a"])
+            if term.dims == (None,):  # a list runs along the outcomes
+                term = replace(term, dims=node.dims[-1:])
+            return DirichletMultinomial.of(self._positive(term, "a"))
         if not {"alpha", "beta"} <= given.keys():
             return self._from_moments(given)
-        numbers = [self._positive(given[word], word) for word in ("alpha", "beta")]
+        numbers = [self._positive(self.plain.eval(given[word]), word) for word in ("alpha", "beta")]
         return {"Beta": BetaBinomial, "Gamma": GammaPoisson}[str(node.distribution)](*numbers)
 
     def _from_moments(self, given: Mapping[str, ast.expr]) -> Any:
         """Other parameters than alpha and beta."""
-        value = {word: self._positive(tree, word) for word, tree in given.items()}
+        value = {word: self._positive(self.plain.eval(tree), word) for word, tree in given.items()}
         if self.node.distribution == "Gamma" and value.keys() == {"mu", "sigma"}:
             return GammaPoisson((value["mu"] / value["sigma"]) ** 2, value["mu"] / value["sigma"] ** 2)
         if self.node.distribution == "Beta" and "mu" in value and len(value) == 2:
@@ -166,8 +169,8 @@ class _Pair:
             return BetaBinomial(mu * size, (1 - mu) * size)
         raise NotExact(f"the parameters of '{self.node.name}' are incomplete")
 
-    def _positive(self, tree: ast.expr, word: str) -> np.ndarray:
-        value = np.array(self.plain.on(tree, self.node.dims)[0], float)
+    def _positive(self, term: Term, word: str) -> np.ndarray:
+        value = np.array(self.plain.over(term, self.node.dims), float)
         if not (np.all(np.isfinite(value)) and np.all(value > 0)):
             raise NotExact(f"'{word}' of '{self.node.name}' is not positive everywhere")
         return value

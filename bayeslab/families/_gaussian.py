@@ -348,7 +348,9 @@ class _Builder:
         latent = [node for node in random if node.name not in self.columns]
         for node in random:
             if node.name in self.columns and node.distribution not in ("Normal", "MvNormal", "LogNormal", "Lognormal"):
-                raise NotExact(f"'{node.name}' is {_article(node.distribution)} of no conjugate prior here")
+                raise NotExact(
+                    f"'{node.name}' is {_article(node.distribution)} and the prior of its parameters is not conjugate"
+                )
         curved = self._curved(random)
         self.scales = [n for n in latent if n.name in curved or n.distribution not in _COEFFICIENTS]
         self.normal = [n for n in latent if n not in self.scales]
@@ -394,7 +396,12 @@ class _Builder:
             spec = self.specs[node.name] = _normal(node, self.plain)
             mean = self.reader.use(spec.mean)
             if mean.kind == "scale":
-                raise NotExact(f"the mean of '{node.name}' depends on a parameter that is not Gaussian")
+                used = _names_under(spec.mean, self.nodes, self.columns)
+                odd = next(n for n in self.scales if n.name in used)
+                raise NotExact(
+                    f"the mean of '{node.name}' depends on '{odd.name}', and '{odd.name}' is"
+                    f" {_article(odd.distribution)}: not Gaussian"
+                )
             self.means[node.name] = mean.tree
             if spec.sd is not None:
                 sd = self.reader.use(spec.sd)

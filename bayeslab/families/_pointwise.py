@@ -141,14 +141,19 @@ class Environment:
 
     def on(self, tree: ast.expr, dims: tuple[str, ...]) -> tuple[np.ndarray, dict[str, int]]:
         """An expression as an array over the dims, with the points in front if there are any; undefined rows."""
-        term = self._named(self.eval(tree), dims)
+        term = self.eval(tree)
+        return self.over(term, dims), dict(term.undefined)
+
+    def over(self, term: Term, dims: tuple[str, ...]) -> np.ndarray:
+        """A value as an array over the dims, with the points in front if there are any."""
+        term = self._named(term, dims)
         if term.value is None:
-            raise NotExact(f"'{ast.unparse(tree)}' is text")
+            raise NotExact(f"'{term.column}' is text")
         lead = (POINTS,) if POINTS in term.dims else ()
         (value,), _, _ = self._evaluator.align([replace(term, column=None)], onto=(*lead, *dims))
         value = np.asarray(value, float)
         head = value.shape[: len(lead)]
-        return np.broadcast_to(value, (*head, *self.shape(dims))), dict(term.undefined)
+        return np.broadcast_to(value, (*head, *self.shape(dims)))
 
     def _laid_out(self, node: Node) -> Term:
         tree = self.trees.get(node.name, node.expression.tree)
