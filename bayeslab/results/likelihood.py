@@ -163,5 +163,6 @@ def _function(graph: Any, nodes: list[str]) -> tuple[Any, list[Any]]:
             for v, shape, size, end in zip(values, shapes, sizes, ends, strict=True)
         }
         outputs = clone_replace([log_likelihood, gradient], parts)
-        mode = pytensor.compile.mode.Mode("py", "fast_run")
+        # Without fusion: PyTensor loops over the elements of fused operations in Python.
+        mode = pytensor.compile.mode.Mode("py", "fast_compile")
         return pytensor.function([point], outputs, mode=mode), values

@@ -394,3 +394,14 @@ def test_command(exact, capsys):
 
 def test_plot(exact):
     assert compare(exact, refit=False, progress=False).plot().axes
+
+
+def test_points_have_no_left_out_predictions():
+    """A mode can be compared by BIC, not by leave-one-out."""
+    fit = bl.fit(regression("y ~ x"), DATA, "map", progress=False, runs=None)
+    with pytest.raises(DataError, match="needs draws of a posterior"):
+        compare({"m": fit}, progress=False)
+    residuals = Y - np.polyval(np.polyfit(X, Y, 1), X)
+    best = stats.norm(0, residuals.std()).logpdf(residuals).sum()
+    table = compare({"m": fit}, "bic", progress=False).table
+    assert table.loc["m", "bic"] == pytest.approx(bic(best, 3, N), abs=1e-4)
