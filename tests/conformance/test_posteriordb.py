@@ -39,7 +39,8 @@ def test_every_reference_has_a_model_file():
 @pytest.mark.parametrize("name", NAMES)
 def test_agrees_with_the_reference(name):
     present()
-    fit = bl.fit(HERE / f"{name}.yaml", FOLDER / "data" / f"{name}.json", seed=20, progress=False, runs=None)
+    data = FOLDER / "data" / f"{name}.json"
+    fit = bl.fit(HERE / f"{name}.yaml", data, method="nuts", seed=20, progress=False, runs=None)
     assert fit.verdict.status != "fail", str(fit.verdict)
     table = fit.summary()
     reference = json.loads((FOLDER / "reference" / f"{name}.json").read_text())["parameters"]
@@ -49,6 +50,26 @@ def test_agrees_with_the_reference(name):
         error = np.hypot(row["mcse_mean"], want["mcse_mean"])
         assert abs(row["mean"] - want["mean"]) < 4 * error, parameter
         assert row["sd"] == pytest.approx(want["sd"], rel=0.1), parameter
+
+
+# No closed form: GARCH, a Gaussian process with three hyperparameters, a mixture.
+NOT_EXACT = {"garch-garch11", "gp_pois_regr-gp_regr", "low_dim_gauss_mix-low_dim_gauss_mix"}
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in NOT_EXACT])
+def test_exact_agrees_with_the_reference(name):
+    """The exact posterior has no Monte Carlo error; the reference has."""
+    present()
+    data = FOLDER / "data" / f"{name}.json"
+    fit = bl.fit(HERE / f"{name}.yaml", data, seed=20, draws=10, progress=False, runs=None)
+    assert fit.method == "exact"
+    table = fit.summary()
+    reference = json.loads((FOLDER / "reference" / f"{name}.json").read_text())["parameters"]
+    for parameter, want in reference.items():
+        row = table.loc[row_name(parameter, list(table.index))]
+        assert abs(row["mean"] - want["mean"]) < 4 * want["mcse_mean"], parameter
+        # The reference's sd has a relative error of about 1 / sqrt(2 ESS), more with heavy tails.
+        assert row["sd"] == pytest.approx(want["sd"], rel=6 / np.sqrt(2 * want["ess"])), parameter
 
 
 def row_name(parameter: str, rows: list[str]) -> str:
