@@ -185,8 +185,9 @@ def plot_check(fit: Fit, what: str, node: str | None) -> Any:
     if what == "calibration":
         table = calibration(fit, None, 10, name, 0.89, None)
         table = table[table["state"] == table["state"].iloc[-1]]
-        columns = [table[c].to_numpy() for c in ("predicted", "observed", "eti89_lb", "eti89_ub")]
-        return predictive.calibration_curve(*columns, f"{name} = {table['state'].iloc[-1]}")
+        share, low, high = (table[c].to_numpy() for c in ("observed", "eti89_lb", "eti89_ub"))
+        event = f"{name} = {table['state'].iloc[-1]}"
+        return predictive.calibration_curve(table["predicted"].to_numpy(), share, low, high, event)
     if what not in STATISTICS:
         raise OptionError(f"unknown check '{what}'{hint(what, ['density', 'pit', 'calibration', *STATISTICS])}")
     function = STATISTICS[what]
