@@ -84,7 +84,7 @@ def with_rows_summed(lowered: Lowered) -> pymc.Model:
         theta = pt.concatenate([pt.atleast_1d(built[name]).ravel() for name in names])
         delta = theta - point
         square = pt.dot(delta, pt.dot(shifted.gram, delta)) - 2 * pt.dot(shifted.cross, delta) + shifted.square
-        sigma = built["sigma"]
+        sigma = built["sigma"] if "sigma" in built.named_vars else pt.constant(float(lowered.nodes["sigma"]))
         constant = 0.5 * statistics.count * np.log(2 * np.pi)
         pm.Potential(f"{outcome}_rows", -constant - statistics.count * pt.log(sigma) - 0.5 * square / sigma**2)
     return built
