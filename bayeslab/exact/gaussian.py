@@ -27,17 +27,18 @@ import numpy as np
 from scipy.special import ndtri
 
 from bayeslab.errors import ModelError
+from bayeslab.exact import quadrature
 
 __all__ = ["GaussianModel", "Posterior", "Rows", "Scale", "integrate"]
 
 _LOG_2PI = float(np.log(2 * np.pi))
-# The integrand is followed until it has fallen by e^-36 (2e-16) from its top.
-_DEPTH = 36.0
-_MAX_WIDTH = 400.0
 # Grid points with less of the posterior mass are left out of moments and quantiles.
 _NEGLIGIBLE = 1e-14
-_MOST_POINTS = 500_000
 _ROUNDING = 1e-14
+_SINGULAR = (
+    "the coefficients cannot be told apart (columns that are combinations of others): drop one, or give"
+    " them proper priors"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,13 +333,8 @@ class Posterior:
 
     def scale_quantile(self, d: int, probability: float) -> float:
         """Quantile of one scale."""
-        from scipy.interpolate import CubicSpline
-        from scipy.optimize import brentq
-
-        u, density = _fine(self.axes[d], np.log(np.maximum(self._marginal(d), 1e-300)))
-        cumulative = CubicSpline(u, density).antiderivative()
-        wanted = probability * cumulative(u[-1])
-        return float(self.model.scales[d].value(brentq(lambda x: cumulative(x) - wanted, u[0], u[-1], xtol=1e-12)))
+        u = quadrature.quantile(self.axes[d], np.log(np.maximum(self._marginal(d), 1e-300)), probability)
+        return float(self.model.scales[d].value(np.array(u)))
 
     def _marginal(self, d: int) -> np.ndarray:
         mass = np.exp(self.log_weights)
@@ -355,36 +351,7 @@ class Posterior:
     def _scale_draws(self, rng: np.random.Generator, n: int) -> list[np.ndarray]:
         if not self.axes:
             return []
-        first = _inverse(*_fine(self.axes[0], np.log(np.maximum(self._marginal(0), 1e-300))), rng.random(n))
-        if len(self.axes) == 1:
-            return [first]
-        from scipy.interpolate import RectBivariateSpline
-
-        height = np.maximum(self.log_weights, self.log_weights.max() - 60)
-        surface = RectBivariateSpline(self.axes[0], self.axes[1], height)
-        fine = np.linspace(self.axes[1][0], self.axes[1][-1], 8 * len(self.axes[1]) - 7)
-        order = np.argsort(first)
-        second = np.empty(n)
-        uniform = rng.random(n)
-        for part in np.array_split(order, max(1, n * len(fine) // 4_000_000)):
-            log_density = surface(first[part], fine)
-            density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
-            second[part] = [_inverse(fine, row, u) for row, u in zip(density, uniform[part], strict=True)]
-        return [first, second]
-
-
-def _fine(u: np.ndarray, log_density: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A density on a grid eight times as fine, by a cubic spline of its logarithm."""
-    from scipy.interpolate import CubicSpline
-
-    log_density = np.maximum(log_density, log_density.max() - 60)
-    fine = np.linspace(u[0], u[-1], 8 * len(u) - 7)
-    return fine, np.exp(CubicSpline(u, log_density)(fine) - log_density.max())
-
-
-def _inverse(u: np.ndarray, density: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-    cumulative = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
-    return np.interp(uniform * cumulative[-1], cumulative, u)
+        return list(quadrature.grid_draws(self.axes, self.log_weights, rng, n).T)
 
 
 def integrate(model: GaussianModel) -> Posterior:
@@ -397,7 +364,8 @@ def integrate(model: GaussianModel) -> Posterior:
     """
     if not model.scales:
         height, means, variances = model.solve([np.zeros(1)], variances=True)
-        _check(height)
+        if not np.all(np.isfinite(height)):
+            raise ModelError(_SINGULAR)
         return Posterior(model, [], np.zeros(()), float(height[0]), means, variances)
 
     def log_density(*axes: np.ndarray) -> np.ndarray:
@@ -406,14 +374,16 @@ def integrate(model: GaussianModel) -> Posterior:
         height = model.solve(values)[0] + sum(s.log_density(u) for s, u in zip(model.scales, grid, strict=True))
         return np.where(np.isnan(height), -np.inf, height).reshape([len(a) for a in axes])
 
-    box = _box(log_density, [s.middle(g) for s, g in zip(model.scales, model.guesses, strict=True)], model)
-    for scale, guess, (_, high) in zip(model.scales, model.guesses, box, strict=True):
+    middles = [s.middle(g) for s, g in zip(model.scales, model.guesses, strict=True)]
+    start, names = [(u - 8.0, u + 8.0) for u in middles], [s.name for s in model.scales]
+    ends = quadrature.box(log_density, start, names, nowhere=_SINGULAR)
+    for scale, guess, (_, high) in zip(model.scales, model.guesses, ends, strict=True):
         if scale.lower == 0 and scale.value(np.array(high)) < 1e-9 * guess:
             raise ModelError(
                 f"the density grows without bound as '{scale.name}' goes to zero: the data are fitted without error"
                 f" (as many coefficients as rows?); give the coefficients tighter priors, or fix '{scale.name}'"
             )
-    axes, log_mass = _converged(log_density, box)
+    axes, log_mass = quadrature.converged(log_density, ends)
     log_evidence = float(np.logaddexp.reduce(log_mass, axis=None))
     grid = [a.ravel() for a in np.meshgrid(*axes, indexing="ij")]
     log_weights = log_mass - log_evidence
@@ -424,77 +394,3 @@ def integrate(model: GaussianModel) -> Posterior:
     return Posterior(
         model, axes, log_weights, log_evidence if all(s.proper for s in model.scales) else np.nan, means, variances
     )
-
-
-def _check(height: np.ndarray) -> None:
-    if not np.all(np.isfinite(height)):
-        raise ModelError(
-            "the coefficients cannot be told apart (columns that are combinations of others): drop one, or give"
-            " them proper priors"
-        )
-
-
-type _Function = Callable[..., np.ndarray]
-
-
-def _box(log_density: _Function, start: Sequence[float], model: GaussianModel) -> list[tuple[float, float]]:
-    """Where the density is within e^-36 of its top, widened until it is and narrowed to it."""
-    box = [(u - 8.0, u + 8.0) for u in start]
-    for _ in range(60):
-        axes = [np.linspace(low, high, 33) for low, high in box]
-        height = log_density(*axes)
-        _check(height.max(keepdims=True))
-        above = height > height.max() - _DEPTH
-        new = []
-        for d, axis in enumerate(axes):
-            other = tuple(e for e in range(len(axes)) if e != d)
-            inside = np.flatnonzero(above.any(axis=other))
-            step, width = axis[1] - axis[0], axis[-1] - axis[0]
-            low = axis[inside[0]] - step if inside[0] else axis[0] - width / 2
-            high = axis[inside[-1]] + step if inside[-1] < 32 else axis[-1] + width / 2
-            if high - low > _MAX_WIDTH:
-                raise ModelError(
-                    f"the posterior is improper: the density of '{model.scales[d].name}' does not die out;"
-                    f" give it a proper prior"
-                )
-            new.append((low, high))
-        settled = all(abs(n[0] - b[0]) + abs(n[1] - b[1]) < 0.25 * (n[1] - n[0]) for n, b in zip(new, box, strict=True))
-        box = new
-        if settled:
-            break
-    return box
-
-
-def _converged(log_density: _Function, box: list[tuple[float, float]]) -> tuple[list[np.ndarray], np.ndarray]:
-    """The trapezoid rule with ever finer steps, one axis after the other, until the integral does not change."""
-    axes = [np.linspace(low, high, 33) for low, high in box]
-    height = log_density(*axes)
-    total = _log_integral(axes, height)
-    for d in range(len(box)):
-        while True:
-            finer, more = _halved(log_density, axes, height, d)
-            change, total = abs(_log_integral(finer, more) - total), _log_integral(finer, more)
-            if len(box) == 1 or change >= 1e-8:
-                # In two dimensions the coarser of two grids that agree will do.
-                axes, height = finer, more
-            if change < 1e-8:
-                break
-            if height.size > _MOST_POINTS:
-                raise ModelError("the integral over the scales does not settle; use method nuts")
-        total = _log_integral(axes, height)
-    return axes, height + sum(np.log(a[1] - a[0]) for a in axes)
-
-
-def _log_integral(axes: Sequence[np.ndarray], height: np.ndarray) -> float:
-    return float(np.logaddexp.reduce(height, axis=None) + sum(np.log(a[1] - a[0]) for a in axes))
-
-
-def _halved(
-    log_density: _Function, axes: Sequence[np.ndarray], height: np.ndarray, d: int
-) -> tuple[list[np.ndarray], np.ndarray]:
-    """Grid and heights with a point between each two along one axis; only these are computed."""
-    between = (axes[d][1:] + axes[d][:-1]) / 2
-    new = log_density(*(between if e == d else a for e, a in enumerate(axes)))
-    axis = np.insert(axes[d], np.arange(1, len(axes[d])), between)
-    joined = np.insert(height, np.arange(1, len(axes[d])), new, axis=d)
-    return [axis if e == d else a for e, a in enumerate(axes)], joined
