@@ -17,7 +17,7 @@ of); summaries leave them out.
 Default priors are weakly informative and scaled to the data: with s the sd of the response (1 on a
 link scale), the centred intercept is Normal(centre, 2.5 s), a slope Normal(0, 2.5 s / sd(x)) and sigma
 Exponential(1 / s) as in rstanarm [1]_ [2]_, group sds HalfStudentT(3, 2.5 s) as in brms [3]_, nu
-Gamma(2, 0.1) [4]_, and alpha InverseGamma(0.4, 0.3) as in brms.
+Gamma(2, 0.1) [4]_, and alpha, phi and shape InverseGamma(0.4, 0.3), as brms has it for alpha.
 
 References
 ----------
