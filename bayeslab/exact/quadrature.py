@@ -2,7 +2,7 @@
 
 For a smooth function that dies out at both ends the trapezoid rule converges faster than any power of
 the step [1]_: halving it roughly doubles the number of correct digits. So the density is followed until
-it has fallen by e^-36 on every side (:func:`box`), and the steps are halved until the integral does
+it has fallen by e^-36 or so on every side (:func:`box`), and the steps are halved until the integral does
 not change (:func:`converged`).
 
 References
@@ -23,8 +23,6 @@ __all__ = ["box", "converged", "fine", "grid_draws", "inverse", "marginal", "qua
 #: Log density on the grid of some axes: takes one array for each, gives an array of their lengths.
 type LogDensity = Callable[..., np.ndarray]
 
-# e^-36 is 2e-16.
-_DEPTH = 36.0
 _MAX_WIDTH = 400.0
 _MOST_POINTS = 500_000
 # Densities below e^-60 of the top are as good as none; splines need finite values.
@@ -37,9 +35,10 @@ def box(
     names: Sequence[str],
     *,
     n: int = 33,
+    depth: float = 36.0,
     nowhere: str = "the density is zero or undefined everywhere",
 ) -> list[tuple[float, float]]:
-    """Where the density is within e^-36 of its top: widened until it is all inside, and narrowed to it.
+    """Where the density is within e^-depth of its top: widened until it is all inside, and narrowed to it.
 
     Parameters
     ----------
@@ -49,6 +48,8 @@ def box(
         What the axes are called in an error.
     n
         Points along each axis.
+    depth
+        e^-36 is 2e-16.
     nowhere
         What to say when the density is nowhere finite.
 
@@ -63,7 +64,7 @@ def box(
         height = log_density(*axes)
         if not np.isfinite(height.max()):
             raise ModelError(nowhere)
-        above = height > height.max() - _DEPTH
+        above = height > height.max() - depth
         new = []
         for d, axis in enumerate(axes):
             other = tuple(e for e in range(len(axes)) if e != d)

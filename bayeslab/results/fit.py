@@ -97,14 +97,30 @@ class Fit:
         ci_prob, ci_kind
             Probability and kind (``eti``: equal tails, ``hdi``: highest density) of the interval.
         """
-        from bayeslab.results.render import exact_summary, summary
+        from bayeslab.results.render import summary
 
         if "exact_posterior" in self.data_tree.children and ci_kind == "eti":
-            return exact_summary(self._exact_group(ci_prob), var_names, ci_prob)
+            return self._exact_summary(var_names, ci_prob)
         frame = summary(self.posterior.to_dataset(), var_names, ci_prob, ci_kind)
         if "pareto_k" in self.posterior.attrs:
             frame = frame.drop(columns=["ess_bulk", "ess_tail", "r_hat"])
         return frame
+
+    def _exact_summary(self, var_names: str | list[str] | None, ci_prob: float) -> pd.DataFrame:
+        """Exact statistics; of nodes that have none (nonlinear ones) those of the independent draws."""
+        import pandas as pd
+
+        from bayeslab.results.render import exact_summary, summary
+
+        group, draws = self._exact_group(ci_prob), self.posterior.to_dataset()
+        wanted = [var_names] if isinstance(var_names, str) else var_names or [str(name) for name in draws.data_vars]
+        if all(name in group for name in wanted):
+            return exact_summary(group, var_names, ci_prob)
+        parts = [
+            exact_summary(group, [name], ci_prob) if name in group else summary(draws, [name], ci_prob).iloc[:, :4]
+            for name in wanted
+        ]
+        return pd.concat(parts)
 
     def _exact_group(self, ci_prob: float) -> xr.Dataset:
         """The group ``exact_posterior`` with the quantiles of this interval."""
@@ -119,9 +135,13 @@ class Fit:
             word = f"q{100 * probability:g}"
             if word in known or not 0 < probability < 1:
                 continue
-            found = plan(self.model, self.data)
-            assert not isinstance(found, str)
-            values = found.solve().quantile(probability)
+            found = plan(self.model, self.data) if self.method == "exact" else "quantiles of the draws"
+            if isinstance(found, str):
+                draws = self.posterior.to_dataset()[list(group.data_vars)]
+                at = draws.quantile(probability, ("chain", "draw"))
+                values: Mapping[str, Any] = {str(n): v.to_numpy() for n, v in at.data_vars.items()}
+            else:
+                values = found.solve().quantile(probability)
             more = {n: (v.dims, np.asarray(values[str(n)])[None]) for n, v in group.data_vars.items()}
             group = xr.concat([group, xr.Dataset(more, coords={"statistic": [word]})], dim="statistic")
         return group

@@ -1,0 +1,202 @@
+"""Engine ``grid``: the posterior of at most three parameters, evaluated on a grid.
+
+For any model with a graph and few parameters. The grid lies on the unconstrained scale, turned and
+stretched by the curvature at the mode, so that strong correlations cost no points; its steps are
+halved until the integral does not change. Each parameter gets a grid on which it is the first
+coordinate, whose marginal then has no other parameter in it; the grids must agree on the evidence.
+Far modes are found only if a start of the optimiser leads to them.
+
+References
+----------
+Gelman et al. (2013). Bayesian Data Analysis, 3rd ed., section 10.1.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from bayeslab import registry
+from bayeslab.dataset import Data
+from bayeslab.engines._approximate import Optimum, Target, has_evidence, maxima, newton, starts
+from bayeslab.engines._density import Density
+from bayeslab.engines._groups import attributes, constrained, dataset, posterior_groups
+from bayeslab.engines._job import Job, Outcome
+from bayeslab.engines.exact import QUANTILES
+from bayeslab.errors import EngineRefusal, ModelError
+from bayeslab.exact import quadrature
+from bayeslab.results.checks import Finding, Verdict
+from bayeslab.spec import Model, Spec
+
+__all__ = ["MAX_PARAMETERS", "Options", "refuse", "run"]
+
+MAX_PARAMETERS = 3
+# Points along an axis to begin with: the more axes, the more each costs.
+_POINTS = {1: 65, 2: 33, 3: 17}
+# How far the density is followed down, and how well the log integral is known: heavy tails in three
+# dimensions would take millions of points to rounding.
+_DEPTH = {1: 36.0, 2: 36.0, 3: 20.0}
+_TOLERANCE = {1: 1e-9, 2: 1e-7, 3: 1e-6}
+
+
+class Options(Spec):
+    """Draws that go with the grid, and the search for modes."""
+
+    draws: int = Field(1000, ge=1, description="Independent draws per chain.")
+    chains: int = Field(4, ge=1, le=1024, description="Chains: the draws are split among them.")
+    restarts: int = Field(4, ge=1, le=1000, description="Number of starting points of the search for modes.")
+    maxeval: int = Field(5000, ge=1, description="At most so many evaluations a start.")
+    initvals: dict[str, Any] | None = Field(None, description="Starting values by node name.")
+
+
+def refuse(model: Model, data: Data) -> str | None:
+    """More than three parameters."""
+    graph = registry.load("families", model.model.family).graph(model, data)
+    sizes = {name: int(np.size(value)) for name, value in graph.initial_point().items()}
+    if sum(sizes.values()) > MAX_PARAMETERS:
+        return f"the model has {sum(sizes.values())} parameters; a grid is for at most {MAX_PARAMETERS}"
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class _Grid:
+    """A grid with one parameter first: unconstrained point = mode + factor @ u, in this order."""
+
+    order: list[int]
+    mode: np.ndarray
+    factor: np.ndarray
+    axes: list[np.ndarray]
+    log_mass: np.ndarray
+
+    @property
+    def log_evidence(self) -> float:
+        return float(np.logaddexp.reduce(self.log_mass, axis=None))
+
+    def points(self, u: np.ndarray) -> np.ndarray:
+        """Unconstrained points (n, d), in the model's order, for coordinates (n, d)."""
+        out = np.empty_like(u)
+        out[:, self.order] = self.mode[self.order] + u @ self.factor.T
+        return out
+
+    def everywhere(self) -> np.ndarray:
+        return np.stack([a.ravel() for a in np.meshgrid(*self.axes, indexing="ij")], axis=1)
+
+    def quantile(self, probability: float) -> float:
+        """Of the first parameter, on the unconstrained scale."""
+        u = quadrature.quantile(self.axes[0], quadrature.marginal(self.log_mass, 0), probability)
+        return float(self.mode[self.order[0]] + self.factor[0, 0] * u)
+
+
+def run(job: Job) -> Outcome:
+    """Evaluate the density on grids, and draw from the first."""
+    options: Options = job.options
+    begun = time.perf_counter()
+    density = Density.of(job.graph)
+    if density.n_dim > MAX_PARAMETERS:
+        raise EngineRefusal(f"the model has {density.n_dim} parameters; a grid is for at most {MAX_PARAMETERS}")
+    job.progress.note(f"compiling the model ({density.n_dim} parameters)")
+    target = Target(density)
+    compiled = time.perf_counter()
+    rng = np.random.default_rng(job.seed)
+    points = starts(density, rng, options.restarts, options.initvals)
+    found = maxima(target, points, options.maxeval, job.progress.note)
+    grids = [_grid(target, found, first) for first in range(density.n_dim)]
+    log_evidence = grids[0].log_evidence
+    apart = max(abs(grid.log_evidence - log_evidence) for grid in grids)
+    drawn = quadrature.grid_draws(grids[0].axes, grids[0].log_mass, rng, options.chains * options.draws)
+    flat = grids[0].points(drawn).reshape(options.chains, options.draws, -1)
+    groups = posterior_groups(job, density, flat, {}, sampler="bayeslab", chains=list(range(options.chains)))
+    groups["posterior"].attrs["sampling"] = "independent draws from the grid"
+    attrs = attributes(job) | {"inference_library": "bayeslab", "how": "quadrature on a grid"}
+    if has_evidence(density):
+        attrs["log_evidence"] = log_evidence
+    groups["exact_posterior"] = _statistics(density, grids, attrs)
+    del groups["sample_stats"]
+    timings = {"compile": compiled - begun, "grid": time.perf_counter() - compiled}
+    return Outcome(groups, Verdict(_findings(grids, apart, attrs)), True, timings)
+
+
+def _grid(target: Target, found: list[Optimum], first: int) -> _Grid:
+    """The grid with one parameter as its first coordinate."""
+    d = target.n_dim
+    peak = newton(target, found[0].point)
+    order = [first, *(i for i in range(d) if i != first)]
+    factor = _factor(peak.curvature[np.ix_(order, order)])
+    empty = np.zeros(0)
+    frame = _Grid(order, peak.point, factor, [empty] * d, empty)
+
+    def log_density(*axes: np.ndarray) -> np.ndarray:
+        u = np.stack([a.ravel() for a in np.meshgrid(*axes, indexing="ij")], axis=1)
+        return target.many(frame.points(u))[0].reshape([len(a) for a in axes])
+
+    # Other modes are inside from the beginning.
+    others = np.array([np.linalg.solve(factor, (o.point - peak.point)[order]) for o in found])
+    start = [
+        (min(-9.0, low - 9.0), max(9.0, high + 9.0)) for low, high in zip(others.min(0), others.max(0), strict=True)
+    ]
+    names = target.density.parameter_names()
+    n = _POINTS[d]
+    try:
+        ends = quadrature.box(log_density, start, [names[i] for i in order], n=n, depth=_DEPTH[d])
+        axes, log_mass = quadrature.converged(log_density, ends, n=n, tolerance=_TOLERANCE[d])
+    except ModelError as error:
+        raise EngineRefusal(error.message) from None
+    return _Grid(order, peak.point, factor, axes, log_mass + np.log(np.diagonal(factor)).sum())
+
+
+def _factor(curvature: np.ndarray) -> np.ndarray:
+    """Lower triangular root of the covariance that the curvature suggests; of its diagonal where it is not one."""
+    if np.all(np.isfinite(curvature)):
+        values, vectors = np.linalg.eigh(-curvature)
+        if values[-1] > 0:
+            # A direction that does not bend at the mode is given a length of its own.
+            values = np.maximum(values, max(1e-12 * values[-1], 1e-6))
+            return np.linalg.cholesky((vectors / values) @ vectors.T)
+    return np.eye(len(curvature))
+
+
+def _statistics(density: Density, grids: list[_Grid], attrs: dict[str, Any]) -> Any:
+    """Moments by weights; quantiles of parameters by themselves, through their increasing transforms."""
+    model, grid = density.model, grids[0]
+    weights = np.exp(grid.log_mass.ravel() - grid.log_evidence)
+    kept = weights > 1e-15
+    values = constrained(model, density.split(grid.points(grid.everywhere()[kept])))
+    own = [rv.name for rv in model.free_RVs]
+    mean = {name: np.tensordot(weights[kept], values[name], axes=1) for name in own}
+    sd = {n: np.sqrt(np.tensordot(weights[kept], (values[n] - mean[n]) ** 2, axes=1)) for n in own}
+    parts, names = [mean, sd], ["mean", "sd"]
+    for probability in QUANTILES:
+        # The second point is for transforms that fall.
+        both = np.array([[g.quantile(p) for g in grids] for p in (probability, 1 - probability)])
+        at = constrained(model, density.split(both))
+        parts.append({name: (at[name].min if probability < 0.5 else at[name].max)(axis=0) for name in own})
+        names.append(f"q{100 * probability:g}")
+    separate = [name for name in own if _elementwise(density, name)]
+    arrays = {name: np.stack([np.asarray(part[name], float) for part in parts]) for name in separate}
+    return dataset(arrays, model, {"statistic": np.array(names)}, attrs)
+
+
+def _elementwise(density: Density, name: str) -> bool:
+    """Whether each element is a monotone function of one unconstrained number, not of several."""
+    model = density.model
+    transform = model.rvs_to_transforms.get(model[name])
+    if transform is None:
+        return True
+    return type(transform).__name__ in ("LogTransform", "LogOddsTransform", "Interval", "IntervalTransform")
+
+
+def _findings(grids: list[_Grid], apart: float, attrs: dict[str, Any]) -> tuple[Finding, ...]:
+    sizes = " × ".join(str(len(axis)) for axis in grids[0].axes)
+    text = f"the posterior on a grid of {sizes} points; the draws are independent"
+    out = [Finding("pass", "grid", "", None, text)]
+    if apart > 1e-4:
+        advice = "sample with method nuts and compare"
+        out.append(Finding("warn", "grid", "", apart, f"grids turned differently disagree by {apart:.2g}", advice))
+    if "log_evidence" in attrs:
+        evidence = float(attrs["log_evidence"])
+        out.append(Finding("pass", "evidence", "", evidence, f"log evidence {evidence:.4f}"))
+    return tuple(out)
