@@ -12,7 +12,11 @@ References
 
 from __future__ import annotations
 
+import contextlib
+import io
+import logging
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -160,9 +164,31 @@ def _described(text: str) -> Any:
     from formulae.model_description import model_description
 
     try:
-        return model_description(text)
+        with _quiet() as said:
+            found = model_description(text)
     except Exception as error:  # noqa: BLE001 - formulae raises its own kinds and bare ones
         raise _bad(f"the formula cannot be read: {str(error).splitlines()[0] if str(error) else text}") from None
+    if any("Exponentiation" in line for line in said):
+        raise _bad("** of one predictor leaves it as it is, as in R; the power is I(x ** 2), a polynomial poly(x, 2)")
+    return found
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[list[str]]:
+    """What formulae logs or prints, caught instead of shown."""
+    said: list[str] = []
+
+    def listen(record: logging.LogRecord) -> bool:
+        said.append(record.getMessage())
+        return False
+
+    logger = logging.getLogger("formulae")
+    logger.addFilter(listen)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), np.errstate(all="ignore"):
+            yield said
+    finally:
+        logger.removeFilter(listen)
 
 
 def _names(text: str) -> set[str]:
@@ -296,24 +322,39 @@ def _matrix(text: str, frame: Any) -> Any:
     from formulae import design_matrices
 
     try:
-        made = design_matrices(text, frame, na_action="error", extra_namespace=_FUNCTIONS).common
+        with _quiet():
+            made = design_matrices(text, frame, na_action="error", extra_namespace=_FUNCTIONS).common
     except Exception as error:
         raise _bad(f"the formula cannot be evaluated: {_first_line(error)}") from error
     if made is None:
         raise _bad("the formula has neither an intercept nor a predictor")
     if made.design_matrix.shape[1] > _MAX_COLUMNS:
         raise _bad(f"the formula makes {made.design_matrix.shape[1]:,} columns; at most {_MAX_COLUMNS:,} are allowed")
+    _finite(made, np.asarray(made.design_matrix, float), frame)
     return made
 
 
 def _coded(common: Any, frame: Any) -> np.ndarray:
     try:
-        return np.asarray(common.evaluate_new_data(frame).design_matrix, float)
+        with _quiet():
+            matrix = np.asarray(common.evaluate_new_data(frame).design_matrix, float)
     except Exception as error:
         raise DataError(f"the formula cannot be evaluated on the new data: {_first_line(error)}") from error
+    _finite(common, matrix, frame)
+    return matrix
+
+
+def _finite(common: Any, matrix: np.ndarray, frame: Any) -> None:
+    bad = ~np.isfinite(matrix)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        name = next(name for name, part in common.slices.items() if part.start <= column < part.stop)
+        raise DataError(f"'{name}' is {matrix[row, column]:g} in row {frame.index[row] + 1}")
 
 
 def _first_line(error: Exception) -> str:
+    if "dtype category" in str(error):
+        return "a function of numbers is applied to a column of text"
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 

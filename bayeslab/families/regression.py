@@ -130,6 +130,8 @@ def check(model: Model, columns: set[str] | None) -> None:
     for name in sorted(formula.predictor_columns() | {name for name in (spec.weights, spec.censored) if name}):
         if name not in known:
             raise _problem(f"'{name}' is not a column of the data{hint(name, known)}", "formula")
+    if formula.response in formula.predictor_columns():
+        raise _problem(f"the response '{formula.response}' is among its own predictors", "formula")
     for name in spec.missing:
         if name not in formula.predictor_columns():
             raise _problem(f"'{name}' is no predictor of the formula", "missing", name)
@@ -183,7 +185,8 @@ def graph(
 
     lowered = lower(model, data)
     if purpose == "fit" and lowered.y is None:
-        raise DataError(f"the data have no column '{lowered.formula.response}', the response")
+        response = lowered.formula.response
+        raise DataError(f"the data have no column '{response}', the response{hint(response, data.names())}")
     if purpose == "fit" and lowered.summable:
         return with_rows_summed(lowered)
     built = graphs.graph(lowered.model, lowered.data, purpose=purpose, targets=targets)
@@ -348,12 +351,25 @@ def _lowered(model: Model, data: Data) -> Lowered:
         else {data.dataset.rows: row_names}
     )
     dataset = Dataset(columns, data.dataset.rows, levels)
-    graphs.check(lowered_model, set(columns))
+    try:
+        graphs.check(lowered_model, set(columns))
+    except ModelError as error:
+        raise _where_written(spec, nodes, error) from None
     lowered_data = bind(lowered_model, dataset, graphs.factors(lowered_model))
     return Lowered(
         spec, formula, lowered_model, lowered_data, design, centre, rows.y, rows.levels, rows.trials, rows.weights,
         rows.limits, tuple(slopes), nodes, tuple(remarks),
     )  # fmt: skip
+
+
+def _where_written(spec: Regression, nodes: Mapping[str, str], error: ModelError) -> ModelError:
+    """An error in a node, at the prior of the file that became the node."""
+    text = next((nodes[str(word)] for word in error.path if str(word) in nodes), None)
+    for place, written in (("priors", spec.priors), ("missing", spec.missing)):
+        for name, own in written.items():
+            if str(own) == text:
+                return ModelError(error.message, path=("model", place, name), offset=error.offset)
+    return error
 
 
 # -------------------------------------------------------------------------------------- rows
@@ -433,6 +449,9 @@ def _response(
     if term.codes is not None and (coded or data.labels[formula.response].dtype.kind == "U"):
         if not coded:
             raise DataError(f"the response '{formula.response}' is text; a {spec.likelihood} response is numbers")
+        if spec.likelihood == "bernoulli" and len(data.labels[formula.response]) > 2:
+            words = listed([str(x) for x in data.labels[formula.response]])
+            raise DataError(f"the response '{formula.response}' has the levels {words}; a bernoulli response has two")
         return np.where(term.codes < 0, np.nan, term.codes), tuple(str(x) for x in data.labels[formula.response])
     values = _numbers(data, formula.response)
     if spec.likelihood not in ("categorical", "ordered"):
@@ -648,6 +667,9 @@ class _Writer:
         for name in self.priors:
             if name not in own and name not in self.hyper:
                 raise _problem(f"'{name}' is no parameter of this regression{hint(name, own)}", "priors", name)
+            value = self.spec.priors[name]
+            if name in own - {"Intercept", "b", *self.design.names, *self.design.terms} and _not_positive(value):
+                raise _problem(f"'{name}' is positive; it cannot be fixed at {value}", "priors", name)
         taken = {"design", "b", "sigma", "offset", "trials", "lower", "upper", "contrasts", "Intercept", "predictor"}
         if self.formula.outcome in taken | self.likelihood.auxiliary.keys():
             raise _problem(
@@ -868,6 +890,13 @@ class _Writer:
 
 def _number(value: float) -> str:
     return repr(float(f"{value:.6g}"))
+
+
+def _not_positive(value: str | float) -> bool:
+    try:
+        return float(value) <= 0
+    except ValueError:
+        return False
 
 
 def _spread(values: np.ndarray) -> float:
