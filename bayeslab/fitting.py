@@ -72,7 +72,11 @@ def check(model: ModelLike, data: Any = None) -> Data:
     """
     source = _Source(model)
     with source.located():
-        return source.bound(data)
+        found = source.bound(data)
+        family = registry.load("families", source.model.model.family)
+        if hasattr(family, "bound") and found.names():
+            family.bound(source.model, found)
+        return found
 
 
 def to_pymc(model: ModelLike, data: Any = None) -> Any:

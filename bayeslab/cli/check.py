@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from bayeslab.cli._shared import DataOption, FileArgument, JsonOption, print_json
 
+_MOST = 20  # priors shown
+
 
 def command(file: FileArgument, data: DataOption = None, json: JsonOption = False) -> None:
     """Check a model file and its data; nothing is fitted."""
@@ -17,6 +19,8 @@ def command(file: FileArgument, data: DataOption = None, json: JsonOption = Fals
     columns = bound.names()
     latent = family.summed_out(model, columns) if columns else ()
     outcomes = family.outcomes(model, columns) if columns else ()
+    priors = family.priors(model, bound) if columns and hasattr(family, "priors") else {}
+    remarks = family.remarks(model, bound) if columns and hasattr(family, "remarks") else ()
     if json:
         print_json(
             {
@@ -26,6 +30,8 @@ def command(file: FileArgument, data: DataOption = None, json: JsonOption = Fals
                 "dims": {dim: len(levels) for dim, levels in bound.labels.items()},
                 "outcomes": list(outcomes),
                 "summed_out": list(latent),
+                "priors": priors,
+                "remarks": [message for _, _, _, message, _ in remarks],
             }
         )
         return
@@ -38,3 +44,9 @@ def command(file: FileArgument, data: DataOption = None, json: JsonOption = Fals
         print(f"  outcomes  {', '.join(outcomes) or 'none: no column has the name of a random node'}")
     if latent:
         print(f"  summed out {', '.join(latent)}")
+    for number, (name, prior) in enumerate(list(priors.items())[:_MOST]):
+        print(f"  {'' if number else 'priors':<9} {name}: {prior}")
+    if len(priors) > _MOST:
+        print(f"            … {len(priors) - _MOST} more")
+    for _, _, _, message, advice in remarks:
+        print(f"  note      {message}; {advice}")

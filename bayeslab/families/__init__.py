@@ -26,6 +26,8 @@ Contract. A family module has
 ``remarks(model, data)`` (optional)
     what the user should know about the data; each is the rest of a warning of the verdict: (check,
     where, value, message, advice).
+``priors(model, data) -> dict[str, str]`` (optional)
+    the prior of each parameter in the model language, where the file need not write it.
 ``exact(model, data) -> Plan | str`` (optional)
     how the posterior can be had in closed form (:class:`bayeslab.exact.answer.Plan`), or why not.
 ``network(model, data) -> networkx.DiGraph``

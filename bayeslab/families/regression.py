@@ -46,7 +46,9 @@ from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.expressions import parse
 from bayeslab.families import graph as graphs
 from bayeslab.families._design import Design, Formula, parse_formula
+from bayeslab.families._distributions import DISTRIBUTIONS
 from bayeslab.families._likelihoods import INVERSE_LINKS, LIKELIHOODS
+from bayeslab.families._nodes import call_name
 from bayeslab.spec import Family, Identifier, Model
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
 
     from bayeslab.exact.answer import Plan
 
-__all__ = ["Regression", "Spec", "check", "exact", "factors", "graph", "network", "outcomes", "summed_out"]
+__all__ = ["Regression", "Spec", "check", "exact", "factors", "graph", "network", "outcomes", "priors", "summed_out"]
 
 type LikelihoodName = Literal[
     "gaussian", "student_t", "bernoulli", "binomial", "categorical", "ordered", "poisson", "negative_binomial",
@@ -226,7 +228,32 @@ def log_likelihoods(
 
 def remarks(model: Model, data: Data) -> tuple[Remark, ...]:
     """What the user should know about the data: rows dropped, columns that add nothing, separation."""
-    return lower(model, data).remarks
+    lowered = lower(model, data)
+    if lowered.y is None:
+        response = lowered.formula.response
+        message = f"the data have no column '{response}', the response{hint(response, data.names())}"
+        return (("response", lowered.formula.outcome, None, message, "only simulation does without"), *lowered.remarks)
+    return lowered.remarks
+
+
+def priors(model: Model, data: Data) -> dict[str, str]:
+    """The prior of each parameter, with the numbers the data gave the defaults."""
+    lowered = lower(model, data)
+    out: dict[str, str] = {}
+    for node, text in lowered.nodes.items():
+        name = node.split("[")[0]
+        if name.startswith("_chol_"):
+            group = name.removeprefix("_chol_")
+            out[f"sd_{group}, corr_{group}"] = text
+        elif call_name(parse(text).tree) in {*DISTRIBUTIONS, "Ordered"} and not name.startswith("_"):
+            out[node] = text
+    slopes = {f"b[{name}]": text for name, text in zip(lowered.design.names, lowered.slopes, strict=True)}
+    if lowered.spec.shrinkage == "horseshoe":
+        slopes = {"b": "horseshoe of scale tau, slab InverseGamma(2, 8)"}
+    own = {"b", lowered.formula.outcome}
+    out = {node: text for node, text in out.items() if node.split("[")[0] not in own}
+    first = {node: text for node, text in out.items() if node.startswith(("Intercept", "cutpoints"))}
+    return first | slopes | out
 
 
 # ---------------------------------------------------------------------------------- lowering

@@ -276,6 +276,26 @@ def test_bad_input_is_one_line(spec, message):
     assert "\n" not in str(caught.value)
 
 
+def test_priors_are_told():
+    """Every parameter once, with the numbers the data gave its default."""
+    family = registry_family()
+    data = table()
+    model = regression("gaussian", right="x + h + (1 + x | g)", priors={"x": "Normal(0, 1)"})
+    told = family.priors(model, check(model, data))
+    assert list(told) == ["Intercept_centred", "b[x]", "b[h[v]]", "sigma", "sd_g, corr_g"]
+    assert told["b[x]"] == "Normal(0, 1)"
+    s = data["gaussian"].std()
+    assert told["sigma"] == f"Exponential({1 / s:.6g})"
+    assert told["b[h[v]]"] == f"Normal(0, {2.5 * s / (data['h'] == 'v').std():.6g})"
+    assert "LKJCholeskyCov(eta=2" in told["sd_g, corr_g"]
+
+
+def registry_family():
+    from bayeslab import registry
+
+    return registry.load("families", "regression")
+
+
 def test_new_levels_and_missing_predictors_are_refused():
     data = table()
     fit = bl.fit(regression("gaussian", right="x + (1 | g)"), data, runs=None, seed=1, progress=False, draws=50)
@@ -296,9 +316,9 @@ def test_what_the_formula_learnt_is_kept_for_new_rows():
     part = fit.predict(data.iloc[:5])
     bound = check(model, data)
     full = lower(model, bound).design.matrix
-    from bayeslab.results.predict import _bound
+    from bayeslab.results.predict import bound_to
 
-    again = lower(model, _bound(fit, data.iloc[:5])).design.matrix
+    again = lower(model, bound_to(fit, data.iloc[:5])).design.matrix
     np.testing.assert_allclose(again, full[:5], rtol=1e-12)
     assert len(part) == 5
     assert len(whole) == N
