@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from bayeslab.dataset import Dataset as Dataset
     from bayeslab.errors import BayeslabError as BayeslabError
     from bayeslab.families.graph import Graph as Graph
+    from bayeslab.families.hypotheses import Hypotheses as Hypotheses
     from bayeslab.families.regression import Regression as Regression
     from bayeslab.fitting import check as check
     from bayeslab.fitting import fit as fit
@@ -32,6 +33,7 @@ _PUBLIC = {
     "Dataset": ("bayeslab.dataset", "Dataset"),
     "Fit": ("bayeslab.results.fit", "Fit"),
     "Graph": ("bayeslab.families.graph", "Graph"),
+    "Hypotheses": ("bayeslab.families.hypotheses", "Hypotheses"),
     "Model": ("bayeslab.spec", "Model"),
     "calibrate": ("bayeslab.results.calibrate", "calibrate"),
     "Regression": ("bayeslab.families.regression", "Regression"),

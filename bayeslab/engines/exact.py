@@ -72,6 +72,9 @@ def run(job: Job) -> Outcome:
         "exact_posterior": _statistics(answer, labels, attrs),
         **observed_groups(job.model, job.data, attributes(job)),
     }
+    for name, content in getattr(answer, "groups", dict)().items():
+        arrays, dims = ({n: part[i] for n, part in content.items()} for i in (1, 0))
+        groups[name] = labelled(arrays, dims, labels, {}, attrs)
     timings = {"solve": solved - begun, "draw": time.perf_counter() - solved}
     return Outcome(groups, Verdict(_findings(answer, found)), True, timings)
 

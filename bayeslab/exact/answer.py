@@ -14,6 +14,9 @@ __all__ = ["Answer", "Plan"]
 class Answer(Protocol):
     """A posterior in closed form or by quadrature.
 
+    ``dims`` names what is drawn; means, sds and quantiles may be of some of these only. An answer may
+    have a method ``groups()`` with more than a posterior: {group: {name: (dims, array)}}.
+
     Attributes
     ----------
     dims : mapping of str to tuple of str

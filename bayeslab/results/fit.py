@@ -113,7 +113,8 @@ class Fit:
         from bayeslab.results.render import exact_summary, summary
 
         group, draws = self._exact_group(ci_prob), self.posterior.to_dataset()
-        wanted = [var_names] if isinstance(var_names, str) else var_names or [str(name) for name in draws.data_vars]
+        shown = [str(name) for name in draws.data_vars if not str(name).startswith("_")]
+        wanted = [var_names] if isinstance(var_names, str) else var_names or shown
         if all(name in group for name in wanted):
             return exact_summary(group, var_names, ci_prob)
         parts = [

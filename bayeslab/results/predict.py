@@ -184,6 +184,13 @@ def predict(fit: Fit, data: Any, kind: Literal["mean", "draws", "probabilities"]
     if not 0 < ci_prob < 1:
         raise OptionError(f"ci_prob lies between 0 and 1, not {ci_prob!r}")
     bound = fit.data if data is None else bound_to(fit, data)
+    family = registry.load("families", fit.model.model.family)
+    if kind == "probabilities" and hasattr(family, "probabilities"):
+        import pandas as pd
+
+        exact = family.probabilities(fit.model, fit.data, bound)
+        if exact is not None:
+            return _like(pd.DataFrame(exact), data)
     return summarised(fit, _draws(fit, bound, seed), data, kind, ci_prob)
 
 
