@@ -22,6 +22,7 @@ model:
     a: Normal(0, 10)
     b: Normal(0, 10)
     y[obs]: Normal(a + b * x, 1)
+inference: {method: nuts}
 seed: 1
 """
 COMMANDS = ("check", "fit", "graph", "new", "predict", "schema", "show", "simulate")
