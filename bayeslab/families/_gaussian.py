@@ -588,7 +588,7 @@ class _Builder:
             rows = here[spread.rows]
             chosen = spread.rows[rows]
             everything = len(chosen) == len(apart)
-            part = Rows.of(
+            part = _reduced(
                 design if everything else design[chosen], apart if everything else apart[chosen], spread.known[rows]
             )
             self._add(spread.key, spread.tree, spread.at, node, part)
@@ -735,6 +735,17 @@ def _selection(at: np.ndarray, known: np.ndarray, total: int) -> Rows:
     gram = np.zeros((total, total))
     gram[at, at] = known**-2.0
     return Rows(gram, np.zeros(total), 0.0, float(len(at)), float(np.log(known).sum()))
+
+
+def _reduced(design: np.ndarray, target: np.ndarray, factors: np.ndarray) -> Rows:
+    """Statistics of rows; most of their entries are zero where effects belong to groups."""
+    if design.size < 100_000 or np.count_nonzero(design) > 0.1 * design.size:
+        return Rows.of(design, target, factors)
+    from scipy.sparse import csr_array
+
+    sparse, scaled = csr_array(design / factors[:, None]), target / factors
+    gram = (sparse.T @ sparse).toarray()
+    return Rows(gram, sparse.T @ scaled, float(scaled @ scaled), float(len(target)), float(np.log(factors).sum()))
 
 
 def _article(word: str | None) -> str:
