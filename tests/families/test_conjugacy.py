@@ -417,3 +417,67 @@ def test_auto_says_why_it_is_not():
     method, reason = auto.choose(model, bound)
     assert method == "nuts"
     assert "not exact: 'y' is a StudentT" in reason
+
+
+# ------------------------------------------------------------------------------------- the graph's own density
+
+PAIRS = {
+    "theta[g]": "Beta(2, 3)",
+    "k[obs_id]": "Binomial(n, theta[g])",
+    "share[j]": "Dirichlet([1, 2, 3])",
+    "which[obs_id]": "Categorical(share)",
+    "rate": "Gamma(2, 3)",
+    "count[obs_id]": "Poisson(rate * w)",
+}
+NESTED = {
+    "base": "Normal(1, 2)",
+    "per_x": "Normal(0, 1)",
+    "tau": "HalfNormal(1)",
+    "z[g]": "Normal(0, 1)",
+    "a[g]": "base + tau * z",
+    "s": "Normal(0, 0.5)",
+    "y[obs_id]": "Normal(a[g] + per_x * w - mean(w), exp(s) * w)",
+}
+CENTRED_GROUPS = {
+    "mu": "Normal(0, 2)",
+    "lam": "Gamma(2, 2)",
+    "sigma": "Uniform(0.1, 8)",
+    "a[g]": "Normal(mu, tau=lam)",
+    "y[obs_id]": "Normal(a[g], sigma)",
+}
+
+
+@pytest.mark.parametrize("nodes", [PAIRS, NESTED, CENTRED_GROUPS], ids=["pairs", "nested", "centred"])
+def test_draws_satisfy_steins_identity_for_the_graph(nodes):
+    """Under the posterior, E[∇ log p(u)] = 0 and E[(u - m) ∇ log p(u)] = -1: a check by PyMC's own density."""
+    from bayeslab.engines._density import Density
+    from bayeslab.engines._groups import unconstrained
+
+    rng = np.random.default_rng(4)
+    data = {"y": Y, "g": GROUP, "w": rng.uniform(0.5, 2, 14), "n": np.full(14, 5), "k": rng.integers(0, 6, 14)}
+    data |= {"which": rng.integers(0, 3, 14), "count": rng.integers(0, 4, 14)}
+    model = bl.Model(model=bl.Graph(nodes=nodes), dims={"j": 3})
+    bound = bind(model, read_dataset(model.data, None, data), graph.factors(model))
+    found = exact.plan(model, bound)
+    assert isinstance(found, Plan), found
+    built = graph.graph(model, bound)
+    density = Density.of(built)
+    raw = unconstrained(built, found.solve().draws(np.random.default_rng(5), 3000))
+    points = np.stack([density.flat({name: v[i] for name, v in raw.items()}) for i in range(3000)])
+    slopes = np.array([density(point)[1] for point in points])
+    assert np.all(np.abs(slopes.mean(axis=0)) < 4.5 * slopes.std(axis=0) / np.sqrt(3000))
+    products = (points - points.mean(axis=0)) * slopes
+    assert np.all(np.abs(products.mean(axis=0) + 1) < 4.5 * products.std(axis=0) / np.sqrt(3000))
+
+
+def test_nodes_without_exact_statistics_are_summarised_by_their_draws():
+    model = bl.Model(model=bl.Graph(nodes={"mu": "Normal(0, 3)", "up": "exp(mu)", "y[obs_id]": "Normal(mu, 2)"}))
+    fit = bl.fit(model, {"y": Y}, runs=None, progress=False, seed=1)
+    after = NormalKnownVariance(0.0, 3.0, 2.0).update(Y)
+    table = fit.summary()
+    assert list(table.index) == ["mu", "up"]
+    assert table.loc["mu", "mean"] == pytest.approx(after.mean())
+    truth = stats.lognorm(after.sd(), scale=np.exp(after.mean()))
+    assert abs(table.loc["up", "mean"] - truth.mean()) < 4 * truth.std() / np.sqrt(4000)
+    assert list(fit.summary("up").index) == ["up"]
+    assert "up" not in fit.data_tree["exact_posterior"]
