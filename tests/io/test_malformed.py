@@ -306,7 +306,7 @@ CASES = [
     ),
     Case(
         "option out of range",
-        graph(*OK, tail="inference: {target_accept: 1.5}\n"),
+        graph(*OK, tail="inference: {method: nuts, target_accept: 1.5}\n"),
         ("less than 1",),
         "9:",
         command="fit",
