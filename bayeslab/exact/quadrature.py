@@ -156,6 +156,17 @@ def inverse(u: np.ndarray, density: np.ndarray, uniform: np.ndarray) -> np.ndarr
     return np.interp(uniform * cumulative[-1], cumulative, u)
 
 
+def _inverses(u: np.ndarray, density: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+    """The same for a density, and a number, in each row."""
+    cumulative = np.cumsum((density[:, 1:] + density[:, :-1]) / 2, axis=1)
+    wanted = uniform * cumulative[:, -1]
+    cell = (cumulative < wanted[:, None]).sum(axis=1).clip(0, len(u) - 2)
+    row = np.arange(len(density))
+    before = np.where(cell > 0, cumulative[row, cell - 1], 0.0)
+    mass = np.maximum(cumulative[row, cell] - before, 1e-300)
+    return u[cell] + (u[1] - u[0]) * ((wanted - before) / mass).clip(0, 1)
+
+
 def quantile(u: np.ndarray, log_density: np.ndarray, probability: float) -> float:
     """Quantile of a density on a line."""
     from scipy.interpolate import CubicSpline
@@ -172,6 +183,7 @@ def grid_draws(axes: Sequence[np.ndarray], log_mass: np.ndarray, rng: np.random.
 
     Between the grid points the log density is a cubic spline.
     """
+    from scipy.interpolate import CubicSpline
     from scipy.ndimage import map_coordinates
 
     out, places = np.empty((n, len(axes))), np.empty((0, n))
@@ -183,12 +195,15 @@ def grid_draws(axes: Sequence[np.ndarray], log_mass: np.ndarray, rng: np.random.
             out[:, 0] = inverse(*fine(axis, height), rng.random(n))
         else:
             finer = np.linspace(axis[0], axis[-1], 8 * len(axis) - 7)
-            steps = np.linspace(0.0, len(axis) - 1.0, len(finer))
             uniform = rng.random(n)
             for part in np.array_split(np.arange(n), max(1, n * len(finer) // 2_000_000)):
-                at = [np.repeat(place[part], len(finer)) for place in places] + [np.tile(steps, len(part))]
-                rows = map_coordinates(height, at, order=3, mode="nearest").reshape(len(part), -1)
-                density = np.exp(rows - rows.max(axis=1, keepdims=True))
-                out[part, d] = [inverse(finer, row, u) for row, u in zip(density, uniform[part], strict=True)]
+                if d == 1:
+                    across = np.maximum(CubicSpline(axes[0], height)(out[part, 0]), height.max() - _FLOOR)
+                    rows = CubicSpline(axis, across, axis=1)(finer)
+                else:
+                    steps = np.linspace(0.0, len(axis) - 1.0, len(finer))
+                    at = [np.repeat(place[part], len(finer)) for place in places] + [np.tile(steps, len(part))]
+                    rows = map_coordinates(height, at, order=3, mode="nearest").reshape(len(part), -1)
+                out[part, d] = _inverses(finer, np.exp(rows - rows.max(axis=1, keepdims=True)), uniform[part])
         places = np.vstack([places, (out[:, d] - axis[0]) / (axis[1] - axis[0])])
     return out

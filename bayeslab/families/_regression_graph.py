@@ -82,8 +82,10 @@ def with_rows_summed(lowered: Lowered) -> pymc.Model:
         start = ["Intercept_centred" if lowered.centre is not None else "Intercept"] if lowered.design.intercept else []
         names = [*start, *(["b"] if lowered.design.names else []), *(f"u_{g.name}" for g in lowered.design.groups)]
         theta = pt.concatenate([pt.atleast_1d(built[name]).ravel() for name in names])
-        delta = theta - point
-        square = pt.dot(delta, pt.dot(shifted.gram, delta)) - 2 * pt.dot(shifted.cross, delta) + shifted.square
+        # One array of everything that comes from the rows, so that other rows need no compilation.
+        whole = np.block([[shifted.gram, -shifted.cross[:, None]], [-shifted.cross[None], shifted.square]])
+        delta = pt.concatenate([theta, np.ones(1)]) - np.append(point, 0.0)
+        square = pt.dot(delta, pt.dot(whole, delta))
         sigma = built["sigma"] if "sigma" in built.named_vars else pt.constant(float(lowered.nodes["sigma"]))
         constant = 0.5 * statistics.count * np.log(2 * np.pi)
         pm.Potential(f"{outcome}_rows", -constant - statistics.count * pt.log(sigma) - 0.5 * square / sigma**2)

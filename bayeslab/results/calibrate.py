@@ -353,10 +353,18 @@ def _calibrate(
 
 
 def _ranked(model: Model, data: Data, prior: Any) -> tuple[str, ...]:
-    """The parameters: what is drawn from the prior and is not computed from other draws."""
+    """The parameters: what is drawn from the prior, or made of the inner workings that names with ``_`` are."""
     network = registry.load("families", model.model.family).network(model, data)
     kinds = dict(network.nodes(data="kind"))
-    return tuple(str(v) for v in prior.data_vars if kinds.get(str(v), "random") in ("random", "discrete"))
+
+    def wanted(name: str) -> bool:
+        if name.startswith("_"):
+            return False
+        if kinds.get(name, "random") in ("random", "discrete"):
+            return True
+        return any(str(parent).startswith("_") for parent in network.predecessors(name))
+
+    return tuple(str(v) for v in prior.data_vars if wanted(str(v)))
 
 
 def _each(
