@@ -349,7 +349,7 @@ def _lowered(model: Model, data: Data) -> Lowered:
     base = lower(model, data.origin) if data.origin is not None else None
     remarks: list[Remark] = []
     rows = _rows(spec, formula, data, base)
-    values = _filled(spec, data)
+    values = _filled(spec.missing, data)
     if base is not None:
         design = base.design.on(formula, values, rows.complete)
         nodes, slopes, centre, dims = base.nodes, list(base.slopes), base.centre, dict(base.model.dims)
@@ -470,8 +470,11 @@ def _response(
         return None, base.levels if base else ()
     coded = spec.likelihood in ("bernoulli", "categorical", "ordered")
     if not formula.response.isidentifier():
-        value = np.asarray(data.evaluator.term(parse(formula.response)).value, float)
-        return value, ()
+        columns = formula.response_columns() - {formula.trials}
+        gone = np.any([np.isnan(_numbers(data, name)) for name in columns], axis=0)
+        with np.errstate(all="ignore"):
+            value = np.asarray(_filled(columns, data).evaluator.term(parse(formula.response)).value, float)
+        return np.where(gone, np.nan, value), ()
     term = data.term(formula.response, missing=True)
     if term.codes is not None and (coded or data.labels[formula.response].dtype.kind == "U"):
         if not coded:
@@ -523,12 +526,13 @@ def _limits(data: Data, name: str, complete: np.ndarray, y: np.ndarray) -> tuple
     return np.where(status == "left", y, -np.inf), np.where(status == "right", y, np.inf)
 
 
-def _filled(spec: Regression, data: Data) -> Data:
-    """The data with missing cells of modelled predictors filled in, to be coded."""
-    if not spec.missing:
-        return data
+def _filled(names: Collection[str], data: Data) -> Data:
+    """The data with the missing cells of some columns filled in, to be evaluated."""
     columns = dict(data.dataset.columns)
-    for name in spec.missing:
+    names = [name for name in names if name in columns and columns[name].values.dtype.kind == "f"]
+    if not names:
+        return data
+    for name in names:
         values = columns[name].values.astype(float)
         columns[name] = Column(np.where(np.isnan(values), np.nanmean(values), values), columns[name].dims)
     dataset = Dataset(columns, data.dataset.rows, data.dataset.levels)

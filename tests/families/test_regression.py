@@ -276,6 +276,16 @@ def test_bad_input_is_one_line(spec, message):
     assert "\n" not in str(caught.value)
 
 
+def test_rows_without_a_response_are_dropped_whatever_is_done_to_it():
+    data = table()
+    data.loc[[3, 7], "gamma"] = np.nan
+    spec = {"family": "regression", "formula": "log(gamma) ~ x"}
+    model = bl.Model(name="gaps", data={"rows": "row"}, model=spec)
+    lowered = lower(model, check(model, data))
+    np.testing.assert_allclose(lowered.y, np.log(data["gamma"].dropna()))
+    assert "2 of 60 rows" in lowered.remarks[0][3]
+
+
 def test_priors_are_told():
     """Every parameter once, with the numbers the data gave its default."""
     family = registry_family()
