@@ -35,6 +35,8 @@ _LOG_2PI = float(np.log(2 * np.pi))
 # Grid points with less of the posterior mass are left out of moments and quantiles.
 _NEGLIGIBLE = 1e-14
 _ROUNDING = 1e-14
+# A scale so small against its guess is the square root of that.
+_SMALL = 1e-6
 _SINGULAR = (
     "the coefficients cannot be told apart (columns that are combinations of others): drop one, or give"
     " them proper priors"
@@ -377,11 +379,18 @@ def integrate(model: GaussianModel) -> Posterior:
     middles = [s.middle(g) for s, g in zip(model.scales, model.guesses, strict=True)]
     start, names = [(u - 8.0, u + 8.0) for u in middles], [s.name for s in model.scales]
     ends = quadrature.box(log_density, start, names, nowhere=_SINGULAR)
-    for scale, guess, (_, high) in zip(model.scales, model.guesses, ends, strict=True):
-        if scale.lower == 0 and scale.value(np.array(high)) < 1e-9 * guess:
+    coarse = [np.linspace(low, high, 33) for low, high in ends]
+    top = np.unravel_index(np.argmax(log_density(*coarse)), [33] * len(ends))
+    for d, (scale, guess) in enumerate(zip(model.scales, model.guesses, strict=True)):
+        peak = float(scale.value(coarse[d][top[d]]))
+        if scale.lower == 0 and peak < _SMALL * guess:
             raise ModelError(
                 f"the density grows without bound as '{scale.name}' goes to zero: the data are fitted without error"
                 f" (as many coefficients as rows?); give the coefficients tighter priors, or fix '{scale.name}'"
+            )
+        if peak > 1e60 * max(abs(guess), 1.0):
+            raise ModelError(
+                f"the posterior is improper: the density of '{scale.name}' does not die out; give it a proper prior"
             )
     axes, log_mass = quadrature.converged(log_density, ends)
     log_evidence = float(np.logaddexp.reduce(log_mass, axis=None))

@@ -706,10 +706,22 @@ class _Builder:
         return False
 
     def _guesses(self, scales: Sequence[Scale]) -> list[float]:
-        """A likely value of each scale: of the order of the spread of the data."""
+        """A value of each scale that makes some standard deviation as large as the spread of the data."""
         spread = [np.std(self._target(node)) for node in self.observed if self._size(node) > 1]
         typical = float(max(spread, default=1.0)) or 1.0
-        return [typical if np.isinf(s.upper) and np.isfinite(s.lower) else 0.0 for s in scales]
+        u = np.linspace(-40.0, 40.0, 321)
+        out = []
+        for i, scale in enumerate(scales):
+            wide = scale.value(u if np.isfinite(scale.lower) else u / 8)
+            values = [wide if j == i else np.full(len(u), s.value(np.zeros(1))[0]) for j, s in enumerate(scales)]
+            f = self.factors(values)
+            varies = f[:, [np.nanmax(c) > np.nanmin(c) if np.any(np.isfinite(c)) else False for c in f.T]]
+            if not varies.size:
+                out.append(typical)
+                continue
+            apart = np.abs(np.log(varies / typical))
+            out.append(float(wide[np.nanargmin(np.nanmin(np.where(np.isnan(apart), np.inf, apart), axis=1))]))
+        return out
 
     def _check_rows(self) -> None:
         coefficients = sum(self._size(node) for node in self.normal)
