@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -18,7 +18,7 @@ from bayeslab import registry
 from bayeslab.dataset import Data
 from bayeslab.engines._groups import attributes, labelled, observed_groups
 from bayeslab.engines._job import Job, Outcome
-from bayeslab.errors import EngineRefusal
+from bayeslab.errors import EngineRefusal, OptionError
 from bayeslab.exact.answer import Answer, Plan
 from bayeslab.results.checks import Finding, Verdict
 from bayeslab.spec import Model, Spec
@@ -35,6 +35,11 @@ class Options(Spec):
 
     draws: int = Field(1000, ge=1, description="Independent draws per chain.")
     chains: int = Field(4, ge=1, le=1024, description="Chains: the draws are split among them.")
+    scales: Literal["integrate", "maximise"] = Field(
+        "integrate",
+        description="Scale parameters: integrated over, or put where the marginal likelihood is largest (empirical"
+        " Bayes; their priors are left out).",
+    )
 
 
 def plan(model: Model, data: Data) -> Plan | str:
@@ -44,6 +49,15 @@ def plan(model: Model, data: Data) -> Plan | str:
         return f"no closed form is known for the family {model.model.family}"
     found: Plan | str = family.exact(model, data)
     return found
+
+
+def solved_as(found: Plan, scales: str) -> Answer:
+    """The answer with the scales treated as the option says."""
+    if scales == "integrate":
+        return found.solve()
+    if found.empirical is None:
+        raise OptionError("scales: maximise needs a model with a scale parameter; this one has none")
+    return found.empirical()
 
 
 def refuse(model: Model, data: Data) -> str | None:
@@ -58,7 +72,7 @@ def run(job: Job) -> Outcome:
     found = plan(job.model, job.data)
     if isinstance(found, str):
         raise EngineRefusal(f"method exact does not apply: {found}")
-    answer = found.solve()
+    answer = solved_as(found, job.options.scales)
     solved = time.perf_counter()
     chains, draws = job.options.chains, job.options.draws
     drawn = answer.draws(np.random.default_rng(job.seed), chains * draws)
@@ -76,7 +90,7 @@ def run(job: Job) -> Outcome:
         arrays, dims = ({n: part[i] for n, part in content.items()} for i in (1, 0))
         groups[name] = labelled(arrays, dims, labels, {}, attrs)
     timings = {"solve": solved - begun, "draw": time.perf_counter() - solved}
-    return Outcome(groups, Verdict(_findings(answer, found)), True, timings)
+    return Outcome(groups, Verdict(_findings(answer, found, job.options.scales)), True, timings)
 
 
 def _statistics(answer: Answer, labels: Any, attrs: dict[str, Any]) -> Any:
@@ -88,8 +102,13 @@ def _statistics(answer: Answer, labels: Any, attrs: dict[str, Any]) -> Any:
     return labelled(arrays, answer.dims, labels, {"statistic": np.array(names)}, attrs | evidence)
 
 
-def _findings(answer: Answer, found: Plan) -> tuple[Finding, ...]:
+def _findings(answer: Answer, found: Plan, scales: str) -> tuple[Finding, ...]:
     out = [Finding("pass", "exact", "", None, f"solved exactly: {found.how}; the draws are independent")]
     if not math.isnan(answer.log_evidence):
         out.append(Finding("pass", "evidence", "", answer.log_evidence, f"log evidence {answer.log_evidence:.4f}"))
+    if scales == "maximise":
+        message = "the scales are where the marginal likelihood is largest: intervals leave their uncertainty out"
+        out.append(
+            Finding("warn", "scales", "", None, message, "integrate over them (the default) for honest intervals")
+        )
     return tuple(out)

@@ -61,7 +61,10 @@ class Plan:
         One line: which closed form applies.
     solve : callable
         Does the work.
+    empirical : callable or None
+        The same with the scales at the maximum of the marginal likelihood, where there are scales.
     """
 
     how: str
     solve: Callable[[], Answer]
+    empirical: Callable[[], Answer] | None = None

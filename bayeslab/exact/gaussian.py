@@ -29,7 +29,7 @@ from scipy.special import ndtri
 from bayeslab.errors import ModelError
 from bayeslab.exact import quadrature
 
-__all__ = ["GaussianModel", "Posterior", "Rows", "Scale", "integrate"]
+__all__ = ["GaussianModel", "Posterior", "Rows", "Scale", "empirical_bayes", "integrate"]
 
 _LOG_2PI = float(np.log(2 * np.pi))
 # Grid points with less of the posterior mass are left out of moments and quantiles.
@@ -311,7 +311,9 @@ class Posterior:
 
     def quantile(self, probability: float) -> np.ndarray:
         """Quantiles of the outputs, shape (R,), of the mixture of normals by Newton's method, bracketed."""
-        kept = self.weights > _NEGLIGIBLE
+        # Points that together have a billionth of the mass move no quantile by more than that.
+        order = np.argsort(self.weights)
+        kept = order[np.cumsum(self.weights[order]) > 1e-9]
         from bayeslab.exact._kernels import mixture_quantiles
 
         weights, means, sds = self.weights[kept], self.means[kept], np.sqrt(self.variances[kept])
@@ -335,6 +337,8 @@ class Posterior:
 
     def scale_quantile(self, d: int, probability: float) -> float:
         """Quantile of one scale."""
+        if len(self.axes[d]) == 1:
+            return float(self.model.scales[d].value(self.axes[d])[0])
         u = quadrature.quantile(self.axes[d], np.log(np.maximum(self._marginal(d), 1e-300)), probability)
         return float(self.model.scales[d].value(np.array(u)))
 
@@ -353,7 +357,34 @@ class Posterior:
     def _scale_draws(self, rng: np.random.Generator, n: int) -> list[np.ndarray]:
         if not self.axes:
             return []
+        if self.log_weights.size == 1:
+            return [np.full(n, axis[0]) for axis in self.axes]
         return list(quadrature.grid_draws(self.axes, self.log_weights, rng, n).T)
+
+
+def empirical_bayes(model: GaussianModel) -> Posterior:
+    """The posterior with the scales at the maximum of the marginal likelihood, their priors left out.
+
+    Type-II maximum likelihood [2]_ (section 5.1 says what is lost: the scales' uncertainty).
+    """
+    from scipy.optimize import minimize
+
+    if not model.scales:
+        return integrate(model)
+    middles = np.array([s.middle(g) for s, g in zip(model.scales, model.guesses, strict=True)])
+
+    def loss(u: np.ndarray) -> float:
+        height = model.solve([s.value(np.array([x])) for s, x in zip(model.scales, u, strict=True)])[0][0]
+        return -float(height) if np.isfinite(height) and np.all(np.abs(u - middles) < 20) else 1e300
+
+    starts = [middles + np.array(shift) - 2.0 for shift in np.ndindex(*(5,) * len(middles))]
+    best = min(starts, key=loss)
+    limits = {"xatol": 1e-9, "fatol": 1e-12, "maxiter": 4000}
+    found = minimize(loss, best, method="Nelder-Mead", options=limits)
+    axes = [np.array([u]) for u in found.x]
+    _, means, variances = model.solve([s.value(u) for s, u in zip(model.scales, axes, strict=True)], variances=True)
+    weights = np.zeros((1,) * len(axes))
+    return Posterior(model, axes, weights, -float(found.fun), means, variances)
 
 
 def integrate(model: GaussianModel) -> Posterior:

@@ -17,10 +17,11 @@ import numpy as np
 
 from bayeslab.dataset import Data
 from bayeslab.errors import BayeslabError
-from bayeslab.exact.answer import Plan
+from bayeslab.exact.answer import Answer, Plan
 from bayeslab.exact.conjugate import BetaBinomial, DirichletMultinomial, GammaExponential, GammaPoisson
+from bayeslab.exact.gaussian import empirical_bayes
 from bayeslab.expressions import Term
-from bayeslab.families._gaussian import _ancestors, _factors, gaussian_piece
+from bayeslab.families._gaussian import GaussianPiece, _ancestors, _factors, gaussian_piece
 from bayeslab.families._nodes import Node, bound_arguments, sorted_nodes
 from bayeslab.families._pointwise import POINTS, Environment, NotExact
 
@@ -53,7 +54,12 @@ def closed_form(nodes: Mapping[str, Node], data: Data) -> Plan | str:
         said = (str(error) or type(error).__name__).splitlines()[0]
         return f"the model's matrices cannot be built ({said})"
     how = "; ".join(piece.how for piece in pieces)
-    return Plan(how, lambda: _Answer([piece.solve() for piece in pieces], nodes, data))
+    scaled = [piece for piece in pieces if isinstance(piece, GaussianPiece) and piece.model.scales]
+
+    def empirical() -> Answer:
+        return _Answer([p.solve(empirical_bayes) if p in scaled else p.solve() for p in pieces], nodes, data)
+
+    return Plan(how, lambda: _Answer([piece.solve() for piece in pieces], nodes, data), empirical if scaled else None)
 
 
 class _Solved(Protocol):

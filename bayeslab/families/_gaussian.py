@@ -15,7 +15,7 @@ The matrices come from evaluating the expressions at zero and at the unit vector
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -796,8 +796,8 @@ class GaussianPiece:
             return words
         return f"{words} given {' and '.join(scales)}, integrated by quadrature"
 
-    def solve(self) -> GaussianAnswer:
-        posterior = integrate(self.model)
+    def solve(self, method: Callable[[GaussianModel], Posterior] = integrate) -> GaussianAnswer:
+        posterior = method(self.model)
         grid = [a.ravel() for a in np.meshgrid(*posterior.axes, indexing="ij")]
         values = [s.value(u) for s, u in zip(self.model.scales, grid, strict=True)]
         # A coefficient with a scale parameter in front of it was solved for as their product.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ import numpy as np
 
 from bayeslab.exact import priors
 from bayeslab.exact.answer import Plan
-from bayeslab.exact.gaussian import GaussianModel, Posterior, Rows, Scale, integrate
+from bayeslab.exact.gaussian import GaussianModel, Posterior, Rows, Scale, empirical_bayes, integrate
 from bayeslab.expressions import parse
 from bayeslab.families._nodes import bound_arguments, call_name
 from bayeslab.families._regression_graph import normal_equations
@@ -88,7 +88,8 @@ class _Solver:
         shown = f"quadrature over {' and '.join(free)}" if free else "no quadrature"
         return Plan(
             f"normal coefficients in closed form, {shown}",
-            lambda: _Answer(self.lowered, *self._solve(coefficients, free)),
+            lambda: _Answer(self.lowered, *self._solve(coefficients, free, integrate)),
+            (lambda: _Answer(self.lowered, *self._solve(coefficients, free, empirical_bayes))) if free else None,
         )
 
     def _coefficients(self) -> list[_Normal]:
@@ -157,7 +158,9 @@ class _Solver:
             raise _NotExact(f"the prior of '{name}' depends on other parameters")
         return priors.log_density(word, {k: v for k, v in arguments.items() if v is not None})
 
-    def _solve(self, coefficients: list[_Normal], free: list[str]) -> tuple[Posterior, list[str]]:
+    def _solve(
+        self, coefficients: list[_Normal], free: list[str], method: Callable[[GaussianModel], Posterior]
+    ) -> tuple[Posterior, list[str]]:
         lowered, size = self.lowered, len(coefficients)
         rows = [normal_equations(lowered)]
         classes: list[str | None] = ["sigma"]
@@ -187,7 +190,7 @@ class _Solver:
 
         proper = all(np.isfinite(p.k) for p in coefficients)
         scales = [scale for name in free if isinstance(scale := self.scales[name], Scale)]
-        posterior = integrate(GaussianModel(rows, factors, scales, self._guesses(free), self._outputs(size)))
+        posterior = method(GaussianModel(rows, factors, scales, self._guesses(free), self._outputs(size)))
         return (posterior if proper else replace(posterior, log_evidence=np.nan)), free
 
     def _guesses(self, free: list[str]) -> list[float]:

@@ -128,7 +128,7 @@ class Fit:
         import numpy as np
         import xarray as xr
 
-        from bayeslab.engines.exact import plan
+        from bayeslab.engines.exact import plan, solved_as
 
         group = self.data_tree.children["exact_posterior"].to_dataset()
         known = set(group["statistic"].to_numpy().tolist())
@@ -142,7 +142,7 @@ class Fit:
                 at = draws.quantile(probability, ("chain", "draw"))
                 values: Mapping[str, Any] = {str(n): v.to_numpy() for n, v in at.data_vars.items()}
             else:
-                values = found.solve().quantile(probability)
+                values = solved_as(found, self.info["options"].get("scales", "integrate")).quantile(probability)
             more = {n: (v.dims, np.asarray(values[str(n)])[None]) for n, v in group.data_vars.items()}
             group = xr.concat([group, xr.Dataset(more, coords={"statistic": [word]})], dim="statistic")
         return group

@@ -216,3 +216,44 @@ def test_gradient_descent_on_a_linear_model_reaches_least_squares():
     fit = bl.fit(bl.Model(model=bl.Graph(nodes=nodes)), TABLE, "map", runs=None, seed=1, progress=False)
     found = np.array([float(fit.posterior[name].to_numpy().squeeze()) for name in "abc"])
     np.testing.assert_allclose(found, np.linalg.lstsq(DESIGN, Y)[0], rtol=1e-5)
+
+
+def test_empirical_bayes_is_the_maximum_of_the_evidence():
+    """Section 16.5, level-II maximum likelihood: the scales on a grid of marginal likelihoods."""
+    spec = bl.Regression(
+        formula="y ~ 0 + x + z", priors={"b": "Normal(0, tau)", "tau": "HalfCauchy(1)", "sigma": "HalfNormal(1)"}
+    )
+    fit = bl.fit(bl.Model(model=spec), TABLE, "exact", runs=None, seed=1, progress=False, scales="maximise", draws=10)
+    sigma, tau = (float(fit.posterior[name].to_numpy()[0, 0]) for name in ("sigma", "tau"))
+
+    def evidence(s: float, t: float) -> float:
+        covariance = s**2 * np.eye(N) + t**2 * DESIGN[:, 1:] @ DESIGN[:, 1:].T
+        return float(stats.multivariate_normal(np.zeros(N), covariance).logpdf(Y))
+
+    best = evidence(sigma, tau)
+    assert fit.data_tree["exact_posterior"].attrs["log_evidence"] == pytest.approx(best, abs=1e-8)
+    grid = [evidence(s, t) for s in np.geomspace(0.3, 4, 40) for t in np.geomspace(0.05, 5, 40)]
+    assert best >= max(grid)
+    for ds, dt in ((1.01, 1), (0.99, 1), (1, 1.01), (1, 0.99)):
+        assert evidence(sigma * ds, tau * dt) < best
+    again = bl.Model(
+        model=bl.Graph(
+            nodes={
+                "tau": "HalfCauchy(5)",
+                "mu": "Normal(0, 5)",
+                "t[obs_id]": "Normal(mu, tau)",
+                "y[obs_id]": "Normal(t, se)",
+            }
+        )
+    )
+    schools = {"y": [28.0, 8, -3, 7, -1, 1, 18, 12], "se": [15.0, 10, 16, 11, 9, 11, 10, 18]}
+    shrunk = bl.fit(again, schools, "exact", runs=None, seed=1, progress=False, scales="maximise", draws=10)
+    assert (
+        float(shrunk.posterior["tau"].to_numpy()[0, 0]) < 1e-3
+    )  # the maximum is at complete pooling (BDA3, section 5.5)
+
+
+def test_scales_to_maximise_must_be_there():
+    spec = bl.Regression(formula="y ~ x", priors={"sigma": 1.0})
+    with pytest.raises(bl.BayeslabError, match="maximise needs a model with a scale"):
+        bl.fit(bl.Model(model=spec), TABLE, "exact", runs=None, seed=1, progress=False, scales="maximise")
