@@ -726,14 +726,26 @@ class _Writer:
             return 1.0
         return _spread(self.rows.y)
 
+    def _noise_sd(self) -> float:
+        """The scale of the default prior of sigma, which is on the scale of the response whatever the link."""
+        if "sigma" not in self.likelihood.auxiliary or self.link == "identity":
+            return self.sd
+        if self.rows.y is None and not {"sigma", "sigma2", "precision"} & self.priors.keys():
+            raise DataError(
+                "the default prior of sigma is scaled to the response, which the data do not have: give the data,"
+                " or write this prior"
+            )
+        return 1.0 if self.rows.y is None else _spread(self.rows.y)
+
     def _auxiliary(self) -> None:
+        rate = _number(1 / self._noise_sd())
         for name, default in self.likelihood.auxiliary.items():
             if name == "sigma" and "sigma2" in self.priors:
                 self.nodes |= {"sigma2": self.priors["sigma2"], "sigma": "sqrt(sigma2)"}
             elif name == "sigma" and "precision" in self.priors:
                 self.nodes |= {"precision": self.priors["precision"], "sigma": "1 / sqrt(precision)"}
             else:
-                self.nodes[name] = self.priors.get(name, default.format(rate=_number(1 / self.sd)))
+                self.nodes[name] = self.priors.get(name, default.format(rate=rate))
 
     def _hyper(self) -> None:
         for name in self.hyper:
@@ -814,7 +826,7 @@ class _Writer:
         """The regularised horseshoe [5]_, a third of the slopes (at most ten) expected to matter."""
         p, n = len(spread), self.design.n
         expected = max(1.0, min(10.0, p / 3))
-        noise = "sigma" if "sigma" in self.likelihood.auxiliary else "2"
+        noise = "sigma" if "sigma" in self.likelihood.auxiliary and self.link == "identity" else "2"
         share = expected / max(p - expected, 1.0) / np.sqrt(n) / self.sd
         unit = self.sd / spread
         self.columns["unit"] = Column(unit, ("predictor",))

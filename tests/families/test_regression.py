@@ -276,6 +276,14 @@ def test_bad_input_is_one_line(spec, message):
     assert "\n" not in str(caught.value)
 
 
+def test_sigma_is_on_the_scale_of_the_response_under_any_link():
+    data = table().assign(y=lambda d: 700 * d["gamma"])
+    model = bl.Model(model=bl.Regression(formula="y ~ x", link="log"))
+    told = registry_family().priors(model, check(model, data))
+    assert told["sigma"] == f"Exponential({1 / data['y'].std():.6g})"
+    assert told["b[x]"] == f"Normal(0, {2.5 / data['x'].std():.6g})"
+
+
 def test_rows_without_a_response_are_dropped_whatever_is_done_to_it():
     data = table()
     data.loc[[3, 7], "gamma"] = np.nan
