@@ -15,6 +15,8 @@ from pydantic import BaseModel
 from bayeslab import registry
 from bayeslab.expressions import FUNCTIONS
 from bayeslab.families._distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE
+from bayeslab.families._likelihoods import LIKELIHOODS
+from bayeslab.families.regression import Regression
 from bayeslab.spec import DataSource, Model
 
 
@@ -51,6 +53,24 @@ def table(spec: type[BaseModel]) -> str:
 def keys() -> str:
     """The keys of a model file."""
     return "**Top level**\n\n" + table(Model) + "\n\n**`data`**\n\n" + table(DataSource)
+
+
+def regression() -> str:
+    """The keys of a regression."""
+    return table(Regression)
+
+
+def likelihoods() -> str:
+    """The likelihoods of a regression, with their links and what they need besides."""
+    rows = ["| likelihood | the response | links, default first | further parameters and their default priors |"]
+    rows.append("|---|---|---|---|")
+    for name, entry in LIKELIHOODS.items():
+        priors = {key: prior.format(rate="1 / s") for key, prior in entry.auxiliary.items()}
+        if name == "ordered":
+            priors = {"cutpoints": "Ordered(Normal(0, 2.5))"}
+        further = ", ".join(f"`{key}`: `{prior}`" for key, prior in priors.items())
+        rows.append(f"| `{name}` | {entry.support} | {', '.join(f'`{link}`' for link in entry.links)} | {further} |")
+    return "\n".join(rows)
 
 
 def distributions() -> str:
@@ -103,7 +123,7 @@ def commands() -> str:
     return "\n\n".join(parts)
 
 
-PARTS = {f.__name__: f for f in (keys, distributions, functions, engines, commands)}
+PARTS = {f.__name__: f for f in (keys, regression, likelihoods, distributions, functions, engines, commands)}
 
 
 def setup(app: Any) -> dict[str, Any]:
