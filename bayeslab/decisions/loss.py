@@ -38,7 +38,7 @@ LOSSES = ("squared", "absolute", "zero_one")
 
 @dataclass(frozen=True, slots=True)
 class Asymmetric:
-    """Linear loss that charges ``under`` a unit for actions below the state and ``over`` for those above [2]_.
+    """Linear loss that charges ``under`` a unit for actions below the state and ``over`` for those above.
 
     ``Asymmetric(9, 1)`` leads to the 90 % quantile.
     """

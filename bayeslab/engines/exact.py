@@ -43,11 +43,13 @@ class Options(Spec):
 
 
 def plan(model: Model, data: Data) -> Plan | str:
-    """How the model can be solved exactly, or why not."""
+    """How the model can be solved exactly, or why not; remembered on the data."""
     family = registry.load("families", model.model.family)
     if not hasattr(family, "exact"):
         return f"no closed form is known for the family {model.model.family}"
-    found: Plan | str = family.exact(model, data)
+    if "plan" not in data.memo:
+        data.memo["plan"] = family.exact(model, data)
+    found: Plan | str = data.memo["plan"]
     return found
 
 
