@@ -22,6 +22,7 @@ from bayeslab.spec import DataSource, Model
 
 def _type(kind: Any) -> str:
     """A type in the words of a model file."""
+    kind = getattr(kind, "__value__", kind)  # what `type X = ...` stands for
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return _type(inner[0])
@@ -46,7 +47,9 @@ def table(spec: type[BaseModel]) -> str:
         if isinstance(field.get_default(call_default_factory=True), BaseModel):
             default = ""
         kind = _type(field.annotation).replace("|", "or")
-        rows.append(f"| `{name}` | {kind} | {f'`{default}`' if default else ''} | {field.description or ''} |")
+        rows.append(
+            f"| `{name}` | {kind} | {f'`{default}`' if default else ''} | {(field.description or '').replace('|', chr(92) + '|')} |"
+        )
     return "\n".join(rows)
 
 
