@@ -47,9 +47,8 @@ def table(spec: type[BaseModel]) -> str:
         if isinstance(field.get_default(call_default_factory=True), BaseModel):
             default = ""
         kind = _type(field.annotation).replace("|", "or")
-        rows.append(
-            f"| `{name}` | {kind} | {f'`{default}`' if default else ''} | {(field.description or '').replace('|', chr(92) + '|')} |"
-        )
+        about = (field.description or "").replace("|", r"\|")
+        rows.append(f"| `{name}` | {kind} | {f'`{default}`' if default else ''} | {about} |")
     return "\n".join(rows)
 
 
