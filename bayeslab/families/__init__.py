@@ -23,8 +23,9 @@ Contract. A family module has
 ``predictive(model, data, draws, rng)``, ``log_likelihoods(model, data, draws)`` (optional)
     replications of the outcomes, and log likelihoods of the rows, on arrays: name to (dims, array
     with draws first); None where only the graph can.
-``probabilities(model, seen, new)`` (optional)
-    exact probabilities of the outcome's values for every new row, by column; None where draws are needed.
+``probabilities(model, seen, new, draws)`` (optional)
+    probabilities of the outcome's values for every new row, by column, not by counting replications;
+    None where that is all there is.
 ``remarks(model, data)`` (optional)
     what the user should know about the data; each is the rest of a warning of the verdict: (check,
     where, value, message, advice).

@@ -13,7 +13,7 @@ from bayeslab.families._likelihoods import LIKELIHOODS, category_probabilities, 
 if TYPE_CHECKING:
     from bayeslab.families.regression import Lowered
 
-__all__ = ["linear_predictor", "log_likelihoods", "replications"]
+__all__ = ["linear_predictor", "log_likelihoods", "probabilities", "replications"]
 
 type Named = dict[str, tuple[tuple[str, ...], np.ndarray]]
 
@@ -32,7 +32,8 @@ def linear_predictor(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> np.nd
         eta += draws["Intercept"][:, None]
     for group in design.groups:
         effects = draws[f"u_{group.name}"][:, group.codes]
-        eta += effects if effects.ndim == 2 else np.einsum("snk,nk->sn", effects, group.columns)
+        several = effects.ndim == 3
+        eta += np.einsum("snk,nk->sn", effects, group.columns) if several else effects * group.columns[:, 0]
     if design.offset is not None:
         eta += design.offset if not tail else design.offset[:, None]
     return np.concatenate([np.zeros((*eta.shape[:2], 1)), eta], axis=2) if tail else eta
@@ -67,6 +68,20 @@ def replications(lowered: Lowered, draws: Mapping[str, np.ndarray], rng: np.rand
     draw = LIKELIHOODS[lowered.spec.likelihood].draw
     parts = [draw(rng, mean, a, _constants(lowered)) for mean, a in _parts(lowered, draws)]
     return {lowered.formula.outcome: ((lowered.data.dataset.rows,), np.concatenate(parts))}
+
+
+def probabilities(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+    """Probability of each level, averaged over the draws; None for other responses."""
+    if not lowered.additive or lowered.spec.likelihood not in ("bernoulli", "categorical", "ordered"):
+        return None
+    sums = [mean.sum(axis=0) for mean, _ in _parts(lowered, draws)]
+    average = np.sum(sums, axis=0) / len(next(iter(draws.values())))
+    if lowered.spec.likelihood == "bernoulli":
+        average = np.stack([1 - average, average], axis=-1)
+    levels = lowered.levels or ("0", "1")
+    rows = lowered.data.dataset.rows
+    columns = {rows: np.asarray(lowered.data.labels[rows])}
+    return columns | {f"P({lowered.formula.outcome}={level})": average[:, k] for k, level in enumerate(levels)}
 
 
 def log_likelihoods(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> Named | None:

@@ -389,7 +389,7 @@ class _Answer:
 # --------------------------------------------------------------------------------- predictions
 
 
-def probabilities(model: Model, seen: Data, new: Data) -> dict[str, np.ndarray] | None:
+def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
     """Posterior-weighted probability of each value, for every new row; None with distributions.
 
     Parameters

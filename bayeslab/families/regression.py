@@ -211,6 +211,13 @@ def predictive(
     return replications(lower(model, data), draws, rng)
 
 
+def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+    """Probability of each level for every new row, averaged over the posterior."""
+    from bayeslab.families import _regression_arrays
+
+    return _regression_arrays.probabilities(lower(model, new), draws)
+
+
 def pointwise(model: Model, data: Data) -> pymc.Model:
     """The graph with a likelihood term for each row, weights left out."""
     lowered = lower(model, data)
@@ -571,7 +578,9 @@ def _columns(
     for group in design.groups:
         out[group.name] = Column(group.labels[group.codes], (dim,))
         if group.effects != ["1"]:
-            out[f"design_{group.name}"] = Column(group.columns, (dim, f"{group.name}_effect"))
+            several = len(group.effects) > 1
+            columns, dims = (group.columns, (dim, f"{group.name}_effect")) if several else (group.columns[:, 0], (dim,))
+            out[f"design_{group.name}"] = Column(columns, dims)
     if rows.y is not None:
         out[formula.outcome] = Column(rows.y, (dim,))
     elif not out:
@@ -881,11 +890,11 @@ class _Writer:
                 for e, c in zip(group.effects, group.columns.T, strict=True)
             ]
             own = self.priors.get(f"sd_{name}", self.priors.get("sd"))
-            if group.effects == ["1"]:
+            if len(group.effects) == 1:
                 self.nodes[f"sd_{name}"] = own or f"HalfStudentT(3, {scale[0]})"
                 self.nodes[f"_raw_{name}[{name}]"] = "Normal(0, 1)"
                 self.nodes[f"u_{name}[{name}]"] = f"sd_{name} * _raw_{name}"
-                out.append(f"u_{name}[{name}]")
+                out.append(f"u_{name}[{name}]" + ("" if group.effects == ["1"] else f" * design_{name}"))
                 continue
             self.dims[effect] = list(group.effects)
             if group.correlated:

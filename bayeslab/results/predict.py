@@ -188,7 +188,7 @@ def predict(fit: Fit, data: Any, kind: Literal["mean", "draws", "probabilities"]
     if kind == "probabilities" and hasattr(family, "probabilities"):
         import pandas as pd
 
-        exact = family.probabilities(fit.model, fit.data, bound)
+        exact = family.probabilities(fit.model, fit.data, bound, _posterior_values(fit))
         if exact is not None:
             return _like(pd.DataFrame(exact), data)
     return summarised(fit, _draws(fit, bound, seed), data, kind, ci_prob)

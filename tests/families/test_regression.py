@@ -160,6 +160,7 @@ def test_sufficient_statistics_are_the_rows():
         regression("gaussian", right="x * z + (1 | g)"),
         regression("gaussian", right="x + offset(z) + (1 + z | g)"),
         regression("gaussian", right="0 + x + h"),
+        regression("gaussian", right="x + (0 + x | g)"),
     ):
         bound = check(model, data)
         summed, rows = Density.of(family.graph(model, bound)), Density.of(family.pointwise(model, bound))
@@ -312,6 +313,35 @@ def registry_family():
     from bayeslab import registry
 
     return registry.load("families", "regression")
+
+
+def test_probabilities_are_averaged_not_counted():
+    """One draw of the posterior: the probabilities are those of the graph's density, level by level."""
+    from bayeslab import registry
+
+    family = registry.load("families", "regression")
+    for likelihood in ("bernoulli", "categorical", "ordered"):
+        data, model = table(), regression(likelihood, right="x + z")
+        _, values = by_graph(model, data)
+        draws = {name: np.asarray(value)[None] for name, value in values.items()}
+        bound = check(model, data)
+        found = pd.DataFrame(family.probabilities(model, bound, bound, draws)).drop(columns="obs_id")
+        np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-12)
+        ((_, rows),) = family.log_likelihoods(model, bound, draws).values()
+        seen = lower(model, bound).y
+        np.testing.assert_allclose(found.to_numpy()[np.arange(N), seen], np.exp(rows[0]), rtol=1e-9)
+
+
+def test_slopes_that_vary_alone_are_exact():
+    """(0 + x | g): one scale besides sigma; agrees with NUTS."""
+    data = pd.concat([table(s) for s in range(5)], ignore_index=True)
+    model = regression("gaussian", right="x + (0 + z | h)")
+    exact = bl.fit(model, data, runs=None, seed=1, progress=False)
+    assert exact.method == "exact"
+    other = bl.fit(model, data, "nuts", runs=None, seed=1, progress=False, target_accept=0.97, chains=2).summary()
+    truth = exact.summary()
+    for name in ("b[x]", "sigma", "u_h[u]"):
+        assert abs(truth.loc[name, "mean"] - other.loc[name, "mean"]) < 5 * other.loc[name, "mcse_mean"], name
 
 
 def test_new_levels_and_missing_predictors_are_refused():
