@@ -10,6 +10,7 @@ __all__ = [
     "BayeslabError",
     "DataError",
     "EngineRefusal",
+    "EvidenceError",
     "ModelError",
     "OptionError",
     "RunError",
@@ -51,6 +52,10 @@ class ModelError(BayeslabError):
 
 class DataError(BayeslabError):
     """The data are wrong, or do not fit the model."""
+
+
+class EvidenceError(BayeslabError):
+    """What is given cannot be: an unknown variable or state, or a combination of probability zero."""
 
 
 class OptionError(BayeslabError):
