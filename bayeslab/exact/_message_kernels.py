@@ -163,7 +163,7 @@ def sequential(
     down: np.ndarray,
 ) -> tuple[int, float]:
     """Sweeps towards the roots and back. One undamped sweep is exact where there is no loop."""
-    work = np.empty(max(1, flat.largest_table))
+    work = np.empty(flat.largest_table)
     change = 0.0
     for sweep in range(1, max_sweeps + 1):
         change = 0.0
@@ -228,7 +228,7 @@ def residual(
     computed only to see whether it is worth sending. As many updates as variables count as a sweep.
     """
     n_variables = len(order)
-    work = np.empty(max(1, flat.largest_table))
+    work = np.empty(flat.largest_table)
     heap, place = order.copy(), np.empty(n_variables, np.int64)
     priority = np.full(n_variables, np.inf)
     left_over = damping / (1.0 - damping)
@@ -276,7 +276,7 @@ def beliefs(
     """
     n_variables, n_factors = len(flat.n_states), len(flat.table_offset) - 1
     of_variables, of_factors = local.copy(), np.empty(len(flat.log_tables))
-    nothing, log_z = np.zeros(max(1, flat.largest_table)), 0.0
+    nothing, log_z = np.zeros(flat.largest_table), 0.0
     for v in range(n_variables):
         own, n = flat.variable_offset[v], flat.n_states[v]
         for at in range(flat.variable_edges[v], flat.variable_edges[v + 1]):
@@ -310,7 +310,7 @@ def beliefs(
 def decode(flat: Any, order: np.ndarray, local: np.ndarray, down: np.ndarray) -> np.ndarray:
     """States one by one from the roots, each best given those chosen before: ties cannot be mixed up."""
     down = down.copy()
-    work = np.empty(max(1, flat.largest_table))
+    work = np.empty(flat.largest_table)
     chosen = np.zeros(len(order), np.int64)
     for v in order:
         own, n, best = flat.variable_offset[v], flat.n_states[v], -np.inf

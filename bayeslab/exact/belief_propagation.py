@@ -140,7 +140,8 @@ class FlatFactors(NamedTuple):
     """A factor graph as flat arrays, for compiled loops.
 
     Edges are numbered factor by factor, in the order of the axes; the entries of what belongs to
-    number i of something lie from ``offset[i]`` to ``offset[i + 1]``.
+    number i of something lie from ``offset[i]`` to ``offset[i + 1]``. No table and no variable has more
+    entries than ``largest_table``.
     """
 
     n_states: np.ndarray
@@ -296,7 +297,7 @@ def flatten(factors: FactorGraph) -> FlatFactors:
         message_offset=_offsets(n_states[edge_variable]),
         variable_edges=_offsets(np.bincount(edge_variable, minlength=len(n_states))),
         edges_of=np.argsort(edge_variable, kind="stable").astype(np.int64),
-        largest_table=max((t.size for t in factors.tables), default=1),
+        largest_table=max([1, *n_states.tolist(), *(t.size for t in factors.tables)]),
     )
 
 

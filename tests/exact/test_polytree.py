@@ -61,18 +61,18 @@ def test_belief_prop_tree_keeps_what_a_hub_makes_very_unlikely():
     children = {f"c{k}": ("h",) for k in range(1000)}
     speak = np.array([[0.99, 0.01], [0.1, 0.9]])
     network = DiscreteNetwork(
-        {"h": ("a", "b"), "end": ("a", "b")} | {c: ("t", "f") for c in children},
+        {"h": ("a", "b"), "end": ("a", "b")} | dict.fromkeys(children, ("t", "f")),
         children | {"end": ("h",)},
-        {"h": np.array([0.5, 0.5]), "end": np.eye(2)} | {c: speak for c in children},
+        {"h": np.array([0.5, 0.5]), "end": np.eye(2)} | dict.fromkeys(children, speak),
     )
-    found = propagate(network, {c: "t" for c in children} | {"end": "b"})
+    found = propagate(network, dict.fromkeys(children, "t") | {"end": "b"})
     assert found.marginals["h"] == pytest.approx([0, 1])
     assert found.log_evidence == pytest.approx(np.log(0.5) + 1000 * np.log(0.1), rel=1e-12)
 
 
 def test_belief_prop_polytree_refuses_a_loop_and_names_it():
     half = np.full((2, 2), 0.5)
-    states = {v: ("0", "1") for v in "abcde"}
+    states = dict.fromkeys("abcde", ("0", "1"))
     parents = {"b": ("a",), "c": ("a",), "d": ("b", "c"), "e": ("d",)}
     tables = {"a": half[0], "b": half, "c": half, "d": np.full((2, 2, 2), 0.5), "e": half}
     with pytest.raises(EngineRefusal, match="junction tree") as refusal:
