@@ -115,4 +115,5 @@ def _table(
         given = ", ".join(f"{p}={states[p][i]}" for p, i in zip(parents[variable], row, strict=True))
         where = f" given {given}" if given else ""
         raise ModelError(f"the table of '{variable}' sums to {float(total[(*row, 0)]):g}{where}, not to 1")
-    return table / total
+    # A row that was divided before is left as it is, bit for bit.
+    return table / np.where(np.abs(total - 1) > shape[-1] * np.finfo(float).eps, total, 1.0)
