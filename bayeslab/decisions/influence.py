@@ -1,0 +1,642 @@
+"""Influence diagrams: what to do, step by step, and what it is worth to know more first.
+
+A diagram has chance nodes with conditional tables, decisions with options, and utilities that add
+up [1]_. An arc into a decision says that something is known by then; what was known or done once is
+never forgotten. The best policy sees every decision as a function of its past. It follows by going
+back in time: average over what will not have been seen, choose the best option for each thing that
+will have been, average over that, choose again, ...
+
+.. math:: \\sum_{I_0} \\max_{D_1} \\sum_{I_1} \\max_{D_2} \\cdots \\sum_{I_n} \\prod_v p(v \\mid pa(v)) \\sum_k u_k
+
+Variables are eliminated one at a time with pairs of potentials, probabilities φ and utilities ψ:
+averaging X out makes φ' = Σ φ and ψ' = Σ φψ / φ', deciding D makes ψ' = max ψ [2]_. Factors stay
+apart as long as they can [3]_, and observations that cannot change the best option are found
+beforehand by d-separation and left out [4]_.
+
+References
+----------
+.. [1] Howard, Matheson (1984/2005). Influence diagrams. Decision Analysis 2, 127-143.
+.. [2] Jensen, Jensen, Dittmer (1994). From influence diagrams to junction trees. UAI 10, 367-373.
+.. [3] Madsen, Jensen (1999). Lazy evaluation of symmetric Bayesian decision problems. UAI 15, 382-390.
+.. [4] Nielsen, Jensen (1999). Well-defined decision scenarios. UAI 15, 502-511; Shachter (1999).
+   Efficient value of information computation. UAI 15, 594-601.
+.. [5] Raiffa (1968). Decision Analysis. Addison-Wesley.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from bayeslab.errors import EngineRefusal, EvidenceError, ModelError, OptionError, hint
+from bayeslab.exact.factors import read_evidence
+from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.structure.dag import d_connected
+
+__all__ = [
+    "InfluenceDiagram",
+    "Policy",
+    "Rule",
+    "evaluate",
+    "expected_utilities",
+    "information_values",
+    "required_observations",
+    "solve",
+    "under_policy",
+    "value_of_information",
+]
+
+# Tables that together would be larger than this are refused.
+MAX_BYTES = 2**30
+
+
+@dataclass(frozen=True, eq=False)
+class InfluenceDiagram:
+    """Chance, decisions and utilities.
+
+    Parameters
+    ----------
+    states : mapping of str to tuple of str
+        The states of each chance node and the options of each decision, in order.
+    parents : mapping of str to tuple of str
+        Of a chance node, what its table is conditional on; of a decision, what is known when it is
+        taken (what was known or decided before need not be repeated); of a utility, what it depends
+        on. Nodes without parents may be left out.
+    tables : mapping of str to ndarray
+        P(chance node | parents): shape (states of parent 1, ..., states of the node).
+    utilities : mapping of str to ndarray
+        Shape (states of parent 1, ..., states of the last parent). They are added.
+    decisions : tuple of str
+        In the order in which they are taken.
+    name : str
+
+    Raises
+    ------
+    ModelError
+        An unknown parent, a circle, a table of the wrong shape or one that does not sum to one, a
+        utility that is not finite, or a decision that leads to one that is taken before it.
+    """
+
+    states: Mapping[str, tuple[str, ...]]
+    parents: Mapping[str, tuple[str, ...]]
+    tables: Mapping[str, np.ndarray]
+    utilities: Mapping[str, np.ndarray]
+    decisions: tuple[str, ...]
+    name: str = "decisions"
+
+    def __post_init__(self) -> None:
+        states = {str(v): tuple(map(str, s)) for v, s in self.states.items()}
+        nodes = [*states, *self.utilities]
+        parents = {v: tuple(self.parents.get(v, ())) for v in nodes}
+        object.__setattr__(self, "states", states)
+        object.__setattr__(self, "decisions", tuple(self.decisions))
+        for node in (*self.parents, *self.tables, *self.decisions):
+            if node not in nodes:
+                raise ModelError(f"'{node}' has parents, a table or options but no states{hint(node, nodes)}")
+        for node in states.keys() & self.utilities.keys():
+            raise ModelError(f"'{node}' is a utility and has states; utilities have none")
+        for node, above in parents.items():
+            _check_parents(node, above, states)
+        object.__setattr__(self, "parents", parents)
+        utilities = {v: _utility(v, u, tuple(len(states[p]) for p in parents[v])) for v, u in self.utilities.items()}
+        object.__setattr__(self, "utilities", utilities)
+        object.__setattr__(self, "tables", _chance_tables(states, parents, self.tables, self.decisions))
+        _check_order(self)
+
+    @classmethod
+    def of(
+        cls,
+        network: DiscreteNetwork,
+        *,
+        decisions: Mapping[str, Sequence[str]],
+        known: Mapping[str, Sequence[str]],
+        utilities: Mapping[str, tuple[Sequence[str], Any]],
+    ) -> InfluenceDiagram:
+        """Decisions about the variables of a network, which they do not change.
+
+        Parameters
+        ----------
+        decisions
+            Each decision and its options.
+        known
+            What is known when a decision is taken.
+        utilities
+            Each utility: what it depends on, and its table.
+
+        Examples
+        --------
+        The state with the largest posterior probability, by a utility of 1 for the right one::
+
+            InfluenceDiagram.of(network, decisions={"say": states}, known={"say": symptoms},
+                                utilities={"right": (("disease", "say"), np.eye(len(states)))})
+        """
+        states = {**network.states, **{d: tuple(options) for d, options in decisions.items()}}
+        arcs = {d: tuple(known.get(d, ())) for d in decisions} | {u: tuple(on) for u, (on, _) in utilities.items()}
+        worth = {u: table for u, (_, table) in utilities.items()}
+        return cls(states, {**network.parents, **arcs}, network.tables, worth, tuple(decisions), network.name)
+
+    @property
+    def graph(self) -> nx.DiGraph:
+        """The structure; nodes say their ``kind``: chance, decision or utility."""
+        out = nx.DiGraph(name=self.name)
+        for node, above in self.parents.items():
+            kind = "utility" if node in self.utilities else "decision" if node in self.decisions else "chance"
+            out.add_node(node, kind=kind, states=self.states.get(node, ()))
+            out.add_edges_from((parent, node) for parent in above)
+        return out
+
+    def past(self, decision: str) -> tuple[str, ...]:
+        """What is known when the decision is taken: earlier decisions, what they knew, and what is new."""
+        self._check_decision(decision)
+        known: dict[str, None] = {}
+        for earlier in self.decisions:
+            known |= dict.fromkeys(self.parents[earlier])
+            if earlier == decision:
+                break
+            known[earlier] = None
+        return tuple(known)
+
+    def _check_decision(self, name: str) -> None:
+        if name not in self.decisions:
+            raise ModelError(f"'{name}' is not a decision{hint(name, self.decisions)}")
+
+
+def _check_parents(node: str, above: tuple[str, ...], states: Mapping[str, tuple[str, ...]]) -> None:
+    for parent in above:
+        if parent not in states:
+            raise ModelError(f"'{parent}', a parent of '{node}', has no states{hint(parent, states)}")
+    if len(set(above)) < len(above):
+        raise ModelError(f"'{node}' has a parent twice")
+
+
+def _utility(node: str, table: Any, shape: tuple[int, ...]) -> np.ndarray:
+    out = np.array(table, dtype=float)
+    if out.shape != shape:
+        given, want = (" × ".join(map(str, s)) or "a number" for s in (out.shape, shape))
+        raise ModelError(f"the utility '{node}' is {given}; its parents make {want}")
+    if not np.all(np.isfinite(out)):
+        raise ModelError(f"the utility '{node}' has an entry that is not finite")
+    return out
+
+
+def _chance_tables(
+    states: Mapping[str, tuple[str, ...]],
+    parents: Mapping[str, tuple[str, ...]],
+    tables: Mapping[str, np.ndarray],
+    decisions: tuple[str, ...],
+) -> Mapping[str, np.ndarray]:
+    """Checked and normalised as those of a network in which the decisions are roots."""
+    for decision in decisions:
+        if decision in tables:
+            raise ModelError(f"'{decision}' is a decision: it has options and no table")
+    roots = {d: np.full(len(states[d]), 1 / max(len(states[d]), 1)) for d in decisions}
+    above = {v: () if v in roots else parents[v] for v in states}
+    checked = DiscreteNetwork(states, above, {**tables, **roots}).tables
+    return {v: checked[v] for v in states if v not in roots}
+
+
+def _check_order(diagram: InfluenceDiagram) -> None:
+    graph = diagram.graph
+    if not nx.is_directed_acyclic_graph(graph):
+        circle = [a for a, _ in nx.find_cycle(graph)]
+        raise ModelError(f"the diagram has a circle: {' -> '.join([*circle, circle[0]])}")
+    for i, later in enumerate(diagram.decisions):
+        for earlier in diagram.decisions[:i]:
+            if later == earlier:
+                raise ModelError(f"'{later}' is in the order of decisions twice")
+            if nx.has_path(graph, later, earlier):
+                raise ModelError(f"'{earlier}' is taken before '{later}' but depends on it: order them the other way")
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """One decision as a function of what is known.
+
+    Attributes
+    ----------
+    decision : str
+    options : tuple of str
+    known : mapping of str to tuple of str
+        What the choice depends on, and the states of each.
+    choices : ndarray of int
+        The number of the option to take: one axis for each name in ``known``.
+    """
+
+    decision: str
+    options: tuple[str, ...]
+    known: Mapping[str, tuple[str, ...]]
+    choices: np.ndarray
+
+    def choose(self, past: Mapping[str, str]) -> str:
+        """The option to take. What the choice does not depend on may be left out of ``past``."""
+        for name in self.known:
+            if name not in past:
+                raise EvidenceError(f"'{self.decision}' depends on '{name}': say its state")
+        codes = read_evidence(self.known, {name: past[name] for name in self.known}).hard
+        return self.options[int(self.choices[tuple(codes[name] for name in self.known)])]
+
+
+@dataclass(frozen=True, eq=False)
+class Policy:
+    """The best rules and what they are worth.
+
+    Attributes
+    ----------
+    rules : mapping of str to Rule
+    expected_utility : float
+        Of following them: the largest that any policy reaches.
+    """
+
+    rules: Mapping[str, Rule]
+    expected_utility: float
+
+    def choose(self, decision: str, past: Mapping[str, str] | None = None) -> str:
+        """The option to take, given what is known."""
+        if decision not in self.rules:
+            raise ModelError(f"no rule for '{decision}'{hint(decision, self.rules)}")
+        return self.rules[decision].choose(past or {})
+
+
+def solve(diagram: InfluenceDiagram, given: Mapping[str, Any] | None = None, *, max_bytes: int = MAX_BYTES) -> Policy:
+    """The policy with the largest expected utility; of equally good options the first.
+
+    Parameters
+    ----------
+    given
+        What is known already, and earlier decisions that are taken: variable to state, or to a
+        mapping from states to likelihoods. Rules are then for the decisions that remain.
+    max_bytes
+        Refuse if the largest table would be larger.
+
+    Raises
+    ------
+    EngineRefusal
+        The diagram is too large; the message says how large.
+    EvidenceError
+        What is given cannot be, or comes after a decision that remains.
+    """
+    problem = _problem(diagram, given or {})
+    steps = _plan(problem, max_bytes)
+    return _eliminate(problem, steps)
+
+
+def expected_utilities(
+    diagram: InfluenceDiagram, given: Mapping[str, Any] | None = None, *, max_bytes: int = MAX_BYTES
+) -> dict[str, float]:
+    """What each option of the first decision that remains is worth, if all later ones are taken well.
+
+    Parameters
+    ----------
+    given
+        As in :func:`solve`. The option is taken whatever is seen before it and not given.
+    """
+    remaining = [d for d in diagram.decisions if d not in (given or {})]
+    if not remaining:
+        raise OptionError("every decision is taken: there is nothing to choose")
+    first = remaining[0]
+    return {
+        option: solve(diagram, {**(given or {}), first: option}, max_bytes=max_bytes).expected_utility
+        for option in diagram.states[first]
+    }
+
+
+def under_policy(diagram: InfluenceDiagram, rules: Mapping[str, Rule]) -> InfluenceDiagram:
+    """The diagram with some decisions turned into chance nodes that follow their rules.
+
+    With a rule for every decision, its tables are those of an ordinary network.
+    """
+    parents, tables = dict(diagram.parents), dict(diagram.tables)
+    for decision, rule in rules.items():
+        past = diagram.past(decision)
+        for name in rule.known:
+            if name not in past:
+                raise ModelError(
+                    f"the rule for '{decision}' uses '{name}', which is not known by then{hint(name, past)}"
+                )
+        parents[decision] = tuple(rule.known)
+        tables[decision] = np.eye(len(diagram.states[decision]))[rule.choices]
+    remaining = tuple(d for d in diagram.decisions if d not in rules)
+    # What a rule forgets later decisions may still know.
+    parents |= {d: tuple(n for n in diagram.past(d)) for d in remaining}
+    return replace(diagram, parents=parents, tables=tables, decisions=remaining)
+
+
+def evaluate(diagram: InfluenceDiagram, rules: Mapping[str, Rule], *, max_bytes: int = MAX_BYTES) -> float:
+    """Expected utility of following the rules, and the best ones where there are none."""
+    return solve(under_policy(diagram, rules), max_bytes=max_bytes).expected_utility
+
+
+def value_of_information(
+    diagram: InfluenceDiagram,
+    variables: str | Iterable[str],
+    decision: str,
+    given: Mapping[str, Any] | None = None,
+    *,
+    max_bytes: int = MAX_BYTES,
+) -> float:
+    """How much expected utility it adds to know chance variables before a decision.
+
+    For the quantity that matters itself this is the expected value of perfect information, for a test
+    or a sample the expected value of sample information; the price one should pay at most, if
+    utility is money.
+
+    References
+    ----------
+    Howard (1966). Information value theory. IEEE Transactions on Systems Science and Cybernetics 2, 22-26.
+    """
+    diagram._check_decision(decision)
+    names = (variables,) if isinstance(variables, str) else tuple(variables)
+    below = nx.descendants(diagram.graph, decision)
+    for name in names:
+        if name not in diagram.tables:
+            raise ModelError(f"'{name}' is not a chance variable{hint(name, diagram.tables)}")
+        if name in below:
+            raise ModelError(f"'{name}' depends on '{decision}' and cannot be known before it")
+    known = tuple(dict.fromkeys((*diagram.parents[decision], *names)))
+    informed = replace(diagram, parents={**diagram.parents, decision: known})
+    with_it, without = (solve(d, given, max_bytes=max_bytes).expected_utility for d in (informed, diagram))
+    return max(with_it - without, 0.0)
+
+
+def information_values(
+    diagram: InfluenceDiagram, given: Mapping[str, Any] | None = None, *, max_bytes: int = MAX_BYTES
+) -> dict[tuple[str, str], float]:
+    """(decision, variable) → value of knowing the variable before the decision, largest first.
+
+    All chance variables that are not known by then and do not depend on the decision.
+    """
+    out = {}
+    for decision in diagram.decisions:
+        if decision in (given or {}):
+            continue
+        open_ = diagram.tables.keys() - set(diagram.past(decision)) - nx.descendants(diagram.graph, decision)
+        for variable in sorted(open_ - (given or {}).keys()):
+            gain = value_of_information(diagram, variable, decision, given, max_bytes=max_bytes)
+            out[decision, variable] = gain
+    return dict(sorted(out.items(), key=lambda item: -item[1]))
+
+
+def required_observations(diagram: InfluenceDiagram) -> dict[str, tuple[str, ...]]:
+    """For each decision, the part of its past that can change the best option, by d-separation.
+
+    References
+    ----------
+    Nielsen, Jensen (1999): from the last decision to the first, with what later ones require.
+    """
+    pasts = {d: diagram.past(d) for d in diagram.decisions}
+    return _required(diagram.graph, pasts, diagram.utilities.keys())
+
+
+def _required(
+    graph: nx.DiGraph, pasts: Mapping[str, tuple[str, ...]], utilities: Iterable[str]
+) -> dict[str, tuple[str, ...]]:
+    graph = graph.copy()
+    for decision, past in pasts.items():
+        graph.add_edges_from((name, decision) for name in past)
+    out: dict[str, tuple[str, ...]] = {}
+    for decision in reversed(list(pasts)):
+        aims = nx.descendants(graph, decision) & set(utilities)
+        known = {decision, *pasts[decision]}
+        out[decision] = tuple(v for v in pasts[decision] if aims & d_connected(graph, v, known - {v}))
+        graph.remove_edges_from([(v, decision) for v in pasts[decision] if v not in out[decision]])
+    return {d: out[d] for d in pasts}
+
+
+@dataclass(frozen=True, eq=False)
+class _Potential:
+    """A table over some variables; ``heads`` are those whose sum makes it one (a conditional table)."""
+
+    scope: tuple[str, ...]
+    table: np.ndarray
+    heads: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """What is to be eliminated, in blocks from the last to the first: chance nodes, then a decision."""
+
+    states: Mapping[str, tuple[str, ...]]
+    probabilities: tuple[_Potential, ...]
+    utilities: tuple[_Potential, ...]
+    blocks: tuple[tuple[frozenset[str], str | None], ...]
+    idle: tuple[str, ...]
+
+
+def _problem(diagram: InfluenceDiagram, given: Mapping[str, Any]) -> _Problem:
+    diagram, codes = _observe(diagram, given)
+    remaining = [d for d in diagram.decisions if d not in codes]
+    graph = diagram.graph
+    graph.remove_edges_from([(p, d) for d in diagram.decisions for p in diagram.parents[d]])
+    required = _required(graph, {d: diagram.past(d) for d in remaining}, diagram.utilities.keys())
+    graph.add_edges_from((v, d) for d, known in required.items() for v in known)
+    seen = {v for v in codes if v in diagram.tables}
+    relevant = set().union(seen, *(nx.ancestors(graph, u) for u in diagram.utilities))
+    for v in seen:
+        relevant |= nx.ancestors(graph, v)
+    probabilities = [
+        _Potential((*diagram.parents[v], v), table, frozenset({v} if v not in codes else {f"{v} as seen", v}))
+        for v, table in diagram.tables.items()
+        if v in relevant
+    ]
+    utilities = [_Potential(diagram.parents[u], table) for u, table in diagram.utilities.items()]
+    return _Problem(
+        diagram.states,
+        tuple(_slice(p, codes) for p in probabilities),
+        tuple(_slice(u, codes) for u in utilities),
+        tuple(
+            _blocks([d for d in remaining if d in relevant], required, relevant - codes.keys() - set(remaining), codes)
+        ),
+        tuple(d for d in remaining if d not in relevant),
+    )
+
+
+def _blocks(
+    decisions: list[str], required: Mapping[str, tuple[str, ...]], chance: set[str], codes: Mapping[str, int]
+) -> list[tuple[frozenset[str], str | None]]:
+    """Strong elimination order: last what is never seen, then decisions and what is first seen before each."""
+    seen: set[str] = set(codes)
+    before: list[tuple[frozenset[str], str | None]] = []
+    decided: str | None = None
+    for decision in decisions:
+        new = frozenset(required[decision]) & chance - seen
+        before.append((new, decided))
+        seen |= new
+        decided = decision
+    before.append((frozenset(chance - seen), decided))
+    return before[::-1]
+
+
+def _observe(diagram: InfluenceDiagram, given: Mapping[str, Any]) -> tuple[InfluenceDiagram, dict[str, int]]:
+    """Arcs from what is given to the first decision that remains; virtual evidence as seen children."""
+    evidence = read_evidence(diagram.states, given)
+    taken = [d for d in diagram.decisions if d in given]
+    for decision in taken:
+        if decision not in evidence.hard:
+            raise EvidenceError(f"'{decision}' is a decision: give the option that was taken, not likelihoods")
+    if taken != list(diagram.decisions[: len(taken)]):
+        late, early = taken[-1], next(d for d in diagram.decisions if d not in given)
+        raise EvidenceError(f"'{late}' is given but '{early}', taken before it, is not")
+    codes = dict(evidence.hard)
+    states, parents, tables = dict(diagram.states), dict(diagram.parents), dict(diagram.tables)
+    for variable, weights in evidence.likelihood.items():
+        seen, chance = f"{variable} (likelihood)", weights / weights.max()
+        states[seen], parents[seen] = ("seen", "not seen"), (variable,)
+        tables[seen] = np.stack([chance, 1 - chance], axis=-1)
+        codes[seen] = 0
+    if len(taken) == len(diagram.decisions):
+        return replace(diagram, states=states, parents=parents, tables=tables), codes
+    first = diagram.decisions[len(taken)]
+    for decision in diagram.decisions[len(taken) :]:
+        for variable in nx.descendants(diagram.graph, decision) & given.keys():
+            raise EvidenceError(f"'{variable}' depends on '{decision}', which is still to be decided; give that too")
+    known = [v for v in codes if v not in taken]
+    parents[first] = tuple(dict.fromkeys((*parents[first], *known)))
+    return replace(diagram, states=states, parents=parents, tables=tables), codes
+
+
+def _slice(potential: _Potential, codes: Mapping[str, int]) -> _Potential:
+    index = tuple(codes.get(v, slice(None)) for v in potential.scope)
+    scope = tuple(v for v in potential.scope if v not in codes)
+    return _Potential(scope, potential.table[index], potential.heads - codes.keys())
+
+
+def _union(scopes: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(v for scope in scopes for v in scope))
+
+
+type _Scopes = list[tuple[tuple[str, ...], frozenset[str]]]
+
+
+def _plan(problem: _Problem, max_bytes: int) -> list[str]:
+    """The order of elimination, found on scopes alone; cheapest next within a block."""
+    sizes = {v: len(s) for v, s in problem.states.items()}
+    probabilities: _Scopes = [(p.scope, p.heads) for p in problem.probabilities]
+    utilities = [u.scope for u in problem.utilities]
+    order, largest = [], 1
+    for chance, decision in problem.blocks:
+        left = set(chance)
+        while left:
+            costs = {v: _cost(v, probabilities, utilities, sizes) for v in sorted(left)}
+            best = min(costs, key=lambda v: costs[v])
+            largest = max(largest, costs[best])
+            _sum_scopes(best, probabilities, utilities)
+            order.append(best)
+            left.remove(best)
+        if decision is not None:
+            joined = _union(u for u in utilities if decision in u)
+            largest = max(largest, prod(sizes[v] for v in joined))
+            utilities = [u for u in utilities if decision not in u]
+            utilities.append(tuple(v for v in joined if v != decision))
+            _settle_scopes(decision, probabilities)
+            order.append(decision)
+    if 8 * largest > max_bytes:
+        raise EngineRefusal(
+            f"the largest table would have {largest:.3g} entries ({8 * largest / 2**30:.3g} GiB), more than the"
+            f" {max_bytes / 2**30:.3g} GiB allowed: drop information arcs that matter little, or raise max_bytes"
+        )
+    return order
+
+
+def _cost(variable: str, probabilities: _Scopes, utilities: list[tuple[str, ...]], sizes: Mapping[str, int]) -> int:
+    """Entries of the tables that averaging the variable out makes."""
+    joined = _union(scope for scope, _ in probabilities if variable in scope)
+    touched = [_union((joined, scope)) for scope in utilities if variable in scope]
+    return sum(prod(sizes[v] for v in scope) for scope in (joined, *touched))
+
+
+def _sum_scopes(variable: str, probabilities: _Scopes, utilities: list[tuple[str, ...]]) -> None:
+    inside = [p for p in probabilities if variable in p[0]]
+    joined = _union(scope for scope, _ in inside)
+    heads = frozenset().union(*(h for _, h in inside)) - {variable}
+    probabilities[:] = [p for p in probabilities if variable not in p[0]]
+    if heads:
+        probabilities.append((tuple(v for v in joined if v != variable), heads))
+    utilities[:] = [tuple(v for v in _union((joined, u)) if v != variable) if variable in u else u for u in utilities]
+
+
+def _settle_scopes(decision: str, probabilities: _Scopes) -> None:
+    inside = [p for p in probabilities if decision in p[0]]
+    if inside:
+        probabilities[:] = [p for p in probabilities if decision not in p[0]]
+        joined = _union(scope for scope, _ in inside)
+        probabilities.append((tuple(v for v in joined if v != decision), frozenset().union(*(h for _, h in inside))))
+
+
+def _eliminate(problem: _Problem, order: list[str]) -> Policy:
+    decisions = {d for _, d in problem.blocks if d is not None}
+    probabilities, utilities = list(problem.probabilities), list(problem.utilities)
+    rules = {d: Rule(d, problem.states[d], {}, np.array(0)) for d in problem.idle}
+    for variable in order:
+        if variable in decisions:
+            probabilities = _settle(variable, probabilities)
+            utilities, rules[variable] = _decide(variable, utilities, problem.states)
+        else:
+            probabilities, utilities = _average(variable, probabilities, utilities)
+    if prod(float(p.table) for p in probabilities) == 0:
+        raise EvidenceError("what is given has probability zero under every policy")
+    ordered = {d: rules[d] for d in problem.states if d in rules}
+    return Policy(ordered, float(sum(u.table for u in utilities)))
+
+
+def _average(
+    variable: str, probabilities: list[_Potential], utilities: list[_Potential]
+) -> tuple[list[_Potential], list[_Potential]]:
+    """φ' = Σ φ, ψ' = Σ φψ / φ'."""
+    inside = [p for p in probabilities if variable in p.scope]
+    scope = (*(v for v in _union(p.scope for p in inside) if v != variable), variable)
+    weight = _Potential(scope, _product(inside, scope), frozenset().union(*(p.heads for p in inside)) - {variable})
+    total = _Potential(scope[:-1], weight.table.sum(axis=-1), weight.heads)
+    left = [p for p in probabilities if variable not in p.scope]
+    # A conditional table whose own variables are all summed out is one everywhere.
+    left += [total] if total.heads else []
+    return left, [_expected(u, weight, total) if variable in u.scope else u for u in utilities]
+
+
+def _expected(utility: _Potential, weight: _Potential, total: _Potential) -> _Potential:
+    variable = weight.scope[-1]
+    scope = (*(v for v in _union((weight.scope, utility.scope)) if v != variable), variable)
+    value = (_aligned(weight, scope) * _aligned(utility, scope)).sum(axis=-1)
+    mass = _aligned(total, scope[:-1])
+    # Where the past is impossible nothing depends on the value.
+    return _Potential(scope[:-1], np.divide(value, mass, out=np.zeros_like(value), where=mass > 0))
+
+
+def _settle(decision: str, probabilities: list[_Potential]) -> list[_Potential]:
+    """The chance of what was seen before a decision does not depend on it: a factor that says so is constant there."""
+    inside = [p for p in probabilities if decision in p.scope]
+    if not inside:
+        return probabilities
+    scope = (*(v for v in _union(p.scope for p in inside) if v != decision), decision)
+    heads = frozenset().union(*(p.heads for p in inside))
+    settled = _Potential(scope[:-1], _product(inside, scope).max(axis=-1), heads)
+    return [*(p for p in probabilities if decision not in p.scope), settled]
+
+
+def _decide(
+    decision: str, utilities: list[_Potential], states: Mapping[str, tuple[str, ...]]
+) -> tuple[list[_Potential], Rule]:
+    inside = [u for u in utilities if decision in u.scope]
+    known = tuple(v for v in _union(u.scope for u in inside) if v != decision)
+    scope = (*known, decision)
+    worth = sum((_aligned(u, scope) for u in inside), np.zeros(tuple(len(states[v]) for v in scope)))
+    rule = Rule(decision, states[decision], {v: states[v] for v in known}, worth.argmax(axis=-1))
+    return [*(u for u in utilities if decision not in u.scope), _Potential(known, worth.max(axis=-1))], rule
+
+
+def _aligned(potential: _Potential, scope: tuple[str, ...]) -> np.ndarray:
+    """The table with the axes of ``scope``, of length one where it does not depend on the variable."""
+    order = sorted(range(len(potential.scope)), key=lambda i: scope.index(potential.scope[i]))
+    sizes = dict(zip(potential.scope, potential.table.shape, strict=True))
+    return potential.table.transpose(order).reshape([sizes.get(v, 1) for v in scope])
+
+
+def _product(potentials: list[_Potential], scope: tuple[str, ...]) -> np.ndarray:
+    out = np.ones(())
+    for potential in potentials:
+        out = out * _aligned(potential, scope)
+    return out
