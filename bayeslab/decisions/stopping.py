@@ -1,0 +1,128 @@
+"""When to stop looking and sell: a bag of candies of unknown make-up.
+
+Ann unwraps candies from a bag one at a time; what she unwraps is hers to enjoy and cannot be sold.
+At any time she may sell the rest to Bob, who values flavours differently and pays what the wrapped
+candies are worth to him, given all that both have seen. Unwrapping tells what the bag is like, and
+leaves less to sell.
+
+The state is how many of either flavour have been seen, for under exchangeable draws nothing else
+matters. With p the probability that the next candy is a lime, the value of going on is an
+expectation over two states with one more candy unwrapped, so values follow backwards from the
+empty bag [1]_ [2]_:
+
+.. math:: V(l, c) = \\max\\{(N - l - c)\\,[p\\,b_l + (1 - p)\\,b_c],\\;
+          p\\,[a_l + V(l + 1, c)] + (1 - p)\\,[a_c + V(l, c + 1)]\\}
+
+References
+----------
+.. [1] Russell, Norvig (2003). Artificial Intelligence: A Modern Approach, 2nd ed., exercise 20.3.
+   The book leaves open what Bob pays; here it is his expected utility.
+.. [2] DeGroot (1970). Optimal Statistical Decisions, chapter 12.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bayeslab.errors import ModelError
+
+__all__ = ["CandyTrade", "StoppingRule", "best_stopping"]
+
+
+@dataclass(frozen=True)
+class CandyTrade:
+    """The bag, and what its candies are worth to either.
+
+    Parameters
+    ----------
+    prior : tuple of float
+        Probability of each kind of bag.
+    lime_share : tuple of float
+        Share of limes in each kind of bag; each candy in it is a lime with this probability.
+    n_candies : int
+    seller : (float, float)
+        What unwrapping a lime, and a cherry, is worth to Ann.
+    buyer : (float, float)
+        What a lime, and a cherry, is worth to Bob.
+    """
+
+    prior: tuple[float, ...]
+    lime_share: tuple[float, ...]
+    n_candies: int
+    seller: tuple[float, float]
+    buyer: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        prior, share = np.asarray(self.prior, float), np.asarray(self.lime_share, float)
+        if prior.ndim != 1 or prior.shape != share.shape:
+            raise ModelError(f"one prior probability a kind of bag: {prior.size} probabilities for {share.size} shares")
+        if not (np.all(prior >= 0) and abs(prior.sum() - 1) < 1e-9):
+            raise ModelError(f"prior probabilities are ≥ 0 and add up to 1, not {prior.sum():g}")
+        if not np.all((share >= 0) & (share <= 1)):
+            raise ModelError("shares of limes lie between 0 and 1")
+        if self.n_candies < 0:
+            raise ModelError(f"a bag holds 0 candies or more, not {self.n_candies}")
+
+    def lime_probability(self, limes: ArrayLike, cherries: ArrayLike) -> np.ndarray:
+        """That the next candy is a lime, after so many of either; NaN where no kind of bag allows them."""
+        from scipy.special import logsumexp, xlogy
+
+        share, seen = np.asarray(self.lime_share, float), [np.asarray(n, float)[..., None] for n in (limes, cherries)]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            joint = np.log(self.prior) + xlogy(seen[0], share) + xlogy(seen[1], 1 - share)
+            posterior = np.exp(joint - logsumexp(joint, axis=-1, keepdims=True))
+        return np.asarray(posterior @ share)
+
+
+@dataclass(frozen=True, eq=False)
+class StoppingRule:
+    """What to do after every number of limes and cherries.
+
+    Attributes
+    ----------
+    value : ndarray (N + 1, N + 1)
+        ``value[limes, cherries]``: expected utility from here on; NaN where such candies cannot be.
+    price : ndarray (N + 1, N + 1)
+        What Bob pays for the rest.
+    sell : ndarray of bool (N + 1, N + 1)
+        Whether to sell; as soon as it is not worse than going on.
+    sell_now, never_sell : float
+        Expected utility of selling the whole bag at once, and of unwrapping all of it.
+    """
+
+    value: np.ndarray
+    price: np.ndarray
+    sell: np.ndarray
+    sell_now: float
+    never_sell: float
+
+    @property
+    def expected_utility(self) -> float:
+        """Of the best rule, before anything is unwrapped."""
+        return float(self.value[0, 0])
+
+
+def best_stopping(trade: CandyTrade) -> StoppingRule:
+    """The rule with the largest expected utility, by backward induction over (limes, cherries)."""
+    n = trade.n_candies
+    limes, cherries = np.indices((n + 1, n + 1))
+    left = n - limes - cherries
+    p = np.where(left >= 0, trade.lime_probability(limes, cherries), np.nan)
+    price = left * _mean(p, *trade.buyer)
+    value, sell = price.copy(), ~np.isnan(p)
+    for seen in range(n - 1, -1, -1):
+        at = np.arange(seen + 1), seen - np.arange(seen + 1)
+        more_lime, more_cherry = value[at[0] + 1, at[1]], value[at[0], at[1] + 1]
+        go_on = _mean(p[at], trade.seller[0] + more_lime, trade.seller[1] + more_cherry)
+        sell[at] = price[at] >= go_on
+        value[at] = np.maximum(price[at], go_on)
+    whole = _mean(p[0, 0], *trade.seller)
+    return StoppingRule(value, price, sell, float(price[0, 0]), float(n * whole))
+
+
+def _mean(p: np.ndarray, lime: np.ndarray | float, cherry: np.ndarray | float) -> np.ndarray:
+    """An expectation over the next candy; what cannot come has no value and adds nothing."""
+    return p * np.nan_to_num(lime) + (1 - p) * np.nan_to_num(cherry)
