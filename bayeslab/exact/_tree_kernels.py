@@ -1,0 +1,1088 @@
+"""Compiled loops of the junction tree: elimination order, cliques, calibration.
+
+Every kernel works on flat arrays. A set of variables is a row of 64-bit words.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+import numba
+import numpy as np
+
+__all__ = ["build_cliques", "elimination_order"]
+
+_M1 = np.uint64(0x5555555555555555)
+_M2 = np.uint64(0x3333333333333333)
+_M4 = np.uint64(0x0F0F0F0F0F0F0F0F)
+_H = np.uint64(0x0101010101010101)
+_ONE = np.uint64(1)
+_ZERO = np.uint64(0)
+
+
+@numba.njit(cache=True, inline="always")
+def _count(x):  # type: ignore[no-untyped-def]
+    x = x - ((x >> _ONE) & _M1)
+    x = (x & _M2) + ((x >> np.uint64(2)) & _M2)
+    x = (x + (x >> np.uint64(4))) & _M4
+    return np.int64((x * _H) >> np.uint64(56))
+
+
+@numba.njit(cache=True)
+def _members(row, out):  # type: ignore[no-untyped-def]
+    n = 0
+    for w in range(row.size):
+        x = row[w]
+        while x != _ZERO:
+            low = x & (~x + _ONE)
+            out[n] = 64 * w + _count(low - _ONE)
+            n += 1
+            x ^= low
+    return n
+
+
+@numba.njit(cache=True)
+def _score(v, adjacent, log_cards, heuristic, members):  # type: ignore[no-untyped-def]
+    """The cost of eliminating ``v`` now: 0 fill-in edges, 1 log size of the clique, 2 weight of the fill-in edges."""
+    n = _members(adjacent[v], members)
+    weight = log_cards[v]
+    for a in range(n):
+        weight += log_cards[members[a]]
+    if heuristic == 1:
+        return weight, weight
+    missing = 0.0
+    for a in range(n):
+        u = members[a]
+        if heuristic == 0:
+            common = 0
+            for w in range(adjacent.shape[1]):
+                common += _count(adjacent[u, w] & adjacent[v, w])
+            missing += n - 1 - common
+        else:
+            for b in range(a):
+                t = members[b]
+                if not (adjacent[u, t >> 6] >> np.uint64(t & 63)) & _ONE:
+                    missing += np.exp(log_cards[u] + log_cards[t])
+    return missing, weight
+
+
+@numba.njit(cache=True)
+def elimination_order(adjacent, log_cards, heuristic, seed, bound):  # type: ignore[no-untyped-def]
+    """Greedy elimination; ties go to the lighter clique, then to the lower number (or to chance, when seed > 0).
+
+    Returns the order, the cliques it makes (rows of words) and the sum of their sizes, which is infinite when
+    it passes ``bound`` and the order was given up.
+    """
+    n, n_words = adjacent.shape
+    adjacent = adjacent.copy()
+    order = np.empty(n, np.int64)
+    cliques = np.zeros((n, n_words), np.uint64)
+    alive = np.ones(n, np.bool_)
+    cost = np.empty(n)
+    weight = np.empty(n)
+    tie = np.zeros(n)
+    members = np.empty(n + 1, np.int64)
+    inner = np.empty(n + 1, np.int64)
+    stale = np.zeros(n_words, np.uint64)
+    state = np.uint64(seed)
+    for v in range(n):
+        cost[v], weight[v] = _score(v, adjacent, log_cards, heuristic, inner)
+        if seed > 0:
+            state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+            tie[v] = np.float64(state >> np.uint64(33))
+    total = 0.0
+    for step in range(n):
+        best = -1
+        for v in range(n):
+            if not alive[v]:
+                continue
+            if best < 0 or cost[v] < cost[best]:
+                best = v
+            elif cost[v] == cost[best]:
+                if seed > 0:
+                    if tie[v] < tie[best]:
+                        best = v
+                elif weight[v] < weight[best]:
+                    best = v
+        v = best
+        order[step] = v
+        alive[v] = False
+        total += np.exp(weight[v])
+        if total > bound:
+            return order, cliques, np.inf
+        k = _members(adjacent[v], members)
+        cliques[step] = adjacent[v]
+        cliques[step, v >> 6] |= _ONE << np.uint64(v & 63)
+        stale[:] = adjacent[v]
+        filled = cost[v] > 0.0 or heuristic == 1
+        for a in range(k):
+            u = members[a]
+            changed = False
+            for w in range(n_words):
+                new = adjacent[u, w] | cliques[step, w]
+                if w == v >> 6:
+                    new &= ~(_ONE << np.uint64(v & 63))
+                if w == u >> 6:
+                    new &= ~(_ONE << np.uint64(u & 63))
+                changed = changed or new & ~adjacent[u, w] != _ZERO
+                adjacent[u, w] = new
+            if changed and heuristic != 1:
+                for w in range(n_words):
+                    stale[w] |= adjacent[u, w]
+        if not filled:
+            stale[:] = cliques[step]
+        k = _members(stale, members)
+        for a in range(k):
+            u = members[a]
+            if alive[u]:
+                cost[u], weight[u] = _score(u, adjacent, log_cards, heuristic, inner)
+    return order, cliques, total
+
+
+@numba.njit(cache=True)
+def build_cliques(order, cliques):  # type: ignore[no-untyped-def]
+    """The maximal cliques of an elimination, children before parents.
+
+    Returns the position of each variable in the order, the pointer and the variables of each clique (by
+    position: those eliminated here first, then the separator to the parent), the number of variables of each
+    separator, the parent of each clique (-1 at a root), and the clique in which each variable is eliminated.
+    """
+    n = order.size
+    position = np.empty(n, np.int64)
+    for i in range(n):
+        position[order[i]] = i
+    sizes = np.empty(n, np.int64)
+    above = np.full(n, -1)
+    members = np.empty(n + 1, np.int64)
+    n_all = 0
+    for i in range(n):
+        sizes[i] = _members(cliques[i], members)
+        n_all += sizes[i]
+        for a in range(sizes[i]):
+            p = position[members[a]]
+            if p > i and (above[i] < 0 or p < above[i]):
+                above[i] = p
+    # A clique that is its child without the variable eliminated there is part of that child.
+    head = np.arange(n)
+    tail = np.arange(n)
+    absorbed = np.zeros(n, np.bool_)
+    for i in range(n):
+        p = above[i]
+        if p >= 0 and not absorbed[p] and sizes[p] == sizes[i] - 1:
+            absorbed[p] = True
+            head[p] = head[i]
+            tail[head[i]] = p
+    is_tail = np.full(n, -1)
+    for i in range(n):
+        if not absorbed[i]:
+            is_tail[tail[i]] = i
+    number = np.full(n, -1)
+    n_cliques = 0
+    for t in range(n):
+        if is_tail[t] >= 0:
+            number[is_tail[t]] = n_cliques
+            n_cliques += 1
+    pointer = np.zeros(n_cliques + 1, np.int64)
+    variables = np.empty(n_all, np.int64)
+    n_separator = np.zeros(n_cliques, np.int64)
+    parent = np.full(n_cliques, -1)
+    home = np.empty(n, np.int64)
+    for t in range(n):
+        i = is_tail[t]
+        if i < 0:
+            continue
+        c = number[i]
+        k = _members(cliques[i], members)
+        at = np.sort(position[members[:k]])
+        pointer[c + 1] = pointer[c] + k
+        for a in range(k):
+            variables[pointer[c] + a] = order[at[a]]
+        n_separator[c] = sizes[t] - 1
+        if above[t] >= 0:
+            parent[c] = number[head[above[t]]]
+        for a in range(k - n_separator[c]):
+            home[order[at[a]]] = c
+    return position, pointer, variables[: pointer[n_cliques]], n_separator, parent, home
+
+
+Tree = namedtuple(
+    "Tree",
+    [
+        "cards",  # states of each variable
+        "starts",  # where a variable's states begin in flat vectors over all states
+        "clique_pointer",
+        "clique_variables",
+        "n_separator",
+        "parent",
+        "child_pointer",
+        "children",
+        "factor_pointer",
+        "factor_variables",
+        "table_start",
+        "assigned_pointer",
+        "assigned",  # factors of each clique
+        "belief_start",
+        "message_start",
+        "smallest",  # the smallest clique that holds a variable
+        "home",  # the clique in which it is eliminated
+    ],
+)
+
+
+@numba.njit(cache=True)
+def _grouped(keys, n_groups):  # type: ignore[no-untyped-def]
+    """Numbers of the items of each group, in order."""
+    pointer = np.zeros(n_groups + 1, np.int64)
+    for i in range(keys.size):
+        if keys[i] >= 0:
+            pointer[keys[i] + 1] += 1
+    for g in range(n_groups):
+        pointer[g + 1] += pointer[g]
+    at = pointer[:-1].copy()
+    items = np.empty(pointer[n_groups], np.int64)
+    for i in range(keys.size):
+        if keys[i] >= 0:
+            items[at[keys[i]]] = i
+            at[keys[i]] += 1
+    return pointer, items
+
+
+@numba.njit(cache=True)
+def assemble(cards, factor_pointer, factor_variables, table_start, order, cliques):  # type: ignore[no-untyped-def]
+    """Everything calibration needs, from an elimination."""
+    n = cards.size
+    position, pointer, variables, n_separator, parent, home = build_cliques(order, cliques)
+    n_cliques = parent.size
+    child_pointer, children = _grouped(parent, n_cliques)
+    n_factors = factor_pointer.size - 1
+    where = np.full(n_factors, -1)
+    for f in range(n_factors):
+        first = n
+        for a in range(factor_pointer[f], factor_pointer[f + 1]):
+            first = min(first, position[factor_variables[a]])
+        if first < n:
+            where[f] = home[order[first]]
+    assigned_pointer, assigned = _grouped(where, n_cliques)
+    starts = np.zeros(n + 1, np.int64)
+    for v in range(n):
+        starts[v + 1] = starts[v] + cards[v]
+    belief_start = np.zeros(n_cliques + 1, np.int64)
+    message_start = np.zeros(n_cliques + 1, np.int64)
+    smallest = np.full(n, -1)
+    for c in range(n_cliques):
+        size, message = 1, 1
+        for a in range(pointer[c], pointer[c + 1]):
+            size *= cards[variables[a]]
+            if a >= pointer[c + 1] - n_separator[c]:
+                message *= cards[variables[a]]
+        belief_start[c + 1] = belief_start[c] + size
+        message_start[c + 1] = message_start[c] + message
+    for c in range(n_cliques):
+        size = belief_start[c + 1] - belief_start[c]
+        for a in range(pointer[c], pointer[c + 1]):
+            s = smallest[variables[a]]
+            if s < 0 or size < belief_start[s + 1] - belief_start[s]:
+                smallest[variables[a]] = c
+    return Tree(
+        cards,
+        starts,
+        pointer,
+        variables,
+        n_separator,
+        parent,
+        child_pointer,
+        children,
+        factor_pointer,
+        factor_variables,
+        table_start,
+        assigned_pointer,
+        assigned,
+        belief_start,
+        message_start,
+        smallest,
+        home,
+    )
+
+
+# Walking a clique's table beside a smaller one. Indices are unsigned: numba then leaves out the test for
+# negative ones, and the inner loops become vector instructions.
+
+
+@numba.njit(cache=True)
+def _multiply(whole, b, n_runs, size, stride, digit, part, m, first):  # type: ignore[no-untyped-def]
+    if n_runs == 0:
+        whole[b] = part[m] if first else whole[b] * part[m]
+        return
+    n0, s0 = size[0], stride[0]
+    n1, s1 = (size[1], stride[1]) if n_runs > 1 else (_ONE, _ZERO)
+    outer = _ONE
+    for r in range(2, n_runs):
+        outer *= size[r]
+    for _ in range(outer):
+        at = m
+        for _j in range(n1):
+            if s0 == _ZERO:
+                x = part[at]
+                if first:
+                    for i in range(n0):
+                        whole[b + i] = x
+                else:
+                    for i in range(n0):
+                        whole[b + i] *= x
+            elif s0 == _ONE:
+                if first:
+                    for i in range(n0):
+                        whole[b + i] = part[at + i]
+                else:
+                    for i in range(n0):
+                        whole[b + i] *= part[at + i]
+            elif first:
+                for i in range(n0):
+                    whole[b + i] = part[at + i * s0]
+            else:
+                for i in range(n0):
+                    whole[b + i] *= part[at + i * s0]
+            b += n0
+            at += s1
+        for r in range(2, n_runs):
+            digit[r] += _ONE
+            m += stride[r]
+            if digit[r] < size[r]:
+                break
+            m -= stride[r] * size[r]
+            digit[r] = _ZERO
+
+
+@numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+def _sum_into(whole, b, n_runs, size, stride, digit, part, m, scale):  # type: ignore[no-untyped-def]
+    if n_runs == 0:
+        part[m] += scale * whole[b]
+        return
+    n0, s0 = size[0], stride[0]
+    n1, s1 = (size[1], stride[1]) if n_runs > 1 else (_ONE, _ZERO)
+    outer = _ONE
+    for r in range(2, n_runs):
+        outer *= size[r]
+    for _ in range(outer):
+        at = m
+        for _j in range(n1):
+            if s0 == _ZERO:
+                total = 0.0
+                for i in range(n0):
+                    total += whole[b + i]
+                part[at] += scale * total
+            elif s0 == _ONE:
+                for i in range(n0):
+                    part[at + i] += scale * whole[b + i]
+            else:
+                for i in range(n0):
+                    part[at + i * s0] += scale * whole[b + i]
+            b += n0
+            at += s1
+        for r in range(2, n_runs):
+            digit[r] += _ONE
+            m += stride[r]
+            if digit[r] < size[r]:
+                break
+            m -= stride[r] * size[r]
+            digit[r] = _ZERO
+
+
+@numba.njit(cache=True)
+def _axes(tree, c, sizes, axes):  # type: ignore[no-untyped-def]
+    """The variables of a clique that are not observed, innermost first; and the size of its table."""
+    n, total = 0, 1
+    for a in range(tree.clique_pointer[c + 1] - 1, tree.clique_pointer[c] - 1, -1):
+        v = tree.clique_variables[a]
+        if sizes[v] > 1:
+            axes[n] = v
+            n += 1
+            total *= sizes[v]
+    return n, total
+
+
+@numba.njit(cache=True)
+def _runs(axes, n_axes, sizes, stride_of, size, stride):  # type: ignore[no-untyped-def]
+    """Neighbouring axes that a part walks as one (or not at all) become one loop."""
+    n = 0
+    for a in range(n_axes):
+        v = axes[a]
+        k, s = np.uint64(sizes[v]), np.uint64(stride_of[v])
+        if n > 0 and s == stride[n - 1] * size[n - 1]:
+            size[n - 1] *= k
+        else:
+            size[n], stride[n] = k, s
+            n += 1
+    return n
+
+
+@numba.njit(cache=True)
+def _factor_strides(tree, f, codes, sizes, stride_of, clear):  # type: ignore[no-untyped-def]
+    """Strides of a factor's table, and where its slice under the evidence begins."""
+    at, step = tree.table_start[f], 1
+    for a in range(tree.factor_pointer[f + 1] - 1, tree.factor_pointer[f] - 1, -1):
+        v = tree.factor_variables[a]
+        stride_of[v] = 0 if clear else step
+        if codes[v] >= 0:
+            at += codes[v] * step
+        step *= tree.cards[v]
+    return at
+
+
+@numba.njit(cache=True)
+def _message_strides(tree, c, sizes, stride_of, clear):  # type: ignore[no-untyped-def]
+    """Strides of the message of clique ``c``, and its size."""
+    step = 1
+    for a in range(tree.clique_pointer[c + 1] - 1, tree.clique_pointer[c + 1] - tree.n_separator[c] - 1, -1):
+        v = tree.clique_variables[a]
+        stride_of[v] = 0 if clear else step
+        step *= sizes[v]
+    return step
+
+
+@numba.njit(cache=True)
+def _rescale(values, start, n):  # type: ignore[no-untyped-def]
+    top = 0.0
+    for i in range(start, start + n):
+        top = max(top, values[i])
+    if top > 0.0:
+        for i in range(start, start + n):
+            values[i] /= top
+    return top
+
+
+@numba.njit(cache=True)
+def collect(tree, tables, codes, likelihood, has_likelihood, maximise, beliefs, messages, scratch):  # type: ignore[no-untyped-def]
+    """Products of factors and messages, from the leaves to the roots.
+
+    Messages are scaled to the maximum 1. Returns the log of what was taken out; -inf when a message is zero.
+    Observed variables (``codes`` >= 0) are axes of length one.
+    """
+    sizes, stride_of, axes, size, stride, digit = scratch
+    log_scale = 0.0
+    for c in range(tree.parent.size):
+        n_axes, n_entries = _axes(tree, c, sizes, axes)
+        start = tree.belief_start[c]
+        b = np.uint64(start)
+        n_done = 0
+        for a in range(tree.assigned_pointer[c], tree.assigned_pointer[c + 1]):
+            f = tree.assigned[a]
+            m = _factor_strides(tree, f, codes, sizes, stride_of, False)
+            n_runs = _runs(axes, n_axes, sizes, stride_of, size, stride)
+            _factor_strides(tree, f, codes, sizes, stride_of, True)
+            _multiply(beliefs, b, n_runs, size, stride, digit, tables, np.uint64(m), n_done == 0)
+            n_done += 1
+            if n_done % 8 == 0:
+                top = _rescale(beliefs, start, n_entries)
+                log_scale += np.log(top) if top > 0.0 else -np.inf
+        for a in range(tree.child_pointer[c], tree.child_pointer[c + 1]):
+            child = tree.children[a]
+            _message_strides(tree, child, sizes, stride_of, False)
+            n_runs = _runs(axes, n_axes, sizes, stride_of, size, stride)
+            _message_strides(tree, child, sizes, stride_of, True)
+            m = np.uint64(tree.message_start[child])
+            _multiply(beliefs, b, n_runs, size, stride, digit, messages, m, n_done == 0)
+            n_done += 1
+            if n_done % 8 == 0:
+                top = _rescale(beliefs, start, n_entries)
+                log_scale += np.log(top) if top > 0.0 else -np.inf
+        if n_done == 0:
+            for i in range(start, start + n_entries):
+                beliefs[i] = 1.0
+        for a in range(tree.clique_pointer[c], tree.clique_pointer[c + 1]):
+            v = tree.clique_variables[a]
+            if has_likelihood[v] and tree.home[v] == c:
+                at = tree.starts[v]
+                if codes[v] >= 0:
+                    at += codes[v]
+                stride_of[v] = 1
+                n_runs = _runs(axes, n_axes, sizes, stride_of, size, stride)
+                stride_of[v] = 0
+                _multiply(beliefs, b, n_runs, size, stride, digit, likelihood, np.uint64(at), False)
+        to = tree.message_start[c]
+        k = _message_strides(tree, c, sizes, stride_of, True)
+        if maximise:
+            for s in range(k):
+                messages[to + s] = 0.0
+            for r in range(n_entries // k):
+                for s in range(k):
+                    messages[to + s] = max(messages[to + s], beliefs[start + r * k + s])
+        else:
+            _fold(beliefs, b, np.uint64(n_entries // k), np.uint64(k), messages, np.uint64(to))
+        top = _rescale(messages, to, k)
+        if top == 0.0:
+            return -np.inf
+        log_scale += np.log(top)
+    return log_scale
+
+
+@numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+def _fold(beliefs, b, n_rows, k, messages, to):  # type: ignore[no-untyped-def]
+    """Sums over the variables eliminated in a clique, the outer axes."""
+    if k == _ONE:
+        total = 0.0
+        for r in range(n_rows):
+            total += beliefs[b + r]
+        messages[to] = total
+        return
+    for s in range(k):
+        messages[to + s] = beliefs[b + s]
+    for r in range(_ONE, n_rows):
+        b += k
+        for s in range(k):
+            messages[to + s] += beliefs[b + s]
+
+
+@numba.njit(cache=True)
+def distribute(tree, beliefs, messages, scratch):  # type: ignore[no-untyped-def]
+    """Posterior tables of the cliques, from the roots to the leaves; messages become ratios."""
+    sizes, stride_of, axes, size, stride, digit = scratch
+    longest = 0
+    for c in range(tree.parent.size):
+        longest = max(longest, tree.message_start[c + 1] - tree.message_start[c])
+    above = np.empty(longest)
+    for c in range(tree.parent.size - 1, -1, -1):
+        n_axes, n_entries = _axes(tree, c, sizes, axes)
+        start = tree.belief_start[c]
+        p = tree.parent[c]
+        if p < 0:
+            total = 0.0
+            for i in range(start, start + n_entries):
+                total += beliefs[i]
+            for i in range(start, start + n_entries):
+                beliefs[i] /= total
+            continue
+        k = _message_strides(tree, c, sizes, stride_of, False)
+        n_above, _ = _axes(tree, p, sizes, axes)
+        n_runs = _runs(axes, n_above, sizes, stride_of, size, stride)
+        _message_strides(tree, c, sizes, stride_of, True)
+        for s in range(k):
+            above[s] = 0.0
+        _sum_into(beliefs, np.uint64(tree.belief_start[p]), n_runs, size, stride, digit, above, _ZERO, 1.0)
+        at = tree.message_start[c]
+        for s in range(k):
+            # Zero over zero is zero: what was impossible below stays so.
+            messages[at + s] = above[s] / messages[at + s] if messages[at + s] > 0.0 else 0.0
+        _spread(beliefs, np.uint64(start), np.uint64(n_entries // k), np.uint64(k), messages, np.uint64(at))
+
+
+@numba.njit(cache=True)
+def _spread(beliefs, b, n_rows, k, messages, at):  # type: ignore[no-untyped-def]
+    for _ in range(n_rows):
+        for s in range(k):
+            beliefs[b + s] *= messages[at + s]
+        b += k
+
+
+@numba.njit(cache=True)
+def _add_marginals(tree, codes, wanted, beliefs, scratch, out):  # type: ignore[no-untyped-def]
+    sizes, stride_of, axes, size, stride, digit = scratch
+    for v in range(tree.cards.size):
+        if not wanted[v]:
+            continue
+        at = tree.starts[v]
+        if codes[v] >= 0:
+            out[at + codes[v]] = 1.0
+            continue
+        c = tree.smallest[v]
+        n_axes, _ = _axes(tree, c, sizes, axes)
+        stride_of[v] = 1
+        n_runs = _runs(axes, n_axes, sizes, stride_of, size, stride)
+        stride_of[v] = 0
+        b = np.uint64(tree.belief_start[c])
+        _sum_into(beliefs, b, n_runs, size, stride, digit, out, np.uint64(at), 1.0)
+        total = 0.0
+        for i in range(at, at + tree.cards[v]):
+            total += out[i]
+        for i in range(at, at + tree.cards[v]):
+            out[i] /= total
+
+
+@numba.njit(cache=True)
+def _add_counts(tree, codes, weight, beliefs, scratch, out):  # type: ignore[no-untyped-def]
+    sizes, stride_of, axes, size, stride, digit = scratch
+    for c in range(tree.parent.size):
+        n_axes, _ = _axes(tree, c, sizes, axes)
+        b = np.uint64(tree.belief_start[c])
+        for a in range(tree.assigned_pointer[c], tree.assigned_pointer[c + 1]):
+            f = tree.assigned[a]
+            m = _factor_strides(tree, f, codes, sizes, stride_of, False)
+            n_runs = _runs(axes, n_axes, sizes, stride_of, size, stride)
+            _factor_strides(tree, f, codes, sizes, stride_of, True)
+            _sum_into(beliefs, b, n_runs, size, stride, digit, out, np.uint64(m), weight)
+
+
+@numba.njit(cache=True)
+def make_scratch(tree):  # type: ignore[no-untyped-def]
+    n = tree.cards.size
+    return (
+        np.empty(n, np.int64),
+        np.zeros(n, np.int64),
+        np.empty(n + 1, np.int64),
+        np.empty(n + 1, np.uint64),
+        np.empty(n + 1, np.uint64),
+        np.zeros(n + 1, np.uint64),
+    )
+
+
+@numba.njit(cache=True)
+def _set_sizes(tree, codes, sizes):  # type: ignore[no-untyped-def]
+    for v in range(codes.size):
+        sizes[v] = tree.cards[v] if codes[v] < 0 else 1
+
+
+@numba.njit(cache=True, nogil=True)
+def calibrate_rows(
+    tree,
+    tables,
+    rows,
+    weights,
+    likelihood,
+    has_likelihood,
+    wanted,
+    with_marginals,
+    with_counts,
+    log_evidence,
+    marginals,
+    counts,
+):  # type: ignore[no-untyped-def]
+    """Every row of evidence by the same tree, its loops restricted to what the evidence leaves."""
+    beliefs = np.empty(tree.belief_start[-1])
+    messages = np.empty(tree.message_start[-1])
+    scratch = make_scratch(tree)
+    for i in range(rows.shape[0]):
+        codes = rows[i]
+        _set_sizes(tree, codes, scratch[0])
+        log_evidence[i] = collect(tree, tables, codes, likelihood, has_likelihood, False, beliefs, messages, scratch)
+        if log_evidence[i] == -np.inf:
+            continue
+        if not with_marginals and not with_counts:
+            continue
+        distribute(tree, beliefs, messages, scratch)
+        if with_marginals:
+            _add_marginals(tree, codes, wanted, beliefs, scratch, marginals[i])
+        if with_counts:
+            _add_counts(tree, codes, weights[i], beliefs, scratch, counts)
+
+
+Problem = namedtuple(
+    "Problem",
+    [
+        "cards",
+        "starts",
+        "factor_pointer",
+        "factor_variables",
+        "table_start",
+        "has_zero",  # factors whose table has a zero
+        "touch_pointer",
+        "touching",  # factors of each variable
+    ],
+)
+
+
+@numba.njit(cache=True)
+def _box(problem, f, allowed, lists, n_states):  # type: ignore[no-untyped-def]
+    """The states that are left of each variable of a factor, and how many entries that makes."""
+    entries = 1
+    for a in range(problem.factor_pointer[f], problem.factor_pointer[f + 1]):
+        v = problem.factor_variables[a]
+        d = a - problem.factor_pointer[f]
+        n_states[d] = 0
+        for s in range(problem.cards[v]):
+            if allowed[problem.starts[v] + s]:
+                lists[d, n_states[d]] = s
+                n_states[d] += 1
+        entries *= n_states[d]
+    return entries
+
+
+@numba.njit(cache=True)
+def propagate(problem, tables, allowed, dirty):  # type: ignore[no-untyped-def]
+    """States that no positive entry of some factor supports are struck out, until none is left.
+
+    ``dirty`` marks the variables whose states were struck out before. Returns False when a variable loses all.
+    """
+    n_factors = problem.factor_pointer.size - 1
+    longest, widest = 1, 1
+    for f in range(n_factors):
+        longest = max(longest, problem.factor_pointer[f + 1] - problem.factor_pointer[f])
+    for v in range(problem.cards.size):
+        widest = max(widest, problem.cards[v])
+    lists = np.empty((longest, widest), np.int64)
+    n_states = np.empty(longest, np.int64)
+    digit = np.empty(longest, np.int64)
+    stride = np.empty(longest, np.int64)
+    seen = np.empty((longest, widest), np.bool_)
+    waiting = np.zeros(n_factors, np.bool_)
+    queue = np.empty(n_factors, np.int64)
+    head, length = 0, 0
+    for v in range(problem.cards.size):
+        if dirty[v]:
+            for a in range(problem.touch_pointer[v], problem.touch_pointer[v + 1]):
+                f = problem.touching[a]
+                if problem.has_zero[f] and not waiting[f]:
+                    waiting[f] = True
+                    queue[(head + length) % n_factors] = f
+                    length += 1
+    while length > 0:
+        f = queue[head]
+        head = (head + 1) % n_factors
+        length -= 1
+        waiting[f] = False
+        first = problem.factor_pointer[f]
+        d = problem.factor_pointer[f + 1] - first
+        entries = _box(problem, f, allowed, lists, n_states)
+        at, step, missing = problem.table_start[f], 1, 0
+        for a in range(d - 1, -1, -1):
+            stride[a] = step
+            step *= problem.cards[problem.factor_variables[first + a]]
+            digit[a] = 0
+            missing += n_states[a]
+            seen[a, :] = False
+            if n_states[a] > 0:
+                at += stride[a] * lists[a, 0]
+        for _ in range(entries):
+            if tables[at] > 0.0:
+                for a in range(d):
+                    if not seen[a, digit[a]]:
+                        seen[a, digit[a]] = True
+                        missing -= 1
+                if missing == 0:
+                    break
+            for a in range(d - 1, -1, -1):
+                digit[a] += 1
+                if digit[a] < n_states[a]:
+                    at += stride[a] * (lists[a, digit[a]] - lists[a, digit[a] - 1])
+                    break
+                at += stride[a] * (lists[a, 0] - lists[a, n_states[a] - 1])
+                digit[a] = 0
+        if missing == 0:
+            continue
+        for a in range(d):
+            v = problem.factor_variables[first + a]
+            kept = 0
+            for s in range(n_states[a]):
+                if seen[a, s]:
+                    kept += 1
+                else:
+                    allowed[problem.starts[v] + lists[a, s]] = False
+            if kept == 0:
+                return False
+            if kept < n_states[a]:
+                for b in range(problem.touch_pointer[v], problem.touch_pointer[v + 1]):
+                    g = problem.touching[b]
+                    if problem.has_zero[g] and not waiting[g] and g != f:
+                        waiting[g] = True
+                        queue[(head + length) % n_factors] = g
+                        length += 1
+    return True
+
+
+@numba.njit(cache=True)
+def best_order(adjacent, log_cards, small, n_restarts):  # type: ignore[no-untyped-def]
+    """The cheapest of min-fill, weighted min-fill, min-weight and, when all are costly, min-fill with ties by chance."""
+    order, cliques, total = elimination_order(adjacent, log_cards, 0, 0, np.inf)
+    if total <= small:
+        return order, cliques, total
+    for attempt in range(n_restarts + 2):
+        if attempt > 1 and total <= 50.0 * small:
+            break
+        heuristic = 2 if attempt == 0 else 1 if attempt == 1 else 0 if attempt % 2 == 0 else 2
+        other, other_cliques, cost = elimination_order(adjacent, log_cards, heuristic, max(attempt - 1, 0), total)
+        if cost < total:
+            order, cliques, total = other, other_cliques, cost
+    return order, cliques, total
+
+
+@numba.njit(cache=True)
+def condition(problem, tables, allowed, small, n_restarts):  # type: ignore[no-untyped-def]
+    """The problem among the states that are left, with a tree of its own.
+
+    Variables with one state left are gone. Returns the tree, its tables, for each of their entries the place in
+    the given tables, the variables and the states that are left, the log of what the factors without variables
+    make, and the sum of the clique sizes.
+    """
+    n_all = problem.cards.size
+    n_factors = problem.factor_pointer.size - 1
+    number = np.full(n_all, -1)
+    left = np.zeros(n_all, np.int64)
+    n, n_states_left, widest = 0, 0, 1
+    for v in range(n_all):
+        for s in range(problem.starts[v], problem.starts[v + 1]):
+            left[v] += allowed[s]
+        widest = max(widest, left[v])
+        if left[v] > 1:
+            number[v] = n
+            n += 1
+            n_states_left += left[v]
+    variables = np.empty(n, np.int64)
+    cards = np.empty(n, np.int64)
+    states = np.empty(n_states_left, np.int64)
+    at = 0
+    for v in range(n_all):
+        if left[v] > 1:
+            variables[number[v]] = v
+            cards[number[v]] = left[v]
+            for s in range(problem.cards[v]):
+                if allowed[problem.starts[v] + s]:
+                    states[at] = s
+                    at += 1
+    adjacent = np.zeros((n, (n + 63) // 64), np.uint64)
+    pointer = np.zeros(n_factors + 1, np.int64)
+    table_start = np.zeros(n_factors + 1, np.int64)
+    longest = 1
+    for f in range(n_factors):
+        k, entries = 0, 1
+        longest = max(longest, problem.factor_pointer[f + 1] - problem.factor_pointer[f])
+        for a in range(problem.factor_pointer[f], problem.factor_pointer[f + 1]):
+            u = number[problem.factor_variables[a]]
+            if u < 0:
+                continue
+            k += 1
+            entries *= cards[u]
+            for b in range(problem.factor_pointer[f], a):
+                w = number[problem.factor_variables[b]]
+                if w >= 0:
+                    adjacent[u, w >> 6] |= _ONE << np.uint64(w & 63)
+                    adjacent[w, u >> 6] |= _ONE << np.uint64(u & 63)
+        pointer[f + 1] = pointer[f] + k
+        table_start[f + 1] = table_start[f] + entries
+    order, cliques, total = best_order(adjacent, np.log(cards.astype(np.float64)), small, n_restarts)
+    position = np.empty(n, np.int64)
+    for i in range(n):
+        position[order[i]] = i
+    factor_variables = np.empty(pointer[n_factors], np.int64)
+    sliced = np.empty(table_start[n_factors])
+    source = np.empty(table_start[n_factors], np.int64)
+    lists = np.empty((longest, widest), np.int64)
+    n_states = np.empty(longest, np.int64)
+    stride = np.empty(longest, np.int64)
+    digit = np.empty(longest, np.int64)
+    axis = np.empty(longest, np.int64)
+    log_constant = 0.0
+    for f in range(n_factors):
+        first = problem.factor_pointer[f]
+        d = problem.factor_pointer[f + 1] - first
+        at, step, k = problem.table_start[f], 1, 0
+        for a in range(d - 1, -1, -1):
+            v = problem.factor_variables[first + a]
+            stride[a] = step
+            step *= problem.cards[v]
+            n_states[a] = 0
+            for s in range(problem.cards[v]):
+                if allowed[problem.starts[v] + s]:
+                    lists[a, n_states[a]] = s
+                    n_states[a] += 1
+            at += stride[a] * lists[a, 0]
+            digit[a] = 0
+            if number[v] >= 0:
+                b = k
+                while b > 0 and position[number[problem.factor_variables[first + axis[b - 1]]]] > position[number[v]]:
+                    axis[b] = axis[b - 1]
+                    b -= 1
+                axis[b] = a
+                k += 1
+        for b in range(k):
+            factor_variables[pointer[f] + b] = number[problem.factor_variables[first + axis[b]]]
+        if k == 0:
+            log_constant += np.log(tables[at]) if tables[at] > 0.0 else -np.inf
+        for e in range(table_start[f], table_start[f + 1]):
+            sliced[e] = tables[at]
+            source[e] = at
+            for b in range(k - 1, -1, -1):
+                a = axis[b]
+                digit[a] += 1
+                if digit[a] < n_states[a]:
+                    at += stride[a] * (lists[a, digit[a]] - lists[a, digit[a] - 1])
+                    break
+                at += stride[a] * (lists[a, 0] - lists[a, n_states[a] - 1])
+                digit[a] = 0
+    tree = assemble(cards, pointer, factor_variables, table_start, order, cliques)
+    return tree, sliced, source, variables, states, log_constant, total
+
+
+@numba.njit(cache=True)
+def restrict(problem, tables, codes, likelihood, has_likelihood, base_allowed, allowed):  # type: ignore[no-untyped-def]
+    """The states that evidence and the zeros of the tables leave, into ``allowed``; False when there are none."""
+    n = problem.cards.size
+    dirty = np.zeros(n, np.bool_)
+    allowed[:] = base_allowed
+    for v in range(n):
+        left = False
+        for s in range(problem.cards[v]):
+            at = problem.starts[v] + s
+            out = (codes[v] >= 0 and codes[v] != s) or (has_likelihood[v] and likelihood[at] == 0.0)
+            if out and allowed[at]:
+                allowed[at] = False
+                dirty[v] = True
+            left = left or allowed[at]
+        if not left:
+            return False
+    return propagate(problem, tables, allowed, dirty)
+
+
+@numba.njit(cache=True)
+def restrict_likelihood(problem, tree, variables, states, likelihood, has_likelihood, allowed):  # type: ignore[no-untyped-def]
+    """The likelihood vectors among the states that are left, and the log of those of settled variables."""
+    own_likelihood = np.ones(states.size)
+    own_has = has_likelihood[variables]
+    log_fixed = 0.0
+    for v in range(problem.cards.size):
+        if has_likelihood[v]:
+            n_left, only = 0, -1
+            for at in range(problem.starts[v], problem.starts[v + 1]):
+                if allowed[at]:
+                    n_left += 1
+                    only = at
+            if n_left == 1:
+                log_fixed += np.log(likelihood[only])
+    for k in range(variables.size):
+        for s in range(tree.starts[k], tree.starts[k + 1]):
+            if own_has[k]:
+                own_likelihood[s] = likelihood[problem.starts[variables[k]] + states[s]]
+    return own_likelihood, own_has, log_fixed
+
+
+@numba.njit(cache=True, nogil=True)
+def condition_rows(
+    problem,
+    tables,
+    rows,
+    weights,
+    likelihood,
+    has_likelihood,
+    base_allowed,
+    limit,
+    small,
+    n_restarts,
+    wanted,
+    with_marginals,
+    with_counts,
+    log_evidence,
+    marginals,
+    counts,
+):  # type: ignore[no-untyped-def]
+    """Every row of evidence by a tree of its own. Returns the sum of clique sizes that passed ``limit``, or 0."""
+    n = problem.cards.size
+    allowed = np.empty(base_allowed.size, np.bool_)
+    for i in range(rows.shape[0]):
+        log_evidence[i] = -np.inf
+        if not restrict(problem, tables, rows[i], likelihood, has_likelihood, base_allowed, allowed):
+            continue
+        tree, sliced, source, variables, states, log_constant, total = condition(
+            problem, tables, allowed, small, n_restarts
+        )
+        if log_constant == -np.inf:
+            continue
+        if total > limit:
+            return total
+        own_likelihood, own_has, log_fixed = restrict_likelihood(
+            problem, tree, variables, states, likelihood, has_likelihood, allowed
+        )
+        log_constant += log_fixed
+        codes = np.full(variables.size, -1)
+        beliefs = np.empty(tree.belief_start[-1])
+        messages = np.empty(tree.message_start[-1])
+        scratch = make_scratch(tree)
+        _set_sizes(tree, codes, scratch[0])
+        found = collect(tree, sliced, codes, own_likelihood, own_has, False, beliefs, messages, scratch)
+        log_evidence[i] = found + log_constant
+        if found == -np.inf or not (with_marginals or with_counts):
+            continue
+        distribute(tree, beliefs, messages, scratch)
+        if with_marginals:
+            own_wanted = wanted[variables]
+            own = np.zeros(states.size)
+            _add_marginals(tree, codes, own_wanted, beliefs, scratch, own)
+            for v in range(n):
+                for at in range(problem.starts[v], problem.starts[v + 1]):
+                    marginals[i, at] = 1.0 if allowed[at] else 0.0
+            for k in range(variables.size):
+                for s in range(tree.starts[k], tree.starts[k + 1]):
+                    marginals[i, problem.starts[variables[k]] + states[s]] = own[s]
+        if with_counts:
+            own = np.zeros(sliced.size)
+            for f in range(tree.factor_pointer.size - 1):
+                if tree.factor_pointer[f + 1] == tree.factor_pointer[f]:
+                    own[tree.table_start[f]] = weights[i]
+            _add_counts(tree, codes, weights[i], beliefs, scratch, own)
+            for e in range(sliced.size):
+                counts[source[e]] += own[e]
+    return 0.0
+
+
+@numba.njit(cache=True)
+def _separator_index(tree, c, assignment):  # type: ignore[no-untyped-def]
+    at, step = 0, 1
+    for a in range(tree.clique_pointer[c + 1] - 1, tree.clique_pointer[c + 1] - tree.n_separator[c] - 1, -1):
+        v = tree.clique_variables[a]
+        at += assignment[v] * step
+        step *= tree.cards[v]
+    return at
+
+
+@numba.njit(cache=True)
+def _settle(tree, c, r, assignment):  # type: ignore[no-untyped-def]
+    """The variables eliminated in a clique, from the number of their combination."""
+    for a in range(tree.clique_pointer[c + 1] - tree.n_separator[c] - 1, tree.clique_pointer[c] - 1, -1):
+        v = tree.clique_variables[a]
+        assignment[v] = r % tree.cards[v]
+        r //= tree.cards[v]
+
+
+@numba.njit(cache=True, nogil=True)
+def explain(tree, tables, likelihood, has_likelihood, assignment):  # type: ignore[no-untyped-def]
+    """A most probable assignment, the first among equals; returns the log of its product."""
+    n = tree.cards.size
+    codes = np.full(n, -1)
+    beliefs = np.empty(tree.belief_start[-1])
+    messages = np.empty(tree.message_start[-1])
+    scratch = make_scratch(tree)
+    _set_sizes(tree, codes, scratch[0])
+    found = collect(tree, tables, codes, likelihood, has_likelihood, True, beliefs, messages, scratch)
+    if found == -np.inf:
+        return found
+    for c in range(tree.parent.size - 1, -1, -1):
+        k = tree.message_start[c + 1] - tree.message_start[c]
+        start = tree.belief_start[c] + _separator_index(tree, c, assignment)
+        best = 0
+        for r in range((tree.belief_start[c + 1] - tree.belief_start[c]) // k):
+            if beliefs[start + r * k] > beliefs[start + best * k]:
+                best = r
+        _settle(tree, c, best, assignment)
+    return found
+
+
+@numba.njit(cache=True, nogil=True)
+def draw(tree, beliefs, uniforms, assignments):  # type: ignore[no-untyped-def]
+    """Independent draws, one uniform number a row and clique; ``beliefs`` as :func:`collect` leaves them, made cumulative."""
+    n_cliques = tree.parent.size
+    for c in range(n_cliques):
+        k = tree.message_start[c + 1] - tree.message_start[c]
+        for i in range(tree.belief_start[c] + k, tree.belief_start[c + 1]):
+            beliefs[i] += beliefs[i - k]
+    for row in range(uniforms.shape[0]):
+        for c in range(n_cliques - 1, -1, -1):
+            k = tree.message_start[c + 1] - tree.message_start[c]
+            start = tree.belief_start[c] + _separator_index(tree, c, assignments[row])
+            high = (tree.belief_start[c + 1] - tree.belief_start[c]) // k - 1
+            level = uniforms[row, c] * beliefs[start + high * k]
+            low = 0
+            while low < high:
+                middle = (low + high) // 2
+                if beliefs[start + middle * k] > level:
+                    high = middle
+                else:
+                    low = middle + 1
+            _settle(tree, c, low, assignments[row])
+
+
+@numba.njit(cache=True, nogil=True)
+def collected(tree, tables, likelihood, has_likelihood):  # type: ignore[no-untyped-def]
+    """The cliques' tables after the inward pass, and the log of the total."""
+    codes = np.full(tree.cards.size, -1)
+    beliefs = np.empty(tree.belief_start[-1])
+    messages = np.empty(tree.message_start[-1])
+    scratch = make_scratch(tree)
+    _set_sizes(tree, codes, scratch[0])
+    return collect(tree, tables, codes, likelihood, has_likelihood, False, beliefs, messages, scratch), beliefs
