@@ -1,0 +1,364 @@
+"""Compiled loops over rows of discrete data: family counts, distinct rows, completions of missing cells.
+
+Columns are stored one after the other (``columns[v, row]``) in the smallest integer type that holds
+the codes; -1 is a missing cell. All tables lie in one flat array: the table of family f starts at
+``offsets[f]``, and variable v has the stride ``strides[f, v]`` in it.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+__all__ = [
+    "components_of_rows",
+    "count_families",
+    "expected_components",
+    "first_of_each",
+    "gibbs_sweeps",
+    "pack",
+]
+
+_BLOCK = 2048  # rows at a time: their positions stay in the first-level cache
+_SPREAD = 4096  # tables up to this size are counted in four copies, so that equal neighbours do not wait for each other
+
+
+@numba.njit(cache=True, nogil=True)
+def pack(codes, out):  # type: ignore[no-untyped-def]
+    """Rows to columns; in blocks, because either side alone would miss the cache at every step."""
+    n_rows, n_variables = codes.shape
+    for low in range(0, n_rows, 256):
+        high = min(n_rows, low + 256)
+        for v in range(n_variables):
+            for i in range(low, high):
+                out[v, i] = codes[i, v]
+
+
+@numba.njit(cache=True, nogil=True)
+def _smallest(column):  # type: ignore[no-untyped-def]
+    low = column[0]
+    for x in column:
+        low = min(low, x)
+    return low
+
+
+@numba.njit(cache=True, nogil=True)
+def count_families(columns, starts, members, strides, offsets, weights, counts):  # type: ignore[no-untyped-def]
+    """Add the rows to ``counts``; returns how much weight each family skipped because a cell was missing.
+
+    Family f has the variables ``members[starts[f]:starts[f + 1]]`` with ``strides`` alike. Every count is summed in
+    the order of the rows. Empty ``weights`` are ones.
+    """
+    n_variables, n_rows = columns.shape
+    weighted = weights.size > 0
+    skipped = np.zeros(offsets.size - 1)
+    if n_rows == 0:
+        return skipped
+    missing = np.zeros(n_variables, np.bool_)
+    for v in range(n_variables):
+        missing[v] = _smallest(columns[v]) < 0
+    place, low = np.empty(_BLOCK, np.int32), np.empty(_BLOCK, columns.dtype)
+    copies = np.zeros((4, _SPREAD), np.int64)
+    for f in range(offsets.size - 1):
+        size = offsets[f + 1] - offsets[f]
+        partial = False
+        for j in range(starts[f], starts[f + 1]):
+            partial |= missing[members[j]]
+        plain = not weighted and not partial and size <= _SPREAD
+        table = counts[offsets[f] : offsets[f + 1]]
+        for first in range(0, n_rows, _BLOCK):
+            m = min(_BLOCK, n_rows - first)
+            place[:m] = 0
+            low[:m] = 0
+            for j in range(starts[f], starts[f + 1]):
+                column, stride = columns[members[j], first : first + m], np.int32(strides[j])
+                for i in range(m):
+                    place[i] += stride * column[i]
+                if partial:
+                    for i in range(m):
+                        low[i] |= column[i]
+            if plain:
+                quads = m - m % 4
+                for i in range(0, quads, 4):
+                    copies[0, place[i]] += 1
+                    copies[1, place[i + 1]] += 1
+                    copies[2, place[i + 2]] += 1
+                    copies[3, place[i + 3]] += 1
+                for i in range(quads, m):
+                    copies[0, place[i]] += 1
+            else:
+                for i in range(m):
+                    weight = weights[first + i] if weighted else 1.0
+                    if low[i] < 0:
+                        skipped[f] += weight
+                    else:
+                        table[place[i]] += weight
+        if plain:
+            for k in range(size):
+                table[k] += copies[0, k] + copies[1, k] + copies[2, k] + copies[3, k]
+                copies[0, k] = copies[1, k] = copies[2, k] = copies[3, k] = 0
+    return skipped
+
+
+@numba.njit(cache=True, nogil=True)
+def first_of_each(values, starts):  # type: ignore[no-untyped-def]
+    """For each sequence ``values[starts[i]:starts[i + 1]]`` the number of its kind, in order of first appearance.
+
+    Returns the kinds, and the first sequence of each kind. Open addressing; equal hashes are compared in full.
+    """
+    n = starts.size - 1
+    size = 16
+    while size < 2 * n:
+        size *= 2
+    slots = np.full(size, -1, np.int64)
+    kinds, firsts, hashes = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.uint64)
+    n_kinds = 0
+    for i in range(n):
+        begin, length = starts[i], starts[i + 1] - starts[i]
+        h = np.uint64(14695981039346656037)
+        for j in range(length):
+            h = (h ^ np.uint64(values[begin + j] + 1)) * np.uint64(1099511628211)
+        h ^= h >> np.uint64(29)
+        slot = np.int64(h & np.uint64(size - 1))
+        while True:
+            kind = slots[slot]
+            if kind < 0:
+                slots[slot] = kinds[i] = n_kinds
+                firsts[n_kinds], hashes[n_kinds] = i, h
+                n_kinds += 1
+                break
+            other = firsts[kind]
+            if hashes[kind] == h and starts[other + 1] - starts[other] == length:
+                same = True
+                for j in range(length):
+                    if values[starts[other] + j] != values[begin + j]:
+                        same = False
+                        break
+                if same:
+                    kinds[i] = kind
+                    break
+            slot = (slot + 1) & (size - 1)
+    return kinds, firsts[:n_kinds].copy()
+
+
+@numba.njit(cache=True, nogil=True)
+def _root(parent, v):  # type: ignore[no-untyped-def]
+    while parent[v] != v:
+        parent[v] = parent[parent[v]]
+        v = parent[v]
+    return v
+
+
+@numba.njit(cache=True, nogil=True)
+def components_of_rows(codes, cards, starts, members, strides, limit):  # type: ignore[no-untyped-def]
+    """The missing cells of every row in groups that the observed cells separate.
+
+    Two missing cells belong together when they share a family. A group is a sequence of integers that says all that
+    its expected counts depend on: the number of its variables and of its families, the variables, the families, and
+    for each family the place of its observed cells in the table. Rows with a group of more than ``limit`` completions
+    are marked in ``wide`` and have no groups.
+
+    Returns
+    -------
+    values, ends
+        The sequences one after the other, and where each ends.
+    rows : ndarray
+        The row of each sequence.
+    wide : ndarray of bool
+    """
+    n_rows, n_variables = codes.shape
+    n_families = starts.size - 1
+    values, used = np.empty(1024, np.int32), 0
+    ends, rows, n_groups = np.empty(256, np.int64), np.empty(256, np.int64), 0
+    wide = np.zeros(n_rows, np.bool_)
+    parent = np.empty(n_variables, np.int64)
+    touched, group_of = np.empty(n_families, np.int64), np.empty(n_families, np.int64)
+    size = np.empty(n_variables)
+    for r in range(n_rows):
+        row = codes[r]
+        for v in range(n_variables):
+            parent[v], size[v] = v, 1.0
+        n_touched = 0
+        for f in range(n_families):
+            first = -1
+            for j in range(starts[f], starts[f + 1]):
+                v = members[j]
+                if row[v] < 0:
+                    if first < 0:
+                        first = _root(parent, v)
+                    else:
+                        parent[_root(parent, v)] = first
+            if first >= 0:
+                touched[n_touched], group_of[n_touched] = f, first
+                n_touched += 1
+        for v in range(n_variables):
+            if row[v] < 0:
+                root = _root(parent, v)
+                size[root] *= cards[v]
+                wide[r] |= size[root] > limit
+        if wide[r]:
+            continue
+        for root in range(n_variables):
+            if row[root] >= 0 or parent[root] != root:
+                continue
+            if used + 2 + n_variables + 2 * n_touched > values.size:
+                larger = np.empty(2 * values.size + 2 * (n_variables + n_families), np.int32)
+                larger[:used] = values[:used]
+                values = larger
+            if n_groups == ends.size:
+                more_ends, more_rows = np.empty(2 * n_groups, np.int64), np.empty(2 * n_groups, np.int64)
+                more_ends[:n_groups], more_rows[:n_groups] = ends, rows
+                ends, rows = more_ends, more_rows
+            head = used
+            used += 2
+            k = 0
+            for v in range(n_variables):
+                if row[v] < 0 and _root(parent, v) == root:
+                    values[used] = v
+                    used += 1
+                    k += 1
+            q = 0
+            for t in range(n_touched):
+                if _root(parent, group_of[t]) == root:
+                    values[used] = touched[t]
+                    used += 1
+                    q += 1
+            for t in range(q):
+                f = values[head + 2 + k + t]
+                place = 0
+                for j in range(starts[f], starts[f + 1]):
+                    if row[members[j]] >= 0:
+                        place += strides[j] * row[members[j]]
+                values[used] = place
+                used += 1
+            values[head], values[head + 1] = k, q
+            ends[n_groups], rows[n_groups] = used, r
+            n_groups += 1
+    return values[:used].copy(), ends[:n_groups].copy(), rows[:n_groups].copy(), wide
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def expected_components(values, begins, weights, cards, dense, offsets, flat, counts, logs):  # type: ignore[no-untyped-def]
+    """Sum every group of missing cells out by going through its completions.
+
+    Adds expected counts of the families of each group, times its weight, to ``counts``, and puts the log probability
+    of the group's families, the missing cells summed out, into ``logs``. The completions are counted like the
+    mileage of a car; a family is looked up again only when a digit of its own or an earlier one changes.
+    ``dense[f, v]`` is the stride of variable v in the table of family f, 0 if it is not there.
+    """
+    n_variables, n_families = cards.size, offsets.size - 1
+    digit, card = np.empty(n_variables, np.int64), np.empty(n_variables, np.int64)
+    level_start = np.empty(n_variables + 1, np.int64)
+    order, level_of = np.empty(n_families, np.int64), np.empty(n_families, np.int64)
+    family_place = np.empty(n_families, np.int64)
+    step = np.empty((n_families, n_variables), np.int64)
+    product, mass = np.empty(n_variables + 1), np.empty(n_variables + 1)
+    for g in range(begins.size):
+        begin = begins[g]
+        k, q = values[begin], values[begin + 1]
+        for j in range(k):
+            card[j] = cards[values[begin + 2 + j]]
+        # Families in the order of the last digit they depend on.
+        for t in range(q):
+            f = values[begin + 2 + k + t]
+            level = 0
+            for j in range(k):
+                if dense[f, values[begin + 2 + j]] > 0:
+                    level = j
+            level_of[t] = level
+        at = 0
+        for j in range(k):
+            level_start[j] = at
+            for t in range(q):
+                if level_of[t] == j:
+                    order[at] = t
+                    at += 1
+        level_start[k] = at
+        for i in range(q):
+            t = order[i]
+            f = values[begin + 2 + k + t]
+            family_place[i] = offsets[f] + values[begin + 2 + k + q + t]
+            for j in range(k):
+                step[i, j] = dense[f, values[begin + 2 + j]]
+        total = 0.0
+        for sweep in range(2):
+            if sweep == 1 and not total > 0.0:
+                break
+            # The second time through, products are posterior weights and go to the counts.
+            product[0] = 1.0 if sweep == 0 else weights[g] / total
+            changed = 0
+            for j in range(k):
+                digit[j] = 0
+                mass[j] = 0.0
+            while True:
+                for j in range(changed, k):
+                    p = product[j]
+                    for i in range(level_start[j], level_start[j + 1]):
+                        p *= flat[family_place[i]]
+                    product[j + 1] = p
+                mass[k - 1] += product[k]
+                if sweep == 1:
+                    for i in range(level_start[k - 1], level_start[k]):
+                        counts[family_place[i]] += product[k]
+                # The next completion: carry where a digit is full, handing its mass to the digit before.
+                j = k - 1
+                while True:
+                    digit[j] += 1
+                    if digit[j] < card[j]:
+                        for i in range(level_start[j], q):
+                            family_place[i] += step[i, j]
+                        break
+                    for i in range(level_start[j], q):
+                        family_place[i] -= (card[j] - 1) * step[i, j]
+                    digit[j] = 0
+                    if j == 0:
+                        break
+                    if sweep == 1:
+                        for i in range(level_start[j - 1], level_start[j]):
+                            counts[family_place[i]] += mass[j]
+                    mass[j - 1] += mass[j]
+                    mass[j] = 0.0
+                    j -= 1
+                changed = j
+                if j == 0 and digit[0] == 0:
+                    break
+            if sweep == 0:
+                total = mass[0]
+        logs[g] = np.log(total)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def gibbs_sweeps(state, cells, touching_starts, touching, cards, starts, members, strides, dense, offsets, flat, uniforms):  # type: ignore[no-untyped-def]
+    """Draw each missing cell in turn given all others of its row; one sweep for each row of ``uniforms``.
+
+    ``cells`` are (row, variable); ``touching`` lists the families of each variable. A cell all of whose states have
+    probability zero stays as it is; returns how often that happened.
+    """
+    longest = 1
+    for c in cards:
+        longest = max(longest, c)
+    p = np.empty(longest)
+    stuck = 0
+    for s in range(uniforms.shape[0]):
+        for c in range(cells.shape[0]):
+            row, v = state[cells[c, 0]], cells[c, 1]
+            card = cards[v]
+            p[:card] = 1.0
+            for t in range(touching_starts[v], touching_starts[v + 1]):
+                f = touching[t]
+                place = offsets[f]
+                for j in range(starts[f], starts[f + 1]):
+                    if members[j] != v:
+                        place += strides[j] * row[members[j]]
+                for x in range(card):
+                    p[x] *= flat[place + x * dense[f, v]]
+            total = p[:card].sum()
+            if not total > 0.0:
+                stuck += 1
+                continue
+            threshold, x = uniforms[s, c] * total, 0
+            while x < card - 1 and threshold >= p[x]:
+                threshold -= p[x]
+                x += 1
+            row[v] = x
+    return stuck
