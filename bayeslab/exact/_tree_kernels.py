@@ -5,7 +5,7 @@ Every kernel works on flat arrays. A set of variables is a row of 64-bit words.
 
 from __future__ import annotations
 
-from collections import namedtuple
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -21,7 +21,7 @@ _ZERO = np.uint64(0)
 
 
 @numba.njit(cache=True, inline="always")
-def _count(x):  # type: ignore[no-untyped-def]
+def _count(x: int) -> int:
     x = x - ((x >> _ONE) & _M1)
     x = (x & _M2) + ((x >> np.uint64(2)) & _M2)
     x = (x + (x >> np.uint64(4))) & _M4
@@ -29,7 +29,7 @@ def _count(x):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def _members(row, out):  # type: ignore[no-untyped-def]
+def _members(row: np.ndarray, out: np.ndarray) -> int:
     n = 0
     for w in range(row.size):
         x = row[w]
@@ -42,7 +42,9 @@ def _members(row, out):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def _score(v, adjacent, log_cards, heuristic, members):  # type: ignore[no-untyped-def]
+def _score(
+    v: int, adjacent: np.ndarray, log_cards: np.ndarray, heuristic: int, members: np.ndarray
+) -> tuple[float, float]:
     """The cost of eliminating ``v`` now: 0 fill-in edges, 1 log size of the clique, 2 weight of the fill-in edges."""
     n = _members(adjacent[v], members)
     weight = log_cards[v]
@@ -67,7 +69,9 @@ def _score(v, adjacent, log_cards, heuristic, members):  # type: ignore[no-untyp
 
 
 @numba.njit(cache=True)
-def elimination_order(adjacent, log_cards, heuristic, seed, bound):  # type: ignore[no-untyped-def]
+def elimination_order(
+    adjacent: np.ndarray, log_cards: np.ndarray, heuristic: int, seed: int, bound: float
+) -> tuple[np.ndarray, np.ndarray, float]:
     """Greedy elimination; ties go to the lighter clique, then to the lower number (or to chance, when seed > 0).
 
     Returns the order, the cliques it makes (rows of words) and the sum of their sizes, which is infinite when
@@ -140,7 +144,7 @@ def elimination_order(adjacent, log_cards, heuristic, seed, bound):  # type: ign
 
 
 @numba.njit(cache=True)
-def build_cliques(order, cliques):  # type: ignore[no-untyped-def]
+def build_cliques(order: np.ndarray, cliques: np.ndarray) -> tuple[np.ndarray, ...]:
     """The maximal cliques of an elimination, children before parents.
 
     Returns the position of each variable in the order, the pointer and the variables of each clique (by
@@ -205,32 +209,30 @@ def build_cliques(order, cliques):  # type: ignore[no-untyped-def]
     return position, pointer, variables[: pointer[n_cliques]], n_separator, parent, home
 
 
-Tree = namedtuple(
-    "Tree",
-    [
-        "cards",  # states of each variable
-        "starts",  # where a variable's states begin in flat vectors over all states
-        "clique_pointer",
-        "clique_variables",
-        "n_separator",
-        "parent",
-        "child_pointer",
-        "children",
-        "factor_pointer",
-        "factor_variables",
-        "table_start",
-        "assigned_pointer",
-        "assigned",  # factors of each clique
-        "belief_start",
-        "message_start",
-        "smallest",  # the smallest clique that holds a variable
-        "home",  # the clique in which it is eliminated
-    ],
-)
+class Tree(NamedTuple):
+    """A tree of cliques as flat arrays; the items of ``i`` are those from ``pointer[i]`` to ``pointer[i + 1]``."""
+
+    cards: np.ndarray  # states of each variable
+    starts: np.ndarray  # where a variable's states begin in flat vectors over all states
+    clique_pointer: np.ndarray
+    clique_variables: np.ndarray
+    n_separator: np.ndarray
+    parent: np.ndarray
+    child_pointer: np.ndarray
+    children: np.ndarray
+    factor_pointer: np.ndarray
+    factor_variables: np.ndarray
+    table_start: np.ndarray
+    assigned_pointer: np.ndarray
+    assigned: np.ndarray  # factors of each clique
+    belief_start: np.ndarray
+    message_start: np.ndarray
+    smallest: np.ndarray  # the smallest clique that holds a variable
+    home: np.ndarray  # the clique in which it is eliminated
 
 
 @numba.njit(cache=True)
-def _grouped(keys, n_groups):  # type: ignore[no-untyped-def]
+def _grouped(keys: np.ndarray, n_groups: int) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of the items of each group, in order."""
     pointer = np.zeros(n_groups + 1, np.int64)
     for i in range(keys.size):
@@ -248,7 +250,14 @@ def _grouped(keys, n_groups):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def assemble(cards, factor_pointer, factor_variables, table_start, order, cliques):  # type: ignore[no-untyped-def]
+def assemble(
+    cards: np.ndarray,
+    factor_pointer: np.ndarray,
+    factor_variables: np.ndarray,
+    table_start: np.ndarray,
+    order: np.ndarray,
+    cliques: np.ndarray,
+) -> Tree:
     """Everything calibration needs, from an elimination."""
     n = cards.size
     position, pointer, variables, n_separator, parent, home = build_cliques(order, cliques)
@@ -309,7 +318,17 @@ def assemble(cards, factor_pointer, factor_variables, table_start, order, clique
 
 
 @numba.njit(cache=True)
-def _multiply(whole, b, n_runs, size, stride, digit, part, m, first):  # type: ignore[no-untyped-def]
+def _multiply(
+    whole: np.ndarray,
+    b: int,
+    n_runs: int,
+    size: np.ndarray,
+    stride: np.ndarray,
+    digit: np.ndarray,
+    part: np.ndarray,
+    m: int,
+    first: bool,
+) -> None:
     if n_runs == 0:
         whole[b] = part[m] if first else whole[b] * part[m]
         return
@@ -354,7 +373,17 @@ def _multiply(whole, b, n_runs, size, stride, digit, part, m, first):  # type: i
 
 
 @numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
-def _sum_into(whole, b, n_runs, size, stride, digit, part, m, scale):  # type: ignore[no-untyped-def]
+def _sum_into(
+    whole: np.ndarray,
+    b: int,
+    n_runs: int,
+    size: np.ndarray,
+    stride: np.ndarray,
+    digit: np.ndarray,
+    part: np.ndarray,
+    m: int,
+    scale: float,
+) -> None:
     if n_runs == 0:
         part[m] += scale * whole[b]
         return
@@ -389,7 +418,7 @@ def _sum_into(whole, b, n_runs, size, stride, digit, part, m, scale):  # type: i
 
 
 @numba.njit(cache=True)
-def _axes(tree, c, sizes, axes):  # type: ignore[no-untyped-def]
+def _axes(tree: Tree, c: int, sizes: np.ndarray, axes: np.ndarray) -> tuple[int, int]:
     """The variables of a clique that are not observed, innermost first; and the size of its table."""
     n, total = 0, 1
     for a in range(tree.clique_pointer[c + 1] - 1, tree.clique_pointer[c] - 1, -1):
@@ -402,7 +431,9 @@ def _axes(tree, c, sizes, axes):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def _runs(axes, n_axes, sizes, stride_of, size, stride):  # type: ignore[no-untyped-def]
+def _runs(
+    axes: np.ndarray, n_axes: int, sizes: np.ndarray, stride_of: np.ndarray, size: np.ndarray, stride: np.ndarray
+) -> int:
     """Neighbouring axes that a part walks as one (or not at all) become one loop."""
     n = 0
     for a in range(n_axes):
@@ -417,7 +448,9 @@ def _runs(axes, n_axes, sizes, stride_of, size, stride):  # type: ignore[no-unty
 
 
 @numba.njit(cache=True)
-def _factor_strides(tree, f, codes, sizes, stride_of, clear):  # type: ignore[no-untyped-def]
+def _factor_strides(
+    tree: Tree, f: int, codes: np.ndarray, sizes: np.ndarray, stride_of: np.ndarray, clear: bool
+) -> int:
     """Strides of a factor's table, and where its slice under the evidence begins."""
     at, step = tree.table_start[f], 1
     for a in range(tree.factor_pointer[f + 1] - 1, tree.factor_pointer[f] - 1, -1):
@@ -430,7 +463,7 @@ def _factor_strides(tree, f, codes, sizes, stride_of, clear):  # type: ignore[no
 
 
 @numba.njit(cache=True)
-def _message_strides(tree, c, sizes, stride_of, clear):  # type: ignore[no-untyped-def]
+def _message_strides(tree: Tree, c: int, sizes: np.ndarray, stride_of: np.ndarray, clear: bool) -> int:
     """Strides of the message of clique ``c``, and its size."""
     step = 1
     for a in range(tree.clique_pointer[c + 1] - 1, tree.clique_pointer[c + 1] - tree.n_separator[c] - 1, -1):
@@ -441,7 +474,7 @@ def _message_strides(tree, c, sizes, stride_of, clear):  # type: ignore[no-untyp
 
 
 @numba.njit(cache=True)
-def _rescale(values, start, n):  # type: ignore[no-untyped-def]
+def _rescale(values: np.ndarray, start: int, n: int) -> float:
     top = 0.0
     for i in range(start, start + n):
         top = max(top, values[i])
@@ -452,7 +485,17 @@ def _rescale(values, start, n):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def collect(tree, tables, codes, likelihood, has_likelihood, maximise, beliefs, messages, scratch):  # type: ignore[no-untyped-def]
+def collect(
+    tree: Tree,
+    tables: np.ndarray,
+    codes: np.ndarray,
+    likelihood: np.ndarray,
+    has_likelihood: np.ndarray,
+    maximise: bool,
+    beliefs: np.ndarray,
+    messages: np.ndarray,
+    scratch: tuple[np.ndarray, ...],
+) -> float:
     """Products of factors and messages, from the leaves to the roots.
 
     Messages are scaled to the maximum 1. Returns the log of what was taken out; -inf when a message is zero.
@@ -517,7 +560,7 @@ def collect(tree, tables, codes, likelihood, has_likelihood, maximise, beliefs, 
 
 
 @numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
-def _fold(beliefs, b, n_rows, k, messages, to):  # type: ignore[no-untyped-def]
+def _fold(beliefs: np.ndarray, b: int, n_rows: int, k: int, messages: np.ndarray, to: int) -> None:
     """Sums over the variables eliminated in a clique, the outer axes."""
     if k == _ONE:
         total = 0.0
@@ -527,14 +570,14 @@ def _fold(beliefs, b, n_rows, k, messages, to):  # type: ignore[no-untyped-def]
         return
     for s in range(k):
         messages[to + s] = beliefs[b + s]
-    for r in range(_ONE, n_rows):
+    for _ in range(_ONE, n_rows):
         b += k
         for s in range(k):
             messages[to + s] += beliefs[b + s]
 
 
 @numba.njit(cache=True)
-def distribute(tree, beliefs, messages, scratch):  # type: ignore[no-untyped-def]
+def distribute(tree: Tree, beliefs: np.ndarray, messages: np.ndarray, scratch: tuple[np.ndarray, ...]) -> None:
     """Posterior tables of the cliques, from the roots to the leaves; messages become ratios."""
     sizes, stride_of, axes, size, stride, digit = scratch
     longest = 0
@@ -542,7 +585,7 @@ def distribute(tree, beliefs, messages, scratch):  # type: ignore[no-untyped-def
         longest = max(longest, tree.message_start[c + 1] - tree.message_start[c])
     above = np.empty(longest)
     for c in range(tree.parent.size - 1, -1, -1):
-        n_axes, n_entries = _axes(tree, c, sizes, axes)
+        _, n_entries = _axes(tree, c, sizes, axes)
         start = tree.belief_start[c]
         p = tree.parent[c]
         if p < 0:
@@ -567,7 +610,7 @@ def distribute(tree, beliefs, messages, scratch):  # type: ignore[no-untyped-def
 
 
 @numba.njit(cache=True)
-def _spread(beliefs, b, n_rows, k, messages, at):  # type: ignore[no-untyped-def]
+def _spread(beliefs: np.ndarray, b: int, n_rows: int, k: int, messages: np.ndarray, at: int) -> None:
     for _ in range(n_rows):
         for s in range(k):
             beliefs[b + s] *= messages[at + s]
@@ -575,7 +618,14 @@ def _spread(beliefs, b, n_rows, k, messages, at):  # type: ignore[no-untyped-def
 
 
 @numba.njit(cache=True)
-def _add_marginals(tree, codes, wanted, beliefs, scratch, out):  # type: ignore[no-untyped-def]
+def _add_marginals(
+    tree: Tree,
+    codes: np.ndarray,
+    wanted: np.ndarray,
+    beliefs: np.ndarray,
+    scratch: tuple[np.ndarray, ...],
+    out: np.ndarray,
+) -> None:
     sizes, stride_of, axes, size, stride, digit = scratch
     for v in range(tree.cards.size):
         if not wanted[v]:
@@ -599,7 +649,9 @@ def _add_marginals(tree, codes, wanted, beliefs, scratch, out):  # type: ignore[
 
 
 @numba.njit(cache=True)
-def _add_counts(tree, codes, weight, beliefs, scratch, out):  # type: ignore[no-untyped-def]
+def _add_counts(
+    tree: Tree, codes: np.ndarray, weight: float, beliefs: np.ndarray, scratch: tuple[np.ndarray, ...], out: np.ndarray
+) -> None:
     sizes, stride_of, axes, size, stride, digit = scratch
     for c in range(tree.parent.size):
         n_axes, _ = _axes(tree, c, sizes, axes)
@@ -613,7 +665,7 @@ def _add_counts(tree, codes, weight, beliefs, scratch, out):  # type: ignore[no-
 
 
 @numba.njit(cache=True)
-def make_scratch(tree):  # type: ignore[no-untyped-def]
+def make_scratch(tree: Tree) -> tuple[np.ndarray, ...]:
     n = tree.cards.size
     return (
         np.empty(n, np.int64),
@@ -626,26 +678,26 @@ def make_scratch(tree):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def _set_sizes(tree, codes, sizes):  # type: ignore[no-untyped-def]
+def _set_sizes(tree: Tree, codes: np.ndarray, sizes: np.ndarray) -> None:
     for v in range(codes.size):
         sizes[v] = tree.cards[v] if codes[v] < 0 else 1
 
 
 @numba.njit(cache=True, nogil=True)
 def calibrate_rows(
-    tree,
-    tables,
-    rows,
-    weights,
-    likelihood,
-    has_likelihood,
-    wanted,
-    with_marginals,
-    with_counts,
-    log_evidence,
-    marginals,
-    counts,
-):  # type: ignore[no-untyped-def]
+    tree: Tree,
+    tables: np.ndarray,
+    rows: np.ndarray,
+    weights: np.ndarray,
+    likelihood: np.ndarray,
+    has_likelihood: np.ndarray,
+    wanted: np.ndarray,
+    with_marginals: bool,
+    with_counts: bool,
+    log_evidence: np.ndarray,
+    marginals: np.ndarray,
+    counts: np.ndarray,
+) -> None:
     """Every row of evidence by the same tree, its loops restricted to what the evidence leaves."""
     beliefs = np.empty(tree.belief_start[-1])
     messages = np.empty(tree.message_start[-1])
@@ -665,23 +717,21 @@ def calibrate_rows(
             _add_counts(tree, codes, weights[i], beliefs, scratch, counts)
 
 
-Problem = namedtuple(
-    "Problem",
-    [
-        "cards",
-        "starts",
-        "factor_pointer",
-        "factor_variables",
-        "table_start",
-        "has_zero",  # factors whose table has a zero
-        "touch_pointer",
-        "touching",  # factors of each variable
-    ],
-)
+class Problem(NamedTuple):
+    """A product of tables as flat arrays."""
+
+    cards: np.ndarray
+    starts: np.ndarray
+    factor_pointer: np.ndarray
+    factor_variables: np.ndarray
+    table_start: np.ndarray
+    has_zero: np.ndarray  # factors whose table has a zero
+    touch_pointer: np.ndarray
+    touching: np.ndarray  # factors of each variable
 
 
 @numba.njit(cache=True)
-def _box(problem, f, allowed, lists, n_states):  # type: ignore[no-untyped-def]
+def _box(problem: Problem, f: int, allowed: np.ndarray, lists: np.ndarray, n_states: np.ndarray) -> int:
     """The states that are left of each variable of a factor, and how many entries that makes."""
     entries = 1
     for a in range(problem.factor_pointer[f], problem.factor_pointer[f + 1]):
@@ -697,7 +747,7 @@ def _box(problem, f, allowed, lists, n_states):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def propagate(problem, tables, allowed, dirty):  # type: ignore[no-untyped-def]
+def propagate(problem: Problem, tables: np.ndarray, allowed: np.ndarray, dirty: np.ndarray) -> bool:
     """States that no positive entry of some factor supports are struck out, until none is left.
 
     ``dirty`` marks the variables whose states were struck out before. Returns False when a variable loses all.
@@ -779,8 +829,10 @@ def propagate(problem, tables, allowed, dirty):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def best_order(adjacent, log_cards, small, n_restarts):  # type: ignore[no-untyped-def]
-    """The cheapest of min-fill, weighted min-fill, min-weight and, when all are costly, min-fill with ties by chance."""
+def best_order(
+    adjacent: np.ndarray, log_cards: np.ndarray, small: float, n_restarts: int
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """The cheapest of min-fill, weighted min-fill, min-weight and, when all are costly, some with ties by chance."""
     order, cliques, total = elimination_order(adjacent, log_cards, 0, 0, np.inf)
     if total <= small:
         return order, cliques, total
@@ -795,7 +847,9 @@ def best_order(adjacent, log_cards, small, n_restarts):  # type: ignore[no-untyp
 
 
 @numba.njit(cache=True)
-def condition(problem, tables, allowed, small, n_restarts):  # type: ignore[no-untyped-def]
+def condition(
+    problem: Problem, tables: np.ndarray, allowed: np.ndarray, small: float, n_restarts: int
+) -> tuple[Tree, np.ndarray, np.ndarray, np.ndarray, np.ndarray, float, float]:
     """The problem among the states that are left, with a tree of its own.
 
     Variables with one state left are gone. Returns the tree, its tables, for each of their entries the place in
@@ -902,7 +956,15 @@ def condition(problem, tables, allowed, small, n_restarts):  # type: ignore[no-u
 
 
 @numba.njit(cache=True)
-def restrict(problem, tables, codes, likelihood, has_likelihood, base_allowed, allowed):  # type: ignore[no-untyped-def]
+def restrict(
+    problem: Problem,
+    tables: np.ndarray,
+    codes: np.ndarray,
+    likelihood: np.ndarray,
+    has_likelihood: np.ndarray,
+    base_allowed: np.ndarray,
+    allowed: np.ndarray,
+) -> bool:
     """The states that evidence and the zeros of the tables leave, into ``allowed``; False when there are none."""
     n = problem.cards.size
     dirty = np.zeros(n, np.bool_)
@@ -922,7 +984,15 @@ def restrict(problem, tables, codes, likelihood, has_likelihood, base_allowed, a
 
 
 @numba.njit(cache=True)
-def restrict_likelihood(problem, tree, variables, states, likelihood, has_likelihood, allowed):  # type: ignore[no-untyped-def]
+def restrict_likelihood(
+    problem: Problem,
+    tree: Tree,
+    variables: np.ndarray,
+    states: np.ndarray,
+    likelihood: np.ndarray,
+    has_likelihood: np.ndarray,
+    allowed: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, float]:
     """The likelihood vectors among the states that are left, and the log of those of settled variables."""
     own_likelihood = np.ones(states.size)
     own_has = has_likelihood[variables]
@@ -945,23 +1015,23 @@ def restrict_likelihood(problem, tree, variables, states, likelihood, has_likeli
 
 @numba.njit(cache=True, nogil=True)
 def condition_rows(
-    problem,
-    tables,
-    rows,
-    weights,
-    likelihood,
-    has_likelihood,
-    base_allowed,
-    limit,
-    small,
-    n_restarts,
-    wanted,
-    with_marginals,
-    with_counts,
-    log_evidence,
-    marginals,
-    counts,
-):  # type: ignore[no-untyped-def]
+    problem: Problem,
+    tables: np.ndarray,
+    rows: np.ndarray,
+    weights: np.ndarray,
+    likelihood: np.ndarray,
+    has_likelihood: np.ndarray,
+    base_allowed: np.ndarray,
+    limit: float,
+    small: float,
+    n_restarts: int,
+    wanted: np.ndarray,
+    with_marginals: bool,
+    with_counts: bool,
+    log_evidence: np.ndarray,
+    marginals: np.ndarray,
+    counts: np.ndarray,
+) -> float:
     """Every row of evidence by a tree of its own. Returns the sum of clique sizes that passed ``limit``, or 0."""
     n = problem.cards.size
     allowed = np.empty(base_allowed.size, np.bool_)
@@ -1012,7 +1082,7 @@ def condition_rows(
 
 
 @numba.njit(cache=True)
-def _separator_index(tree, c, assignment):  # type: ignore[no-untyped-def]
+def _separator_index(tree: Tree, c: int, assignment: np.ndarray) -> int:
     at, step = 0, 1
     for a in range(tree.clique_pointer[c + 1] - 1, tree.clique_pointer[c + 1] - tree.n_separator[c] - 1, -1):
         v = tree.clique_variables[a]
@@ -1022,7 +1092,7 @@ def _separator_index(tree, c, assignment):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def _settle(tree, c, r, assignment):  # type: ignore[no-untyped-def]
+def _settle(tree: Tree, c: int, r: int, assignment: np.ndarray) -> None:
     """The variables eliminated in a clique, from the number of their combination."""
     for a in range(tree.clique_pointer[c + 1] - tree.n_separator[c] - 1, tree.clique_pointer[c] - 1, -1):
         v = tree.clique_variables[a]
@@ -1031,7 +1101,9 @@ def _settle(tree, c, r, assignment):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def explain(tree, tables, likelihood, has_likelihood, assignment):  # type: ignore[no-untyped-def]
+def explain(
+    tree: Tree, tables: np.ndarray, likelihood: np.ndarray, has_likelihood: np.ndarray, assignment: np.ndarray
+) -> float:
     """A most probable assignment, the first among equals; returns the log of its product."""
     n = tree.cards.size
     codes = np.full(n, -1)
@@ -1054,8 +1126,8 @@ def explain(tree, tables, likelihood, has_likelihood, assignment):  # type: igno
 
 
 @numba.njit(cache=True, nogil=True)
-def draw(tree, beliefs, uniforms, assignments):  # type: ignore[no-untyped-def]
-    """Independent draws, one uniform number a row and clique; ``beliefs`` as :func:`collect` leaves them, made cumulative."""
+def draw(tree: Tree, beliefs: np.ndarray, uniforms: np.ndarray, assignments: np.ndarray) -> None:
+    """Independent draws, one uniform number a row and clique, from ``beliefs`` as :func:`collect` leaves them."""
     n_cliques = tree.parent.size
     for c in range(n_cliques):
         k = tree.message_start[c + 1] - tree.message_start[c]
@@ -1078,7 +1150,9 @@ def draw(tree, beliefs, uniforms, assignments):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def collected(tree, tables, likelihood, has_likelihood):  # type: ignore[no-untyped-def]
+def collected(
+    tree: Tree, tables: np.ndarray, likelihood: np.ndarray, has_likelihood: np.ndarray
+) -> tuple[float, np.ndarray]:
     """The cliques' tables after the inward pass, and the log of the total."""
     codes = np.full(tree.cards.size, -1)
     beliefs = np.empty(tree.belief_start[-1])
@@ -1086,3 +1160,50 @@ def collected(tree, tables, likelihood, has_likelihood):  # type: ignore[no-unty
     scratch = make_scratch(tree)
     _set_sizes(tree, codes, scratch[0])
     return collect(tree, tables, codes, likelihood, has_likelihood, False, beliefs, messages, scratch), beliefs
+
+
+@numba.njit(cache=True)
+def log_evidence_and_gradient(
+    tables: np.ndarray,
+    rows: np.ndarray,
+    weights: np.ndarray,
+    cards: np.ndarray,
+    starts: np.ndarray,
+    clique_pointer: np.ndarray,
+    clique_variables: np.ndarray,
+    n_separator: np.ndarray,
+    parent: np.ndarray,
+    child_pointer: np.ndarray,
+    children: np.ndarray,
+    factor_pointer: np.ndarray,
+    factor_variables: np.ndarray,
+    table_start: np.ndarray,
+    assigned_pointer: np.ndarray,
+    assigned: np.ndarray,
+    belief_start: np.ndarray,
+    message_start: np.ndarray,
+    smallest: np.ndarray,
+    home: np.ndarray,
+) -> tuple[float, np.ndarray]:
+    """Weighted log evidence of all rows and its gradient with respect to every entry of the tables.
+
+    The kernel of an :class:`bayeslab.evidence.EvidenceOp`; a tree as the arrays it consists of.
+    """
+    tree = Tree(
+        cards, starts, clique_pointer, clique_variables, n_separator, parent, child_pointer, children, factor_pointer,
+        factor_variables, table_start, assigned_pointer, assigned, belief_start, message_start, smallest, home,
+    )  # fmt: skip
+    log_evidence = np.empty(rows.shape[0])
+    counts = np.zeros(tables.size)
+    marginals = np.zeros((rows.shape[0], 0))
+    likelihood = np.ones(starts[-1])
+    nothing = np.zeros(cards.size, np.bool_)
+    calibrate_rows(
+        tree, tables, rows, weights, likelihood, nothing, nothing, False, True, log_evidence, marginals, counts
+    )
+    total = 0.0
+    for i in range(rows.shape[0]):
+        total += weights[i] * log_evidence[i]
+    for i in range(tables.size):
+        counts[i] = counts[i] / tables[i] if tables[i] > 0.0 else 0.0
+    return total, counts

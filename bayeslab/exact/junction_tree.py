@@ -10,8 +10,8 @@ evidence and the zeros of the tables strike out states (a state that no positive
 supports cannot occur; arc consistency [3]_), variables with one state left go, and what remains, often smaller by
 orders of magnitude, is triangulated.
 
-The derivative of the log evidence with respect to the log of a factor's entry is the expected count of that entry, so that
-:meth:`JunctionTree.expected_counts` is the E-step of EM and the gradient at once [4]_.
+The derivative of the log evidence with respect to the log of a factor's entry is the expected count of that
+entry, so that :meth:`JunctionTree.expected_counts` is the E-step of EM and the gradient at once [4]_.
 
 References
 ----------
@@ -33,6 +33,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -150,8 +151,7 @@ class JunctionTree:
         """
         from bayeslab.exact import _tree_kernels as kernels
 
-        directed = isinstance(model, DiscreteNetwork)
-        factors = FactorGraph.of(model) if directed else model
+        factors = FactorGraph.of(model) if isinstance(model, DiscreteNetwork) else model
         names = tuple(factors.states)
         cards = np.array([len(s) for s in factors.states.values()], np.int64)
         scopes = triangulation.scopes_of(factors)
@@ -400,6 +400,21 @@ class JunctionTree:
     # What the queries share.
 
     @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """The tree as the arrays its kernels take (``_tree_kernels.log_evidence_and_gradient``).
+
+        Raises
+        ------
+        EngineRefusal
+            The net is conditioned on each row's evidence before it is triangulated: there is no one tree.
+        """
+        if self._tree is None:
+            raise EngineRefusal(
+                f"one tree for all evidence would have {self.forecast.total_entries:.3g} entries; learn its tables by EM"
+            )
+        return tuple(self._tree)
+
+    @property
     def _model(self) -> DiscreteNetwork | FactorGraph:
         """The model with the present tables."""
         tables = tuple(self._by_factor(self._tables))
@@ -536,8 +551,8 @@ class JunctionTree:
     def _refuse_beyond(self, entries: float) -> None:
         if entries > 0:
             raise EngineRefusal(
-                f"under this evidence the cliques have {entries:.3g} entries and {self._limit / 8:.3g} fit into memory; "
-                "ask for few targets by variable elimination, or give more evidence"
+                f"under this evidence the cliques have {entries:.3g} entries and {self._limit / 8:.3g} fit "
+                "into memory; ask for few targets by variable elimination, or give more evidence"
             )
 
     def _batch(
@@ -771,7 +786,7 @@ def _parts(n: int) -> list[slice]:
     if n < 4 * _PARTS:
         return [slice(0, n)]
     edges = np.linspace(0, n, _PARTS + 1).astype(int)
-    return [slice(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [slice(int(a), int(b)) for a, b in pairwise(edges)]
 
 
 def _mapped(run: Callable[[slice], Any], parts: Sequence[slice]) -> list[Any]:

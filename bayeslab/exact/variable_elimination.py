@@ -265,8 +265,9 @@ def _check_size(entries: float) -> None:
     limit = available_bytes() / 16 if entries > 1e6 else np.inf
     if entries > limit:
         raise EngineRefusal(
-            f"variable elimination meets a table of {entries:.3g} entries and {limit:.3g} fit into memory; ask for fewer "
-            "targets, give more evidence, or approximate by likelihood weighting, Gibbs sampling or loopy belief propagation"
+            f"variable elimination meets a table of {entries:.3g} entries and {limit:.3g} fit into memory; ask for "
+            "fewer targets, give more evidence, or approximate by likelihood weighting, Gibbs sampling or loopy "
+            "belief propagation"
         )
 
 
