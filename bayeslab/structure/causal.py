@@ -1,0 +1,433 @@
+"""What happens if we act, from a graph of causes.
+
+Setting X from outside cuts the arrows into X: the other tables stay as they are. P(y | do(x)) is
+the answer of the network after that surgery, P(y | x) that of the network as it is; they differ
+where X and Y have a common cause [1]_. From observations alone P(y | do(x)) follows if the graph
+offers enough:
+
+- *back door*: variables Z, none of them below X, that block every path into X from Y,
+
+  .. math:: P(y \\mid do(x)) = \\sum_z P(z)\\, P(y \\mid x, z)
+
+- *front door*: variables Z on every directed path from X to Y, with no open back-door path from X to
+  Z, and none from Z to Y once X is given,
+
+  .. math:: P(y \\mid do(x)) = \\sum_z P(z \\mid x) \\sum_{x'} P(x')\\, P(y \\mid x', z)
+
+Other effects can be identified too, by neither [3]_.
+
+References
+----------
+.. [1] Pearl (2009). Causality, 2nd ed., sections 3.2 and 3.3.
+.. [2] van der Zander, Liskiewicz, Textor (2019). Separators and adjustment sets in causal graphs.
+   Artificial Intelligence 270, 1-40.
+.. [3] Shpitser, Pearl (2006). Identification of joint interventional distributions. AAAI 21, 1219-1226.
+.. [4] Jeong, Tian, Bareinboim (2022). Finding and listing front-door adjustment sets. NeurIPS 35.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import networkx as nx
+import numpy as np
+
+from bayeslab.errors import EvidenceError, ModelError, OptionError, hint
+from bayeslab.exact.factors import read_evidence
+from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.exact.variable_elimination import eliminate
+from bayeslab.structure.dag import d_connected, names_in
+
+__all__ = [
+    "Identification",
+    "average_effect",
+    "back_door_adjusted",
+    "back_door_sets",
+    "front_door_adjusted",
+    "front_door_sets",
+    "identify",
+    "intervene",
+    "interventional",
+    "is_back_door_set",
+    "is_front_door_set",
+    "observational",
+]
+
+
+def intervene(network: DiscreteNetwork, do: Mapping[str, Any]) -> DiscreteNetwork:
+    """The network after acting on it: parents cut off, the state set.
+
+    Parameters
+    ----------
+    do
+        Variable to the state it is set to, or to a mapping from states to the probabilities with which
+        it is set to them.
+
+    Raises
+    ------
+    EvidenceError
+        An unknown variable or state, or probabilities that do not add up to one.
+
+    Examples
+    --------
+    >>> from bayeslab.exact.variable_elimination import eliminate
+    >>> states = {"rain": ("no", "yes"), "wet": ("no", "yes")}
+    >>> tables = {"rain": np.array([0.8, 0.2]), "wet": np.array([[0.9, 0.1], [0.1, 0.9]])}
+    >>> network = DiscreteNetwork(states, {"wet": ("rain",)}, tables)
+    >>> eliminate(intervene(network, {"wet": "yes"}), ["rain"]).round(2).tolist()
+    [0.8, 0.2]
+    >>> eliminate(network, ["rain"], {"wet": "yes"}).round(2).tolist()
+    [0.31, 0.69]
+    """
+    wanted = read_evidence(network.states, do)
+    tables = {v: np.eye(len(network.states[v]))[code] for v, code in wanted.hard.items()}
+    for variable, weights in wanted.likelihood.items():
+        if abs(weights.sum() - 1) > 1e-9:
+            raise EvidenceError(f"'{variable}' is set with probabilities that add up to {weights.sum():g}, not 1")
+        tables[variable] = weights
+    parents = {v: () if v in tables else above for v, above in network.parents.items()}
+    return replace(network, parents=parents, tables={**network.tables, **tables})
+
+
+def observational(network: DiscreteNetwork, treatment: str, outcome: str) -> np.ndarray:
+    """P(outcome | treatment): one row for each state of the treatment; NaN for states that never occur."""
+    _two(network.graph, treatment, outcome)
+    joint = eliminate(network, (treatment, outcome))
+    with np.errstate(invalid="ignore"):
+        return np.asarray(joint / joint.sum(axis=1, keepdims=True))
+
+
+def interventional(
+    network: DiscreteNetwork, treatment: str, outcome: str, given: Mapping[str, Any] | None = None
+) -> np.ndarray:
+    """P(outcome | do(treatment), given), by surgery: one row for each state of the treatment.
+
+    Parameters
+    ----------
+    given
+        Evidence seen after the treatment was set.
+    """
+    _two(network.graph, treatment, outcome)
+    rows = (eliminate(intervene(network, {treatment: state}), (outcome,), given) for state in network.states[treatment])
+    return np.stack(list(rows))
+
+
+def back_door_adjusted(
+    network: DiscreteNetwork, treatment: str, outcome: str, adjust_for: str | Iterable[str]
+) -> np.ndarray:
+    """The back-door formula on the observational distribution: one row for each state of the treatment.
+
+    It is P(outcome | do(treatment)) if ``adjust_for`` meets the back-door criterion; this is not
+    checked here, so that one can see what adjusting for the wrong variables does.
+
+    Raises
+    ------
+    ModelError
+        Some state of the treatment never occurs together with values of ``adjust_for`` that do: then
+        observations say nothing about it.
+    """
+    names = _others(network.graph, treatment, outcome, adjust_for)
+    joint = eliminate(network, (*names, treatment, outcome))
+    joint = joint.reshape(-1, *joint.shape[-2:])
+    strata, cells = joint.sum(axis=(1, 2)), joint.sum(axis=2)
+    if np.any((strata > 0)[:, None] & (cells <= 0)):
+        raise ModelError(
+            f"some state of '{treatment}' never occurs together with some states of {', '.join(names) or 'nothing'}:"
+            " adjustment needs every treatment in every stratum"
+        )
+    shares = np.divide(joint, cells[:, :, None], out=np.zeros_like(joint), where=cells[:, :, None] > 0)
+    return np.einsum("z,zxy->xy", strata, shares)
+
+
+def front_door_adjusted(
+    network: DiscreteNetwork, treatment: str, outcome: str, through: str | Iterable[str]
+) -> np.ndarray:
+    """The front-door formula on the observational distribution: one row for each state of the treatment.
+
+    It is P(outcome | do(treatment)) if ``through`` meets the front-door criterion; this is not checked
+    here.
+
+    Raises
+    ------
+    ModelError
+        Some state of the treatment never occurs together with values of ``through`` that do.
+    """
+    names = _others(network.graph, treatment, outcome, through)
+    joint = eliminate(network, (*names, treatment, outcome))
+    joint = joint.reshape(-1, *joint.shape[-2:])
+    cells, treated = joint.sum(axis=2), joint.sum(axis=(0, 2))
+    if np.any(cells.any(axis=1)[:, None] & (cells <= 0)):
+        raise ModelError(
+            f"some state of '{treatment}' never occurs together with some states of {', '.join(names) or 'nothing'}:"
+            " the front-door formula needs them all"
+        )
+    shares = np.divide(joint, cells[:, :, None], out=np.zeros_like(joint), where=cells[:, :, None] > 0)
+    return np.einsum("zx,zwy,w->xy", cells / treated, shares, treated)
+
+
+def average_effect(
+    network: DiscreteNetwork,
+    treatment: str,
+    outcome: str,
+    *,
+    values: str | Mapping[str, float] | None = None,
+    contrast: tuple[str, str] | None = None,
+) -> float:
+    """E[outcome | do(treatment = second)] − E[outcome | do(treatment = first)].
+
+    Parameters
+    ----------
+    values
+        A number for each state of the outcome, or the state whose probability is meant; the second
+        one, if there are two.
+    contrast
+        The two states of the treatment (from, to); both in their order, if there are two.
+    """
+    scores = _scores(network.states[_known(network, outcome)], outcome, values)
+    options = network.states[_known(network, treatment)]
+    first, second = contrast or options[:2]
+    if contrast is None and len(options) != 2:
+        raise OptionError(f"'{treatment}' has {len(options)} states: say which two to compare (contrast)")
+    rows = [read_evidence(network.states, {treatment: state}).hard[treatment] for state in (first, second)]
+    means = interventional(network, treatment, outcome) @ scores
+    return float(means[rows[1]] - means[rows[0]])
+
+
+def _known(network: DiscreteNetwork, name: str) -> str:
+    if name not in network.states:
+        raise ModelError(f"'{name}' is not a variable{hint(name, network.states)}")
+    return name
+
+
+def _scores(own: tuple[str, ...], outcome: str, values: str | Mapping[str, float] | None) -> np.ndarray:
+    if values is None:
+        if len(own) != 2:
+            raise OptionError(f"'{outcome}' has {len(own)} states: give each a number, or name the one meant (values)")
+        values = own[1]
+    if isinstance(values, str):
+        if values not in own:
+            raise OptionError(f"'{values}' is not a state of '{outcome}'{hint(values, own)}")
+        return np.array([float(state == values) for state in own])
+    for state in {*own} ^ {*values}:
+        raise OptionError(f"values of '{outcome}' are one number for each of {', '.join(own)}; look at '{state}'")
+    return np.array([float(values[state]) for state in own])
+
+
+def _two(graph: nx.DiGraph, treatment: str, outcome: str) -> None:
+    names_in(graph, (treatment, outcome))
+    if treatment == outcome:
+        raise ModelError(f"treatment and outcome are the same variable, '{treatment}'")
+
+
+def _others(graph: nx.DiGraph, treatment: str, outcome: str, names: str | Iterable[str]) -> tuple[str, ...]:
+    _two(graph, treatment, outcome)
+    found = names_in(graph, names)
+    for name in found & {treatment, outcome}:
+        raise ModelError(f"'{name}' is the treatment or the outcome and cannot be adjusted for")
+    return tuple(sorted(found))
+
+
+def _candidates(graph: nx.DiGraph, treatment: str, outcome: str, observed: Iterable[str] | None) -> frozenset[str]:
+    _two(graph, treatment, outcome)
+    if not nx.is_directed_acyclic_graph(graph):
+        raise ModelError("the graph has a circle; causes come before their effects")
+    usable = frozenset(graph) if observed is None else names_in(graph, observed)
+    return usable - {treatment, outcome}
+
+
+def _without_arrows_from(graph: nx.DiGraph, names: Iterable[str]) -> nx.DiGraph:
+    out = graph.copy()
+    out.remove_edges_from(list(graph.out_edges(list(names))))
+    return out
+
+
+def is_back_door_set(graph: nx.DiGraph, treatment: str, outcome: str, names: str | Iterable[str]) -> bool:
+    """Whether adjusting for these variables meets the back-door criterion."""
+    chosen = frozenset(_others(graph, treatment, outcome, names))
+    below = nx.descendants(graph, treatment)
+    back = _without_arrows_from(graph, [treatment])
+    return not chosen & below and outcome not in d_connected(back, treatment, chosen)
+
+
+def back_door_sets(
+    graph: nx.DiGraph, treatment: str, outcome: str, observed: Iterable[str] | None = None
+) -> Iterator[frozenset[str]]:
+    """All minimal sets of observed variables that meet the back-door criterion, one after another.
+
+    Parameters
+    ----------
+    observed
+        What can be measured; all variables if left out.
+
+    Yields
+    ------
+    frozenset of str
+        Of no set yielded can a variable be left out. The empty set alone means that nothing
+        confounds. There may be very many: take as many as needed.
+    """
+    usable = _candidates(graph, treatment, outcome, observed) - nx.descendants(graph, treatment)
+    back = _without_arrows_from(graph, [treatment])
+
+    def within(names: frozenset[str]) -> frozenset[str] | None:
+        found = nx.find_minimal_d_separator(back, treatment, outcome, restricted=set(names))
+        return None if found is None else frozenset(found)
+
+    return _all_minimal(within, usable)
+
+
+def is_front_door_set(graph: nx.DiGraph, treatment: str, outcome: str, names: str | Iterable[str]) -> bool:
+    """Whether these variables meet the front-door criterion."""
+    chosen = frozenset(_others(graph, treatment, outcome, names))
+    return (
+        not chosen & d_connected(_without_arrows_from(graph, [treatment]), treatment)
+        and chosen == _unconfounded(graph, treatment, outcome, chosen)
+        and _intercepts(graph, treatment, outcome, chosen)
+    )
+
+
+def front_door_sets(
+    graph: nx.DiGraph, treatment: str, outcome: str, observed: Iterable[str] | None = None
+) -> Iterator[frozenset[str]]:
+    """All minimal sets of observed variables that meet the front-door criterion, one after another.
+
+    Parameters
+    ----------
+    observed
+        What can be measured; all variables if left out.
+    """
+    usable = _candidates(graph, treatment, outcome, observed)
+    usable -= d_connected(_without_arrows_from(graph, [treatment]), treatment)
+
+    def largest(names: frozenset[str]) -> frozenset[str] | None:
+        found = _unconfounded(graph, treatment, outcome, names)
+        return found if _intercepts(graph, treatment, outcome, found) else None
+
+    def within(names: frozenset[str]) -> frozenset[str] | None:
+        # A proper subset that will do leaves out some variable and lies in the largest one without it.
+        best = largest(names)
+        while best is not None:
+            smaller = (found for v in sorted(best) if (found := largest(best - {v})) is not None)
+            following = next(smaller, None)
+            if following is None:
+                return best
+            best = following
+        return None
+
+    return _all_minimal(within, usable)
+
+
+def _unconfounded(graph: nx.DiGraph, treatment: str, outcome: str, names: frozenset[str]) -> frozenset[str]:
+    """The largest subset whose back-door paths to the outcome the treatment blocks [4]_."""
+    while True:
+        cut = _without_arrows_from(graph, names)
+        confounded = names & d_connected(cut, outcome, {treatment})
+        if not confounded:
+            return names
+        names -= confounded
+
+
+def _intercepts(graph: nx.DiGraph, treatment: str, outcome: str, names: frozenset[str]) -> bool:
+    """Whether every directed path from the treatment to the outcome goes through the set."""
+    return not nx.has_path(graph.subgraph(frozenset(graph) - names), treatment, outcome)
+
+
+def _all_minimal(
+    within: Callable[[frozenset[str]], frozenset[str] | None], usable: frozenset[str]
+) -> Iterator[frozenset[str]]:
+    """All minimal solutions, from a function that finds one inside a set: each other one lacks some member of it."""
+    found: set[frozenset[str]] = set()
+    tried, queue = {usable}, deque([usable])
+    while queue:
+        names = queue.popleft()
+        minimal = within(names)
+        if minimal is None:
+            continue
+        if minimal not in found:
+            found.add(minimal)
+            yield minimal
+        for name in sorted(minimal):
+            smaller = names - {name}
+            if smaller not in tried:
+                tried.add(smaller)
+                queue.append(smaller)
+
+
+@dataclass(frozen=True, slots=True)
+class Identification:
+    """How an effect follows from observations.
+
+    Attributes
+    ----------
+    criterion : str
+        ``no effect`` (the outcome is not below the treatment), ``back-door``, ``front-door`` or ``none``.
+    names : frozenset of str
+        The variables of the adjustment.
+    formula : str
+    """
+
+    treatment: str
+    outcome: str
+    criterion: Literal["no effect", "back-door", "front-door", "none"]
+    names: frozenset[str]
+    formula: str
+
+    def __str__(self) -> str:
+        if self.criterion == "none":
+            return self.formula
+        by = f"{self.criterion}: " + (", ".join(sorted(self.names)) or "nothing to adjust for")
+        return f"{self.formula}  ({'no effect' if self.criterion == 'no effect' else by})"
+
+    def estimate(self, network: DiscreteNetwork) -> np.ndarray:
+        """P(outcome | do(treatment)) by the formula from the observational distribution of a network.
+
+        The network need not have the variables that are not observed, nor the causal directions: only
+        its joint distribution is used.
+        """
+        if self.criterion == "none":
+            raise ModelError(self.formula)
+        if self.criterion == "no effect":
+            own = len(network.states[_known(network, self.treatment)])
+            return np.tile(eliminate(network, (self.outcome,)), (own, 1))
+        adjusted = back_door_adjusted if self.criterion == "back-door" else front_door_adjusted
+        return adjusted(network, self.treatment, self.outcome, self.names)
+
+
+def identify(graph: nx.DiGraph, treatment: str, outcome: str, observed: Iterable[str] | None = None) -> Identification:
+    """Which of the criteria gives the effect of the treatment on the outcome from observed variables.
+
+    Parameters
+    ----------
+    observed
+        What can be measured; all variables if left out.
+
+    Notes
+    -----
+    Effects that neither criterion gives may still be identified by the do-calculus.
+    """
+    usable = _candidates(graph, treatment, outcome, observed)
+    if outcome not in nx.descendants(graph, treatment):
+        formula = f"P({outcome} | do({treatment})) = P({outcome})"
+        return Identification(treatment, outcome, "no effect", frozenset(), formula)
+    back = next(back_door_sets(graph, treatment, outcome, usable), None)
+    if back is not None:
+        return Identification(treatment, outcome, "back-door", back, _back_formula(treatment, outcome, back))
+    front = next(front_door_sets(graph, treatment, outcome, usable), None)
+    if front is not None:
+        return Identification(treatment, outcome, "front-door", front, _front_formula(treatment, outcome, front))
+    seen = ", ".join(sorted(usable)) or "no other variable"
+    words = f"the effect of {treatment} on {outcome} is not identifiable by back-door or front-door from {seen}"
+    return Identification(treatment, outcome, "none", frozenset(), words)
+
+
+def _back_formula(x: str, y: str, names: frozenset[str]) -> str:
+    z = ", ".join(sorted(names))
+    right = f"Σ_{{{z}}} P({z}) P({y} | {x}, {z})" if z else f"P({y} | {x})"
+    return f"P({y} | do({x})) = {right}"
+
+
+def _front_formula(x: str, y: str, names: frozenset[str]) -> str:
+    z = ", ".join(sorted(names))
+    return f"P({y} | do({x})) = Σ_{{{z}}} P({z} | {x}) Σ_{{{x}'}} P({x}') P({y} | {x}', {z})"
