@@ -36,10 +36,9 @@ __all__ = ["read", "write"]
 
 _NAME = "bayeslab_name"
 _SYMBOLS = "{}()=;|,"
-_RESERVED = frozenset(
-    ("class", "continuous", "data", "decision", "discrete", "function", "instance", "model_data", "model_nodes")
-    + ("net", "node", "normal", "potential", "states", "utility")
-)
+_LANGUAGE = """class continuous data decision discrete function instance model_data model_nodes net node normal
+potential states utility"""
+_RESERVED = frozenset(_LANGUAGE.split())
 
 
 @dataclass
@@ -179,5 +178,5 @@ def _nested(table: np.ndarray) -> str:
             step *= size
             opened += i % step == 0
             closed += (i + 1) % step == 0
-        out.append("(" * opened + row + ")" * closed)
-    return "\n          ".join(out)
+        out.append(f"{'(' * opened:>{table.ndim}}{row}{')' * closed}")
+    return "\n         ".join(out)

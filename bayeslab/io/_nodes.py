@@ -45,6 +45,8 @@ ROUNDED = 1e-3
 # 1 GiB of float64: a declared table beyond it is a slip, or no exact method would get far with it.
 MAX_ENTRIES = 2**27
 
+_BINARY = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+
 type Notes = Mapping[str, Mapping[str, Any]]
 
 
@@ -68,7 +70,8 @@ class File:
                 return raw.decode("utf-16")
             except UnicodeDecodeError:
                 raise self.error("not UTF-16, which the first two bytes say it is") from None
-        if b"\x00" in raw:
+        raw = raw.rstrip(b"\x1a")  # the end of a file to DOS
+        if _BINARY.search(raw):
             raise self.error("binary, not the text of a network")
         try:
             return raw.decode("utf-8-sig")
@@ -125,6 +128,9 @@ def states_of(file: File, nodes: Sequence[Node]) -> dict[str, tuple[str, ...]]:
     """The states of each variable, in the order of the file."""
     if not nodes:
         raise file.error("there is no variable in this file")
+    nameless = next((node for node in nodes if not node.name), None)
+    if nameless is not None:
+        raise file.error("a variable needs a name", nameless.line)
     states: dict[str, tuple[str, ...]] = {}
     for node in nodes:
         if node.name in states:
@@ -171,7 +177,7 @@ def _table(file: File, node: Node, states: Mapping[str, tuple[str, ...]], slips:
         at = np.unravel_index(int(np.argmax(~(table >= 0) | ~np.isfinite(table))), shape)
         raise file.error(
             f"the table of '{node.name}' has {float(table[at]):g}{_given(node, states, at[:-1])}; "
-            "probabilities are not negative",
+            "probabilities are finite and not negative",
             node.line,
         )
     total = table.sum(axis=-1, keepdims=True)
@@ -240,7 +246,8 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 def quoted(text: str) -> str:
     """A string in double quotes; a scanner reads it back."""
-    return '"' + "".join(_ESCAPES.get(letter, letter) for letter in text) + '"'
+    escaped = (_ESCAPES.get(c) or (f"\\u{ord(c):04x}" if c < " " or c == "\x7f" else c) for c in text)
+    return f'"{"".join(escaped)}"'
 
 
 def storable(text: str) -> str:

@@ -16,7 +16,7 @@ NET_COMMENTS = r"%[^\n]*+"
 HASH_COMMENTS = r"\#[^\n]*+"
 
 _STRING = r'"(?:[^"\\]|\\.)*+"'
-_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED = re.compile(r"\\(u[0-9a-f]{4}|.)", re.DOTALL)
 _MEANT = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 
 
@@ -25,7 +25,12 @@ def unquoted(word: str) -> str:
     if len(word) < 2 or not word.startswith('"'):
         return word
     inner = word[1:-1]
-    return _ESCAPED.sub(lambda m: _MEANT.get(m[1], m[0]), inner) if "\\" in inner else inner
+    return _ESCAPED.sub(_meant, inner) if "\\" in inner else inner
+
+
+def _meant(match: re.Match[str]) -> str:
+    code = match[1]
+    return chr(int(code[1:], 16)) if len(code) > 1 else _MEANT.get(code, match[0])
 
 
 class Scanner:
@@ -41,7 +46,7 @@ class Scanner:
     """
 
     def __init__(self, file: File, symbols: str, comments: str) -> None:
-        self.file = file
+        self.file, self._symbols = file, set(symbols)
         inside = rf'[^\s"{re.escape(symbols)}]'
         symbol = f"[{re.escape(symbols)}]|" if symbols else ""
         # Comments begin inside a word too: `0.1// first`; a slash alone belongs to it: `Asy/Patch`.
@@ -99,10 +104,10 @@ class Scanner:
             raise self.error(f"'{word[:40]}' stands where {shown} should be")
         return word
 
-    def name(self, what: str, stops: str = "{}()[],;|=:") -> str:
+    def name(self, what: str) -> str:
         """A name, with or without quotes."""
         word = self.take(what)
-        if word in stops:
+        if word in self._symbols:
             raise self.error(f"'{word}' stands where {what} should be")
         if word == '"':
             raise self.error("a quote is opened and never closed")

@@ -4,6 +4,9 @@ Numbers only: sizes of the variables, scopes of the factors, tables with the las
 scope changing fastest. In a BAYES file the last variable of each scope is the child. Variables and
 states are called by their numbers, from zero.
 
+aGrUM/pyAgrum (3.3) writes BAYES files with the first parent changing fastest; they are recognised by
+the name of a variable, as a comment, after each scope.
+
 References
 ----------
 .. [1] UAI 2008-2014 inference competitions, "File formats: the model format".
@@ -12,6 +15,7 @@ References
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 
@@ -22,6 +26,8 @@ from bayeslab.io._nodes import MAX_ENTRIES, File, Node, decimal, network_of
 from bayeslab.io._scanner import HASH_COMMENTS, Scanner
 
 __all__ = ["read", "write"]
+
+_NAMED_SCOPE = re.compile(r"^\d[\d ]* {3}# \S.*$", re.MULTILINE)
 
 
 def read(file: File) -> DiscreteNetwork | FactorGraph:
@@ -43,6 +49,7 @@ def read(file: File) -> DiscreteNetwork | FactorGraph:
     states = {str(i): tuple(map(str, range(size))) for i, size in enumerate(sizes)}
     if kind == "MARKOV":
         return _factor_graph(file, states, scopes, tables)
+    by_agrum = n_factors > 0 and len(_NAMED_SCOPE.findall(file.text)) == n_factors
     nodes: dict[int, Node] = {}
     for scope, table, line in zip(scopes, tables, lines, strict=True):
         if not scope:
@@ -50,6 +57,7 @@ def read(file: File) -> DiscreteNetwork | FactorGraph:
         *above, child = scope
         if child in nodes:
             raise file.error(f"variable {child} has two tables; this is not a Bayes net", line)
+        table = _first_parent_fastest(table) if by_agrum else table
         nodes[child] = Node(str(child), states[str(child)], tuple(map(str, above)), table, line)
     ordered = [nodes.get(i, Node(str(i), states[str(i)])) for i in range(n_variables)]
     return network_of(file, ordered)
@@ -77,6 +85,12 @@ def _table(scan: Scanner, factor: int, shape: list[int]) -> np.ndarray:
     if size > MAX_ENTRIES:
         raise scan.error(f"table {factor} would have {size:.3g} entries: too many")
     return np.reshape(scan.some_numbers(size, f"table {factor}"), shape)
+
+
+def _first_parent_fastest(table: np.ndarray) -> np.ndarray:
+    *above, own = table.shape
+    n = len(above)
+    return table.reshape(*reversed(above), own).transpose(*reversed(range(n)), n)
 
 
 def _factor_graph(

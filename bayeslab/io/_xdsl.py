@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import networkx as nx
 import numpy as np
@@ -50,6 +51,8 @@ _NAME, _STATES = "bayeslab_name", "bayeslab_states"
 
 # Half the size of a node's box in GeNIe, in pixels.
 _HALF_WIDTH, _HALF_HEIGHT = 40, 20
+
+_PROPERTY = re.compile(r"([A-Za-z]\w*) = (.*)", re.ASCII | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -113,10 +116,24 @@ def read_xdsl_nodes(file: File) -> tuple[str, list[XdslNode]]:
         sizes = {node.name: len(node.states) for node in nodes.values()}
         nodes = {key: _last_parent_fastest(node, sizes) for key, node in nodes.items()}
     if program.startswith("bayeslab"):
-        # Parents stand before children in <nodes>; the order of the variables is that of the drawing.
-        nodes = {key: nodes[key] for key in [*(k for k in drawn if k in nodes), *(k for k in nodes if k not in drawn)]}
+        nodes = _as_written(nodes, list(drawn))
     title = genie.attributes.get("name", "") if genie else ""
     return title or root.attributes.get("id", ""), list(nodes.values())
+
+
+def _as_written(nodes: dict[str, XdslNode], drawn: list[str]) -> dict[str, XdslNode]:
+    """Our own file: in the order of the drawing (parents come first in <nodes>), without the places we made up."""
+    order = [key for key in drawn if key in nodes]
+    ranks = {key: rank for rank, key in enumerate(order)}
+    return {
+        key: replace(nodes[key], position=None) if nodes[key].position == _grid(ranks.get(key, -1)) else nodes[key]
+        for key in [*order, *(key for key in nodes if key not in ranks)]
+    }
+
+
+def _grid(rank: int) -> tuple[float, float]:
+    """A place for a node that has none."""
+    return 100.0 + 120 * (rank % 8), 60.0 + 80 * (rank // 8)
 
 
 def _id(file: File, element: Element) -> str:
@@ -188,7 +205,7 @@ def _last_parent_fastest(node: XdslNode, sizes: Mapping[str, int]) -> XdslNode:
         return node
     n = len(node.parents)
     table = np.reshape(node.values, shape).transpose(*reversed(range(n)), n)
-    return XdslNode(**(vars(node) | {"values": tuple(table.ravel().tolist())}))
+    return replace(node, values=tuple(table.ravel().tolist()))
 
 
 def read(file: File) -> DiscreteNetwork:
@@ -305,15 +322,17 @@ def write(network: DiscreteNetwork) -> tuple[str, list[str]]:
     out += ["  </nodes>", "  <extensions>"]
     out.append(f'    <genie version="1.0" app="bayeslab" name={attribute(network.name)}>')
     for v in network.states:
-        out += _drawn(network, v, ids[v])
+        out += _drawn(network, v, ids[v], rank[v])
     out += ["    </genie>", "  </extensions>", "</smile>"]
     if any(name != word for name, word in ids.items()):
         remarks.append(f"XDSL has identifiers for names, kept beside them as properties: {pairs(ids)}")
     odd = {name: word for own in states.values() for name, word in own.items()}
     if any(name != word for name, word in odd.items()):
         remarks.append(f"XDSL has identifiers for states, their names kept as properties: {pairs(odd)}")
-    if network.notes.get("properties"):
-        remarks.append("the properties of variables are left out")
+    if any(
+        not v or not _PROPERTY.fullmatch(t) for v, said in network.notes.get("properties", {}).items() for t in said
+    ):
+        remarks.append("XDSL has properties of the form name = value, of nodes only; others are left out")
     return "\n".join(out) + "\n", remarks
 
 
@@ -324,17 +343,21 @@ def _cpt(network: DiscreteNetwork, v: str, ids: Mapping[str, str], states: Mappi
         out.append(f"      <parents>{' '.join(ids[p] for p in network.parents[v])}</parents>")
     out.append(f"      <probabilities>{' '.join(decimal(network.tables[v]))}</probabilities>")
     if ids[v] != v:
-        out.append("      " + content("property", v).replace("<property", f'<property id="{_NAME}"', 1))
+        out.append(_property(_NAME, v))
     if any(name != word for name, word in states.items()):
-        kept = json.dumps(list(network.states[v]), ensure_ascii=False)
-        out.append("      " + content("property", kept).replace("<property", f'<property id="{_STATES}"', 1))
+        out.append(_property(_STATES, json.dumps(list(network.states[v]), ensure_ascii=False)))
+    said = map(_PROPERTY.fullmatch, network.notes.get("properties", {}).get(v, ()))
+    out += [_property(match[1], match[2]) for match in said if match]
     out.append("    </cpt>")
     return out
 
 
-def _drawn(network: DiscreteNetwork, v: str, key: str) -> list[str]:
-    rank = list(network.states).index(v)
-    x, y = network.notes.get("positions", {}).get(v) or (100 + 120 * (rank % 8), 60 + 80 * (rank // 8))
+def _property(key: str, text: str) -> str:
+    return "      " + content("property", text).replace("<property", f'<property id="{key}"', 1)
+
+
+def _drawn(network: DiscreteNetwork, v: str, key: str, rank: int) -> list[str]:
+    x, y = network.notes.get("positions", {}).get(v) or _grid(rank)
     box = (x - _HALF_WIDTH, y - _HALF_HEIGHT, x + _HALF_WIDTH, y + _HALF_HEIGHT)
     return [
         f'      <node id="{key}">',

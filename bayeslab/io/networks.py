@@ -76,6 +76,8 @@ def read_network(path: str | os.PathLike[str]) -> DiscreteNetwork | FactorGraph:
         A row of a table sums to something more than 1e-3 from one.
     """
     file = Path(path)
+    if _is_folder(file):
+        raise ModelError("is a folder, not a file", where=str(file))
     return _module(_format_of(file)).read(_opened(file))
 
 
@@ -106,6 +108,8 @@ def write_network(
         raise OptionError(f"'{name}' is no format that is written{hint(name, WRITTEN)}", where=str(file))
     if isinstance(network, FactorGraph) and name != "uai":
         raise OptionError(f"a factor graph can be written as uai, not as {name}", where=str(file))
+    if "" in network.states:
+        raise ModelError("a variable needs a name to be written", where=str(file))
     text, remarks = _module(name).write(network)
     try:
         write_text(file, text)
@@ -122,6 +126,13 @@ def _format_of(file: Path) -> str:
     return _FORMAT_OF[ending]
 
 
+def _is_folder(file: Path) -> bool:
+    try:
+        return file.is_dir()
+    except ValueError:  # a zero byte in the path, on Python 3.12
+        return False
+
+
 def _module(name: str) -> Any:
     return import_module(f"bayeslab.io._{name}")
 
@@ -129,8 +140,6 @@ def _module(name: str) -> Any:
 def _opened(file: Path) -> File:
     where = str(file)
     try:
-        if file.is_dir():
-            raise ModelError("is a folder, not a file", where=where)
         if file.stat().st_size > _MAX_BYTES:
             raise ModelError(f"has more than {_MAX_BYTES // 2**20} MiB, too many for a network", where=where)
         raw = file.read_bytes()
