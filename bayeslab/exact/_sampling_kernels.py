@@ -1,0 +1,301 @@
+"""Compiled sampling from discrete nets, on the flat arrays of `sampling` and `belief_propagation`.
+
+Random numbers are SplitMix64 by counter (Steele, Lea, Flood 2014, Fast splittable pseudorandom number
+generators, figure 13; it passes BigCrush): number i of a stream is a hash of key + i γ. Every row and
+variable has its own number, whoever computes it, so threads cannot change a result.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numba
+import numpy as np
+
+__all__ = ["gibbs_chain", "weighted_rows", "weighted_totals"]
+
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+_11, _27, _30, _31 = np.uint64(11), np.uint64(27), np.uint64(30), np.uint64(31)
+
+# Rows drawn together: the codes of a block of a net of 100 variables stay in the fast caches.
+_BLOCK = 1024
+# Up to here counting the thresholds passed is quicker than halving.
+_FEW_STATES = 12
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _hash(z: np.uint64) -> np.uint64:
+    """53 random bits."""
+    z = (z ^ (z >> _30)) * _FIRST
+    z = (z ^ (z >> _27)) * _SECOND
+    return (z ^ (z >> _31)) >> _11
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _draw(net: Any, v: int, key: np.uint64, row: int, rows: np.ndarray, codes: np.ndarray) -> None:
+    """States of one variable in all rows of a block, by inversion of its table's rows (numbered in ``rows``)."""
+    n_rows, n_variables = len(rows), len(net.n_states)
+    cuts = net.n_states[v] - 1
+    start = net.cut_offset[v]
+    counter = key + _GAMMA * np.uint64(row * n_variables + v)
+    step = _GAMMA * np.uint64(n_variables)
+    if cuts == 0:
+        codes[v, :n_rows] = 0
+    elif cuts == 1:
+        for r in range(n_rows):
+            bits = np.int64(_hash(counter + step * np.uint64(r)))
+            codes[v, r] = bits >= net.cuts[start + rows[r]]
+    elif cuts == 2:
+        for r in range(n_rows):
+            bits = np.int64(_hash(counter + step * np.uint64(r)))
+            at = start + 2 * rows[r]
+            codes[v, r] = np.int64(bits >= net.cuts[at]) + np.int64(bits >= net.cuts[at + 1])
+    elif cuts < _FEW_STATES:
+        for r in range(n_rows):
+            bits = np.int64(_hash(counter + step * np.uint64(r)))
+            at, code = start + cuts * rows[r], 0
+            for j in range(cuts):
+                code += bits >= net.cuts[at + j]
+            codes[v, r] = code
+    else:
+        for r in range(n_rows):
+            bits = np.int64(_hash(counter + step * np.uint64(r)))
+            at = start + cuts * rows[r]
+            low, high = 0, cuts
+            while low < high:
+                middle = (low + high) // 2
+                if bits >= net.cuts[at + middle]:
+                    low = middle + 1
+                else:
+                    high = middle
+            codes[v, r] = low
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _block(
+    net: Any,
+    key: np.uint64,
+    row: int,
+    n_rows: int,
+    hard: np.ndarray,
+    local: np.ndarray,
+    virtual: np.ndarray,
+    codes: np.ndarray,
+    rows: np.ndarray,
+    log_weights: np.ndarray,
+) -> None:
+    """Rows of all variables, parents first; what is observed is not drawn but weighed."""
+    rows, log_weights = rows[:n_rows], log_weights[:n_rows]
+    log_weights[:] = 0.0
+    for v in net.order:
+        rows[:] = 0
+        for at in range(net.parent_offset[v], net.parent_offset[v + 1]):
+            above, stride = codes[net.parents[at]], net.parent_strides[at]
+            for r in range(n_rows):
+                rows[r] += stride * np.int64(above[r])
+        if hard[v] >= 0:
+            codes[v, :n_rows] = hard[v]
+            at, n = net.table_offset[v] + hard[v], net.n_states[v]
+            for r in range(n_rows):
+                log_weights[r] += net.log_tables[at + n * rows[r]]
+            continue
+        _draw(net, v, key, row, rows, codes)
+        if virtual[v]:
+            for r in range(n_rows):
+                log_weights[r] += local[net.variable_offset[v] + codes[v, r]]
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def weighted_rows(
+    net: Any,
+    key: np.uint64,
+    first: int,
+    hard: np.ndarray,
+    local: np.ndarray,
+    virtual: np.ndarray,
+    out: np.ndarray,
+    log_weights: np.ndarray,
+) -> None:
+    """Fill ``out`` with rows ``first``, first + 1, ... of the stream, and their weights where wanted."""
+    n, n_variables = out.shape
+    codes = np.empty((n_variables, _BLOCK), out.dtype)
+    rows, weights = np.empty(_BLOCK, np.int64), np.empty(_BLOCK)
+    for start in range(0, n, _BLOCK):
+        n_rows = min(_BLOCK, n - start)
+        _block(net, key, first + start, n_rows, hard, local, virtual, codes, rows, weights)
+        for r in range(n_rows):
+            for v in range(n_variables):
+                out[start + r, v] = codes[v, r]
+        if len(log_weights):
+            log_weights[start : start + n_rows] = weights[:n_rows]
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def weighted_totals(
+    net: Any,
+    key: np.uint64,
+    first: int,
+    n: int,
+    hard: np.ndarray,
+    local: np.ndarray,
+    virtual: np.ndarray,
+) -> tuple[float, float, float, np.ndarray, np.ndarray]:
+    """Sums over rows, none of which is kept.
+
+    Returns
+    -------
+    peak : float
+        The largest log weight; weights below are relative to it.
+    total, squares : float
+        Sums of weights and of their squares.
+    of_states, squares_of_states : ndarray
+        The same over the rows in which a variable has a state.
+    """
+    n_variables = len(net.n_states)
+    codes = np.empty((n_variables, _BLOCK), np.int32)
+    rows, weights = np.empty(_BLOCK, np.int64), np.empty(_BLOCK)
+    of_states, squares_of_states = np.zeros(net.variable_offset[-1]), np.zeros(net.variable_offset[-1])
+    peak, total, squares = -np.inf, 0.0, 0.0
+    for start in range(0, n, _BLOCK):
+        n_rows = min(_BLOCK, n - start)
+        _block(net, key, first + start, n_rows, hard, local, virtual, codes, rows, weights)
+        highest = weights[:n_rows].max()
+        if highest == -np.inf:
+            continue
+        if highest > peak:
+            shrink = math.exp(peak - highest)
+            total, squares, peak = total * shrink, squares * shrink**2, highest
+            of_states *= shrink
+            squares_of_states *= shrink**2
+        for r in range(n_rows):
+            weights[r] = math.exp(weights[r] - peak)
+            total += weights[r]
+            squares += weights[r] ** 2
+        for v in range(n_variables):
+            own = net.variable_offset[v]
+            for r in range(n_rows):
+                of_states[own + codes[v, r]] += weights[r]
+                squares_of_states[own + codes[v, r]] += weights[r] ** 2
+    return peak, total, squares, of_states, squares_of_states
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _uniform(counter: np.ndarray) -> float:
+    counter[0] += _GAMMA
+    return np.int64(_hash(counter[0])) * 2.0**-53
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _pick(scores: np.ndarray, n: int, u: float) -> int:
+    """A number with probability proportional to exp(scores), by inversion."""
+    peak, total = -np.inf, 0.0
+    for j in range(n):
+        peak = max(peak, scores[j])
+    for j in range(n):
+        scores[j] = math.exp(scores[j] - peak)
+        total += scores[j]
+    left, last = u * total, 0
+    for j in range(n):
+        if scores[j] > 0.0:
+            last = j
+            left -= scores[j]
+            if left < 0.0:
+                break
+    return last
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _move(flat: Any, v: int, code: int, state: np.ndarray, entry: np.ndarray) -> None:
+    """Put a variable into a state; ``entry`` follows: which entry of its table each factor is at."""
+    change = code - state[v]
+    if change != 0:
+        for at in range(flat.variable_edges[v], flat.variable_edges[v + 1]):
+            edge = flat.edges_of[at]
+            entry[flat.edge_factor[edge]] += flat.edge_stride[edge] * change
+        state[v] = code
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _conditional(
+    flat: Any,
+    v: int,
+    log_tables: np.ndarray,
+    local: np.ndarray,
+    state: np.ndarray,
+    entry: np.ndarray,
+    scores: np.ndarray,
+    start: int,
+) -> None:
+    """log P(state of v | its Markov blanket) up to a constant, into ``scores`` from ``start`` on."""
+    own, n = flat.variable_offset[v], flat.n_states[v]
+    for j in range(n):
+        scores[start + j] = local[own + j]
+    for at in range(flat.variable_edges[v], flat.variable_edges[v + 1]):
+        edge = flat.edges_of[at]
+        stride = flat.edge_stride[edge]
+        place = entry[flat.edge_factor[edge]] - stride * state[v]
+        for j in range(n):
+            scores[start + j] += log_tables[place + stride * j]
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _apart(
+    flat: Any, a: int, b: int, log_tables: np.ndarray, local: np.ndarray, state: np.ndarray, entry: np.ndarray
+) -> float:
+    """What depends on a and not on b, at the present state."""
+    total = local[flat.variable_offset[a] + state[a]]
+    for at in range(flat.variable_edges[a], flat.variable_edges[a + 1]):
+        factor = flat.edge_factor[flat.edges_of[at]]
+        shared = False
+        for edge in range(flat.factor_edges[factor], flat.factor_edges[factor + 1]):
+            shared |= flat.edge_variable[edge] == b
+        if not shared:
+            total += log_tables[entry[factor]]
+    return total
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def gibbs_chain(
+    flat: Any,
+    log_tables: np.ndarray,
+    local: np.ndarray,
+    free: np.ndarray,
+    pairs: np.ndarray,
+    random_scan: bool,
+    key: np.uint64,
+    warmup: int,
+    state: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """One chain from ``state`` on: each sweep draws as many variables as are free, then each pair jointly."""
+    counter = np.array([key], np.uint64)
+    entry = flat.table_offset[:-1].copy()
+    most, here = 1, 0
+    for v in range(len(state)):
+        most, here = max(most, flat.n_states[v]), state[v]
+        state[v] = 0
+        _move(flat, v, here, state, entry)
+    scores = np.empty(most * most)
+    for sweep in range(warmup + len(out)):
+        for i in range(len(free)):
+            v = free[int(_uniform(counter) * len(free))] if random_scan else free[i]
+            _conditional(flat, v, log_tables, local, state, entry, scores, 0)
+            _move(flat, v, _pick(scores, flat.n_states[v], _uniform(counter)), state, entry)
+        for p in range(len(pairs)):
+            a, b = pairs[p]
+            n_a, n_b = flat.n_states[a], flat.n_states[b]
+            for i in range(n_a):
+                _move(flat, a, i, state, entry)
+                _conditional(flat, b, log_tables, local, state, entry, scores, i * n_b)
+                alone = _apart(flat, a, b, log_tables, local, state, entry)
+                for j in range(n_b):
+                    scores[i * n_b + j] += alone
+            both = _pick(scores, n_a * n_b, _uniform(counter))
+            _move(flat, a, both // n_b, state, entry)
+            _move(flat, b, both % n_b, state, entry)
+        if sweep >= warmup:
+            for v in range(len(state)):
+                out[sweep - warmup, v] = state[v]
