@@ -127,7 +127,9 @@ class MultivariateNormal:
             or values.min(initial=0) < -1e-9 * top
         ):
             raise ModelError("a covariance must be symmetric without negative eigenvalues")
-        return cls(tuple(names), np.asarray(mean, float), vectors * np.sqrt(np.maximum(values, 0.0)))
+        # What rounding leaves of a zero eigenvalue would be a noise 1e8 times as large.
+        exact = np.where(values > 1e-14 * top, values, 0.0)
+        return cls(tuple(names), np.asarray(mean, float), vectors * np.sqrt(exact))
 
     @cached_property
     def covariance(self) -> np.ndarray:
