@@ -159,6 +159,11 @@ class MixedNetwork:
         return tuple(p for p in self.continuous[variable].parents if p in self.continuous)
 
     @property
+    def discrete(self) -> DiscreteNetwork:
+        """The discrete variables alone; no continuous one is above them."""
+        return DiscreteNetwork(self.states, self.parents, self.tables, self.name, self.notes)
+
+    @property
     def graph(self) -> nx.DiGraph:
         """The structure; discrete nodes have the attribute ``states``."""
         out = nx.DiGraph(name=self.name)

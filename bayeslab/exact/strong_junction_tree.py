@@ -72,7 +72,7 @@ class NormalMixture:
         kept = weights > 0
         weights, means, sds = weights[kept], means[kept], sds[kept]
         size = max(float(np.abs(means).max()), float(sds.max()), 1e-300)
-        keys = np.round(np.stack([means, sds], axis=1) / size, _SAME_DIGITS)
+        keys = np.round(np.stack([means, sds], axis=1) / size, _SAME_DIGITS) + 0.0
         _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         total = np.bincount(group.ravel(), weights)
         return cls(total / total.sum(), means[first], sds[first])
@@ -108,7 +108,9 @@ class NormalMixture:
             spread = self.sds[0] * ndtri(probability) if self.sds[0] > 0 else 0.0
             return float(self.means[0] + spread)
         if not 0 < probability < 1:
-            return float(np.where(self.sds > 0, np.inf, 0).max() * (1 if probability >= 1 else -1))
+            end = np.inf if probability >= 1 else -np.inf
+            ends = np.where(self.sds > 0, end, self.means)
+            return float(ends.max() if probability >= 1 else ends.min())
         from bayeslab.exact._kernels import mixture_quantiles
 
         start = np.array([self.mean + self.sd * ndtri(probability)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
+import networkx as nx
 import numpy as np
 import pytest
 from scipy import stats
@@ -288,6 +289,10 @@ def test_mixture_with_a_point():
     assert mixture.cdf(0.0) == pytest.approx(below + 0.4)
     assert mixture.cdf(-1e-9) == pytest.approx(below, abs=1e-8)
     assert mixture.quantile(below + 0.2) == pytest.approx(0.0, abs=1e-9)
+    assert mixture.quantile(0.0) == -np.inf
+    points = NormalMixture(np.array([0.4, 0.6]), np.array([0.0, 1.0]), np.zeros(2))
+    found = [points.quantile(p) for p in (0.0, 0.3, 0.5, 1.0)]
+    np.testing.assert_allclose(found, [0, 0, 1, 1], rtol=1e-14, atol=1e-14)
     assert mixture.density(0.0) == np.inf and np.isfinite(mixture.density(0.1))
 
 
@@ -444,6 +449,7 @@ def test_counts_graph_and_draws():
     assert network.n_parameters == tables + sum(
         k * (2 + len(network.continuous_parents(v))) for v, k in configs.items()
     )
+    assert nx.is_isomorphic(network.discrete.graph, network.graph.subgraph(network.states))
     assert set(network.graph.predecessors("x3")) == set(network.continuous["x3"].parents)
     codes, values = draws(network, np.random.default_rng(0), 100_000)
     found = query(network)
