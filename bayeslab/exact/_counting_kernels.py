@@ -328,7 +328,9 @@ def expected_components(values, begins, weights, cards, dense, offsets, flat, co
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def gibbs_sweeps(state, cells, touching_starts, touching, cards, starts, members, strides, dense, offsets, flat, uniforms):  # type: ignore[no-untyped-def]
+def gibbs_sweeps(
+    state, cells, touching_starts, touching, cards, starts, members, strides, dense, offsets, flat, uniforms
+):  # type: ignore[no-untyped-def]
     """Draw each missing cell in turn given all others of its row; one sweep for each row of ``uniforms``.
 
     ``cells`` are (row, variable); ``touching`` lists the families of each variable. A cell all of whose states have
@@ -362,3 +364,23 @@ def gibbs_sweeps(state, cells, touching_starts, touching, cards, starts, members
                 x += 1
             row[v] = x
     return stuck
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def evidence_of_tables(flat, observed, values, begins, weights, cards, dense, offsets):  # type: ignore[no-untyped-def]
+    """Log probability of all rows and its gradient in the entries of the tables: expected counts over entries.
+
+    ``observed`` are the counts of families without a missing cell, the rest describes the groups of missing cells
+    (:func:`components_of_rows`). An entry that is zero has the gradient zero.
+    """
+    counts, logs = observed.copy(), np.empty(begins.size)
+    expected_components(values, begins, weights, cards, dense, offsets, flat, counts, logs)
+    value = 0.0
+    for i in range(flat.size):
+        if observed[i] > 0:
+            value += observed[i] * np.log(flat[i])
+    for g in range(begins.size):
+        value += weights[g] * logs[g]
+    for i in range(flat.size):
+        counts[i] = counts[i] / flat[i] if flat[i] > 0 else 0.0
+    return value, counts

@@ -52,12 +52,11 @@ class Families:
         return [int(np.prod(shape, dtype=np.int64)) for shape in self.shapes]
 
     def arrays(self) -> tuple[NDArray[np.int64], ...]:
-        """``starts``, ``members``, ``strides``: each family's variables and their strides; ``offsets`` of the tables."""
+        """``starts``, ``members``, ``strides``: the variables of each family and their strides; ``offsets`` of tables."""
         starts = np.cumsum([0, *(len(f) for f in self.families)], dtype=np.int64)
         members = np.array([v for f in self.families for v in f], dtype=np.int64)
-        strides = np.array(
-            [np.prod(shape[j + 1 :], dtype=np.int64) for shape in self.shapes for j in range(len(shape))], dtype=np.int64
-        )
+        steps = [np.prod(shape[j + 1 :], dtype=np.int64) for shape in self.shapes for j in range(len(shape))]
+        strides = np.array(steps, dtype=np.int64)
         return starts, members, strides, np.cumsum([0, *self.sizes], dtype=np.int64)
 
     def split(self, flat: Array) -> list[Array]:

@@ -1,0 +1,585 @@
+"""Expectation maximisation: the highest point of a likelihood whose data are incomplete.
+
+If the hidden things were seen, the maximum would follow from a few totals. EM fills the totals in
+by their expectations at the current parameters (E-step), takes the maximum they would give (M-step),
+and repeats. No step lowers the likelihood [1]_. How fast it gets there depends on how much is
+hidden: the error shrinks by the fraction of missing information, every step by the same factor, so
+that the last digits are slow. Three ways out of that use the same expected totals, because by
+Fisher's identity they are also the gradient of the observed log likelihood:
+
+- ``accelerated``: SQUAREM [2]_ guesses from two EM steps where many would lead, and takes the guess only
+  if it is no worse than where it came from;
+- ``newton``: EM for the first, large gains, a quasi-Newton method (BFGS) for the last digits [3]_;
+- ``gradient``: uphill in the probabilities themselves, the sums kept at one [4]_.
+
+``stochastic`` draws the hidden things instead of summing them out and averages the totals over the
+iterations with falling weights [5]_: for models whose E-step is out of reach.
+
+All end in a local maximum, and some starting points lie exactly on a saddle; hence several starts
+(:func:`restarted`).
+
+References
+----------
+.. [1] Dempster, Laird, Rubin (1977). Maximum likelihood from incomplete data via the EM algorithm.
+   Journal of the Royal Statistical Society B 39, 1-38.
+.. [2] Varadhan, Roland (2008). Simple and globally convergent methods for accelerating the convergence
+   of any EM algorithm. Scandinavian Journal of Statistics 35, 335-353.
+.. [3] Meilijson (1989). A fast improvement to the EM algorithm on its own terms. Journal of the Royal
+   Statistical Society B 51, 127-138.
+.. [4] Russell, Binder, Koller, Kanazawa (1995). Local learning in probabilistic networks with hidden
+   variables. IJCAI 14, 1146-1152.
+.. [5] Delyon, Lavielle, Moulines (1999). Convergence of a stochastic approximation version of the EM
+   algorithm. Annals of Statistics 27, 94-128.
+.. [6] Böhning, Dietz, Schaub, Schlattmann, Lindsay (1994). The distribution of the likelihood ratio for
+   mixtures of densities from the one-parameter exponential family. Annals of the Institute of
+   Statistical Mathematics 46, 373-388 (when to stop: Aitken's estimate of what is left to gain).
+.. [7] Barzilai, Borwein (1988). Two-point step size gradient methods. IMA Journal of Numerical Analysis 8, 141-148.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.errors import OptionError, hint
+
+__all__ = [
+    "VARIANTS",
+    "Ascending",
+    "Drawing",
+    "EMResult",
+    "Problem",
+    "Restarts",
+    "Smooth",
+    "Variant",
+    "maximise",
+    "restarted",
+    "standard_errors",
+]
+
+Array = NDArray[np.float64]
+type Parameters = Mapping[str, Array]
+type Statistics = Mapping[str, Array]
+type Step = Callable[[int, Parameters, float], None]
+Variant = Literal["em", "accelerated", "newton", "gradient", "stochastic"]
+
+# Relative rounding of a log likelihood, a sum of many terms: gains below it are none.
+_ROUNDING = 1e-13
+
+
+class Problem(Protocol):
+    """What plain EM needs. Parameters and expected totals are arrays by name."""
+
+    def expect(self, theta: Parameters) -> tuple[float, Statistics]:
+        """The observed log likelihood at ``theta`` and the expected totals: one pass over the data."""
+        ...
+
+    def update(self, statistics: Statistics, theta: Parameters) -> Parameters:
+        """The parameters that are best for these totals (with the prior, if there is one).
+
+        ``theta`` is where the totals come from: the start of M-steps that are iterations themselves.
+        """
+        ...
+
+    def log_prior(self, theta: Parameters) -> float:
+        """Log density of the prior; 0 for maximum likelihood."""
+        ...
+
+
+class Smooth(Problem, Protocol):
+    """A problem with unconstrained coordinates, for variants that extrapolate or use slopes."""
+
+    def flatten(self, theta: Parameters) -> Array:
+        """Coordinates that may take any real value; they may be redundant."""
+        ...
+
+    def unflatten(self, x: Array) -> Parameters:
+        """The inverse of :meth:`flatten`."""
+        ...
+
+    def gradient(self, theta: Parameters, statistics: Statistics) -> Array:
+        """Slope of log likelihood plus log prior in the coordinates, by Fisher's identity from the expected totals."""
+        ...
+
+
+class Ascending(Problem, Protocol):
+    """A problem that can step uphill in its own parameters."""
+
+    def slope(self, theta: Parameters, statistics: Statistics) -> Parameters:
+        """Derivative of log likelihood plus log prior by each parameter, as if no constraint held."""
+        ...
+
+    def project(self, values: Parameters) -> Parameters:
+        """The nearest parameters there can be."""
+        ...
+
+
+class Drawing(Problem, Protocol):
+    """A problem that can draw what is hidden."""
+
+    def chain(self, theta: Parameters, rng: np.random.Generator) -> Callable[[Parameters], Statistics]:
+        """A Markov chain over what is hidden, given the data: each call takes steps at its parameters.
+
+        It returns the totals of what was drawn.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class EMResult:
+    """Where a search ended.
+
+    Attributes
+    ----------
+    parameters : mapping of str to ndarray
+    log_likelihood, log_posterior : float
+        At the parameters; the posterior up to the evidence.
+    trace, posterior_trace : ndarray
+        Both at the start and after each iteration.
+    iterations, evaluations : int
+        Steps taken, and passes over the data they cost.
+    converged : bool
+        Whether another step would add less than the tolerance.
+    reason : str
+        Why the search ended.
+    """
+
+    parameters: Parameters
+    log_likelihood: float
+    log_posterior: float
+    trace: Array
+    posterior_trace: Array
+    iterations: int
+    evaluations: int
+    converged: bool
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Restarts:
+    """Searches from several starting points.
+
+    Attributes
+    ----------
+    best : EMResult
+        The one with the highest log posterior.
+    ends : tuple of EMResult
+        All of them, in the order of their starting points.
+    interrupted : bool
+    """
+
+    best: EMResult
+    ends: tuple[EMResult, ...]
+    interrupted: bool = False
+
+    def reaching(self, within: float = 1e-3) -> int:
+        """How many ended within so many units of log posterior of the best."""
+        return sum(self.best.log_posterior - end.log_posterior <= within for end in self.ends)
+
+
+class _Point(NamedTuple):
+    theta: Parameters
+    value: float  # log posterior
+    log_likelihood: float
+    statistics: Statistics
+
+
+@dataclass
+class _Trail:
+    """What a search has seen; survives when it is interrupted."""
+
+    problem: Problem
+    progress: Step | None
+    max_iterations: int
+    point: _Point = field(init=False)
+    trace: list[float] = field(default_factory=list)
+    posteriors: list[float] = field(default_factory=list)
+    evaluations: int = 0
+
+    def at(self, theta: Parameters) -> _Point:
+        """What one pass over the data says at these parameters."""
+        self.evaluations += 1
+        log_likelihood, statistics = self.problem.expect(theta)
+        return _Point(theta, log_likelihood + self.problem.log_prior(theta), log_likelihood, statistics)
+
+    def accept(self, point: _Point) -> None:
+        self.point = point
+        self.trace.append(point.log_likelihood)
+        self.posteriors.append(point.value)
+        if self.progress is not None:
+            self.progress(len(self.trace) - 1, point.theta, point.value)
+
+    def offer(self, point: _Point) -> float:
+        """Accept the point unless it is lower; the gain."""
+        if self.spent:
+            raise _Spent
+        gain = point.value - self.point.value
+        if not gain >= 0:  # at the top, by rounding; an M-step that is itself an iteration may be a little off, too
+            return 0.0
+        self.accept(point)
+        return gain
+
+    @property
+    def iterations(self) -> int:
+        return len(self.trace) - 1
+
+    @property
+    def spent(self) -> bool:
+        return self.iterations >= self.max_iterations
+
+    def result(self, converged: bool, reason: str) -> EMResult:
+        return EMResult(
+            self.point.theta,
+            self.point.log_likelihood,
+            self.point.value,
+            np.array(self.trace),
+            np.array(self.posteriors),
+            self.iterations,
+            self.evaluations,
+            converged,
+            reason,
+        )
+
+
+def maximise(
+    problem: Problem,
+    start: Parameters,
+    *,
+    variant: Variant = "em",
+    tolerance: float = 1e-6,
+    max_iterations: int = 1000,
+    rng: np.random.Generator | None = None,
+    progress: Step | None = None,
+) -> EMResult:
+    """The nearest maximum of the log posterior (without a prior: of the log likelihood).
+
+    Parameters
+    ----------
+    problem
+        With a likelihood and expected totals; the variants ask for more (:class:`Smooth` for ``accelerated`` and
+        ``newton``, :class:`Ascending` for ``gradient``, :class:`Drawing` for ``stochastic``).
+    start : mapping of str to ndarray
+    variant
+        How to climb; see the module.
+    tolerance : float
+        Stop when what is left to gain is estimated to be less, in units of log posterior.
+    max_iterations : int
+    rng
+        For ``stochastic``.
+    progress : callable, optional
+        Called with the number of the iteration, the parameters and the log posterior, for the start and after each
+        iteration. A KeyboardInterrupt, there or elsewhere, ends the search with what it has.
+
+    Raises
+    ------
+    OptionError
+        An unknown variant, one the problem cannot do, or data of probability zero at the start.
+    """
+    if variant not in VARIANTS:
+        raise OptionError(f"'{variant}' is no variant of EM{hint(variant, VARIANTS)}")
+    climb, needs = VARIANTS[variant]
+    lacking = [name for name in needs if not hasattr(problem, name)]
+    if lacking:
+        raise OptionError(f"variant {variant} is not possible for this problem; use em")
+    trail = _Trail(problem, progress, max_iterations)
+    try:
+        first = trail.at(start)
+        if not math.isfinite(first.value):
+            raise OptionError(
+                f"the log posterior at the starting point is {first.value}: the data have probability zero there; start"
+                " where no probability is zero, and look at tables that are known"
+            )
+        trail.accept(first)
+        try:
+            converged, reason = climb(trail, tolerance, rng)
+        except _Spent:
+            converged, reason = False, f"stopped after {trail.iterations} iterations"
+    except KeyboardInterrupt:
+        if not trail.trace:
+            raise
+        converged, reason = False, "interrupted"
+    return trail.result(converged, reason)
+
+
+class _Spent(Exception):
+    """No iterations are left."""
+
+
+def _em_step(trail: _Trail) -> float:
+    """One step of EM from where the trail is; its gain."""
+    if trail.spent:
+        raise _Spent
+    point = trail.point
+    return trail.offer(trail.at(trail.problem.update(point.statistics, point.theta)))
+
+
+def _nothing(gain: float, trail: _Trail) -> bool:
+    return gain <= _ROUNDING * max(1.0, abs(trail.point.value))
+
+
+def _small(gain: float, previous: float, trail: _Trail, tolerance: float) -> bool:
+    """Whether less than the tolerance is left to gain if gains shrink by the same factor from now on [6]_."""
+    if _nothing(gain, trail):
+        return True
+    factor = gain / previous if previous > 0 else 1.0
+    return gain < tolerance and factor < 1 and gain * factor / (1 - factor) < tolerance
+
+
+def _done(tolerance: float) -> tuple[bool, str]:
+    return True, f"less than {tolerance:g} left to gain"
+
+
+def _em(trail: _Trail, tolerance: float, rng: Any) -> tuple[bool, str]:
+    previous, calm = math.inf, 0
+    while calm < 2:
+        gain = _em_step(trail)
+        calm = calm + 1 if _small(gain, previous, trail, tolerance) else 0
+        previous = gain
+    return _done(tolerance)
+
+
+def _accelerated(trail: _Trail, tolerance: float, rng: Any) -> tuple[bool, str]:
+    """SQUAREM, scheme S3 of [2]_, made monotone by falling back to the second EM step."""
+    problem = cast(Smooth, trail.problem)
+    longest, calm = 1.0, 0
+    while calm < 2:
+        before = trail.point.value
+        x0 = problem.flatten(trail.point.theta)
+        _em_step(trail)
+        x1 = problem.flatten(trail.point.theta)
+        second = problem.update(trail.point.statistics, trail.point.theta)
+        r, v = x1 - x0, problem.flatten(second) - 2 * x1 + x0
+        bend = float(np.linalg.norm(v))
+        length = min(max(float(np.linalg.norm(r)) / bend, 1.0), longest) if bend > 0 else 1.0
+        # At length 1 the guess is the second EM step itself.
+        guess = second if length == 1.0 else problem.unflatten(x0 + 2 * length * r + length**2 * v)
+        point = trail.at(guess)
+        if guess is not second and not point.value >= trail.point.value:
+            longest = max(1.0, longest / 4)
+            point = trail.at(second)
+        elif length == longest:
+            longest *= 4
+        trail.offer(point)
+        calm = calm + 1 if trail.point.value - before < tolerance / 10 else 0
+    return _done(tolerance)
+
+
+def _newton(trail: _Trail, tolerance: float, rng: Any) -> tuple[bool, str]:
+    """EM while it gains much; then BFGS; EM again to see that nothing is left."""
+    while True:
+        gains = [math.inf]
+        for _ in range(_EM_PHASE):
+            gains.append(_em_step(trail))
+            if all(_small(*pair[::-1], trail, tolerance) for pair in zip(gains[-3:-1], gains[-2:], strict=True)):
+                if len(gains) > 2:
+                    return _done(tolerance)
+            elif len(gains) > 4 and gains[-1] > _SLOW * gains[-2]:
+                break
+        _quasi_newton(trail)
+
+
+# From here on gains of EM shrink slowly, and a method that learns the curvature is faster.
+_SLOW, _EM_PHASE = 0.5, 20
+# Up to so many coordinates BFGS may keep its full matrix.
+_DENSE = 300
+
+
+def _quasi_newton(trail: _Trail) -> None:
+    from scipy.optimize import minimize
+
+    problem, best = cast(Smooth, trail.problem), [trail.point]
+    floor = trail.point.value
+
+    def falling(x: Array) -> tuple[float, Array]:
+        point = trail.at(problem.unflatten(x))
+        if not math.isfinite(point.value):
+            return 1e6 - floor, np.zeros_like(x)
+        if point.value > best[0].value:
+            best[0] = point
+        return floor - point.value, -problem.gradient(point.theta, point.statistics)
+
+    def step(_: Array) -> None:
+        if best[0].value > trail.point.value:
+            trail.offer(best[0])
+
+    x = problem.flatten(trail.point.theta)
+    method = "BFGS" if x.size <= _DENSE else "L-BFGS-B"
+    limits = {"gtol": 1e-7} if method == "BFGS" else {"gtol": 1e-7, "ftol": 1e-15, "maxfun": 10**6}
+    minimize(falling, x, jac=True, method=method, callback=step, options={"maxiter": trail.max_iterations, **limits})
+    step(x)
+
+
+def _gradient(trail: _Trail, tolerance: float, rng: Any) -> tuple[bool, str]:
+    """Projected gradient, steps as long as the last change of slope suggests [7]_, halved until they lead uphill.
+
+    [4]_ and Mitchell (1997, section 6.11.5) step along dL/dw = sum_d P(y, u | d) / w and then "renormalise". Dividing
+    by the sum is not a step uphill: it stands still where w is proportional to the square roots of the expected counts.
+    The nearest point where rows sum to one is meant, and taken here.
+    """
+    problem = cast(Ascending, trail.problem)
+    slope = problem.slope(trail.point.theta, trail.point.statistics)
+    step, calm = 1e-3 / max(1e-300, *(float(np.abs(g).max(initial=0.0)) for g in slope.values())), 0
+    while True:
+        before = trail.point
+        for _ in range(_HALVINGS):
+            theta = problem.project({name: before.theta[name] + step * g for name, g in slope.items()})
+            moved = sum(float(((theta[name] - before.theta[name]) ** 2).sum()) for name in slope)
+            point = trail.at(theta)
+            if point.value >= before.value + _ENOUGH * moved / step:
+                break
+            step /= 2
+        gain = trail.offer(point)
+        calm = calm + 1 if gain < tolerance / 10 else 0
+        if calm >= _CALM:
+            if _em_step(trail) < tolerance:
+                return _done(tolerance)
+            calm = 0
+        old, slope = slope, problem.slope(trail.point.theta, trail.point.statistics)
+        change = {name: trail.point.theta[name] - before.theta[name] for name in slope}
+        length = sum(float((d**2).sum()) for d in change.values())
+        curve = sum(float((change[name] * (old[name] - slope[name])).sum()) for name in slope)
+        step = length / curve if curve > 0 and length > 0 else 2 * step
+
+
+# A step counts as uphill if it gains this part of what the slope promises (Armijo 1966).
+_ENOUGH, _HALVINGS, _CALM = 1e-4, 60, 5
+
+
+def _stochastic(trail: _Trail, tolerance: float, rng: np.random.Generator | None) -> tuple[bool, str]:
+    """Totals from draws, averaged with weight 1 for the first half and 1/k afterwards [5]_."""
+    if rng is None:
+        raise OptionError("variant stochastic draws what is hidden: give rng")
+    theta, totals = trail.point.theta, dict[str, Array]()
+    chain = cast(Drawing, trail.problem).chain(theta, rng)
+    warm = max(1, trail.max_iterations // 2)
+    for k in range(trail.max_iterations):
+        drawn = chain(theta)
+        share = 1.0 if k < warm else 1.0 / (k - warm + 2)
+        totals = {name: (1 - share) * totals[name] + share * d if totals else d for name, d in drawn.items()}
+        theta = trail.problem.update(totals, theta)
+        trail.accept(trail.at(theta))
+    point = trail.at(trail.problem.update(trail.point.statistics, theta))
+    left = point.value - trail.point.value
+    return left < max(tolerance, 0.1), f"{trail.iterations} steps; one of exact EM would add {left:.2g}"
+
+
+VARIANTS: Mapping[str, tuple[Callable[[_Trail, float, Any], tuple[bool, str]], tuple[str, ...]]] = {
+    "em": (_em, ()),
+    "accelerated": (_accelerated, ("flatten", "unflatten")),
+    "newton": (_newton, ("flatten", "unflatten", "gradient")),
+    "gradient": (_gradient, ("slope", "project")),
+    "stochastic": (_stochastic, ("chain",)),
+}
+
+
+def restarted(
+    problem: Problem,
+    draw: Callable[[np.random.Generator], Parameters],
+    *,
+    restarts: int,
+    rng: np.random.Generator,
+    cores: int = 1,
+    progress: Callable[[int, int, Parameters, float], None] | None = None,
+    **options: Any,
+) -> Restarts:
+    """The best of several searches from random starting points.
+
+    Each has a generator of its own, spawned from ``rng``: the results do not depend on ``cores``.
+
+    Parameters
+    ----------
+    draw : callable
+        A starting point, from a generator.
+    restarts : int
+        Number of starting points.
+    cores : int
+        Searches at a time, in threads (kernels release the interpreter's lock).
+    progress : callable, optional
+        Called with the number of the search first, else as in :func:`maximise`.
+    **options
+        Of :func:`maximise`.
+    """
+    stop, ends = threading.Event(), dict[int, EMResult]()
+
+    def search(k: int, own: np.random.Generator) -> None:
+        def step(iteration: int, theta: Parameters, value: float) -> None:
+            if stop.is_set():
+                raise KeyboardInterrupt
+            if progress is not None:
+                progress(k, iteration, theta, value)
+
+        ends[k] = maximise(problem, draw(own), rng=own, progress=step, **options)
+        if ends[k].reason == "interrupted":
+            stop.set()
+
+    sources = rng.spawn(restarts)
+    if cores == 1:
+        for k, own in enumerate(sources):
+            if stop.is_set():
+                break
+            search(k, own)
+    else:
+        _in_threads(search, sources, cores, stop)
+    found = tuple(ends[k] for k in sorted(ends))
+    return Restarts(max(found, key=lambda end: end.log_posterior), found, stop.is_set())
+
+
+def _in_threads(search: Callable[..., None], sources: list[np.random.Generator], cores: int, stop: Any) -> None:
+    with ThreadPoolExecutor(cores) as pool:
+        waiting = [pool.submit(search, k, own) for k, own in enumerate(sources)]
+        try:
+            for future in waiting:
+                future.result()
+        except KeyboardInterrupt:
+            stop.set()
+            for future in waiting:
+                future.cancel()
+
+
+def standard_errors(problem: Smooth, theta: Parameters) -> Parameters:
+    """Standard errors from the observed information at a maximum.
+
+    The Hessian comes from central differences of the exact gradient; the errors of the parameters from those of
+    the coordinates by the delta method. They describe the posterior (or the sampling distribution) where it is normal:
+    not at a boundary. Parameters that the data do not determine have infinite errors, and there are none (NaN) where
+    the point is no maximum.
+
+    Returns
+    -------
+    mapping of str to ndarray
+        Of the shapes of ``theta``.
+    """
+    x = problem.flatten(theta)
+    step = 1e-4 * np.maximum(1.0, np.abs(x) / 10)
+    information, jacobian = np.empty((x.size, x.size)), []
+    for i in range(x.size):
+        sides = []
+        for sign in (1, -1):
+            there = problem.unflatten(x + sign * step[i] * np.eye(x.size)[i])
+            sides.append((problem.gradient(there, problem.expect(there)[1]), _stacked(there)))
+        information[i] = (sides[1][0] - sides[0][0]) / (2 * step[i])
+        jacobian.append((sides[0][1] - sides[1][1]) / (2 * step[i]))
+    values, vectors = np.linalg.eigh((information + information.T) / 2)
+    along = np.array(jacobian).T @ vectors  # how the parameters move along each eigenvector
+    moves = np.abs(along).max(axis=0) > 1e-6  # not along what is redundant in the coordinates
+    size = max(1e-300, float(np.abs(values).max(initial=0.0)))
+    if np.any(moves & (values < -1e-6 * size)):
+        return {name: np.full_like(value, np.nan) for name, value in theta.items()}
+    spread = np.zeros(along.shape[0])
+    for k in np.flatnonzero(moves):
+        flat = values[k] <= 1e-8 * size
+        spread += np.where(np.abs(along[:, k]) > 1e-6, np.inf, 0.0) if flat else along[:, k] ** 2 / values[k]
+    ends = np.cumsum([value.size for value in theta.values()])[:-1]
+    parts = np.split(np.sqrt(spread), ends)
+    return {name: part.reshape(value.shape) for (name, value), part in zip(theta.items(), parts, strict=True)}
+
+
+def _stacked(theta: Parameters) -> Array:
+    return np.concatenate([np.ravel(value) for value in theta.values()])

@@ -1,0 +1,148 @@
+"""Rows with missing cells, taken apart once so that expected counts are quick for any tables.
+
+Given its observed cells, a row's missing cells fall into groups: two belong together when they share a
+family. Groups are independent, and most are small; the same group with the same observed neighbours
+turns up in many rows. So all the data come down to (1) the counts of families without a missing
+cell, (2) distinct groups with weights, each summed out by going through its few completions, and
+(3) rows with a group too large for that, which the junction tree takes. The first two cost
+microseconds a row where a calibration of the whole net costs tens.
+
+References
+----------
+.. [1] Lauritzen (1995). The EM algorithm for graphical association models with missing data.
+   Computational Statistics & Data Analysis 19, 191-201.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.exact.counting import Array, Codes, Families, distinct_rows, packed
+from bayeslab.exact.network import DiscreteNetwork
+
+__all__ = ["IncompleteRows"]
+
+# Going through so many completions costs about as much as one calibration of a middling net.
+_COMPLETIONS = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class IncompleteRows:
+    """Data about a discrete net, ready for expected counts; make it with :meth:`of`.
+
+    Attributes
+    ----------
+    observed : ndarray
+        Counts of the families without a missing cell, all tables one after the other.
+    groups, begins, weights : ndarray
+        Distinct groups of missing cells as sequences of integers, where each begins, and its weight.
+    wide, wide_weights : ndarray
+        Rows for the junction tree.
+    """
+
+    states: Mapping[str, tuple[str, ...]]
+    parents: Mapping[str, tuple[str, ...]]
+    families: Families
+    observed: Array
+    groups: NDArray[np.int32]
+    begins: NDArray[np.int64]
+    weights: Array
+    wide: Codes
+    wide_weights: Array
+
+    @classmethod
+    def of(
+        cls,
+        states: Mapping[str, tuple[str, ...]],
+        parents: Mapping[str, tuple[str, ...]],
+        codes: Codes,
+        weights: Array | None = None,
+        completions: int = _COMPLETIONS,
+    ) -> IncompleteRows:
+        """Take rows apart.
+
+        Parameters
+        ----------
+        codes : ndarray of int, shape (n_rows, n_variables)
+            In the order of ``states``; -1 where missing.
+        weights : ndarray, optional
+            Weight of each row; 1 if left out.
+        completions : int
+            Groups of missing cells with more completions go to the junction tree.
+        """
+        from bayeslab.exact._counting_kernels import components_of_rows, count_families, first_of_each
+
+        families = Families.of(states, parents)
+        starts, members, strides, offsets = families.arrays()
+        rows = np.ascontiguousarray(packed(codes, families.cards).T)
+        rows, weight = distinct_rows(rows, weights)
+        values, ends, owners, wide = components_of_rows(
+            rows, families.cards, starts, members, strides, float(completions)
+        )
+        bounds = np.concatenate(([0], ends)).astype(np.int64)
+        kinds, firsts = first_of_each(values, bounds)
+        observed = np.zeros(offsets[-1])
+        narrow = np.asfortranarray(rows[~wide])
+        count_families(narrow.T, starts, members, strides, offsets, weight[~wide], observed)
+        lengths = (bounds[1:] - bounds[:-1])[firsts]
+        places = np.arange(lengths.sum()) + np.repeat(bounds[firsts] - np.cumsum(lengths) + lengths, lengths)
+        begins = np.cumsum([0, *lengths], dtype=np.int64)[:-1]
+        group_weights = np.bincount(kinds, weights=weight[owners], minlength=len(firsts)).astype(np.float64)
+        return cls(
+            dict(states), {v: tuple(parents.get(v, ())) for v in states}, families, observed, values[places], begins,
+            group_weights, rows[wide].astype(np.int64), weight[wide],
+        )  # fmt: skip
+
+    def expected_counts(self, tables: Sequence[Array]) -> tuple[float, list[Array]]:
+        """Log probability of the data, and what each entry of each table is expected to have counted.
+
+        Parameters
+        ----------
+        tables : sequence of ndarray
+            In the order of the variables, axes (parents..., own).
+
+        Returns
+        -------
+        log_likelihood : float
+            -inf where some row is impossible.
+        counts : list of ndarray
+            Of the shapes of the tables; impossible rows count nothing.
+        """
+        from bayeslab.exact._counting_kernels import expected_components
+
+        flat = np.concatenate([np.ravel(table) for table in tables])
+        counts, logs = self.observed.copy(), np.empty(len(self.begins))
+        offsets = self.families.arrays()[3]
+        expected_components(
+            self.groups, self.begins, self.weights, self.families.cards, self.dense(), offsets, flat, counts, logs
+        )
+        seen = self.observed > 0
+        with np.errstate(divide="ignore"):
+            total = float(self.observed[seen] @ np.log(flat[seen]))
+        total += float(self.weights @ logs)
+        out = self.families.split(counts)
+        if len(self.wide):
+            evidence, more = self._by_tree(tables)
+            total += evidence
+            for own, other in zip(out, more, strict=True):
+                own += other
+        return total, out
+
+    def dense(self) -> NDArray[np.int64]:
+        """Stride of each variable in the table of each family; 0 where it is not in it."""
+        out = np.zeros((len(self.families.families), len(self.families.cards)), dtype=np.int64)
+        starts, members, strides, _ = self.families.arrays()
+        for f in range(len(out)):
+            out[f, members[starts[f] : starts[f + 1]]] = strides[starts[f] : starts[f + 1]]
+        return out
+
+    def _by_tree(self, tables: Sequence[Array]) -> tuple[float, list[Array]]:
+        from bayeslab.exact.junction_tree import JunctionTree
+
+        network = DiscreteNetwork(self.states, self.parents, dict(zip(self.states, tables, strict=True)))
+        log_evidence, counts = JunctionTree.of(network).expected_counts(self.wide, self.wide_weights)
+        return float(self.wide_weights @ log_evidence), counts
