@@ -5,7 +5,7 @@ Every kernel works on flat arrays. A set of variables is a row of 64-bit words.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -21,7 +21,7 @@ _ZERO = np.uint64(0)
 
 
 @numba.njit(cache=True, inline="always")
-def _count(x: int) -> int:
+def _count(x: Any) -> Any:
     x = x - ((x >> _ONE) & _M1)
     x = (x & _M2) + ((x >> np.uint64(2)) & _M2)
     x = (x + (x >> np.uint64(4))) & _M4
@@ -320,13 +320,13 @@ def assemble(
 @numba.njit(cache=True)
 def _multiply(
     whole: np.ndarray,
-    b: int,
+    b: Any,
     n_runs: int,
     size: np.ndarray,
     stride: np.ndarray,
     digit: np.ndarray,
     part: np.ndarray,
-    m: int,
+    m: Any,
     first: bool,
 ) -> None:
     if n_runs == 0:
@@ -375,13 +375,13 @@ def _multiply(
 @numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
 def _sum_into(
     whole: np.ndarray,
-    b: int,
+    b: Any,
     n_runs: int,
     size: np.ndarray,
     stride: np.ndarray,
     digit: np.ndarray,
     part: np.ndarray,
-    m: int,
+    m: Any,
     scale: float,
 ) -> None:
     if n_runs == 0:
@@ -501,7 +501,7 @@ def collect(
     Messages are scaled to the maximum 1. Returns the log of what was taken out; -inf when a message is zero.
     Observed variables (``codes`` >= 0) are axes of length one.
     """
-    sizes, stride_of, axes, size, stride, digit = scratch
+    sizes, stride_of, axes, size, stride, digit, scales = scratch
     log_scale = 0.0
     for c in range(tree.parent.size):
         n_axes, n_entries = _axes(tree, c, sizes, axes)
@@ -523,8 +523,8 @@ def collect(
             _message_strides(tree, child, sizes, stride_of, False)
             n_runs = _runs(axes, n_axes, sizes, stride_of, size, stride)
             _message_strides(tree, child, sizes, stride_of, True)
-            m = np.uint64(tree.message_start[child])
-            _multiply(beliefs, b, n_runs, size, stride, digit, messages, m, n_done == 0)
+            at = np.uint64(tree.message_start[child])
+            _multiply(beliefs, b, n_runs, size, stride, digit, messages, at, n_done == 0)
             n_done += 1
             if n_done % 8 == 0:
                 top = _rescale(beliefs, start, n_entries)
@@ -535,13 +535,11 @@ def collect(
         for a in range(tree.clique_pointer[c], tree.clique_pointer[c + 1]):
             v = tree.clique_variables[a]
             if has_likelihood[v] and tree.home[v] == c:
-                at = tree.starts[v]
-                if codes[v] >= 0:
-                    at += codes[v]
+                at = np.uint64(tree.starts[v] + max(codes[v], 0))
                 stride_of[v] = 1
                 n_runs = _runs(axes, n_axes, sizes, stride_of, size, stride)
                 stride_of[v] = 0
-                _multiply(beliefs, b, n_runs, size, stride, digit, likelihood, np.uint64(at), False)
+                _multiply(beliefs, b, n_runs, size, stride, digit, likelihood, at, False)
         to = tree.message_start[c]
         k = _message_strides(tree, c, sizes, stride_of, True)
         if maximise:
@@ -555,12 +553,13 @@ def collect(
         top = _rescale(messages, to, k)
         if top == 0.0:
             return -np.inf
+        scales[c] = top
         log_scale += np.log(top)
     return log_scale
 
 
 @numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
-def _fold(beliefs: np.ndarray, b: int, n_rows: int, k: int, messages: np.ndarray, to: int) -> None:
+def _fold(beliefs: np.ndarray, b: Any, n_rows: Any, k: Any, messages: np.ndarray, to: Any) -> None:
     """Sums over the variables eliminated in a clique, the outer axes."""
     if k == _ONE:
         total = 0.0
@@ -579,7 +578,7 @@ def _fold(beliefs: np.ndarray, b: int, n_rows: int, k: int, messages: np.ndarray
 @numba.njit(cache=True)
 def distribute(tree: Tree, beliefs: np.ndarray, messages: np.ndarray, scratch: tuple[np.ndarray, ...]) -> None:
     """Posterior tables of the cliques, from the roots to the leaves; messages become ratios."""
-    sizes, stride_of, axes, size, stride, digit = scratch
+    sizes, stride_of, axes, size, stride, digit, scales = scratch
     longest = 0
     for c in range(tree.parent.size):
         longest = max(longest, tree.message_start[c + 1] - tree.message_start[c])
@@ -605,12 +604,12 @@ def distribute(tree: Tree, beliefs: np.ndarray, messages: np.ndarray, scratch: t
         at = tree.message_start[c]
         for s in range(k):
             # Zero over zero is zero: what was impossible below stays so.
-            messages[at + s] = above[s] / messages[at + s] if messages[at + s] > 0.0 else 0.0
+            messages[at + s] = above[s] / (messages[at + s] * scales[c]) if messages[at + s] > 0.0 else 0.0
         _spread(beliefs, np.uint64(start), np.uint64(n_entries // k), np.uint64(k), messages, np.uint64(at))
 
 
 @numba.njit(cache=True)
-def _spread(beliefs: np.ndarray, b: int, n_rows: int, k: int, messages: np.ndarray, at: int) -> None:
+def _spread(beliefs: np.ndarray, b: Any, n_rows: Any, k: Any, messages: np.ndarray, at: Any) -> None:
     for _ in range(n_rows):
         for s in range(k):
             beliefs[b + s] *= messages[at + s]
@@ -626,7 +625,7 @@ def _add_marginals(
     scratch: tuple[np.ndarray, ...],
     out: np.ndarray,
 ) -> None:
-    sizes, stride_of, axes, size, stride, digit = scratch
+    sizes, stride_of, axes, size, stride, digit, _ = scratch
     for v in range(tree.cards.size):
         if not wanted[v]:
             continue
@@ -652,7 +651,7 @@ def _add_marginals(
 def _add_counts(
     tree: Tree, codes: np.ndarray, weight: float, beliefs: np.ndarray, scratch: tuple[np.ndarray, ...], out: np.ndarray
 ) -> None:
-    sizes, stride_of, axes, size, stride, digit = scratch
+    sizes, stride_of, axes, size, stride, digit, _ = scratch
     for c in range(tree.parent.size):
         n_axes, _ = _axes(tree, c, sizes, axes)
         b = np.uint64(tree.belief_start[c])
@@ -674,6 +673,7 @@ def make_scratch(tree: Tree) -> tuple[np.ndarray, ...]:
         np.empty(n + 1, np.uint64),
         np.empty(n + 1, np.uint64),
         np.zeros(n + 1, np.uint64),
+        np.empty(tree.parent.size),
     )
 
 
@@ -837,7 +837,8 @@ def best_order(
     if total <= small:
         return order, cliques, total
     for attempt in range(n_restarts + 2):
-        if attempt > 1 and total <= 50.0 * small:
+        # Chance is worth its time where answering takes longer than searching, and not where nothing helps.
+        if attempt > 1 and (total <= 50.0 * small or total > 1e12):
             break
         heuristic = 2 if attempt == 0 else 1 if attempt == 1 else 0 if attempt % 2 == 0 else 2
         other, other_cliques, cost = elimination_order(adjacent, log_cards, heuristic, max(attempt - 1, 0), total)

@@ -410,7 +410,8 @@ class JunctionTree:
         """
         if self._tree is None:
             raise EngineRefusal(
-                f"one tree for all evidence would have {self.forecast.total_entries:.3g} entries; learn its tables by EM"
+                f"one tree for all evidence would have {self.forecast.total_entries:.3g} entries; "
+                "learn its tables by EM"
             )
         return tuple(self._tree)
 
@@ -521,32 +522,26 @@ class JunctionTree:
         marginals = np.zeros((len(rows), n_states if names is not None else 0))
         counts = np.zeros(self._tables.size if counting else 0)
         wanted = self._wanted(names or ())
-        evidence = (rows, weights, state.likelihood, state.has_likelihood)
-        answer = (wanted, names is not None, counting, log_evidence, marginals, counts)
+        evidence = [rows, weights, state.likelihood, state.has_likelihood]
+        answer = [wanted, names is not None, counting, log_evidence, marginals, counts]
+        if self._log_constant == -np.inf:
+            return log_evidence, marginals, counts
         if self._tree is not None:
-            kernels.calibrate_rows(self._tree, self._tables, *evidence, *answer)
+            arguments: list[Any] = [self._tree, self._tables, *evidence, *answer]
+            kernels.calibrate_rows(*arguments)
             log_evidence += self._log_constant
             if counting:
                 self._count_constants(counts, weights[log_evidence > -np.inf].sum())
         elif self._possible[1]:
-            entries = kernels.condition_rows(
-                self._problem,
-                self._tables,
-                *evidence,
-                self._possible[0],
-                self._limit / 8,
-                float(triangulation.SMALL),
-                triangulation.RESTARTS,
-                *answer,
-            )
-            self._refuse_beyond(entries)
+            search = [self._possible[0], self._limit / 8, float(triangulation.SMALL), triangulation.RESTARTS]
+            arguments = [self._problem, self._tables, *evidence, *search, *answer]
+            self._refuse_beyond(kernels.condition_rows(*arguments))
         return log_evidence, marginals, counts
 
     def _count_constants(self, counts: np.ndarray, total: float) -> None:
-        if self._log_constant > -np.inf:
-            for f, scope in enumerate(self._factors.scopes):
-                if not scope:
-                    counts[self._problem.table_start[f]] = total
+        for f, scope in enumerate(self._factors.scopes):
+            if not scope:
+                counts[self._problem.table_start[f]] = total
 
     def _refuse_beyond(self, entries: float) -> None:
         if entries > 0:
@@ -566,7 +561,7 @@ class JunctionTree:
 
         parts = _parts(len(rows))
         # Computed before threads would race for it.
-        _ = self._possible if self._tree is None else self._log_constant
+        _ = self._log_constant, self._possible if self._tree is None else None
         results = _mapped(run, parts)
         return (
             np.concatenate([r[0] for r in results]),
@@ -640,10 +635,11 @@ class JunctionTree:
                 state.has_likelihood[i] = True
                 ratio = np.divide(p, now, out=np.zeros_like(p), where=now > 0)
                 state.likelihood[at] *= ratio
-                state.likelihood[at] /= state.likelihood[at].max()
-            log_now, flat = self._one(state, names)
-            if log_now == -np.inf:
-                break
+                top = state.likelihood[at].max()
+                if not 0 < top < np.inf:
+                    raise EvidenceError("the beliefs contradict each other: no distribution has these marginals")
+                state.likelihood[at] /= top
+            flat = self._one(state, names)[1]
         raise EvidenceError("the beliefs contradict each other: no distribution has these marginals")
 
     # Trees for one piece of evidence.

@@ -135,18 +135,18 @@ def forecast_of(names: Sequence[str], cards: np.ndarray, order: np.ndarray, sets
     from bayeslab.exact import _tree_kernels as kernels
 
     _, pointer, variables, n_separator, parent, _ = kernels.build_cliques(order, sets)
-    weights = np.log(cards.astype(float))[variables]
-    # Overflow-proof: a hopeless network has more entries than an integer holds.
+    # A hopeless network has more entries than an integer holds.
+    sizes = cards.astype(float)[variables]
     with np.errstate(over="ignore"):
-        entries = np.array([np.exp(weights[pointer[c] : pointer[c + 1]].sum()) for c in range(parent.size)])
-        shared = [np.exp(weights[pointer[c + 1] - n_separator[c] : pointer[c + 1]].sum()) for c in range(parent.size)]
+        entries = np.array([np.prod(sizes[pointer[c] : pointer[c + 1]]) for c in range(parent.size)])
+        shared = [np.prod(sizes[pointer[c + 1] - n_separator[c] : pointer[c + 1]]) for c in range(parent.size)]
     largest = int(np.argmax(entries)) if entries.size else -1
     total = float(entries.sum())
     return Forecast(
         n_cliques=int(parent.size),
         largest=tuple(names[v] for v in variables[pointer[largest] : pointer[largest + 1]]) if entries.size else (),
-        largest_entries=float(np.rint(entries[largest])) if entries.size else 0.0,
-        total_entries=float(np.rint(total)),
+        largest_entries=float(entries[largest]) if entries.size else 0.0,
+        total_entries=total,
         bytes=8 * (total + float(np.sum(shared))),
         seconds=_SECONDS_A_CLIQUE * parent.size + _SECONDS_AN_ENTRY * total,
     )
