@@ -89,6 +89,8 @@ def read(file: File) -> DiscreteNetwork:
                 scan.until(";")
             case word:
                 raise scan.error(f"'{word[:40]}' begins no block; there are net, node, potential")
+    if in_class:
+        raise scan.error("the file ends before the '}' of its class", back=0)
     names = {key: block.text(_NAME) or key for key, block in variables.items()}
     for key, (above, block) in potentials.items():
         for word in (key, *above):
