@@ -110,7 +110,7 @@ def viterbi(start, move, emit, seen):
 
 
 @pytest.mark.parametrize("n", [1, 2, 10, 2000])
-def test_max_product_equals_viterbi(n):
+def test_hmm_as_graph_max_product_equals_viterbi(n):
     rng = np.random.default_rng(n)
     network, (start, move, emit) = hidden_markov(rng, n, 3, 4)
     seen = rng.integers(4, size=n)
@@ -121,8 +121,8 @@ def test_max_product_equals_viterbi(n):
 
 
 @pytest.mark.parametrize("n", [1, 7, 2000])
-def test_sum_product_equals_forward_backward(n):
-    """hmm-as-graph: the scaled recursions of Rabiner (1989), section V.A."""
+def test_hmm_as_graph_sum_product_equals_forward_backward(n):
+    """The scaled recursions of Rabiner (1989), section V.A."""
     rng = np.random.default_rng(n)
     network, (start, move, emit) = hidden_markov(rng, n, 3, 4)
     seen = rng.integers(4, size=n)

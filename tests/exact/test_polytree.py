@@ -26,8 +26,8 @@ def agrees_with_enumeration(network, given):
     return True
 
 
-@pytest.mark.parametrize("tree", [True, False], ids=["belief_prop_tree", "belief_prop_polytree"])
-def test_equals_enumeration(tree):
+@pytest.mark.parametrize("tree", [True, False], ids=["tree", "polytree"])
+def test_belief_prop_tree_and_belief_prop_polytree_equal_enumeration(tree):
     rng = np.random.default_rng(20 + tree)
     possible = 0
     for _ in range(400):
