@@ -23,7 +23,8 @@ def forward_sampling(path: Path = ALARM, rows: int = ROWS) -> tuple[float, float
     network = read_network(path)
     forward_sample(network, 10, np.random.default_rng(0))
     ours = min(_seconds(lambda: forward_sample(network, rows, np.random.default_rng(1))) for _ in range(3))
-    generator = pyagrum.BNDatabaseGenerator(pyagrum.loadBN(str(path)))
+    peer = pyagrum.loadBN(str(path))  # the generator does not keep it alive
+    generator = pyagrum.BNDatabaseGenerator(peer)
     return ours, _seconds(lambda: generator.drawSamples(rows))
 
 
