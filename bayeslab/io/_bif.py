@@ -287,7 +287,7 @@ def property_texts(network: DiscreteNetwork, variable: str) -> list[str]:
     """What the notes say of a variable, as properties in one line each."""
     out = []
     if place := network.notes.get("positions", {}).get(variable):
-        out.append(f"position = ({place[0]:g}, {place[1]:g})")
+        out.append(f"position = ({place[0]:.10g}, {place[1]:.10g})")
     said = network.notes.get("properties", {}).get(variable, ())
     return out + [" ".join(storable(text).split()) for text in said]
 

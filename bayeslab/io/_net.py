@@ -154,7 +154,7 @@ def write(network: DiscreteNetwork) -> tuple[str, list[str]]:
         out.append(f"  states = ({' '.join(quoted(storable(s)) for s in own)});")
         out.append(f"  label = {quoted(storable(network.notes.get('labels', {}).get(v) or v))};")
         if place := network.notes.get("positions", {}).get(v):
-            out.append(f"  position = ({place[0]:g} {place[1]:g});")
+            out.append(f"  position = ({place[0]:.10g} {place[1]:.10g});")
         if ids[v] != v:
             out.append(f"  {_NAME} = {quoted(storable(v))};")
         out.append("}")

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,12 @@ ROUNDED = 1e-3
 # 1 GiB of float64: a declared table beyond it is a slip, or no exact method would get far with it.
 MAX_ENTRIES = 2**27
 
+# The largest networks in use are a few megabytes.
+MAX_BYTES = 2**29
+
+# Sums of such entries would overflow; no program writes them as probabilities.
+_MAX_ENTRY = 1e100
+
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
 type Notes = Mapping[str, Mapping[str, Any]]
@@ -56,6 +63,24 @@ class File:
 
     shown: str
     raw: bytes
+
+    @classmethod
+    def at(cls, path: Path) -> File:
+        """The file at a path; whatever keeps it from being read is an error in one line."""
+        where = str(path)
+        try:
+            if path.stat().st_size > MAX_BYTES:
+                raise ModelError(f"has more than {MAX_BYTES // 2**20} MiB, too many for a network", where=where)
+            raw = path.read_bytes()
+        except FileNotFoundError:
+            raise ModelError("no such file", where=where) from None
+        except IsADirectoryError:
+            raise ModelError("is a folder, not a file", where=where) from None
+        except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
+            raise ModelError(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=where) from None
+        if not raw.strip():
+            raise ModelError("the file is empty", where=where)
+        return cls(where, raw)
 
     def error(self, message: str, line: int | None = None, column: int | None = None) -> ModelError:
         place = ":".join(str(part) for part in (self.shown, line, column) if part is not None)
@@ -173,8 +198,9 @@ def _table(file: File, node: Node, states: Mapping[str, tuple[str, ...]], slips:
             node.line,
         )
     table = table.reshape(shape)
-    if not np.all(np.isfinite(table)) or np.any(table < 0):
-        at = np.unravel_index(int(np.argmax(~(table >= 0) | ~np.isfinite(table))), shape)
+    bad = ~((table >= 0) & (table < _MAX_ENTRY))
+    if np.any(bad):
+        at = np.unravel_index(int(np.argmax(bad)), shape)
         raise file.error(
             f"the table of '{node.name}' has {float(table[at]):g}{_given(node, states, at[:-1])}; "
             "probabilities are finite and not negative",

@@ -160,7 +160,10 @@ def _node(file: File, key: str, element: Element, names: Mapping[str, str], draw
     for word in results:
         if word not in ids:
             raise file.error(f"'{word}', in <resultingstates>, is no state of '{key}'{hint(word, ids)}", element.line)
-    strengths = numbers(file, element.words("strengths"), f"<strengths> of '{key}'", element.line)
+    strengths = element.words("strengths")
+    for word in strengths:
+        if not (word.isascii() and word.isdecimal()):
+            raise file.error(f"'{word[:40]}', in <strengths> of '{key}', is not the number of a state", element.line)
     return XdslNode(
         element.tag,
         names[key],

@@ -10,6 +10,8 @@ References
 
 from __future__ import annotations
 
+import re
+
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.io._bif import notes_of, property_texts
 from bayeslab.io._nodes import File, Node, Renaming, decimal, network_of, numbers, pairs, renamed
@@ -21,6 +23,10 @@ __all__ = ["read", "write"]
 _HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 <BIF VERSION="0.3">
 <NETWORK>"""
+
+
+# What aGrUM adds to each variable: its outcomes again, and a description that may be empty.
+_AGRUM = re.compile(r"fast\s*=|description\s*=\s*$")
 
 
 def read(file: File) -> DiscreteNetwork:
@@ -45,7 +51,7 @@ def read(file: File) -> DiscreteNetwork:
         if kind in ("decision", "utility"):
             raise file.error(f"'{name}' is a {kind} node: an influence diagram, not a Bayes net", variable.line)
         states = tuple(outcome.text for outcome in variable.all("outcome", "value"))
-        properties[name] = [p.text for p in variable.all("property")]
+        properties[name] = [p.text for p in variable.all("property") if not _AGRUM.match(p.text)]
         nodes.append(_node(file, name, states, variable, definitions.pop(name, None)))
     for name, definition in definitions.items():
         raise file.error(f"'{name}' has a table but is not a variable", definition.line)

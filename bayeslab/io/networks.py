@@ -41,9 +41,6 @@ WRITTEN = ("bif", "xmlbif", "xdsl", "net", "uai")
 
 _FORMAT_OF = {ending: name for name, endings in FORMATS.items() for ending in endings}
 
-# Of a file; the largest networks in use are a few megabytes.
-_MAX_BYTES = 2**29
-
 
 def is_network_file(path: str | os.PathLike[str]) -> bool:
     """Whether the name of a file has the ending of a network format."""
@@ -78,7 +75,7 @@ def read_network(path: str | os.PathLike[str]) -> DiscreteNetwork | FactorGraph:
     file = Path(path)
     if _is_folder(file):
         raise ModelError("is a folder, not a file", where=str(file))
-    return _module(_format_of(file)).read(_opened(file))
+    return _module(_format_of(file)).read(File.at(file))
 
 
 def write_network(
@@ -135,18 +132,3 @@ def _is_folder(file: Path) -> bool:
 
 def _module(name: str) -> Any:
     return import_module(f"bayeslab.io._{name}")
-
-
-def _opened(file: Path) -> File:
-    where = str(file)
-    try:
-        if file.stat().st_size > _MAX_BYTES:
-            raise ModelError(f"has more than {_MAX_BYTES // 2**20} MiB, too many for a network", where=where)
-        raw = file.read_bytes()
-    except FileNotFoundError:
-        raise ModelError("no such file", where=where) from None
-    except (OSError, ValueError) as error:
-        raise ModelError(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=where) from None
-    if not raw.strip():
-        raise ModelError("the file is empty", where=where)
-    return File(where, raw)
