@@ -42,7 +42,7 @@ from bayeslab.errors import EngineRefusal, EvidenceError, hint
 from bayeslab.exact.gaussian_network import observe
 from bayeslab.exact.mixed_network import MixedEvidence, MixedNetwork, read_mixed_evidence
 
-__all__ = ["Forecast", "MixedMarginals", "NormalMixture", "forecast", "query"]
+__all__ = ["Forecast", "JointMixture", "MixedMarginals", "NormalMixture", "forecast", "query", "query_joint"]
 
 # Numbers held at once: 400 MB.
 _MOST_NUMBERS = 50_000_000
@@ -145,6 +145,41 @@ class MixedMarginals:
     log_evidence: float
 
 
+@dataclass(frozen=True, eq=False)
+class JointMixture:
+    """The exact joint distribution of some variables: a normal for each of K configurations.
+
+    Attributes
+    ----------
+    discrete, continuous : tuple of str
+        The variables, in the order asked for.
+    codes : ndarray (K, number of discrete variables)
+        States of the discrete ones. The same states may come more than once: then other discrete
+        variables differ, and the continuous ones follow a mixture.
+    weights : ndarray (K,)
+    means : ndarray (K, d)
+    covariances : ndarray (K, d, d)
+    """
+
+    discrete: tuple[str, ...]
+    continuous: tuple[str, ...]
+    codes: np.ndarray
+    weights: np.ndarray
+    means: np.ndarray
+    covariances: np.ndarray
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Of the continuous variables, shape (d,)."""
+        return self.weights @ self.means
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """Of the continuous variables, shape (d, d)."""
+        apart = self.means - self.mean
+        return np.einsum("k,kij->ij", self.weights, self.covariances + apart[:, :, None] * apart[:, None, :])
+
+
 @dataclass(frozen=True)
 class Forecast:
     """What a query takes.
@@ -195,6 +230,36 @@ def query(
     problem = _Problem.of(network, given, targets)
     _accept(problem.forecast(), most_numbers)
     return problem.solve()
+
+
+def query_joint(
+    network: MixedNetwork,
+    variables: Sequence[str],
+    given: Mapping[str, Any] | None = None,
+    *,
+    most_numbers: int = _MOST_NUMBERS,
+) -> JointMixture:
+    """The exact joint distribution of some variables given evidence.
+
+    Parameters
+    ----------
+    network : MixedNetwork
+    variables : sequence of str
+        Discrete and continuous.
+    given : mapping, optional
+        As in `query`.
+    most_numbers : int
+        Refuse when more numbers than these must be held.
+
+    Raises
+    ------
+    EvidenceError, EngineRefusal
+        As `query`.
+    """
+    problem = _Problem.of(network, given, variables)
+    together = problem.together()
+    _accept(problem.forecast([together]), most_numbers)
+    return problem.solve_joint(together)
 
 
 def forecast(
@@ -353,10 +418,14 @@ class _Problem:
         """Strong cliques: what must be read off the clique tree."""
         return list(dict.fromkeys(self.axes[v] for v in self.targets if v in self.axes))
 
+    def together(self) -> Axes:
+        """The discrete variables that the joint distribution of the targets needs at once."""
+        return self._sorted(a for v in self.targets for a in (self.axes.get(v, ()) if v not in self.sizes else (v,)))
+
     # ----------------------------------------------------------------------------------- what it takes
 
-    def forecast(self) -> Forecast:
-        strong = {self.axes[v] for v in self.axes} | {group.axes for group in self.groups}
+    def forecast(self, extra: Sequence[Axes] = ()) -> Forecast:
+        strong = {self.axes[v] for v in self.axes} | {group.axes for group in self.groups} | set(extra)
         largest = max(strong, key=lambda axes: prod(self._shape(axes)), default=())
         numbers = 0
         for group in self.groups:
@@ -366,7 +435,9 @@ class _Problem:
         for v in self.barren:
             widths[v] = min(1 + sum(widths[p] for p in self.nodes[v].slopes), len(self.nodes))
             numbers += prod(self._shape(self.axes[v])) * widths[v]
-        scopes = [axes for axes, _ in self._discrete_scopes()] + [g.axes for g in self.groups] + self._wanted()
+        numbers += sum(prod(self._shape(axes)) * len(self.targets) * (len(self.nodes) + 1) for axes in extra)
+        scopes = [axes for axes, _ in self._discrete_scopes()] + [g.axes for g in self.groups]
+        scopes += [*self._wanted(), *extra]
         cliques = _eliminate(self.sizes, scopes)
         numbers += 2 * sum(prod(self._shape(clique)) for _, clique in cliques)
         return Forecast(prod(self._shape(largest)), largest, numbers)
@@ -379,20 +450,52 @@ class _Problem:
     # -------------------------------------------------------------------------------- the computation
 
     def solve(self) -> MixedMarginals:
-        parts: dict[str, _Part] = {}
-        found, column = [], 0
-        for group in self.groups:
-            found.append(self._observe(group, parts, column))
-            column += len(group.hidden) + len(group.observed)
-        tree = self._calibrated(self._discrete_tables(), found)
-        for v in self.barren:
-            parts[v] = self._linear(self.nodes[v], parts, column)
-            column += 1
+        """All marginals of the targets."""
+        parts, tree = self._infer(self._wanted())
         return MixedMarginals(
             {v: self._states(v, tree) for v in self.targets if v in self.network.states},
             {v: self._mixture(v, parts, tree) for v in self.targets if v in self.network.continuous},
             tree.log_total,
         )
+
+    def solve_joint(self, axes: Axes) -> JointMixture:
+        """The targets together, for each configuration of ``axes``."""
+        parts, tree = self._infer([axes])
+        weights = tree.joint(axes).ravel()
+        shape, n = self._shape(axes), len(weights)
+        index = dict(zip(axes, np.indices(shape).reshape(len(axes), n), strict=True))
+        discrete = tuple(v for v in self.targets if v in self.network.states)
+        continuous = tuple(v for v in self.targets if v in self.network.continuous)
+        codes = np.empty((n, len(discrete)), np.int64)
+        for k, v in enumerate(discrete):
+            codes[:, k] = self.evidence.hard[v] if v in self.evidence.hard else index[v]
+        columns = sorted({c for v in continuous if v in parts for c in parts[v].columns})
+        means, factors = np.empty((*shape, len(continuous))), np.zeros((*shape, len(continuous), len(columns)))
+        for k, v in enumerate(continuous):
+            if v in self.evidence.exact:
+                means[..., k] = self.evidence.exact[v]
+                continue
+            means[..., k] = _spread(parts[v].mean, parts[v].axes, axes)
+            at = np.searchsorted(columns, parts[v].columns)
+            factors[..., k, at] = _spread(parts[v].factor, parts[v].axes, axes)
+        rows = factors.reshape(n, *factors.shape[len(axes) :])
+        kept = weights > 0
+        covariances = np.matmul(rows, rows.transpose(0, 2, 1))
+        means = means.reshape(n, len(continuous))
+        return JointMixture(discrete, continuous, codes[kept], weights[kept], means[kept], covariances[kept])
+
+    def _infer(self, wanted: Sequence[Axes]) -> tuple[dict[str, _Part], _CliqueTree]:
+        """Posterior parts of the continuous variables, and the discrete ones calibrated."""
+        parts: dict[str, _Part] = {}
+        found, column = [], 0
+        for group in self.groups:
+            found.append(self._observe(group, parts, column))
+            column += len(group.hidden) + len(group.observed)
+        tree = self._calibrated(self._discrete_tables(), found, wanted)
+        for v in self.barren:
+            parts[v] = self._linear(self.nodes[v], parts, column)
+            column += 1
+        return parts, tree
 
     def _discrete_tables(self) -> list[_Table]:
         out = []
@@ -448,7 +551,9 @@ class _Problem:
             parts[v] = _Part(group.axes, after, columns, left)
         return _Table(group.axes, found.log_density), found.determined
 
-    def _calibrated(self, tables: list[_Table], groups: list[tuple[_Table, np.ndarray]]) -> _CliqueTree:
+    def _calibrated(
+        self, tables: list[_Table], groups: list[tuple[_Table, np.ndarray]], wanted: Sequence[Axes]
+    ) -> _CliqueTree:
         """The clique tree over all tables.
 
         A value that has positive probability under some states beats those under which it only has a
@@ -464,7 +569,6 @@ class _Problem:
                 "several observed values are points of positive probability under some states and have a density"
                 " under others, which cannot be compared; give their variables a small positive sd"
             )
-        wanted = self._wanted()
         certain = tables + [levels[0] for levels in fixed]
         for extra in mixed[0] if mixed else [None]:
             tree = _CliqueTree(self.sizes, certain + ([extra] if extra else []), wanted)

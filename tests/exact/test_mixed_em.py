@@ -394,6 +394,18 @@ def test_a_normal_does_not_collapse_on_one_row():
     assert smooth.network.continuous["x0"].sd[1] == pytest.approx(np.sqrt(0.5 / 2) * x.std(), rel=0.02)
 
 
+def test_states_that_no_row_has_are_left_to_the_prior():
+    x = np.array([[1.0], [2.0], [4.0]])
+    network = MixedNetwork.blank({"c": ("a", "b")}, {}, {"x": ("c",)})
+    fit = em(network, np.zeros((3, 1), int), x, Options(noise_count=2.0, noise_share=0.3))
+    node = fit.network.continuous["x"]
+    np.testing.assert_allclose(node.intercept, x.mean())
+    np.testing.assert_allclose(node.sd**2, x.var() * np.array([(3 + 0.6) / 5, 0.3]))
+    assert np.all(np.diff(fit.log_posterior) > -1e-9)
+    bare = em(network, np.zeros((3, 1), int), x).network.continuous["x"]
+    np.testing.assert_allclose(bare.sd, x.std())
+
+
 def test_map_tables_are_smoothed_counts():
     codes = np.array([[0], [0], [0], [1]])
     network = MixedNetwork.blank({"c": ("a", "b")}, {}, {})

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from bayeslab.errors import EngineRefusal, EvidenceError, ModelError
 from bayeslab.exact.gaussian_network import joint
 from bayeslab.exact.mixed_network import LinearGaussian, MixedNetwork, draws, log_density
-from bayeslab.exact.strong_junction_tree import NormalMixture, forecast, query
+from bayeslab.exact.strong_junction_tree import NormalMixture, forecast, query, query_joint
 
 
 def random_network(rng, n_discrete=4, n_continuous=5, zeros=0.15, constant=0.0):
@@ -80,7 +80,7 @@ def enumeration(network, given):
             rows.append((names.index(v), g["value"] if isinstance(g, dict) else g))
             readings.append(g["sd"] ** 2 if isinstance(g, dict) else 0.0)
     at, y = [i for i, _ in rows], np.array([value for _, value in rows])
-    logs, means, covariances, configs = [], [], [], []
+    logs, means, covariances, configs, full = [], [], [], [], []
     for codes in product(*(range(len(network.states[v])) for v in discrete)):
         config = dict(zip(discrete, codes, strict=True))
         p = 1.0
@@ -102,13 +102,14 @@ def enumeration(network, given):
         means.append(mean)
         covariances.append(np.diagonal(covariance))
         configs.append(codes)
+        full.append(covariance)
     total = logsumexp(logs)
-    return total, np.exp(np.array(logs) - total), np.array(means), np.array(covariances), np.array(configs)
+    return total, np.exp(np.array(logs) - total), np.array(means), np.array(covariances), np.array(configs), full
 
 
 def compare(network, given, tolerance=1e-8):
     found = query(network, given)
-    total, weights, means, variances, configs = enumeration(network, given)
+    total, weights, means, variances, configs, _ = enumeration(network, given)
     assert found.log_evidence == pytest.approx(total, abs=1e-7)
     for k, v in enumerate(network.states):
         truth = np.bincount(configs[:, k], weights, minlength=len(network.states[v]))
@@ -131,6 +132,30 @@ def test_equals_enumeration(block):
     for _ in range(30):
         network = random_network(rng, rng.integers(0, 5), rng.integers(1, 7))
         compare(network, random_evidence(rng, network))
+
+
+def test_joint_distributions_equal_enumeration():
+    rng = np.random.default_rng(77)
+    for _ in range(60):
+        network = random_network(rng, 4, 5)
+        given = random_evidence(rng, network)
+        names = [*rng.permutation(list(network.states))[:2], *rng.permutation(list(network.continuous))[:3]]
+        found = query_joint(network, list(rng.permutation(names)), given)
+        _, weights, means, _, configs, covariances = enumeration(network, given)
+        at = [list(network.continuous).index(v) for v in found.continuous]
+        columns = [list(network.states).index(v) for v in found.discrete]
+        mean = weights @ means[:, at]
+        apart = means[:, at] - mean
+        inner = np.array([c[np.ix_(at, at)] for c in covariances])
+        truth = np.einsum("k,kij->ij", weights, inner + apart[:, :, None] * apart[:, None, :])
+        np.testing.assert_allclose(found.mean, mean, atol=1e-7)
+        np.testing.assert_allclose(found.covariance, truth, atol=1e-7)
+        for codes in np.unique(configs[:, columns], axis=0):
+            these, those = np.all(found.codes == codes, axis=1), np.all(configs[:, columns] == codes, axis=1)
+            assert found.weights[these].sum() == pytest.approx(weights[those].sum(), abs=1e-8)
+            np.testing.assert_allclose(
+                found.weights[these] @ found.means[these], weights[those] @ means[those][:, at], atol=1e-7
+            )
 
 
 def test_functions_of_their_parents_equal_enumeration():
@@ -329,6 +354,22 @@ def test_two_kinds_of_points_are_refused():
     with pytest.raises(EngineRefusal, match="small positive sd"):
         query(network, {"x": 0.0, "y": 0.0})
     np.testing.assert_array_equal(query(network, {"x": 0.0, "y": 0.1}).discrete["c"], [1.0, 0.0])
+
+
+def test_two_kinds_of_points_in_one_group_are_refused():
+    """Both depend on a hidden variable; which of them is a point depends on the state."""
+    nodes = {
+        "h": LinearGaussian((), 0.0, np.zeros(0), 1.0),
+        "x": LinearGaussian(("c", "h"), np.zeros(2), np.array([[0.0], [1.0]]), np.array([0.0, 1.0])),
+        "y": LinearGaussian(("c", "h"), np.zeros(2), np.array([[1.0], [0.0]]), np.array([1.0, 0.0])),
+    }
+    network = MixedNetwork({"c": ("a", "b")}, {}, {"c": np.array([0.5, 0.5])}, nodes)
+    with pytest.raises(EngineRefusal, match="different observed values"):
+        query(network, {"x": 0.0, "y": 0.0})
+    found = query(network, {"x": 0.0, "y": 0.4})
+    np.testing.assert_array_equal(found.discrete["c"], [1.0, 0.0])
+    assert found.continuous["h"].mean == pytest.approx(0.2)
+    assert found.log_evidence == pytest.approx(np.log(0.5) + stats.norm.logpdf(0.4, 0, np.sqrt(2)))
 
 
 def test_impossible_evidence():
