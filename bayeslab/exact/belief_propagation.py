@@ -409,7 +409,8 @@ def _decode(messages: _Messages) -> tuple[np.ndarray, float]:
 
 
 def _by_variable(messages: _Messages, entries: np.ndarray) -> dict[str, np.ndarray]:
-    return dict(zip(messages.states, np.split(entries, messages.flat.variable_offset[1:-1]), strict=True))
+    offset = messages.flat.variable_offset
+    return {v: entries[offset[k] : offset[k + 1]] for k, v in enumerate(messages.states)}
 
 
 def _assignment(messages: _Messages, chosen: np.ndarray) -> dict[str, str]:

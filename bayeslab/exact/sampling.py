@@ -42,7 +42,7 @@ __all__ = ["GibbsDraws", "Weighted", "forward_sample", "gibbs", "likelihood_weig
 # Rows a thread takes at a time.
 _CHUNK = 1 << 16
 # Joint states of variables tied by zeros up to which reachability is decided by looking at all.
-_LARGEST_CHECK = 200_000
+_LARGEST_CHECK = 1 << 15
 
 
 def forward_sample(network: DiscreteNetwork, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -99,14 +99,14 @@ class Weighted:
 
 
 def likelihood_weighting(
-    network: DiscreteNetwork, given: Mapping[str, Any] | None = None, n: int = 100_000, *, rng: np.random.Generator
+    network: DiscreteNetwork, given: Mapping[str, Any] | None, n: int, rng: np.random.Generator
 ) -> Weighted:
     """Approximate marginals and probability of evidence, with their errors.
 
     Parameters
     ----------
     network : DiscreteNetwork
-    given : mapping, optional
+    given : mapping or None
         Variable to state, or to likelihoods of its states.
     n : int
         Number of rows.
@@ -202,6 +202,12 @@ class GibbsDraws:
         """
         return self._diagnostics[1]
 
+    @property
+    def worst_r_hat(self) -> float:
+        """The largest R-hat of any state; above 1.01 the chains do not agree yet [4]_. NaN where nothing moved."""
+        values = np.concatenate(list(self.r_hat.values()))
+        return float(np.nanmax(values)) if np.any(~np.isnan(values)) else math.nan
+
     @cached_property
     def _diagnostics(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         size = {v: np.full(len(own), np.nan) for v, own in self.states.items()}
@@ -263,6 +269,7 @@ def gibbs(
 
     Notes
     -----
+    Look at ``worst_r_hat``: near-deterministic tables make chains slow long before they make them wrong.
     Pairs of variables that share a table with zeros are also drawn jointly in each sweep, which takes
     the chain through most deterministic nodes.
     """
@@ -386,7 +393,7 @@ def _in_chunks(n: int, work: Callable[[int, int], Any]) -> list[Any]:
 
 
 def _by_variable(net: _FlatNetwork, states: Mapping[str, Any], entries: np.ndarray) -> dict[str, np.ndarray]:
-    return dict(zip(states, np.split(entries, net.variable_offset[1:-1]), strict=True))
+    return {v: entries[net.variable_offset[k] : net.variable_offset[k + 1]] for k, v in enumerate(states)}
 
 
 def _without_certainty(

@@ -109,5 +109,6 @@ def random_evidence(rng, states):
         if kind < 0.2:
             given[variable] = own[rng.integers(len(own))]
         elif kind < 0.35:
-            given[variable] = {s: float(w) for s, w in zip(own, rng.gamma(1.0, size=len(own)), strict=True)}
+            weights = rng.gamma(1.0, size=len(own)) * (rng.random(len(own)) < 0.8)
+            given[variable] = {s: float(w) for s, w in zip(own, weights, strict=True) if w > 0} or {own[0]: 2.0}
     return given
