@@ -240,6 +240,14 @@ class Rule:
         codes = read_evidence(self.known, {name: past[name] for name in self.known}).hard
         return self.options[int(self.choices[tuple(codes[name] for name in self.known)])]
 
+    def rows(self) -> list[dict[str, str]]:
+        """The rule as a table: the state of everything known, and the option under the decision's name."""
+        return [
+            {name: own[code] for (name, own), code in zip(self.known.items(), place, strict=True)}
+            | {self.decision: self.options[int(option)]}
+            for place, option in np.ndenumerate(self.choices)
+        ]
+
 
 @dataclass(frozen=True, eq=False)
 class Policy:

@@ -338,12 +338,24 @@ class Bar:
 def tornado(functions: Iterable[SensitivityFunction], odds: float = 2.0, top: int = 10) -> list[Bar]:
     """The answer when the odds of each parameter are divided and multiplied by a factor; widest first.
 
-    A factor on the odds treats small and large probabilities alike [4]_.
+    A factor on the odds treats small and large probabilities alike [4]_. Of the two entries of a row with
+    two states, which mirror each other, one has a bar.
     """
     if not odds > 1:
         raise OptionError(f"odds is a factor above 1, not {odds!r}")
-    bars = [Bar(f.parameter, *(f(_moved(f.parameter.value, by)) for by in (1 / odds, odds))) for f in functions]
+    bars: list[Bar] = []
+    for f in functions:
+        bar = Bar(f.parameter, *(f(_moved(f.parameter.value, by)) for by in (1 / odds, odds)))
+        if not any(_mirrored(bar, other) for other in bars):
+            bars.append(bar)
     return sorted(bars, key=lambda bar: -bar.width)[:top]
+
+
+def _mirrored(bar: Bar, other: Bar) -> bool:
+    """The two entries of a row with two states say the same thing: the odds of one are those of the other, inverted."""
+    p, q = bar.parameter, other.parameter
+    same_row = (p.variable, p.given) == (q.variable, q.given)
+    return same_row and abs(p.value + q.value - 1) < 1e-12 and abs(bar.low - other.high) < 1e-9
 
 
 def _moved(p: float, by: float) -> float:

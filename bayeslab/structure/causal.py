@@ -14,7 +14,7 @@ offers enough:
 
   .. math:: P(y \\mid do(x)) = \\sum_z P(z \\mid x) \\sum_{x'} P(x')\\, P(y \\mid x', z)
 
-Other effects can be identified too, by neither [3]_.
+Other effects are identified by neither, yet by longer formulas, which the ID algorithm finds [3]_.
 
 References
 ----------
@@ -40,6 +40,7 @@ from bayeslab.exact.factors import read_evidence
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.exact.variable_elimination import eliminate
 from bayeslab.structure.dag import d_connected, names_in
+from bayeslab.structure.identification import Formula, general_formula
 
 __all__ = [
     "Identification",
@@ -362,50 +363,62 @@ class Identification:
     Attributes
     ----------
     criterion : str
-        ``no effect`` (the outcome is not below the treatment), ``back-door``, ``front-door`` or ``none``.
+        ``no effect`` (the outcome is not below the treatment), ``back-door``, ``front-door``,
+        ``do-calculus`` (by neither, but identifiable) or ``none`` (no formula exists).
     names : frozenset of str
-        The variables of the adjustment.
+        The variables that have to be observed besides treatment and outcome.
     formula : str
     """
 
     treatment: str
     outcome: str
-    criterion: Literal["no effect", "back-door", "front-door", "none"]
+    criterion: Literal["no effect", "back-door", "front-door", "do-calculus", "none"]
     names: frozenset[str]
     formula: str
+    _general: Formula | None = None
 
     def __str__(self) -> str:
         if self.criterion == "none":
             return self.formula
-        by = f"{self.criterion}: " + (", ".join(sorted(self.names)) or "nothing to adjust for")
-        return f"{self.formula}  ({'no effect' if self.criterion == 'no effect' else by})"
+        by = self.criterion if self.criterion in ("no effect", "do-calculus") else f"{self.criterion}: {self._listed}"
+        return f"{self.formula}  ({by})"
+
+    @property
+    def _listed(self) -> str:
+        return ", ".join(sorted(self.names)) or "nothing to adjust for"
 
     def estimate(self, network: DiscreteNetwork) -> np.ndarray:
         """P(outcome | do(treatment)) by the formula from the observational distribution of a network.
 
         The network need not have the variables that are not observed, nor the causal directions: only
         its joint distribution is used.
+
+        Raises
+        ------
+        ModelError
+            The effect is not identifiable, or the formula needs what never occurs.
         """
         if self.criterion == "none":
             raise ModelError(self.formula)
         if self.criterion == "no effect":
             own = len(network.states[_known(network, self.treatment)])
             return np.tile(eliminate(network, (self.outcome,)), (own, 1))
+        if self._general is not None:
+            return self._general.evaluate(network)
         adjusted = back_door_adjusted if self.criterion == "back-door" else front_door_adjusted
         return adjusted(network, self.treatment, self.outcome, self.names)
 
 
 def identify(graph: nx.DiGraph, treatment: str, outcome: str, observed: Iterable[str] | None = None) -> Identification:
-    """Which of the criteria gives the effect of the treatment on the outcome from observed variables.
+    """How the effect of the treatment on the outcome follows from observed variables, if it does.
+
+    The back door is tried first, then the front door, then the ID algorithm, which finds a formula
+    whenever there is one [3]_.
 
     Parameters
     ----------
     observed
         What can be measured; all variables if left out.
-
-    Notes
-    -----
-    Effects that neither criterion gives may still be identified by the do-calculus.
     """
     usable = _candidates(graph, treatment, outcome, observed)
     if outcome not in nx.descendants(graph, treatment):
@@ -417,8 +430,12 @@ def identify(graph: nx.DiGraph, treatment: str, outcome: str, observed: Iterable
     front = next(front_door_sets(graph, treatment, outcome, usable), None)
     if front is not None:
         return Identification(treatment, outcome, "front-door", front, _front_formula(treatment, outcome, front))
-    seen = ", ".join(sorted(usable)) or "no other variable"
-    words = f"the effect of {treatment} on {outcome} is not identifiable by back-door or front-door from {seen}"
+    general = general_formula(graph, treatment, outcome, usable)
+    if general is not None:
+        names = frozenset(general.names) - {treatment, outcome}
+        return Identification(treatment, outcome, "do-calculus", names, str(general), general)
+    seen = ", ".join(sorted(usable)) or "these two alone"
+    words = f"the effect of '{treatment}' on '{outcome}' is not identifiable from observations of {seen}"
     return Identification(treatment, outcome, "none", frozenset(), words)
 
 
