@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bayeslab.dataset import Dataset as Dataset
     from bayeslab.errors import BayeslabError as BayeslabError
+    from bayeslab.families.bayes_net import BayesNet as BayesNet
     from bayeslab.families.graph import Graph as Graph
     from bayeslab.families.hypotheses import Hypotheses as Hypotheses
     from bayeslab.families.regression import Regression as Regression
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from bayeslab.io.modelfile import load as load
     from bayeslab.io.modelfile import save as save
     from bayeslab.io.modelfile import schema as schema
+    from bayeslab.networks import Network as Network
+    from bayeslab.networks import network as network
     from bayeslab.results.calibrate import calibrate as calibrate
     from bayeslab.results.compare import compare as compare
     from bayeslab.results.fit import Fit as Fit
@@ -29,18 +32,21 @@ if TYPE_CHECKING:
     from bayeslab.spec import Model as Model
 
 _PUBLIC = {
+    "BayesNet": ("bayeslab.families.bayes_net", "BayesNet"),
     "BayeslabError": ("bayeslab.errors", "BayeslabError"),
     "Dataset": ("bayeslab.dataset", "Dataset"),
     "Fit": ("bayeslab.results.fit", "Fit"),
     "Graph": ("bayeslab.families.graph", "Graph"),
     "Hypotheses": ("bayeslab.families.hypotheses", "Hypotheses"),
     "Model": ("bayeslab.spec", "Model"),
+    "Network": ("bayeslab.networks", "Network"),
     "calibrate": ("bayeslab.results.calibrate", "calibrate"),
     "Regression": ("bayeslab.families.regression", "Regression"),
     "check": ("bayeslab.fitting", "check"),
     "compare": ("bayeslab.results.compare", "compare"),
     "fit": ("bayeslab.fitting", "fit"),
     "load": ("bayeslab.io.modelfile", "load"),
+    "network": ("bayeslab.networks", "network"),
     "open": ("bayeslab.fitting", "open_run"),
     "resume": ("bayeslab.fitting", "resume"),
     "save": ("bayeslab.io.modelfile", "save"),

@@ -24,7 +24,7 @@ LAYERS = [
     {"results.checks", "results.render"},
     {"engines"},
     {"plots"},
-    {"results", "fitting"},
+    {"results", "fitting", "networks"},
     {"cli"},
 ]
 

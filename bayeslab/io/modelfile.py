@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ from ruamel.yaml.events import (
 
 from bayeslab import registry
 from bayeslab.errors import BayeslabError, ModelError
+from bayeslab.io.networks import is_network_file
 from bayeslab.spec import Model, Problem, parse_model
 
 __all__ = ["Source", "dump", "load", "parse_value", "read", "save", "schema", "write_text"]
@@ -93,8 +95,11 @@ def read(path: str | os.PathLike[str]) -> Source:
     """As :func:`load`, and keep the places of the values and the folder of the file."""
     file = Path(path)
     shown = str(path)
+    if is_network_file(file):
+        return _network_source(file, shown)
     text = _text(file, shown)
     content, places = _plain(text, shown)
+    content = _with_network(content, file.parent, shown, places)
     try:
         model = parse_model(content)
     except Problem as problem:
@@ -103,6 +108,38 @@ def read(path: str | os.PathLike[str]) -> Source:
     with source.located():
         registry.load("families", model.model.family).check(model, None)
     return source
+
+
+def _network_source(file: Path, shown: str) -> Source:
+    """A network file as a model of the family ``bayes_net``."""
+    name = re.sub(r"[^\w .-]", " ", file.stem).strip(" .-")[:80] or "network"
+    content = {"bayeslab": 1, "name": name, "model": {"family": "bayes_net", "network": file.name}}
+    return Source(parse_model(_with_network(content, file.parent, shown, {})), file, shown, {})
+
+
+def _with_network(content: Any, folder: Path, shown: str, places: dict[Path_, tuple[int, int]]) -> Any:
+    """The content with the network file it names read into it; variables written in the model file win."""
+    part = content.get("model") if isinstance(content, dict) else None
+    if not isinstance(part, dict) or part.get("family") != "bayes_net" or "network" not in part:
+        return content
+    from bayeslab.exact.network import DiscreteNetwork
+    from bayeslab.io.networks import read_network
+
+    where = _where(shown, places, ("model", "network"))
+    named, own = part["network"], part.get("variables") or {}
+    if not isinstance(named, str):
+        raise ModelError(f"network is the path of a network file, not {named!r}", where=where)
+    found = read_network(folder / named)
+    if not isinstance(found, DiscreteNetwork):
+        raise ModelError(f"{named} holds an undirected model; a bayes_net is directed", where=where)
+    for name in own if isinstance(own, dict) else ():
+        places.setdefault(("model", "variables", name), places.get(("model", "network"), (1, 1)))
+    declared = {
+        v: {"states": list(s), "parents": list(found.parents[v]), "table": found.tables[v].tolist()}
+        for v, s in found.states.items()
+    }
+    rest = {key: value for key, value in part.items() if key not in ("network", "variables")}
+    return content | {"model": rest | {"variables": declared | own}}
 
 
 def _text(file: Path, shown: str) -> str:
@@ -246,8 +283,22 @@ def dump(model: Model) -> str:
     yaml.width = 110
     yaml.default_flow_style = False
     yaml.indent(mapping=2, sequence=4, offset=2)
-    yaml.dump(model.to_dict(), out)
+    yaml.dump(_flowing(model.to_dict()), out)
     return out.getvalue()
+
+
+def _flowing(value: Any) -> Any:
+    """Lists of plain values on one line, as a person would write them."""
+    from ruamel.yaml.comments import CommentedSeq
+
+    if isinstance(value, dict):
+        return {key: _flowing(inner) for key, inner in value.items()}
+    if not isinstance(value, list):
+        return value
+    out = CommentedSeq(_flowing(inner) for inner in value)
+    if all(not isinstance(inner, dict | list) for inner in value):
+        out.fa.set_flow_style()
+    return out
 
 
 def save(model: Model, path: str | os.PathLike[str]) -> None:

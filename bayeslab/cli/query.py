@@ -1,0 +1,140 @@
+"""``bayeslab query``: ask a Bayes net."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bayeslab.cli._shared import JsonOption, output, print_json
+
+if TYPE_CHECKING:
+    from bayeslab.networks import Network, Query
+
+
+def command(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="NETWORK",
+            help="A network file (.bif .xmlbif .xdsl .net .dsc .uai), a model file of a bayes_net, or a run folder.",
+            show_default=False,
+        ),
+    ],
+    given: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--given",
+            "-g",
+            metavar="VARIABLE=STATE",
+            help="What is known; VARIABLE={STATE: LIKELIHOOD, ...} for virtual evidence.",
+        ),
+    ] = None,
+    do: Annotated[
+        list[str] | None,
+        typer.Option("--do", metavar="VARIABLE=STATE", help="What is set from outside, its causes cut off."),
+    ] = None,
+    target: Annotated[
+        list[str] | None, typer.Option("--target", "-t", metavar="VARIABLE", help="Only these; default: all.")
+    ] = None,
+    most_probable: Annotated[
+        int | None, typer.Option("--most-probable", min=1, help="The so many most probable states of everything.")
+    ] = None,
+    batch: Annotated[
+        Path | None, typer.Option(help="A table with one row of evidence each; empty cells are not known.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the answer to --batch here.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Posterior probabilities of the variables of a network, exactly."""
+    from bayeslab.networks import network
+
+    if batch is not None and given:
+        raise typer.BadParameter("--batch brings its own evidence; leave --given out")
+    if out is not None and batch is None:
+        raise typer.BadParameter("--out is for --batch")
+    asked = network(file)
+    if do:
+        asked = asked.do(_assignments(do, asked, "--do"))
+    known = _assignments(given or [], asked, "--given")
+    if batch is not None:
+        _batch(asked, batch, target, out, json=json)
+    elif most_probable is not None:
+        _explain(asked, known, most_probable, json=json)
+    else:
+        found = asked.query(known, target)
+        if json:
+            print_json(found.to_dict())
+        else:
+            _show(found)
+
+
+def _assignments(words: list[str], asked: Network, option: str) -> dict[str, Any]:
+    """``variable=state`` pairs; either may have an = inside."""
+    from bayeslab.io.modelfile import parse_value
+
+    out: dict[str, Any] = {}
+    for word in words:
+        cuts = [i for i, letter in enumerate(word) if letter == "="]
+        if not cuts:
+            raise typer.BadParameter(f"{option} takes VARIABLE=STATE, not '{word}'")
+        cut = next((i for i in cuts if word[:i].strip() in asked.variables), cuts[0])
+        variable, text = word[:cut].strip(), word[cut + 1 :].strip()
+        if variable in out:
+            raise typer.BadParameter(f"{option} has '{variable}' twice")
+        out[variable] = _value(text, asked, variable, parse_value)
+    return out
+
+
+def _value(text: str, asked: Network, variable: str, parse: Any) -> Any:
+    states = asked.states.get(variable, ())
+    if text in states:
+        return text
+    if text.startswith("{"):
+        value = parse(text)
+        return {str(k): v for k, v in value.items()} if isinstance(value, Mapping) else text
+    if variable in asked.variables and variable not in asked.states:
+        value = parse(text)
+        return value if isinstance(value, int | float) and not isinstance(value, bool) else text
+    return text
+
+
+def _show(found: Query) -> None:
+    lines = [f"log evidence  {found.log_evidence:.6g}", ""] if found.evidence else []
+    wide = max((len(v) for v in (*found.marginals, *found.continuous)), default=0)
+    for variable, own in found.marginals.items():
+        mark = "*" if variable in found.evidence else " "
+        lines.append(f"{variable:<{wide}} {mark} " + "  ".join(f"{state} {p:.4g}" for state, p in own.items()))
+    for variable, m in found.continuous.items():
+        mark = "*" if variable in found.evidence else " "
+        lines.append(f"{variable:<{wide}} {mark} mean {m.mean:.5g}  sd {m.sd:.4g}")
+    if found.evidence:
+        lines += ["", "* given"]
+    output(None, "\n".join(lines))
+
+
+def _explain(asked: Network, given: dict[str, Any], k: int, *, json: bool) -> None:
+    found = asked.most_probable(given, k)
+    if json:
+        print_json([{"log_probability": e.log_probability, "assignment": dict(e.assignment)} for e in found])
+        return
+    free = [v for v in asked.states if v not in given]
+    wide = max((len(v) for v in free), default=0)
+    lines = ["log probability  " + "  ".join(f"{e.log_probability:.6g}" for e in found), ""]
+    lines += [f"{v:<{wide}}  " + "  ".join(e.assignment[v] for e in found) for v in free]
+    output(None, "\n".join(lines))
+
+
+def _batch(asked: Network, batch: Path, target: list[str] | None, out: Path | None, *, json: bool) -> None:
+    from bayeslab.io.tables import write_table
+
+    frame = asked.query_many(batch, target)
+    if out is not None:
+        write_table({name: frame[name].to_numpy() for name in frame.columns}, out)
+        print(f"written {out}")
+    elif json:
+        print_json(frame.to_dict("records"))
+    else:
+        output(None, frame.to_string(float_format=lambda x: f"{x:.4g}"))

@@ -1,0 +1,757 @@
+"""Local distributions of discrete variables: how a table follows from its parents and parameters.
+
+Each kind says which of its numbers are unknown (:attr:`Local.unknown`, and rows of tables with a
+Dirichlet prior) and computes the table P(variable | parents), shape (states of parent 1, ...,
+own states), with NumPy or PyTensor alike.
+
+References
+----------
+.. [1] Pearl (1988). Probabilistic Reasoning in Intelligent Systems, section 4.3.2 (noisy-OR).
+.. [2] Diez (1993). Parameter adjustment in Bayes networks: the generalized noisy OR-gate. UAI 9, 99-105 (noisy-MAX).
+.. [3] Gelman, Jakulin, Pittau, Su (2008). A weakly informative default prior distribution for logistic and other
+   regression models. Annals of Applied Statistics 2, 1360-1383.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, Protocol
+
+import numpy as np
+
+from bayeslab.errors import ModelError, hint, listed
+from bayeslab.expressions import parse
+from bayeslab.families._distributions import DISTRIBUTIONS
+from bayeslab.families._nodes import call_name
+
+__all__ = ["Local", "Place", "Rows", "identifier", "local"]
+
+# Names of states that mean "not there", for noisy-OR and noisy-MAX; compared without case.
+_ABSENT = frozenset(("no", "false", "absent", "off", "none", "0", "n", "f", "negative", "healthy", "normal"))
+_LINK_PRIOR = "Beta(1, 1)"
+_WEIGHT_PRIOR = "Normal(0, 2.5)"  # [3]: on the logit scale changes of 5 are large
+
+type Value = Callable[[str], Any]
+type States = Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a table with a Dirichlet prior.
+
+    Attributes
+    ----------
+    name : str
+        The posterior's name of these rows.
+    index : ndarray of int
+        Which rows of the table, shape (n_rows,).
+    concentration : ndarray
+        Shape (n_rows, n_states).
+    whole : bool
+        Whether these are all the rows of the table.
+    """
+
+    name: str
+    index: np.ndarray
+    concentration: np.ndarray
+    whole: bool
+
+
+class Local(Protocol):
+    """A local distribution.
+
+    Attributes
+    ----------
+    unknown : mapping of str to str
+        Unknown numbers and the prior of each, in the words of the family ``graph``.
+    rows : Rows or None
+        Unknown rows.
+    known : ndarray or None
+        The table, where nothing is unknown.
+    """
+
+    @property
+    def unknown(self) -> Mapping[str, str]: ...
+    @property
+    def rows(self) -> Rows | None: ...
+    @property
+    def known(self) -> np.ndarray | None: ...
+    def table(self, value: Value, xp: Any) -> Any:
+        """The table, from the value of each unknown by name; ``xp`` is NumPy or ``pytensor.tensor``."""
+        ...
+
+
+def local(variable: str, declared: Any, states: States, names: frozenset[str], pseudocount: Any) -> Local:
+    """The local distribution a file declares.
+
+    Parameters
+    ----------
+    declared
+        The spec of the variable.
+    names
+        Names of parameters that expressions may use.
+    pseudocount
+        ``pseudocount(n_rows, n_states)``: the prior of rows that are unknown.
+    """
+    place = Place(variable, states[variable], tuple(declared.parents), states, names)
+    if declared.noisy_or is not None:
+        return _noisy_or(place, declared)
+    if declared.noisy_max is not None:
+        return _noisy_max(place, declared)
+    if declared.logit is not None:
+        return _softmax(place, declared.logit, declared.absent)
+    if declared.function is not None:
+        return Table(place, _function(place, declared.function, declared.absent), None, {})
+    return _table(place, declared, pseudocount)
+
+
+def identifier(name: str) -> str:
+    """A name that expressions can hold."""
+    word = re.sub(r"\W", "_", name)
+    return word if word[:1].isalpha() or word[:1] == "_" else f"_{word}"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A variable and its parents, and how to read what a file says of them."""
+
+    variable: str
+    own: tuple[str, ...]
+    parents: tuple[str, ...]
+    states: States
+    names: frozenset[str]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(len(self.states[p]) for p in self.parents)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (*self.sizes, len(self.own))
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Every combination of the parents' states, the last parent fastest."""
+        return list(product(*(self.states[p] for p in self.parents)))
+
+    def error(self, message: str, *path: Any) -> ModelError:
+        return ModelError(message, path=("model", "variables", self.variable, *path))
+
+    def by_row(self, given: Any, key: str) -> list[Any]:
+        """A value for every row: nested lists in order, or a mapping from the parents' states."""
+        if not self.parents:
+            return [given]
+        if isinstance(given, Mapping):
+            return self._mapped(given, key)
+        flat = [given]
+        for parent, size in zip(self.parents, self.sizes, strict=True):
+            if any(not isinstance(part, Sequence) or isinstance(part, str) or len(part) != size for part in flat):
+                raise self.error(
+                    f"the lists of '{self.variable}' nest by parent: {size} entries for the states of '{parent}';"
+                    f" or write rows such as '{', '.join(self.rows()[0])}: ...'",
+                    key,
+                )
+            flat = [entry for part in flat for entry in part]
+        return flat
+
+    def _mapped(self, given: Mapping[str, Any], key: str) -> list[Any]:
+        found: dict[tuple[str, ...], Any] = {}
+        default = given.get("default")
+        self._collect(given, (), key, found)
+        out = []
+        for row in self.rows():
+            if row not in found and default is None:
+                raise self.error(
+                    f"the row '{', '.join(row)}' ({', '.join(self.parents)}) of '{self.variable}' is missing;"
+                    f" a row 'default' stands for all that are not there",
+                    key,
+                )
+            out.append(found.get(row, default))
+        return out
+
+    def _collect(self, given: Mapping[str, Any], before: tuple[str, ...], key: str, found: dict[Any, Any]) -> None:
+        for words, value in given.items():
+            if words == "default" and not before and "default" not in self.states[self.parents[0]]:
+                continue
+            row = (*before, *self._row(str(words), len(before), key))
+            if len(row) < len(self.parents):
+                if not isinstance(value, Mapping):
+                    raise self.error(
+                        f"'{words}' names {len(row)} of the {len(self.parents)} parents of '{self.variable}'"
+                        f" ({', '.join(self.parents)})",
+                        key,
+                        words,
+                    )
+                self._collect(value, row, key, found)
+            elif row in found:
+                raise self.error(f"the row '{', '.join(row)}' is there twice", key, words)
+            else:
+                found[row] = value
+
+    def _row(self, words: str, at: int, key: str) -> tuple[str, ...]:
+        """States named by a key: one whole, or several with commas between them."""
+        if words in self.states[self.parents[at]]:
+            return (words,)
+        parts = tuple(part.strip() for part in words.split(","))
+        if at + len(parts) > len(self.parents):
+            raise self.error(f"'{words}' names more states than '{self.variable}' has parents", key, words)
+        for parent, state in zip(self.parents[at:], parts, strict=False):
+            if state not in self.states[parent]:
+                raise self.error(f"'{state}' is not a state of '{parent}'{hint(state, self.states[parent])}", key)
+        return parts
+
+    def absent(self, variable: str, declared: Mapping[str, str], *, needed: bool) -> int:
+        """Position of the state that means "not there"."""
+        own = self.states[variable]
+        if variable in declared:
+            if declared[variable] not in own:
+                raise self.error(
+                    f"'{declared[variable]}' is not a state of '{variable}'{hint(declared[variable], own)}", "absent"
+                )
+            return own.index(declared[variable])
+        found = [i for i, state in enumerate(own) if state.casefold() in _ABSENT]
+        if len(found) == 1:
+            return found[0]
+        if needed:
+            raise self.error(
+                f"which state of '{variable}' ({', '.join(own)}) means that it is not there?"
+                f" Say so: absent: {{{variable}: {own[-1]}}}"
+            )
+        return len(own) - 1
+
+    def number(self, given: Any, path: tuple[Any, ...], low: float = 0.0, high: float = 1.0) -> float:
+        if isinstance(given, bool) or not isinstance(given, int | float) or not low <= given <= high:
+            bounds = f"between {low:g} and {high:g}" if np.isfinite(low) else "that is finite"
+            raise self.error(f"{given!r} is not a number {bounds}", *path)
+        return float(given)
+
+
+def _distribution(text: str) -> str | None:
+    """The name of the distribution a text calls, if it does."""
+    word = call_name(parse(text).tree)
+    return word if word in DISTRIBUTIONS else None
+
+
+@dataclass(frozen=True)
+class Scalars:
+    """Numbers of one local distribution: known, expressions over parameters, or unknown with a prior."""
+
+    place: Place
+    known: dict[str, float] = field(default_factory=dict)
+    written: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: str, given: Any, prior: str, path: tuple[Any, ...], low: float, high: float) -> None:
+        """One number, from what is written: a number, nothing, a distribution, or an expression."""
+        name = identifier(name)
+        if given is None:
+            self.unknown[name] = prior
+        elif not isinstance(given, str):
+            self.known[name] = self.place.number(given, path, low, high)
+        else:
+            with _located(self.place, path):
+                if _distribution(given):
+                    self.unknown[name] = given
+                    return
+                expression = parse(given)
+            odd = expression.names - self.place.names
+            if odd:
+                one = sorted(odd)[0]
+                raise self.place.error(f"'{one}' is not one of the parameters{hint(one, self.place.names)}", *path)
+            self.written[name] = given
+
+    def value(self, name: str, value: Value) -> Any:
+        name = identifier(name)
+        return self.known[name] if name in self.known else value(self.written.get(name, name))
+
+
+class _located:
+    """Errors of expressions, at the place in the file where the expression stands."""
+
+    def __init__(self, place: Place, path: tuple[Any, ...]) -> None:
+        self.place, self.path = place, path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if isinstance(error, ModelError) and not error.path:
+            raise ModelError(
+                error.message, path=("model", "variables", self.place.variable, *self.path), offset=error.offset
+            ) from None
+
+
+# --------------------------------------------------------------------------------- tables
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table: known rows, rows with a Dirichlet prior, and rows of expressions."""
+
+    place: Place
+    fixed: np.ndarray  # (rows, states); rows that are not known hold zeros
+    rows: Rows | None
+    written: dict[int, tuple[str, ...]]  # row -> an expression for each state
+
+    @property
+    def unknown(self) -> Mapping[str, str]:
+        return {}
+
+    @property
+    def known(self) -> np.ndarray | None:
+        return None if self.rows is not None or self.written else self.fixed.reshape(self.place.shape)
+
+    def table(self, value: Value, xp: Any) -> Any:
+        if self.rows is not None and self.rows.whole:
+            return xp.reshape(value(self.rows.name), self.place.shape)
+        parts = [self.fixed[i] for i in range(len(self.fixed))]
+        if self.rows is not None:
+            drawn = value(self.rows.name)
+            for k, i in enumerate(self.rows.index):
+                parts[i] = drawn[k]
+        for i, texts in self.written.items():
+            parts[i] = _row_of(texts, value, xp)
+        return xp.reshape(xp.stack(parts), self.place.shape)
+
+
+def _row_of(texts: tuple[str, ...], value: Value, xp: Any) -> Any:
+    if len(texts) == 1:
+        first = value(texts[0])
+        return xp.stack([first, 1 - first])
+    return xp.stack([value(text) for text in texts])
+
+
+def _table(place: Place, declared: Any, pseudocount: Any) -> Table:
+    n_rows, n_states = int(np.prod(place.sizes, dtype=int)), len(place.own)
+    name = f"p_{place.variable}".replace("/", "_")
+    if declared.table is None:
+        return Table(
+            place,
+            np.zeros((n_rows, n_states)),
+            Rows(name, np.arange(n_rows), pseudocount(n_rows, n_states), True),
+            {},
+        )
+    fixed, drawn, written = np.zeros((n_rows, n_states)), dict[int, np.ndarray](), dict[int, tuple[str, ...]]()
+    for i, (row, given) in enumerate(zip(place.rows(), place.by_row(declared.table, "table"), strict=True)):
+        read = _read_row(place, row, given, n_states)
+        if isinstance(read, tuple):
+            written[i] = read
+        elif isinstance(read, _Prior):
+            drawn[i] = read.concentration
+        else:
+            fixed[i] = read
+    rows = None
+    if drawn:
+        rows = Rows(name, np.array(list(drawn)), np.stack(list(drawn.values())), len(drawn) == n_rows)
+    return Table(place, fixed, rows, written)
+
+
+@dataclass(frozen=True)
+class _Prior:
+    concentration: np.ndarray
+
+
+def _read_row(place: Place, row: tuple[str, ...], given: Any, n: int) -> np.ndarray | _Prior | tuple[str, ...]:
+    shown = f" given {', '.join(f'{p}={s}' for p, s in zip(place.parents, row, strict=True))}" if row else ""
+    if isinstance(given, str):
+        with _located(place, ("table",)):
+            if _distribution(given):
+                return _Prior(_concentration(place, given, n))
+            _check_names(place, given)
+        if n != 2:
+            raise place.error(f"'{place.variable}' has {n} states: a row is a list of {n} entries", "table")
+        return (given,)
+    if isinstance(given, Mapping):
+        if set(given) != set(place.own):
+            raise place.error(
+                f"the row{shown} of '{place.variable}' has entries for {listed(given)}, its states are"
+                f" {', '.join(place.own)}",
+                "table",
+            )
+        given = [given[state] for state in place.own]
+    if isinstance(given, int | float) and n == 2:
+        p = place.number(given, ("table",))
+        return np.array([p, 1 - p])
+    if not isinstance(given, Sequence) or len(given) != n:
+        raise place.error(
+            f"a row of '{place.variable}'{shown} has {n} probabilities (one for each of {', '.join(place.own)})"
+            + (", or one: that of the first state" if n == 2 else "")
+            + f", not {given!r}",
+            "table",
+        )
+    if any(isinstance(entry, str) for entry in given):
+        for entry in given:
+            if isinstance(entry, str):
+                with _located(place, ("table",)):
+                    _check_names(place, entry)
+        return tuple(str(entry) for entry in given)
+    out = np.array([place.number(entry, ("table",)) for entry in given])
+    if abs(out.sum() - 1) > 1e-3:
+        raise place.error(f"the row{shown} of '{place.variable}' sums to {out.sum():g}, not to 1", "table")
+    return out / out.sum() if abs(out.sum() - 1) > 4e-16 else out
+
+
+def _check_names(place: Place, text: str) -> None:
+    odd = parse(text).names - place.names
+    if odd:
+        one = sorted(odd)[0]
+        raise ModelError(f"'{one}' is not one of the parameters{hint(one, place.names)}")
+
+
+def _concentration(place: Place, text: str, n: int) -> np.ndarray:
+    """Of a prior written as Dirichlet([a, b, c]), Dirichlet(a) or Beta(a, b), with numbers."""
+    tree = parse(text).tree
+    assert isinstance(tree, ast.Call)
+    word = call_name(tree)
+    try:
+        values = [ast.literal_eval(argument) for argument in (*tree.args, *(k.value for k in tree.keywords))]
+        numbers = np.asarray(values[0] if word == "Dirichlet" and len(values) == 1 else values, dtype=float)
+    except (ValueError, IndexError, TypeError):
+        raise ModelError(
+            f"the prior '{text}' of a row has numbers inside; a prior with unknown parameters belongs in"
+            f" 'parameters', and its name in the row"
+        ) from None
+    numbers = np.full(n, float(numbers)) if numbers.ndim == 0 else numbers
+    if word not in ("Dirichlet", "Beta") or numbers.shape != (n,) or not np.all(numbers > 0):
+        raise ModelError(
+            f"'{text}' is no prior of {n} probabilities: write Dirichlet([a, ...]) with {n} positive numbers"
+            + (" or Beta(a, b)" if n == 2 else "")
+        )
+    return numbers
+
+
+# --------------------------------------------------------------------------------- noisy-OR, noisy-MAX
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyMax:
+    """Every cause that is there acts by itself; the variable takes the strongest effect.
+
+    P(X ≤ x | u) is the product over the causes of P(effect of cause ≤ x), with the states ordered
+    from "not there" upwards.
+    """
+
+    place: Place
+    order: np.ndarray  # states from "not there" upwards
+    effects: tuple[tuple[np.ndarray, Any], ...]  # (rows in which the cause is there, its effect)
+    scalars: Scalars
+    rows: Rows | None
+
+    @property
+    def unknown(self) -> Mapping[str, str]:
+        return self.scalars.unknown
+
+    @property
+    def known(self) -> np.ndarray | None:
+        if self.unknown or self.scalars.written or self.rows is not None:
+            return None
+        table: np.ndarray = self.table(lambda name: self.scalars.known[name], np)
+        return table
+
+    def table(self, value: Value, xp: Any) -> Any:
+        total: Any = 1.0
+        for there, effect in self.effects:
+            below = self._below(effect, value, xp)
+            total = total * (there[:, None] * below[None, :] + (1.0 - there[:, None]))
+        first = total[:, :1]
+        table = xp.concatenate([first, total[:, 1:] - total[:, :-1]], axis=1)
+        back = np.argsort(self.order)
+        return xp.reshape(table[:, back], self.place.shape)
+
+    def _below(self, effect: Any, value: Value, xp: Any) -> Any:
+        """P(effect ≤ x) for x upwards."""
+        if isinstance(effect, str):
+            strength = self.scalars.value(effect, value)
+            return xp.stack([1.0 - strength, 1.0 + 0.0 * strength])
+        if isinstance(effect, int):
+            assert self.rows is not None
+            return xp.cumsum(value(self.rows.name)[effect])
+        return np.cumsum(effect)
+
+
+def _noisy_or(place: Place, declared: Any) -> NoisyMax:
+    absent = {v: place.absent(v, declared.absent, needed=True) for v in (*place.parents, place.variable)}
+    for v in (*place.parents, place.variable):
+        if len(place.states[v]) != 2:
+            raise place.error(f"noisy_or is for variables of two states; '{v}' has {len(place.states[v])}: noisy_max")
+    scalars, effects = Scalars(place), list[tuple[np.ndarray, Any]]()
+    configurations = np.array(list(product(*(range(n) for n in place.sizes)))).reshape(-1, len(place.parents))
+    for given in declared.noisy_or:
+        if given != "leak" and given not in place.parents:
+            raise place.error(
+                f"'{given}' is not a parent of '{place.variable}'{hint(given, place.parents)}", "noisy_or", given
+            )
+    for k, parent in enumerate(place.parents):
+        name = f"strength_{place.variable}_{parent}"
+        scalars.add(name, declared.noisy_or.get(parent), _LINK_PRIOR, ("noisy_or", parent), 0.0, 1.0)
+        effects.append(((configurations[:, k] != absent[parent]).astype(float), name))
+    if "leak" in declared.noisy_or:
+        name = f"leak_{place.variable}"
+        scalars.add(name, declared.noisy_or["leak"], _LINK_PRIOR, ("noisy_or", "leak"), 0.0, 1.0)
+        effects.append((np.ones(len(configurations)), name))
+    if not effects:
+        effects.append((np.ones(len(configurations)), np.array([1.0, 0.0])))
+    order = np.array([absent[place.variable], 1 - absent[place.variable]])
+    return NoisyMax(place, order, tuple(effects), scalars, None)
+
+
+def _noisy_max(place: Place, declared: Any) -> NoisyMax:
+    absent = {v: place.absent(v, declared.absent, needed=True) for v in (*place.parents, place.variable)}
+    last = len(place.own) - 1
+    if absent[place.variable] not in (0, last):
+        raise place.error(f"the state of '{place.variable}' that means 'not there' comes first or last")
+    order = np.arange(last + 1) if absent[place.variable] == 0 else np.arange(last, -1, -1)
+    configurations = np.array(list(product(*(range(n) for n in place.sizes)))).reshape(-1, len(place.parents))
+    effects: list[tuple[np.ndarray, Any]] = []
+    drawn: list[np.ndarray] = []
+    causes = [
+        (parent, k, s, state)
+        for k, parent in enumerate(place.parents)
+        for s, state in enumerate(place.states[parent])
+        if s != absent[parent]
+    ]
+    for given in declared.noisy_max:
+        if given != "leak" and given not in place.parents:
+            raise place.error(
+                f"'{given}' is not a parent of '{place.variable}'{hint(given, place.parents)}", "noisy_max", given
+            )
+    for parent, k, s, state in causes:
+        written = declared.noisy_max.get(parent)
+        if isinstance(written, Mapping):
+            for word in written:
+                if word not in place.states[parent] or place.states[parent].index(word) == absent[parent]:
+                    raise place.error(
+                        f"'{word}' is not a state of '{parent}' that can cause anything"
+                        f"{hint(word, place.states[parent])}",
+                        "noisy_max",
+                        parent,
+                    )
+            written = written.get(state)
+        effects.append(
+            ((configurations[:, k] == s).astype(float), _effect(place, written, order, drawn, (parent, state)))
+        )
+    if "leak" in declared.noisy_max:
+        everywhere = np.ones(len(configurations))
+        effects.append((everywhere, _effect(place, declared.noisy_max["leak"], order, drawn, ("leak",))))
+    if not effects:
+        effects.append((np.ones(len(configurations)), np.eye(last + 1)[0]))
+    rows = None
+    if drawn:
+        name = f"effect_{place.variable}".replace("/", "_")
+        rows = Rows(name, np.arange(len(drawn)), np.stack(drawn), False)
+    return NoisyMax(place, order, tuple(effects), Scalars(place), rows)
+
+
+def _effect(place: Place, given: Any, order: np.ndarray, drawn: list[np.ndarray], path: tuple[Any, ...]) -> Any:
+    n = len(place.own)
+    if given is None or isinstance(given, str):
+        with _located(place, ("noisy_max", *path)):
+            drawn.append((np.ones(n) if given is None else _concentration(place, given, n))[order])
+        return len(drawn) - 1
+    if isinstance(given, Mapping):
+        given = [given.get(state) for state in place.own]
+    if not isinstance(given, Sequence) or len(given) != n:
+        raise place.error(
+            f"an effect has {n} probabilities, one for each of {', '.join(place.own)}", "noisy_max", *path
+        )
+    out = np.array([place.number(entry, ("noisy_max", *path)) for entry in given])
+    if abs(out.sum() - 1) > 1e-3:
+        raise place.error(f"the effect sums to {out.sum():g}, not to 1", "noisy_max", *path)
+    return (out / out.sum())[order]
+
+
+# --------------------------------------------------------------------------------- logit
+
+
+@dataclass(frozen=True, eq=False)
+class Softmax:
+    """Log odds against the reference state, linear in indicators of the parents' states.
+
+    For two states P(X = x) = 1 / (1 + exp(-(w0 + sum_i w_i))).
+    """
+
+    place: Place
+    reference: int
+    design: np.ndarray  # (rows, weights)
+    weights: tuple[tuple[str, ...], ...]  # for each state but the reference: a name for each weight
+    scalars: Scalars
+
+    @property
+    def unknown(self) -> Mapping[str, str]:
+        return self.scalars.unknown
+
+    @property
+    def rows(self) -> Rows | None:
+        return None
+
+    @property
+    def known(self) -> np.ndarray | None:
+        if self.unknown or self.scalars.written:
+            return None
+        table: np.ndarray = self.table(lambda name: self.scalars.known[name], np)
+        return table
+
+    def table(self, value: Value, xp: Any) -> Any:
+        zero = np.zeros(len(self.design))
+        columns, rest = [], iter(self.weights)
+        for state in range(len(self.place.own)):
+            if state == self.reference:
+                columns.append(zero)
+            else:
+                columns.append(
+                    sum(
+                        (self.design[:, j] * self.scalars.value(name, value) for j, name in enumerate(next(rest))),
+                        start=zero,
+                    )
+                )
+        score = xp.stack(columns, axis=1)
+        score = xp.exp(score - xp.max(score, axis=1, keepdims=True))
+        return xp.reshape(score / xp.sum(score, axis=1, keepdims=True), self.place.shape)
+
+
+def _softmax(place: Place, given: Mapping[str, Any], absent: Mapping[str, str]) -> Softmax:
+    reference = place.absent(place.variable, absent, needed=False)
+    targets = [state for s, state in enumerate(place.own) if s != reference]
+    binary = len(place.own) == 2
+    configurations = np.array(list(product(*(range(n) for n in place.sizes)))).reshape(-1, len(place.parents))
+    columns, labels = [np.ones(len(configurations))], [("intercept", "")]
+    for k, parent in enumerate(place.parents):
+        out = place.absent(parent, absent, needed=False)
+        for s, state in enumerate(place.states[parent]):
+            if s != out:
+                columns.append((configurations[:, k] == s).astype(float))
+                labels.append((parent, state))
+    scalars, weights = Scalars(place), []
+    if not binary:
+        for state in given:
+            if state not in targets:
+                raise place.error(
+                    f"'{state}' is not a state of '{place.variable}' other than the reference"
+                    f" '{place.own[reference]}'{hint(state, targets)}",
+                    "logit",
+                    state,
+                )
+    for state in targets:
+        own = given if binary else (given.get(state) or {})
+        path = ("logit",) if binary else ("logit", state)
+        weights.append(
+            tuple(_weight(place, scalars, own, label, "" if binary else f"_{state}", path, absent) for label in labels)
+        )
+        for word in own:
+            if word != "intercept" and word not in place.parents:
+                raise place.error(f"'{word}' is not a parent of '{place.variable}'{hint(word, place.parents)}", *path)
+    return Softmax(place, reference, np.stack(columns, axis=1), tuple(weights), scalars)
+
+
+def _weight(
+    place: Place, scalars: Scalars, own: Mapping[str, Any], label: tuple[str, str], suffix: str,
+    path: tuple[Any, ...], absent: Mapping[str, str],
+) -> str:  # fmt: skip
+    parent, state = label
+    written = own.get(parent)
+    several = state and len(place.states[parent]) > 2
+    if isinstance(written, Mapping):
+        for word in written:
+            if word not in place.states[parent]:
+                raise place.error(f"'{word}' is not a state of '{parent}'{hint(word, place.states[parent])}", *path)
+        written = written.get(state)
+    elif several and written is not None and not isinstance(written, str):
+        raise place.error(
+            f"'{parent}' has {len(place.states[parent])} states: write a weight for each but one, {{{state}: ...}}",
+            *path,
+            parent,
+        )
+    kind = "intercept" if parent == "intercept" and not state else "weight"
+    name = f"{kind}_{place.variable}{suffix}" + (f"_{parent}" + (f"_{state}" if several else "") if state else "")
+    scalars.add(name, written, _WEIGHT_PRIOR, (*path, parent), -np.inf, np.inf)
+    return identifier(name)
+
+
+# --------------------------------------------------------------------------------- functions
+
+_WORDS: dict[str, Callable[[list[bool]], bool]] = {
+    "or": any,
+    "and": all,
+    "xor": lambda there: sum(there) % 2 == 1,
+    "nor": lambda there: not any(there),
+    "nand": lambda there: not all(there),
+}
+
+
+def _function(place: Place, given: Any, absent: Mapping[str, str]) -> np.ndarray:
+    """A table of zeros and ones: a word (or, and, xor, nor, nand), a state for every row, or an expression."""
+    if isinstance(given, str) and given.casefold() in _WORDS:
+        codes = _by_word(place, given.casefold(), absent)
+    elif isinstance(given, str) and given not in place.own:
+        codes = _by_expression(place, given, absent)
+    else:
+        if not place.parents:
+            raise place.error("a function needs parents", "function")
+        codes = [_state(place, state) for state in place.by_row(given, "function")]
+    return np.eye(len(place.own))[codes]
+
+
+def _state(place: Place, given: Any) -> int:
+    word = str(given)
+    if word not in place.own:
+        raise place.error(f"'{word}' is not a state of '{place.variable}'{hint(word, place.own)}", "function")
+    return place.own.index(word)
+
+
+def _by_word(place: Place, word: str, absent: Mapping[str, str]) -> list[int]:
+    if len(place.own) != 2 or any(n != 2 for n in place.sizes):
+        raise place.error(f"'{word}' is a function of variables with two states", "function")
+    out = [place.absent(p, absent, needed=True) for p in place.parents]
+    own = place.absent(place.variable, absent, needed=True)
+    codes = product(*(range(n) for n in place.sizes))
+    return [1 - own if _WORDS[word]([c != o for c, o in zip(row, out, strict=True)]) else own for row in codes]
+
+
+def _by_expression(place: Place, text: str, absent: Mapping[str, str]) -> list[int]:
+    """Truth values for variables of two states, numbers for states that are numbers."""
+    from bayeslab.expressions import Evaluator, Term
+
+    codes = np.array(list(product(*(range(n) for n in place.sizes)))).reshape(-1, len(place.parents))
+    columns = {identifier(p): (p, codes[:, k]) for k, p in enumerate(place.parents)}
+    labels = {identifier(p): np.array(place.states[p]) for p in place.parents}
+
+    def lookup(name: str) -> Term:
+        if name not in columns:
+            raise ModelError(f"'{name}' is not a parent of '{place.variable}'{hint(name, place.parents)}")
+        parent, own = columns[name]
+        return Term(_numbers(place.states[parent], own), ("row",), own, name, column=name)
+
+    with _located(place, ("function",)):
+        found = Evaluator(lookup, labels | {"row": np.arange(len(codes))}).term(parse(text))
+        values = np.broadcast_to(np.asarray(found.value), len(codes))
+    names = {_number(state): s for s, state in enumerate(place.own)}
+    if None not in names:
+        lacking = [v for v in values.tolist() if float(v) not in names]
+        if lacking:
+            raise place.error(
+                f"'{text}' gives {lacking[0]:g}, which is no state of '{place.variable}'{hint(lacking[0], place.own)}",
+                "function",
+            )
+        return [names[float(v)] for v in values.tolist()]
+    if len(place.own) != 2 or not set(np.unique(values).tolist()) <= {0, 1}:
+        raise place.error(
+            "an expression gives a truth value for a variable of two states, or a number that is the name of a state",
+            "function",
+        )
+    own = place.absent(place.variable, absent, needed=True)
+    return [1 - own if v else own for v in values.tolist()]
+
+
+def _number(state: str) -> float | None:
+    try:
+        return float(state)
+    except ValueError:
+        return None
+
+
+def _numbers(states: tuple[str, ...], codes: np.ndarray) -> np.ndarray | None:
+    values = [_number(state) for state in states]
+    return None if None in values else np.array(values, dtype=float)[codes]

@@ -1,0 +1,482 @@
+"""Family ``bayes_net``: variables with named states, their parents, and a distribution of each given these.
+
+What a file leaves out is unknown: a variable without a table has one with a Dirichlet prior in every
+row, a noisy-OR without strengths has unknown strengths. Variables without a column in the data are
+hidden, cells may be missing: both are summed out exactly (:mod:`bayeslab.exact.junction_tree`).
+
+References
+----------
+.. [1] Pearl (1988). Probabilistic Reasoning in Intelligent Systems. Morgan Kaufmann.
+.. [2] Heckerman, Geiger, Chickering (1995). Learning Bayesian networks: the combination of knowledge and statistical
+   data. Machine Learning 20, 197-243 (Dirichlet priors of an equivalent sample size).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import networkx as nx
+import numpy as np
+from pydantic import BeforeValidator, Field, model_validator
+
+from bayeslab.dataset import Data
+from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
+from bayeslab.exact.answer import Plan
+from bayeslab.exact.mixed_network import MixedNetwork, log_density
+from bayeslab.exact.mixed_statistics import expected_statistics
+from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.expressions import parse
+from bayeslab.families import _net_exact, _net_graph
+from bayeslab.families._net import Net, net_of, parameter_values, resolved
+from bayeslab.spec import Family, Identifier, Model
+from bayeslab.spec import Spec as Frozen
+
+if TYPE_CHECKING:
+    import pymc
+
+    from bayeslab.exact.junction_tree import JunctionTree
+
+__all__ = ["BayesNet", "Spec", "check", "exact", "factors", "graph", "network", "outcomes", "summed_out"]
+
+
+def _as_states(value: Any) -> Any:
+    """States as words, whatever they look like: 1, yes, true."""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [("true" if v else "false") if isinstance(v, bool) else str(v) for v in value]
+    return value
+
+
+def _as_variable(value: Any) -> Any:
+    """``smoke: [yes, no]`` is a variable with these states and nothing else."""
+    return {"states": value} if isinstance(value, Sequence) and not isinstance(value, str) else value
+
+
+States = Annotated[list[str], BeforeValidator(_as_states)]
+
+
+class Normal(Frozen):
+    """Normal given the parents: linear in the continuous ones, for every row of the discrete ones."""
+
+    intercept: Any = Field(None, description="A number, or one for each row of the discrete parents.")
+    slopes: dict[str, Any] = Field(default_factory=dict, description="For each continuous parent likewise.")
+    sd: Any = Field(None, description="Standard deviation, likewise.")
+
+
+class Variable(Frozen):
+    """One variable. Of the keys that say how it depends on its parents at most one is given."""
+
+    states: States = Field(default_factory=list, description="Names of the states, in order; none: a continuous one.")
+    parents: list[str] = Field(default_factory=list, description="Parents, in the order of the table's rows.")
+    table: Any = Field(
+        None,
+        description="Rows of probabilities: nested lists by parent, or a mapping from the parents' states; a row may"
+        " be Dirichlet([..]), Beta(..), or expressions over `parameters`. Left out: learned.",
+    )
+    noisy_or: dict[str, Any] | None = Field(
+        None, description="Strength of each parent, and `leak`; a parent left out: learned; no leak: none."
+    )
+    noisy_max: dict[str, Any] | None = Field(
+        None, description="For each parent and state, the distribution of its effect; and `leak`."
+    )
+    logit: dict[str, Any] | None = Field(
+        None, description="Weights of the parents on the log odds, and `intercept`; what is left out is learned."
+    )
+    function: Any = Field(
+        None, description="or, and, xor, nor, nand; a state for every row; or an expression of the parents."
+    )
+    linear_gaussian: Normal | None = Field(None, description="A normal variable, linear in its parents.")
+    absent: dict[str, Annotated[str, BeforeValidator(lambda v: _as_states([v])[0])]] = Field(
+        default_factory=dict, description="For noisy_or, noisy_max, logit: the state of a variable meaning 'not there'."
+    )
+    prior: float | int | dict[str, Any] | None = Field(
+        None, description="Pseudocount of each cell of a table to be learned, or one of the forms of the net's prior."
+    )
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Variable:
+        kinds = [
+            k
+            for k in ("table", "noisy_or", "noisy_max", "logit", "function", "linear_gaussian")
+            if getattr(self, k) is not None
+        ]
+        if len(kinds) > 1:
+            raise ValueError(f"a variable has one of {' and '.join(kinds)}, not several")
+        if not self.states and kinds not in (["linear_gaussian"], []):
+            raise ValueError(f"a variable with a {kinds[0]} needs states")
+        if self.states and self.linear_gaussian is not None:
+            raise ValueError("a normal variable has no states")
+        if not self.states and self.linear_gaussian is None:
+            raise ValueError("give it states, or linear_gaussian if it is continuous")
+        if len(set(self.states)) < len(self.states):
+            raise ValueError(f"each state once; given: {', '.join(self.states)}")
+        if len(set(self.parents)) < len(self.parents):
+            raise ValueError(f"each parent once; given: {', '.join(self.parents)}")
+        return self
+
+
+class Prior(Frozen):
+    """Dirichlet prior of every row of the tables that are learned; one of the three."""
+
+    pseudocount: float | int | None = Field(None, gt=0, description="Of each cell; 1 is uniform over probabilities.")
+    equivalent_sample_size: float | int | None = Field(
+        None, gt=0, description="Of each table, spread evenly over its cells (BDeu)."
+    )
+    m_estimate: float | int | None = Field(None, gt=0, description="Of each row, spread evenly over its cells.")
+
+    @model_validator(mode="after")
+    def _one(self) -> Prior:
+        given = [k for k in type(self).model_fields if getattr(self, k) is not None]
+        if len(given) != 1:
+            raise ValueError("one of pseudocount, equivalent_sample_size and m_estimate")
+        return self
+
+    def concentration(self, n_rows: int, n_states: int) -> np.ndarray:
+        """Shape (n_rows, n_states)."""
+        each = (
+            float(self.pseudocount)
+            if self.pseudocount is not None
+            else float(self.equivalent_sample_size) / (n_rows * n_states)
+            if self.equivalent_sample_size is not None
+            else float(self.m_estimate or 0) / n_states
+        )
+        return np.full((n_rows, n_states), each)
+
+
+class BayesNet(Family):
+    """A Bayes net: a directed acyclic graph and a distribution of each variable given its parents."""
+
+    family: Literal["bayes_net"] = "bayes_net"
+    variables: dict[str, Annotated[Variable, BeforeValidator(_as_variable)]] = Field(
+        min_length=1,
+        max_length=5_000,
+        description="`name: {states, parents, table | noisy_or | noisy_max | logit | function | linear_gaussian}`.",
+    )
+    parameters: dict[Identifier, str | int | float] = Field(
+        default_factory=dict, description="Parameters that tables share: `name: expression`, as nodes of a graph."
+    )
+    hidden: list[str] = Field(default_factory=list, description="Variables that are never observed.")
+    prior: Prior = Field(default_factory=lambda: Prior(pseudocount=1), description="Prior of tables to be learned.")
+    learn: list[str] | Literal["all"] | None = Field(
+        None, description="Variables whose tables are learned although they are given (in a network file)."
+    )
+    target: str | None = Field(None, description="The variable to be predicted from the others.")
+    structure: Literal["naive_bayes", "tan"] | None = Field(
+        None, description="Parents by rule: the target is a parent of all others (tan: and these form a tree)."
+    )
+
+    @model_validator(mode="after")
+    def _names(self) -> BayesNet:
+        known = self.variables
+        for key, words in (("hidden", self.hidden), ("learn", self.learn if isinstance(self.learn, list) else [])):
+            for word in words:
+                if word not in known:
+                    raise ValueError(f"'{word}' in {key} is not a variable{hint(word, known)}")
+        if self.target is not None and self.target not in known:
+            raise ValueError(f"the target '{self.target}' is not a variable{hint(self.target, known)}")
+        if self.structure and self.target is None:
+            raise ValueError(f"structure: {self.structure} needs a target")
+        for name, variable in known.items():
+            for parent in variable.parents:
+                if parent not in known:
+                    raise ValueError(f"'{parent}', a parent of '{name}', is not a variable{hint(parent, known)}")
+        if self.structure and any(v.parents for v in known.values()):
+            raise ValueError(f"structure: {self.structure} says who the parents are; leave `parents` out")
+        graph = nx.DiGraph((parent, name) for name, v in known.items() for parent in v.parents)
+        if not nx.is_directed_acyclic_graph(graph):
+            circle = next(iter(nx.simple_cycles(graph)))
+            raise ValueError(f"the parents go in a circle: {' -> '.join([*circle, circle[0]])}")
+        return self
+
+
+Spec = BayesNet
+
+
+def _spec(model: Model) -> BayesNet:
+    assert isinstance(model.model, BayesNet)
+    return model.model
+
+
+# --------------------------------------------------------------------------------- the contract
+
+
+def check(model: Model, columns: set[str] | None) -> None:
+    """Every local distribution can be read; the data have a column for some variable."""
+    spec = _spec(model)
+    for name, text in spec.parameters.items():
+        try:
+            parse(str(text))
+        except ModelError as error:
+            raise ModelError(error.message, path=("model", "parameters", name), offset=error.offset) from None
+    if spec.structure != "tan":
+        net_of(spec)
+    if columns is None:
+        return
+    seen = [v for v in spec.variables if v in columns and v not in spec.hidden]
+    if columns and not seen:
+        first = next(iter(spec.variables))
+        raise ModelError(
+            f"the data have a column for none of the variables{hint(first, columns)}", path=("model", "variables")
+        )
+
+
+def factors(model: Model) -> set[str]:
+    """Dimensions the model declares."""
+    return set(model.dims)
+
+
+def outcomes(model: Model, columns: set[str]) -> tuple[str, ...]:
+    """The target; without one, every variable that is observed."""
+    spec = _spec(model)
+    if spec.target is not None:
+        return (spec.target,)
+    return tuple(v for v in spec.variables if v in columns and v not in spec.hidden)
+
+
+def summed_out(model: Model, columns: set[str]) -> tuple[str, ...]:
+    """Nothing that would have to be recovered: hidden variables are summed out by the family itself."""
+    return ()
+
+
+def derived(model: Model, columns: set[str]) -> tuple[str, ...]:
+    """Nothing is computed from hidden variables in a draw."""
+    return ()
+
+
+def priors(model: Model, data: Data) -> dict[str, str]:
+    """The prior of each unknown."""
+    net = resolved(model, data).net
+    out = dict(net.parameters) | net.unknown
+    for one in net.locals.values():
+        if one.rows is not None:
+            rows = np.unique(one.rows.concentration, axis=0)
+            shown = ", ".join(f"{a:g}" for a in rows[0])
+            out[one.rows.name] = f"Dirichlet([{shown}]) in every row" if len(rows) == 1 else "Dirichlet, row by row"
+    return out
+
+
+def remarks(model: Model, data: Data) -> list[tuple[str, str, float | None, str, str]]:
+    """Variables without a column, and hidden ones whose states could as well be exchanged."""
+    spec = _spec(model)
+    net, codes, _ = resolved(model, data)
+    never = [v for k, v in enumerate(net.states) if len(codes) and not np.any(codes[:, k] >= 0)]
+    out: list[tuple[str, str, float | None, str, str]] = []
+    silent = [v for v in never if v not in spec.hidden]
+    if silent:
+        out.append(
+            (
+                "hidden",
+                "",
+                float(len(silent)),
+                f"the data have no column {listed(silent)}: summed out as hidden",
+                "list them in `hidden` if that is meant",
+            )
+        )
+    loose = [v for v in never if v in net.learned and all(c in net.learned for c in net.graph.successors(v))]
+    if loose:
+        out.append(
+            (
+                "labels",
+                "",
+                None,
+                f"the states of {listed(loose)} can be exchanged without changing the model: their names are arbitrary",
+                "read them by what they predict; priors that tell them apart fix the names",
+            )
+        )
+    return out
+
+
+def exact(model: Model, data: Data) -> Plan | str:
+    """Dirichlet rows in closed form, where every family that matters is observed."""
+    return _net_exact.exact(model, data)
+
+
+def network(model: Model, data: Data) -> nx.DiGraph:
+    """The net itself."""
+    spec = _spec(model)
+    net, codes, _ = resolved(model, data)
+    rows = (model.data.rows,) if len(codes) else ()
+    out = nx.DiGraph(dims={model.data.rows: len(codes)} if len(codes) else {})
+    for k, (v, states) in enumerate(net.states.items()):
+        seen = len(codes) > 0 and bool(np.any(codes[:, k] >= 0))
+        out.add_node(v, kind="observed" if seen else "discrete", text=", ".join(states), dims=rows)
+    for v, one in spec.variables.items():
+        if not one.states:
+            out.add_node(v, kind="observed" if data.has(v) else "random", text="Normal", dims=rows)
+    out.add_edges_from(net.graph.edges)
+    return out
+
+
+def graph(
+    model: Model,
+    data: Data,
+    *,
+    purpose: Literal["fit", "predict", "simulate"] = "fit",
+    targets: Collection[str] = (),
+) -> pymc.Model:
+    """The net as a PyMC model.
+
+    To fit: its parameters, one node ``evidence`` that sums hidden variables and missing cells out, and
+    a node for each continuous variable. Without data, or to simulate: a node for every variable,
+    with the net's edges.
+    """
+    seen = resolved(model, data)
+    if purpose == "fit" and len(seen.codes):
+        return _net_graph.with_evidence(model, seen)
+    return _net_graph.written_out(model, seen, data)
+
+
+def plain(
+    model: Model, data: Data | None = None, values: Mapping[str, np.ndarray] | None = None
+) -> DiscreteNetwork | MixedNetwork:
+    """The net as plain data, with what is unknown at given values.
+
+    Raises
+    ------
+    ModelError
+        Something is unknown and no values are given.
+    """
+    spec = _spec(model)
+    net = net_of(spec, None, model.name) if data is None else resolved(model, data).net
+    if values is None:
+        return net.plain()
+    return net.plain(parameter_values(net, {name: v[None] for name, v in values.items()}, 0))
+
+
+# --------------------------------------------------------------------------------- predictions
+
+
+def log_likelihoods(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray]
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Log probability of what was observed in each row at each draw, the rest summed out."""
+    net, codes, values = resolved(model, data)
+    out = np.empty((_n_draws(draws), len(codes)))
+    if net.linears:
+        complete = not (np.any(codes < 0) or np.any(np.isnan(values)))
+        for i in range(len(out)):
+            one = net.plain(parameter_values(net, draws, i))
+            assert isinstance(one, MixedNetwork)
+            out[i] = (
+                log_density(one, codes, values) if complete else expected_statistics(one, codes, values).log_density
+            )
+        return {"row": ((model.data.rows,), out)}
+    distinct, inverse = np.unique(codes, axis=0, return_inverse=True)
+    tree = None
+    for i in range(len(out)):
+        tree = _tree(net, draws, i, tree)
+        out[i] = tree.log_evidence_of(distinct)[inverse.ravel()]
+    return {"row": ((model.data.rows,), out)}
+
+
+def _tree(net: Net, draws: Mapping[str, np.ndarray], draw: int, tree: JunctionTree | None) -> JunctionTree:
+    """The junction tree at one draw, compiled once."""
+    from bayeslab.exact.junction_tree import JunctionTree
+
+    one = net.network(parameter_values(net, draws, draw))
+    return JunctionTree.of(one) if tree is None else tree.with_tables([one.tables[v] for v in net.states])
+
+
+def predictive(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Replications of the outcomes at each draw: of the target given the rest of its row, or of whole rows."""
+    from bayeslab.exact.mixed_network import draws as mixed_draws
+    from bayeslab.exact.sampling import forward_sample
+
+    spec, (net, codes, _) = _spec(model), resolved(model, data)
+    names = outcomes(model, data.names() | set(spec.variables))
+    place = {v: k for k, v in enumerate(net.states)}
+    column = {v: k for k, v in enumerate(net.linears)}
+    out = {v: np.empty((_n_draws(draws), len(codes)), dtype=np.int64 if v in place else float) for v in names}
+    tree = None
+    for i in range(_n_draws(draws)):
+        if spec.target is not None and not net.linears:
+            given = codes.copy()
+            given[:, place[spec.target]] = -1
+            tree = _tree(net, draws, i, tree)
+            chances = tree.query_many(given, [spec.target]).marginals[spec.target]
+            below = np.cumsum(chances, axis=1)[:, :-1]
+            out[spec.target][i] = (rng.random(len(codes))[:, None] > below).sum(axis=1)
+            continue
+        one = net.plain(parameter_values(net, draws, i))
+        if isinstance(one, MixedNetwork):
+            drawn, more = mixed_draws(one, rng, len(codes))
+        else:
+            drawn, more = forward_sample(one, len(codes), rng), np.empty((len(codes), 0))
+        for v in names:
+            out[v][i] = drawn[:, place[v]] if v in place else more[:, column[v]]
+    return {v: ((model.data.rows,), values) for v, values in out.items()}
+
+
+def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+    """P(state | what is observed in the row), of the target or of every variable with a missing cell.
+
+    Averaged over the posterior draws; the target's own column in the new data is not used.
+    """
+    spec, (net, codes, values) = _spec(model), resolved(model, new)
+    place = {v: k for k, v in enumerate(net.states)}
+    if spec.target is not None and spec.target not in place:
+        raise OptionError(f"the target '{spec.target}' is continuous; probabilities are for states (use kind='mean')")
+    if spec.target is not None:
+        codes = codes.copy()
+        codes[:, place[spec.target]] = -1
+        wanted = [spec.target]
+    else:
+        wanted = [v for v in net.states if np.any(codes[:, place[v]] < 0)]
+    if not wanted:
+        raise DataError(
+            "the new rows have a value for every variable: nothing is left to predict (leave cells empty, or name a"
+            " target in the model)"
+        )
+    both = np.column_stack([codes, values])
+    distinct, inverse = np.unique(both, axis=0, return_inverse=True, equal_nan=True)
+    rows, numbers = distinct[:, : codes.shape[1]].astype(np.int64), distinct[:, codes.shape[1] :]
+    total = {v: np.zeros((len(distinct), len(net.states[v]))) for v in wanted}
+    weight = np.zeros((len(distinct), 1))
+    n = _n_draws(draws)
+    tree = None
+    for i in np.unique(np.linspace(0, n - 1, min(n, _DRAWS)).astype(int)):
+        if net.linears:
+            found = _mixed(net, draws, int(i), rows, numbers, wanted)
+        else:
+            tree = _tree(net, draws, int(i), tree)
+            batch = tree.query_many(rows, wanted)
+            found = batch.log_evidence, batch.marginals
+        possible = np.isfinite(found[0])[:, None]
+        weight += possible
+        for v in wanted:
+            total[v] += np.where(possible, found[1][v], 0.0)
+    back = inverse.ravel()
+    if np.any(weight == 0):
+        row = int(np.flatnonzero(weight[back, 0] == 0)[0])
+        raise DataError(f"row {row + 1} of the new data has probability zero under the model")
+    labels = new.labels.get(model.data.rows, np.arange(len(codes)))
+    return {model.data.rows: labels} | {
+        f"P({v}={state})": (total[v] / weight)[back, s] for v in wanted for s, state in enumerate(net.states[v])
+    }
+
+
+def _mixed(
+    net: Net, draws: Mapping[str, np.ndarray], draw: int, codes: np.ndarray, values: np.ndarray, wanted: list[str]
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Log densities of rows and marginals, at one draw of a net with continuous variables."""
+    from bayeslab.exact import strong_junction_tree
+
+    one = net.plain(parameter_values(net, draws, draw))
+    assert isinstance(one, MixedNetwork)
+    answers = []
+    for code, value in zip(codes, values, strict=True):
+        given: dict[str, Any] = {v: s[c] for (v, s), c in zip(net.states.items(), code, strict=True) if c >= 0}
+        given |= {v: float(x) for v, x in zip(net.linears, value, strict=True) if not np.isnan(x)}
+        answers.append(strong_junction_tree.query(one, given, wanted))
+    marginals = {v: np.stack([a.discrete[v] for a in answers]) for v in wanted}
+    return np.array([a.log_evidence for a in answers]), marginals
+
+
+# So many draws are averaged for predictions: their Monte Carlo error is a twentieth of the posterior's sd.
+_DRAWS = 400
+
+
+def _n_draws(draws: Mapping[str, np.ndarray]) -> int:
+    return len(next(iter(draws.values()))) if draws else 1

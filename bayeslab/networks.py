@@ -1,0 +1,455 @@
+"""A Bayes net as a user meets it: asked, intervened on, sampled, drawn, written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+import networkx as nx
+import numpy as np
+
+from bayeslab.errors import EvidenceError, ModelError, OptionError, hint
+from bayeslab.exact.factors import FactorGraph
+from bayeslab.exact.mixed_network import MixedNetwork
+from bayeslab.exact.network import DiscreteNetwork
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayeslab.exact.junction_tree import Explanation, JunctionTree
+    from bayeslab.spec import Model
+
+__all__ = ["Network", "Query", "network"]
+
+type Plain = DiscreteNetwork | FactorGraph | MixedNetwork
+
+
+def network(source: Any) -> Network:
+    """A network to ask, from wherever it is.
+
+    Parameters
+    ----------
+    source
+        The path of a network file (BIF, XMLBIF, XDSL, NET, DSC, UAI) or of a model file of the family
+        ``bayes_net``; a :class:`bayeslab.Model` of that family; a fit of one (its tables are the
+        posterior means) or the folder of such a run; or plain data
+        (:class:`~bayeslab.exact.network.DiscreteNetwork` and its kin).
+
+    Raises
+    ------
+    ModelError
+        With the place of what is wrong; also where a table is unknown because nothing was fitted.
+    """
+    if isinstance(source, Network):
+        return source
+    if isinstance(source, DiscreteNetwork | FactorGraph | MixedNetwork):
+        return Network(source)
+    from bayeslab.spec import Model
+
+    if isinstance(source, str | os.PathLike):
+        return _from_path(source)
+    if isinstance(source, Model):
+        return Network(_plain(source))
+    if hasattr(source, "posterior") and hasattr(source, "model"):
+        return Network(_fitted(source))
+    raise ModelError(f"a network is a path, a model, a fit or plain data, not {type(source).__name__}")
+
+
+def _from_path(path: str | os.PathLike[str]) -> Network:
+    from pathlib import Path
+
+    from bayeslab.io import modelfile
+    from bayeslab.io.networks import is_network_file, read_network
+
+    file = Path(path)
+    if (file / "run.json").exists():
+        from bayeslab.fitting import open_run
+
+        return Network(_fitted(open_run(file)))
+    if is_network_file(file):
+        return Network(read_network(file))
+    source = modelfile.read(file)
+    with source.located():
+        return Network(_plain(source.model))
+
+
+def _plain(model: Any) -> Plain:
+    from bayeslab.families import bayes_net
+
+    if not isinstance(model.model, bayes_net.BayesNet):
+        raise ModelError(f"a network is of the family bayes_net; this model is of the family {model.model.family}")
+    return bayes_net.plain(model)
+
+
+def _fitted(fit: Any) -> Plain:
+    from bayeslab.families import bayes_net
+
+    if not isinstance(fit.model.model, bayes_net.BayesNet):
+        raise ModelError(f"a network is of the family bayes_net; this fit is of the family {fit.model.model.family}")
+    group = fit.posterior.to_dataset()
+    means = {str(name): np.asarray(v.mean(("chain", "draw"))) for name, v in group.data_vars.items()}
+    return bayes_net.plain(fit.model, fit.data, means)
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """Posterior of the variables of a network.
+
+    Attributes
+    ----------
+    evidence : mapping
+        What was given.
+    log_evidence : float
+        Log probability (density, where a continuous variable was given) of the evidence; of a factor
+        graph the log of its normaliser under the evidence.
+    marginals : mapping of str to mapping of str to float
+        For every discrete variable asked about, the probability of each state.
+    continuous : mapping of str to NormalMixture
+        For every continuous one, its posterior, with mean, sd and quantiles.
+    """
+
+    graph: nx.DiGraph
+    evidence: Mapping[str, Any]
+    log_evidence: float
+    marginals: Mapping[str, Mapping[str, float]]
+    continuous: Mapping[str, Any]
+
+    def __getitem__(self, variable: str) -> Any:
+        """The posterior of one variable."""
+        known = {**self.marginals, **self.continuous}
+        if variable not in known:
+            raise EvidenceError(f"'{variable}' was not asked about{hint(variable, known)}")
+        return known[variable]
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a state: variable, state, probability; continuous variables: mean, sd."""
+        import pandas as pd
+
+        rows: list[dict[str, Any]] = [
+            {"variable": v, "state": s, "probability": p} for v, own in self.marginals.items() for s, p in own.items()
+        ]
+        rows += [{"variable": v, "mean": float(m.mean), "sd": float(m.sd)} for v, m in self.continuous.items()]
+        return pd.DataFrame(rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: ``{"evidence": ..., "log_evidence": ..., "marginals": ...}``."""
+        out: dict[str, Any] = {
+            "evidence": {v: s if isinstance(s, Mapping | int | float) else str(s) for v, s in self.evidence.items()},
+            "log_evidence": float(self.log_evidence),
+            "marginals": {v: dict(own) for v, own in self.marginals.items()},
+        }
+        if self.continuous:
+            out["continuous"] = {
+                v: {
+                    "mean": float(m.mean),
+                    "sd": float(m.sd),
+                    "components": [
+                        {"weight": float(w), "mean": float(a), "sd": float(s)}
+                        for w, a, s in zip(m.weights, m.means, m.sds, strict=True)
+                    ],
+                }
+                for v, m in self.continuous.items()
+            }
+        return out
+
+    def __repr__(self) -> str:
+        wide = max((len(v) for v in (*self.marginals, *self.continuous)), default=0)
+        lines = [f"log evidence {self.log_evidence:.6g}"] if self.evidence else []
+        for v, own in self.marginals.items():
+            lines.append(f"{v:<{wide}}  " + "  ".join(f"{s} {p:.4g}" for s, p in own.items()))
+        lines += [f"{v:<{wide}}  mean {m.mean:.4g}  sd {m.sd:.4g}" for v, m in self.continuous.items()]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        from bayeslab.plots.network_svg import network_svg
+
+        return network_svg(self.graph, self.marginals, self.evidence, self.continuous)
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A network that can be asked.
+
+    Attributes
+    ----------
+    plain : DiscreteNetwork, MixedNetwork or FactorGraph
+        States, parents and tables.
+    """
+
+    plain: Plain
+
+    # -- what it is
+
+    @property
+    def name(self) -> str:
+        return self.plain.name
+
+    @property
+    def graph(self) -> Any:
+        """The structure: a ``networkx.DiGraph``, or the ``networkx.Graph`` of a factor graph."""
+        return self.plain.graph
+
+    @property
+    def states(self) -> Mapping[str, tuple[str, ...]]:
+        """The states of each discrete variable, in order."""
+        return self.plain.states
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        more = self.plain.continuous if isinstance(self.plain, MixedNetwork) else ()
+        return (*self.plain.states, *more)
+
+    def __repr__(self) -> str:
+        edges = self.graph.number_of_edges()
+        free = f", {self.plain.n_parameters:,} parameters" if not isinstance(self.plain, FactorGraph) else ""
+        return f"<Network '{self.name}': {len(self.variables)} variables, {edges} edges{free}>"
+
+    def _repr_html_(self) -> str:
+        return self.query()._repr_html_()
+
+    @cached_property
+    def tree(self) -> JunctionTree:
+        """The compiled junction tree of a discrete network."""
+        from bayeslab.exact.junction_tree import JunctionTree
+
+        return JunctionTree.of(self._discrete("a junction tree"))
+
+    def _discrete(self, what: str) -> DiscreteNetwork | FactorGraph:
+        if isinstance(self.plain, MixedNetwork):
+            if self.plain.continuous:
+                raise OptionError(f"{what} is for networks without continuous variables")
+            return DiscreteNetwork(self.plain.states, self.plain.parents, self.plain.tables, self.plain.name)
+        return self.plain
+
+    def _directed(self, what: str) -> DiscreteNetwork:
+        found = self._discrete(what)
+        if isinstance(found, FactorGraph):
+            raise OptionError(f"{what} is for directed networks")
+        return found
+
+    # -- what it knows
+
+    def query(
+        self,
+        given: Mapping[str, Any] | None = None,
+        targets: Iterable[str] | None = None,
+        *,
+        believed: Mapping[str, Mapping[str, float]] | None = None,
+    ) -> Query:
+        """Posterior marginals.
+
+        Parameters
+        ----------
+        given
+            Variable to its state (or its value, if continuous), or to ``{state: likelihood}`` for
+            virtual evidence.
+        targets
+            The variables asked about; None: all.
+        believed
+            Soft evidence: ``{variable: {state: probability}}`` that must hold afterwards (Jeffrey's
+            rule), reached by the smallest change of everything else.
+
+        Raises
+        ------
+        EvidenceError
+            An unknown variable or state, or evidence of probability zero.
+        EngineRefusal
+            Exact inference would not fit into memory.
+        """
+        wanted = None if targets is None else [targets] if isinstance(targets, str) else list(targets)
+        if isinstance(self.plain, MixedNetwork) and self.plain.continuous:
+            if believed:
+                raise OptionError("soft evidence is for networks without continuous variables")
+            from bayeslab.exact import strong_junction_tree
+
+            mixed = strong_junction_tree.query(self.plain, given, wanted)
+            return self._answer(given, mixed.log_evidence, mixed.discrete, mixed.continuous)
+        found = self.tree.query(given, wanted, believed=believed)
+        evidence = dict(given or {}) | {v: dict(b) for v, b in (believed or {}).items()}
+        return self._answer(evidence, found.log_evidence, found.marginals, {})
+
+    def _answer(self, given: Any, log_evidence: float, marginals: Mapping[str, np.ndarray], more: Any) -> Query:
+        named = {v: dict(zip(self.states[v], map(float, p), strict=True)) for v, p in marginals.items()}
+        return Query(self.graph, dict(given or {}), float(log_evidence), named, dict(more))
+
+    def query_many(self, table: Any, targets: Iterable[str] | None = None) -> pd.DataFrame:
+        """Posteriors for every row of a table of evidence; empty cells are not known.
+
+        Returns
+        -------
+        DataFrame
+            ``log_evidence`` and a column ``P(variable=state)`` for each state of every target (default:
+            every variable that is missing somewhere); rows of probability zero hold NaN.
+        """
+        import pandas as pd
+
+        codes = self.codes(table)
+        missing = [v for k, v in enumerate(self.states) if np.any(codes[:, k] < 0)]
+        wanted = missing if targets is None else [targets] if isinstance(targets, str) else list(targets)
+        found = self.tree.query_many(codes, wanted)
+        columns = {"log_evidence": found.log_evidence}
+        for v in wanted:
+            columns |= {f"P({v}={s})": found.marginals[v][:, i] for i, s in enumerate(self.states[v])}
+        return pd.DataFrame(columns)
+
+    def codes(self, table: Any) -> np.ndarray:
+        """A table of states as positions, (rows, variables), -1 where nothing is known."""
+        from bayeslab.families._net import codes_from
+        from bayeslab.io.tables import read_dataset
+        from bayeslab.spec import DataSource
+
+        columns = read_dataset(DataSource(), None, table).columns
+        for name in columns:
+            if name not in self.states:
+                raise EvidenceError(f"column '{name}' is not a variable{hint(name, self.states)}")
+        n_rows = len(next(iter(columns.values())).values)
+        return codes_from(self.states, columns, n_rows)
+
+    def joint(self, targets: Sequence[str], given: Mapping[str, Any] | None = None) -> Any:
+        """Posterior joint distribution of several variables, as a labelled ``xarray.DataArray``."""
+        import xarray as xr
+
+        values = self.tree.joint(list(targets), given)
+        return xr.DataArray(values, dims=list(targets), coords={v: list(self.states[v]) for v in targets})
+
+    def most_probable(self, given: Mapping[str, Any] | None = None, k: int = 1) -> list[Explanation]:
+        """The ``k`` most probable states of everything that is not given, best first."""
+        return self.tree.most_probable(given, k)
+
+    def marginal_map(self, targets: Sequence[str], given: Mapping[str, Any] | None = None) -> Explanation:
+        """The most probable states of the targets, everything else summed out."""
+        return self.tree.marginal_map(list(targets), given)
+
+    def sample(self, n: int, *, given: Mapping[str, Any] | None = None, seed: int | None = None) -> pd.DataFrame:
+        """Independent draws, given evidence or not: one column a variable, of states (or numbers)."""
+        import pandas as pd
+
+        rng = np.random.default_rng(seed)
+        if isinstance(self.plain, MixedNetwork) and self.plain.continuous:
+            if given:
+                raise OptionError("draws given evidence are for networks without continuous variables")
+            from bayeslab.exact.mixed_network import draws
+
+            codes, values = draws(self.plain, rng, n)
+            more = {v: values[:, k] for k, v in enumerate(self.plain.continuous)}
+        else:
+            more = {}
+            if given or isinstance(self.plain, FactorGraph):
+                codes = self.tree.sample(n, rng, given)
+            else:
+                from bayeslab.exact.sampling import forward_sample
+
+                codes = forward_sample(self._directed("forward sampling"), n, rng)
+        named = {
+            v: pd.Categorical.from_codes(codes[:, k].astype(np.int64), pd.Index(s))
+            for k, (v, s) in enumerate(self.states.items())
+        }
+        return pd.DataFrame({v: named[v] if v in named else more[v] for v in self.variables})
+
+    # -- what follows from the structure
+
+    def d_separated(self, x: str | Iterable[str], y: str | Iterable[str], given: str | Iterable[str] = ()) -> bool:
+        """Whether the structure makes ``x`` and ``y`` independent given the third."""
+        from bayeslab.structure import dag
+
+        return dag.d_separated(self._structure(), x, y, given)
+
+    def open_path(self, x: str | Iterable[str], y: str | Iterable[str], given: str | Iterable[str] = ()) -> Any:
+        """A path along which ``x`` and ``y`` depend on each other, or None."""
+        from bayeslab.structure import dag
+
+        return dag.open_path(self._structure(), x, y, given)
+
+    def markov_blanket(self, variable: str) -> frozenset[str]:
+        """Parents, children and the children's other parents."""
+        from bayeslab.structure import dag
+
+        return dag.markov_blanket(self._structure(), variable)
+
+    def _structure(self) -> nx.DiGraph:
+        if isinstance(self.plain, FactorGraph):
+            raise OptionError("d-separation and Markov blankets are of directed networks; see `.graph`")
+        return self.plain.graph
+
+    # -- causes
+
+    def do(self, actions: Mapping[str, Any]) -> Network:
+        """The network in which variables are set from outside: their parents no longer matter."""
+        if isinstance(self.plain, MixedNetwork):
+            return Network(self.plain.do(actions))
+        from bayeslab.structure import causal
+
+        return Network(causal.intervene(self._directed("do"), actions))
+
+    def average_effect(self, treatment: str, outcome: str, **options: Any) -> float:
+        """Mean of the outcome when the treatment is set to one state, less that when it is set to another.
+
+        See :func:`bayeslab.structure.causal.average_effect` for ``values`` and ``contrast``.
+        """
+        from bayeslab.structure import causal
+
+        return causal.average_effect(self._directed("an average effect"), treatment, outcome, **options)
+
+    def adjustment_sets(
+        self, treatment: str, outcome: str, observed: Iterable[str] | None = None
+    ) -> list[frozenset[str]]:
+        """Minimal sets that meet the back-door criterion: adjusting for one of them gives the causal effect."""
+        from bayeslab.structure import causal
+
+        return list(causal.back_door_sets(self._structure(), treatment, outcome, observed))
+
+    # -- what the answer hangs on
+
+    def sensitivity(self, target: Mapping[str, str], given: Mapping[str, Any] | None = None) -> Any:
+        """How P(target | given) depends on each entry of each table, the largest derivative first."""
+        from bayeslab.exact import sensitivity
+
+        return sensitivity.sensitivity(self._directed("sensitivity analysis"), target, given)
+
+    def evidence_influence(self, target: Mapping[str, str], given: Mapping[str, Any]) -> Any:
+        """What each finding does to P(target | given), the most influential first."""
+        from bayeslab.exact import sensitivity
+
+        return sensitivity.evidence_influence(self._directed("influence of evidence"), target, given)
+
+    def information_value(
+        self, target: str, given: Mapping[str, Any] | None = None, candidates: Iterable[str] | None = None
+    ) -> Any:
+        """What to observe next: what each variable is expected to tell about the target, in bits."""
+        from bayeslab.exact import sensitivity
+
+        return sensitivity.information_value(self._directed("the value of information"), target, given, candidates)
+
+    # -- files
+
+    def write(self, path: str | os.PathLike[str]) -> list[str]:
+        """Write a network file; the ending says the format. Returns what the format could not hold."""
+        from bayeslab.io.networks import write_network
+
+        if isinstance(self.plain, MixedNetwork) and self.plain.continuous:
+            raise OptionError("network files hold discrete variables; save the model file instead")
+        return write_network(self._discrete("a network file"), path)
+
+    def model(self) -> Model:
+        """The network as a model of the family ``bayes_net``, every table given."""
+        import re
+
+        from bayeslab.families.bayes_net import BayesNet
+        from bayeslab.spec import Model
+
+        plain = self._directed("a model file")
+        variables = {
+            v: {"states": list(s), "parents": list(plain.parents[v]), "table": plain.tables[v].tolist()}
+            for v, s in plain.states.items()
+        }
+        name = re.sub(r"[^\w .-]", " ", plain.name).strip(" .-")[:80] or "network"
+        return Model(name=name, model=BayesNet(variables=cast(Any, variables)))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the network as a model file."""
+        from bayeslab.io.modelfile import save
+
+        save(self.model(), path)
