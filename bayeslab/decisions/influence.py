@@ -36,6 +36,7 @@ import numpy as np
 from bayeslab.errors import EngineRefusal, EvidenceError, ModelError, OptionError, hint
 from bayeslab.exact.factors import read_evidence
 from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.exact.triangulation import available_bytes
 from bayeslab.structure.dag import d_connected
 
 __all__ = [
@@ -51,8 +52,8 @@ __all__ = [
     "value_of_information",
 ]
 
-# Tables that together would be larger than this are refused.
-MAX_BYTES = 2**30
+# Bytes for an entry of a table that is made as a product and then summed.
+_BYTES = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,7 +271,7 @@ class Policy:
         return self.rules[decision].choose(past or {})
 
 
-def solve(diagram: InfluenceDiagram, given: Mapping[str, Any] | None = None, *, max_bytes: int = MAX_BYTES) -> Policy:
+def solve(diagram: InfluenceDiagram, given: Mapping[str, Any] | None = None) -> Policy:
     """The policy with the largest expected utility; of equally good options the first.
 
     Parameters
@@ -278,8 +279,6 @@ def solve(diagram: InfluenceDiagram, given: Mapping[str, Any] | None = None, *, 
     given
         What is known already, and earlier decisions that are taken: variable to state, or to a
         mapping from states to likelihoods. Rules are then for the decisions that remain.
-    max_bytes
-        Refuse if the largest table would be larger.
 
     Raises
     ------
@@ -289,13 +288,11 @@ def solve(diagram: InfluenceDiagram, given: Mapping[str, Any] | None = None, *, 
         What is given cannot be, or comes after a decision that remains.
     """
     problem = _problem(diagram, given or {})
-    steps = _plan(problem, max_bytes)
+    steps = _plan(problem)
     return _eliminate(problem, steps)
 
 
-def expected_utilities(
-    diagram: InfluenceDiagram, given: Mapping[str, Any] | None = None, *, max_bytes: int = MAX_BYTES
-) -> dict[str, float]:
+def expected_utilities(diagram: InfluenceDiagram, given: Mapping[str, Any] | None = None) -> dict[str, float]:
     """What each option of the first decision that remains is worth, if all later ones are taken well.
 
     Parameters
@@ -308,8 +305,7 @@ def expected_utilities(
         raise OptionError("every decision is taken: there is nothing to choose")
     first = remaining[0]
     return {
-        option: solve(diagram, {**(given or {}), first: option}, max_bytes=max_bytes).expected_utility
-        for option in diagram.states[first]
+        option: solve(diagram, {**(given or {}), first: option}).expected_utility for option in diagram.states[first]
     }
 
 
@@ -334,9 +330,9 @@ def under_policy(diagram: InfluenceDiagram, rules: Mapping[str, Rule]) -> Influe
     return replace(diagram, parents=parents, tables=tables, decisions=remaining)
 
 
-def evaluate(diagram: InfluenceDiagram, rules: Mapping[str, Rule], *, max_bytes: int = MAX_BYTES) -> float:
+def evaluate(diagram: InfluenceDiagram, rules: Mapping[str, Rule]) -> float:
     """Expected utility of following the rules, and the best ones where there are none."""
-    return solve(under_policy(diagram, rules), max_bytes=max_bytes).expected_utility
+    return solve(under_policy(diagram, rules)).expected_utility
 
 
 def value_of_information(
@@ -344,8 +340,6 @@ def value_of_information(
     variables: str | Iterable[str],
     decision: str,
     given: Mapping[str, Any] | None = None,
-    *,
-    max_bytes: int = MAX_BYTES,
 ) -> float:
     """How much expected utility it adds to know chance variables before a decision.
 
@@ -367,12 +361,12 @@ def value_of_information(
             raise ModelError(f"'{name}' depends on '{decision}' and cannot be known before it")
     known = tuple(dict.fromkeys((*diagram.parents[decision], *names)))
     informed = replace(diagram, parents={**diagram.parents, decision: known})
-    with_it, without = (solve(d, given, max_bytes=max_bytes).expected_utility for d in (informed, diagram))
+    with_it, without = (solve(d, given).expected_utility for d in (informed, diagram))
     return max(with_it - without, 0.0)
 
 
 def information_values(
-    diagram: InfluenceDiagram, given: Mapping[str, Any] | None = None, *, max_bytes: int = MAX_BYTES
+    diagram: InfluenceDiagram, given: Mapping[str, Any] | None = None
 ) -> dict[tuple[str, str], float]:
     """(decision, variable) → value of knowing the variable before the decision, largest first.
 
@@ -384,7 +378,7 @@ def information_values(
             continue
         open_ = diagram.tables.keys() - set(diagram.past(decision)) - nx.descendants(diagram.graph, decision)
         for variable in sorted(open_ - (given or {}).keys()):
-            gain = value_of_information(diagram, variable, decision, given, max_bytes=max_bytes)
+            gain = value_of_information(diagram, variable, decision, given)
             out[decision, variable] = gain
     return dict(sorted(out.items(), key=lambda item: -item[1]))
 
@@ -520,7 +514,7 @@ def _union(scopes: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
 type _Scopes = list[tuple[tuple[str, ...], frozenset[str]]]
 
 
-def _plan(problem: _Problem, max_bytes: int) -> list[str]:
+def _plan(problem: _Problem) -> list[str]:
     """The order of elimination, found on scopes alone; cheapest next within a block."""
     sizes = {v: len(s) for v, s in problem.states.items()}
     probabilities: _Scopes = [(p.scope, p.heads) for p in problem.probabilities]
@@ -542,10 +536,11 @@ def _plan(problem: _Problem, max_bytes: int) -> list[str]:
             utilities.append(tuple(v for v in joined if v != decision))
             _settle_scopes(decision, probabilities)
             order.append(decision)
-    if 8 * largest > max_bytes:
+    fits = available_bytes() / _BYTES
+    if largest > fits:
         raise EngineRefusal(
-            f"the largest table would have {largest:.3g} entries ({8 * largest / 2**30:.3g} GiB), more than the"
-            f" {max_bytes / 2**30:.3g} GiB allowed: drop information arcs that matter little, or raise max_bytes"
+            f"the largest step needs tables of {largest:.3g} entries and {fits:.3g} fit into memory: drop information"
+            " arcs that matter little, or merge states"
         )
     return order
 
