@@ -208,19 +208,18 @@ def _pick(scores: np.ndarray, n: int, u: float) -> int:
 
 
 @numba.njit(cache=True, error_model="numpy")
-def _move(flat: Any, v: int, code: int, state: np.ndarray, entry: np.ndarray) -> None:
+def _move(net: Any, v: int, code: int, state: np.ndarray, entry: np.ndarray) -> None:
     """Put a variable into a state; ``entry`` follows: which entry of its table each factor is at."""
     change = code - state[v]
     if change != 0:
-        for at in range(flat.variable_edges[v], flat.variable_edges[v + 1]):
-            edge = flat.edges_of[at]
-            entry[flat.edge_factor[edge]] += flat.edge_stride[edge] * change
+        for at in range(net.offset[v], net.offset[v + 1]):
+            entry[net.factor[at]] += net.stride[at] * change
         state[v] = code
 
 
 @numba.njit(cache=True, error_model="numpy")
 def _conditional(
-    flat: Any,
+    net: Any,
     v: int,
     log_tables: np.ndarray,
     local: np.ndarray,
@@ -230,36 +229,49 @@ def _conditional(
     start: int,
 ) -> None:
     """log P(state of v | its Markov blanket) up to a constant, into ``scores`` from ``start`` on."""
-    own, n = flat.variable_offset[v], flat.n_states[v]
+    own, n = net.variable_offset[v], net.n_states[v]
     for j in range(n):
         scores[start + j] = local[own + j]
-    for at in range(flat.variable_edges[v], flat.variable_edges[v + 1]):
-        edge = flat.edges_of[at]
-        stride = flat.edge_stride[edge]
-        place = entry[flat.edge_factor[edge]] - stride * state[v]
+    for at in range(net.offset[v], net.offset[v + 1]):
+        stride = net.stride[at]
+        place = entry[net.factor[at]] - stride * state[v]
         for j in range(n):
             scores[start + j] += log_tables[place + stride * j]
 
 
 @numba.njit(cache=True, error_model="numpy")
+def _either(
+    net: Any, v: int, log_tables: np.ndarray, local: np.ndarray, state: np.ndarray, entry: np.ndarray, u: float
+) -> int:
+    """A draw from the same conditional of a variable with two states, by one exponential."""
+    own, here = net.variable_offset[v], state[v]
+    first, second = local[own], local[own + 1]
+    for at in range(net.offset[v], net.offset[v + 1]):
+        stride = net.stride[at]
+        place = entry[net.factor[at]] - stride * here
+        first += log_tables[place]
+        second += log_tables[place + stride]
+    return int(u * (1.0 + math.exp(first - second)) < 1.0)
+
+
+@numba.njit(cache=True, error_model="numpy")
 def _apart(
-    flat: Any, a: int, b: int, log_tables: np.ndarray, local: np.ndarray, state: np.ndarray, entry: np.ndarray
+    net: Any, a: int, b: int, log_tables: np.ndarray, local: np.ndarray, state: np.ndarray, entry: np.ndarray
 ) -> float:
     """What depends on a and not on b, at the present state."""
-    total = local[flat.variable_offset[a] + state[a]]
-    for at in range(flat.variable_edges[a], flat.variable_edges[a + 1]):
-        factor = flat.edge_factor[flat.edges_of[at]]
+    total = local[net.variable_offset[a] + state[a]]
+    for at in range(net.offset[a], net.offset[a + 1]):
         shared = False
-        for edge in range(flat.factor_edges[factor], flat.factor_edges[factor + 1]):
-            shared |= flat.edge_variable[edge] == b
+        for other in range(net.offset[b], net.offset[b + 1]):
+            shared |= net.factor[other] == net.factor[at]
         if not shared:
-            total += log_tables[entry[factor]]
+            total += log_tables[entry[net.factor[at]]]
     return total
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
 def gibbs_chain(
-    flat: Any,
+    net: Any,
     log_tables: np.ndarray,
     local: np.ndarray,
     free: np.ndarray,
@@ -267,35 +279,38 @@ def gibbs_chain(
     random_scan: bool,
     key: np.uint64,
     warmup: int,
-    state: np.ndarray,
+    start: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """One chain from ``state`` on: each sweep draws as many variables as are free, then each pair jointly."""
+    """One chain: each sweep draws as many variables as are free, then each pair jointly."""
     counter = np.array([key], np.uint64)
-    entry = flat.table_offset[:-1].copy()
-    most, here = 1, 0
-    for v in range(len(state)):
-        most, here = max(most, flat.n_states[v]), state[v]
-        state[v] = 0
-        _move(flat, v, here, state, entry)
+    entry, state, most = net.table_offset[:-1].copy(), np.zeros(len(start), np.int64), 1
+    for v in range(len(start)):
+        most = max(most, net.n_states[v])
+        _move(net, v, start[v], state, entry)
     scores = np.empty(most * most)
     for sweep in range(warmup + len(out)):
         for i in range(len(free)):
             v = free[int(_uniform(counter) * len(free))] if random_scan else free[i]
-            _conditional(flat, v, log_tables, local, state, entry, scores, 0)
-            _move(flat, v, _pick(scores, flat.n_states[v], _uniform(counter)), state, entry)
+            u = _uniform(counter)
+            if net.n_states[v] == 2:
+                code = _either(net, v, log_tables, local, state, entry, u)
+            else:
+                _conditional(net, v, log_tables, local, state, entry, scores, 0)
+                code = _pick(scores, net.n_states[v], u)
+            _move(net, v, code, state, entry)
         for p in range(len(pairs)):
             a, b = pairs[p]
-            n_a, n_b = flat.n_states[a], flat.n_states[b]
+            n_a, n_b = net.n_states[a], net.n_states[b]
             for i in range(n_a):
-                _move(flat, a, i, state, entry)
-                _conditional(flat, b, log_tables, local, state, entry, scores, i * n_b)
-                alone = _apart(flat, a, b, log_tables, local, state, entry)
+                _move(net, a, i, state, entry)
+                _conditional(net, b, log_tables, local, state, entry, scores, i * n_b)
+                alone = _apart(net, a, b, log_tables, local, state, entry)
                 for j in range(n_b):
                     scores[i * n_b + j] += alone
             both = _pick(scores, n_a * n_b, _uniform(counter))
-            _move(flat, a, both // n_b, state, entry)
-            _move(flat, b, both % n_b, state, entry)
+            _move(net, a, both // n_b, state, entry)
+            _move(net, b, both % n_b, state, entry)
         if sweep >= warmup:
             for v in range(len(state)):
                 out[sweep - warmup, v] = state[v]

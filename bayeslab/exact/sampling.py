@@ -409,6 +409,23 @@ def _without_certainty(
     return out
 
 
+class _Surroundings(NamedTuple):
+    """The factors of each variable, from ``offset[v]`` to ``offset[v + 1]``, and its strides in their tables."""
+
+    n_states: np.ndarray
+    variable_offset: np.ndarray
+    table_offset: np.ndarray
+    offset: np.ndarray
+    factor: np.ndarray
+    stride: np.ndarray
+
+    @classmethod
+    def of(cls, flat: FlatFactors) -> _Surroundings:
+        order = flat.edges_of
+        own = (flat.n_states, flat.variable_offset, flat.table_offset)
+        return cls(*own, flat.variable_edges, flat.edge_factor[order], flat.edge_stride[order])
+
+
 class _Walk(NamedTuple):
     flat: FlatFactors
     local: np.ndarray
@@ -443,7 +460,7 @@ class _Walk(NamedTuple):
 
         out = np.empty((n, len(start)), dtype=self.code_type)
         options = (self.free, self.pairs, self.random_scan, _key(rng), warmup)
-        kernels.gibbs_chain(self.flat, log_tables, local, *options, start.copy(), out)
+        kernels.gibbs_chain(_Surroundings.of(self.flat), log_tables, local, *options, start, out)
         return out
 
 

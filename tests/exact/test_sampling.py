@@ -311,6 +311,15 @@ def test_gibbs_of_impossible_evidence_is_an_error():
         gibbs(triangle, rng=np.random.default_rng(0))
 
 
+def test_gibbs_refuses_where_it_finds_no_start():
+    """Eight people, seven seats: impossible, but no table says so and there are too many states to look at all."""
+    names = [f"x{k}" for k in range(8)]
+    pairs = tuple((a, b) for k, a in enumerate(names) for b in names[k + 1 :])
+    model = FactorGraph(dict.fromkeys(names, tuple("1234567")), pairs, (1 - np.eye(7),) * len(pairs))
+    with pytest.warns(RuntimeWarning, match="tie 8 variables"), pytest.raises(EngineRefusal, match="start Gibbs"):
+        gibbs(model, rng=np.random.default_rng(0))
+
+
 def test_gibbs_errors_are_calibrated():
     """Over 200 repetitions on a correlated ring: coverage within 3 binomial errors, and some slack for short chains."""
     n = 5
