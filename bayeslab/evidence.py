@@ -64,7 +64,7 @@ class EvidenceOp(Op):
     def connection_pattern(self, node: Apply) -> list[list[bool]]:
         return [[True, False], *([False, False] for _ in node.inputs[1:])]
 
-    def infer_shape(self, fgraph: Any, node: Apply, shapes: Sequence[Any]) -> list[Any]:
+    def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
         return [(), shapes[0]]
 
     def pullback(

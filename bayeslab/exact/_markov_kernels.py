@@ -1,0 +1,783 @@
+"""Compiled recursions over the steps of hidden Markov chains.
+
+A chain's transitions come in one of two forms, told apart by type when a kernel is compiled: an array
+(n_steps, n_states, n_states), or a tuple (values (n_steps, n_edges), row starts, targets) that holds
+only the possible transitions. ``n_steps`` is 1 where all steps share one matrix; otherwise entry t
+leads from row t - 1 to row t.
+
+Probabilities are filtered on the linear scale, normalised at every row. That is exact as long as
+no state that is possible underflows and later becomes the one that matters. A state that is lost
+does no harm where all that it leads to is also reached from others; where it is not, the sequence is
+done again with logarithms.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core import types
+from numba.extending import overload
+
+__all__ = [
+    "best_path",
+    "best_paths",
+    "diagonal_gaussian_rows",
+    "filter_sequences",
+    "log_evidence_and_gradient",
+    "log_evidence_and_gradient_sparse",
+    "path_log_probability",
+    "sample_path",
+    "smooth_sequences",
+    "symbol_counts",
+    "weighted_sums",
+]
+
+# Below this a state's filtered weight is lost, which is harmless where the states it leads to have more than
+# _DWARFS from others.
+_LOST = 1e-200
+_DWARFS = 1e-100
+# In a row as unlikely as this given its likeliest state, weights that matter may be too small for a number.
+_SUSPECT = 1e-60
+# Beyond this a logarithm of a start or transition is not carried over to the linear scale.
+_WIDE = 230.0
+
+_FAST = {"reassoc", "contract", "nsz"}
+
+
+# ------------------------------------------------------------------------- transitions, dense and sparse
+
+
+def edges(transition: Any, i: Any) -> tuple[int, int]:
+    """The range of the edges that leave state i."""
+    raise NotImplementedError
+
+
+@overload(edges)
+def _edges(transition: Any, i: Any) -> Any:
+    def dense(transition: Any, i: Any) -> Any:
+        return 0, transition.shape[1]
+
+    def sparse(transition: Any, i: Any) -> Any:
+        return transition[1][i], transition[1][i + 1]
+
+    return dense if isinstance(transition, types.Array) else sparse
+
+
+def target(transition: Any, e: Any) -> int:
+    """Where edge e leads."""
+    raise NotImplementedError
+
+
+@overload(target)
+def _target(transition: Any, e: Any) -> Any:
+    def dense(transition: Any, e: Any) -> Any:
+        return e
+
+    def sparse(transition: Any, e: Any) -> Any:
+        return transition[2][e]
+
+    return dense if isinstance(transition, types.Array) else sparse
+
+
+def value(transition: Any, step: Any, i: Any, e: Any) -> float:
+    """The number on edge e of state i."""
+    raise NotImplementedError
+
+
+@overload(value)
+def _value(transition: Any, step: Any, i: Any, e: Any) -> Any:
+    def dense(transition: Any, step: Any, i: Any, e: Any) -> Any:
+        return transition[step, i, e]
+
+    def sparse(transition: Any, step: Any, i: Any, e: Any) -> Any:
+        return transition[0][step, e]
+
+    return dense if isinstance(transition, types.Array) else sparse
+
+
+def between(transition: Any, step: Any, i: Any, j: Any, absent: float) -> float:
+    """The number from state i to state j, ``absent`` where no edge leads there."""
+    raise NotImplementedError
+
+
+@overload(between)
+def _between(transition: Any, step: Any, i: Any, j: Any, absent: Any) -> Any:
+    def dense(transition: Any, step: Any, i: Any, j: Any, absent: Any) -> Any:
+        return transition[step, i, j]
+
+    def sparse(transition: Any, step: Any, i: Any, j: Any, absent: Any) -> Any:
+        for e in range(transition[1][i], transition[1][i + 1]):
+            if transition[2][e] == j:
+                return transition[0][step, e]
+        return absent
+
+    return dense if isinstance(transition, types.Array) else sparse
+
+
+def add_count(transition: Any, counts: np.ndarray, step: Any, i: Any, e: Any, amount: float) -> None:
+    """Add to the count of edge e of state i."""
+    raise NotImplementedError
+
+
+@overload(add_count)
+def _add_count(transition: Any, counts: Any, step: Any, i: Any, e: Any, amount: Any) -> Any:
+    def dense(transition: Any, counts: Any, step: Any, i: Any, e: Any, amount: Any) -> Any:
+        counts[step, i, e] += amount
+
+    def sparse(transition: Any, counts: Any, step: Any, i: Any, e: Any, amount: Any) -> Any:
+        counts[step, e] += amount
+
+    return dense if isinstance(transition, types.Array) else sparse
+
+
+def values_of(transition: Any) -> np.ndarray:
+    """All numbers of a transition, one row a step."""
+    raise NotImplementedError
+
+
+@overload(values_of)
+def _values_of(transition: Any) -> Any:
+    def dense(transition: Any) -> Any:
+        return transition
+
+    def sparse(transition: Any) -> Any:
+        return transition[0]
+
+    return dense if isinstance(transition, types.Array) else sparse
+
+
+# ------------------------------------------------------------------------------------------ one step
+
+
+@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+def _predict(transition: Any, step: int, before: np.ndarray, after: np.ndarray) -> int:
+    """after_j = sum_i before_i a_ij. Returns the number of products."""
+    work = 0
+    after[:] = 0.0
+    for i in range(len(before)):
+        first, last = edges(transition, i)
+        weight = before[i]
+        work += last - first
+        for e in range(first, last):
+            after[target(transition, e)] += weight * value(transition, step, i, e)
+    return work
+
+
+@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+def _withdraw(
+    transition: Any, step: int, before: np.ndarray, ratio: np.ndarray, counts: np.ndarray, out: np.ndarray
+) -> None:
+    """out_i = sum_j a_ij ratio_j, and counts_ij += before_i a_ij ratio_j."""
+    for i in range(len(before)):
+        first, last = edges(transition, i)
+        total, weight = 0.0, before[i]
+        for e in range(first, last):
+            flow = value(transition, step, i, e) * ratio[target(transition, e)]
+            total += flow
+            add_count(transition, counts, step, i, e, weight * flow)
+        out[i] = total
+
+
+@numba.njit(cache=True)
+def _log_add(a: float, b: float) -> float:
+    if a < b:
+        a, b = b, a
+    return a if b == -np.inf else a + math.log1p(math.exp(b - a))
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _predict_logs(transition: Any, step: int, before: np.ndarray, after: np.ndarray) -> None:
+    """`_predict` on logarithms."""
+    after[:] = -np.inf
+    for i in range(len(before)):
+        first, last = edges(transition, i)
+        if before[i] > -np.inf:
+            for e in range(first, last):
+                j = target(transition, e)
+                after[j] = _log_add(after[j], before[i] + value(transition, step, i, e))
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _withdraw_logs(
+    transition: Any, step: int, before: np.ndarray, ratio: np.ndarray, counts: np.ndarray, out: np.ndarray
+) -> None:
+    """`_withdraw` on logarithms; counts stay on the linear scale."""
+    for i in range(len(before)):
+        first, last = edges(transition, i)
+        out[i] = -np.inf
+        for e in range(first, last):
+            flow = value(transition, step, i, e) + ratio[target(transition, e)]
+            out[i] = _log_add(out[i], flow)
+            add_count(transition, counts, step, i, e, math.exp(before[i] + flow))
+
+
+# ----------------------------------------------------------------------------- forward and backward
+
+
+@numba.njit(cache=True)
+def _wide(logs: np.ndarray) -> bool:
+    for value in logs.flat:  # noqa: SIM110 (numba)
+        if abs(value) > _WIDE and value > -np.inf:
+            return True
+    return False
+
+
+@numba.njit(cache=True)
+def _misses(transition: Any, step: int, lost: np.ndarray, predicted: np.ndarray) -> bool:
+    """Whether a lost state leads to one that others do not lead to."""
+    for i in range(len(lost)):
+        if lost[i]:
+            first, last = edges(transition, i)
+            for e in range(first, last):
+                if value(transition, step, i, e) > 0.0 and predicted[target(transition, e)] < _DWARFS:
+                    return True
+    return False
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _forward(
+    start: np.ndarray,
+    transition: Any,
+    log_emission: np.ndarray,
+    begin: int,
+    end: int,
+    filtered: np.ndarray,
+    weights: np.ndarray,
+    log_predictive: np.ndarray,
+) -> tuple[bool, int]:
+    """Filter rows begin to end; False where a possible state may have been lost to underflow.
+
+    ``weights`` gets p(row | state) / p(row | rows before), in the unit of the likeliest state.
+    """
+    n_states = log_emission.shape[1]
+    varying = values_of(transition).shape[0] > 1
+    predicted, lost = start.copy(), np.zeros(n_states, np.bool_)
+    losses, work = False, 0
+    for t in range(begin, end):
+        if t > begin:
+            work += _predict(transition, t if varying else 0, filtered[t - 1], predicted)
+            if losses and _misses(transition, t if varying else 0, lost, predicted):
+                return False, work
+        peak = -np.inf
+        for j in range(n_states):
+            if predicted[j] > 0.0:
+                peak = max(peak, log_emission[t, j])
+        if not peak > -np.inf:
+            return False, work
+        total = 0.0
+        for j in range(n_states):
+            # Where the state itself is impossible its likelihood may be any number, so that it is cut.
+            weight = math.exp(min(log_emission[t, j] - peak, 0.0))
+            weights[t, j] = weight
+            filtered[t, j] = predicted[j] * weight
+            total += filtered[t, j]
+        if not total >= _SUSPECT:
+            return False, work
+        scale, losses = 1.0 / total, False
+        for j in range(n_states):
+            weights[t, j] *= scale
+            filtered[t, j] *= scale
+            lost[j] = filtered[t, j] < _LOST
+            if lost[j]:
+                filtered[t, j] = 0.0
+                lost[j] = predicted[j] > 0.0 and log_emission[t, j] > -np.inf
+                losses |= lost[j]
+        log_predictive[t] = math.log(total) + peak
+    return True, work
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _backward(
+    transition: Any, begin: int, end: int, filtered: np.ndarray, posterior: np.ndarray, counts: np.ndarray
+) -> None:
+    """Smooth rows end to begin; ``posterior`` holds the weights of `_forward` and gets the smoothed probabilities."""
+    n_states = filtered.shape[1]
+    varying = values_of(transition).shape[0] > 1
+    future, ratio = np.ones(n_states), np.empty(n_states)
+    for t in range(end - 1, begin - 1, -1):
+        for j in range(n_states):
+            # Without the condition an unreachable state that fits well would grow to infinity.
+            ratio[j] = posterior[t, j] * future[j] if filtered[t, j] > 0.0 else 0.0
+            posterior[t, j] = filtered[t, j] * future[j]
+        if t > begin:
+            _withdraw(transition, t if varying else 0, filtered[t - 1], ratio, counts, future)
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _forward_logs(
+    log_start: np.ndarray,
+    log_transition: Any,
+    log_emission: np.ndarray,
+    begin: int,
+    end: int,
+    log_filtered: np.ndarray,
+    log_predictive: np.ndarray,
+) -> int:
+    """`_forward` on logarithms; the first impossible row, or -1."""
+    n_states = log_emission.shape[1]
+    varying = values_of(log_transition).shape[0] > 1
+    predicted = log_start.copy()
+    for t in range(begin, end):
+        if t > begin:
+            _predict_logs(log_transition, t if varying else 0, log_filtered[t - 1], predicted)
+        total = -np.inf
+        for j in range(n_states):
+            log_filtered[t, j] = predicted[j] + log_emission[t, j]
+            total = _log_add(total, log_filtered[t, j])
+        log_predictive[t] = total
+        if total == -np.inf:
+            return t
+        for j in range(n_states):
+            log_filtered[t, j] -= total
+    return -1
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _backward_logs(
+    log_transition: Any,
+    log_emission: np.ndarray,
+    begin: int,
+    end: int,
+    log_filtered: np.ndarray,
+    log_predictive: np.ndarray,
+    posterior: np.ndarray,
+    counts: np.ndarray,
+) -> None:
+    n_states = log_filtered.shape[1]
+    varying = values_of(log_transition).shape[0] > 1
+    future, ratio = np.zeros(n_states), np.empty(n_states)
+    for t in range(end - 1, begin - 1, -1):
+        for j in range(n_states):
+            possible = log_filtered[t, j] > -np.inf
+            ratio[j] = log_emission[t, j] - log_predictive[t] + future[j] if possible else -np.inf
+            posterior[t, j] = math.exp(log_filtered[t, j] + future[j]) if possible else 0.0
+        if t > begin:
+            _withdraw_logs(log_transition, t if varying else 0, log_filtered[t - 1], ratio, counts, future)
+
+
+@numba.njit(cache=True)
+def _filter(
+    s: int,
+    log_start: np.ndarray,
+    transition: Any,
+    log_transition: Any,
+    log_emission: np.ndarray,
+    offsets: np.ndarray,
+    wide: bool,
+    filtered: np.ndarray,
+    weights: np.ndarray,
+    log_predictive: np.ndarray,
+) -> tuple[bool, int, int]:
+    """Filter sequence s: whether ``filtered`` then holds logarithms, the first impossible row or -1, products."""
+    begin, end = offsets[s], offsets[s + 1]
+    start = log_start[s if log_start.shape[0] > 1 else 0]
+    fine, work = False, 0
+    if not (wide or _wide(start)):
+        fine, work = _forward(np.exp(start), transition, log_emission, begin, end, filtered, weights, log_predictive)
+    if fine:
+        return False, -1, work
+    row = _forward_logs(start, log_transition, log_emission, begin, end, filtered, log_predictive)
+    return True, row, work
+
+
+@numba.njit(cache=True, nogil=True)
+def filter_sequences(
+    log_start: np.ndarray,
+    transition: Any,
+    log_transition: Any,
+    log_emission: np.ndarray,
+    offsets: np.ndarray,
+    filtered: np.ndarray,
+    log_predictive: np.ndarray,
+    in_logs: np.ndarray,
+    impossible: np.ndarray,
+) -> None:
+    """Forward over all sequences; ``filtered`` holds logarithms where ``in_logs`` says so."""
+    wide = _wide(values_of(log_transition))
+    weights = np.empty(log_emission.shape)
+    for s in range(len(offsets) - 1):
+        in_logs[s], impossible[s], _ = _filter(
+            s,
+            log_start,
+            transition,
+            log_transition,
+            log_emission,
+            offsets,
+            wide,
+            filtered,
+            weights,
+            log_predictive,
+        )
+
+
+@numba.njit(cache=True, nogil=True)
+def smooth_sequences(
+    log_start: np.ndarray,
+    transition: Any,
+    log_transition: Any,
+    log_emission: np.ndarray,
+    offsets: np.ndarray,
+    sequences: tuple[int, int],
+    filtered: np.ndarray,
+    posterior: np.ndarray,
+    log_predictive: np.ndarray,
+    log_evidence: np.ndarray,
+    impossible: np.ndarray,
+    counts: np.ndarray,
+) -> int:
+    """Forward and backward over a range of sequences; every array after ``sequences`` is filled.
+
+    ``impossible`` gets the first row of a sequence that cannot be, or -1; nothing is counted there.
+    Returns the number of products in the forward recursion.
+    """
+    wide, work = _wide(values_of(log_transition)), 0
+    for s in range(sequences[0], sequences[1]):
+        begin, end = offsets[s], offsets[s + 1]
+        in_logs, row, products = _filter(
+            s,
+            log_start,
+            transition,
+            log_transition,
+            log_emission,
+            offsets,
+            wide,
+            filtered,
+            posterior,
+            log_predictive,
+        )
+        work += products
+        impossible[s] = row
+        if row >= 0:
+            filtered[begin:row] = np.exp(filtered[begin:row])
+            filtered[row:end] = np.nan
+            log_predictive[row + 1 : end] = np.nan
+            posterior[begin:end] = np.nan
+            log_evidence[s] = -np.inf
+            continue
+        log_evidence[s] = log_predictive[begin:end].sum()
+        if in_logs:
+            _backward_logs(log_transition, log_emission, begin, end, filtered, log_predictive, posterior, counts)
+            filtered[begin:end] = np.exp(filtered[begin:end])
+        else:
+            _backward(transition, begin, end, filtered, posterior, counts)
+    return work
+
+
+# ---------------------------------------------------------------------------- evidence and gradient
+
+
+@numba.njit(cache=True)
+def _evidence(
+    log_start: np.ndarray,
+    transition: Any,
+    log_transition: Any,
+    log_emission: np.ndarray,
+    offsets: np.ndarray,
+    gradient: np.ndarray,
+    counts: np.ndarray,
+) -> float:
+    """Total log evidence; ``gradient`` gets the expected counts. All zero where a sequence is impossible."""
+    n_rows, n_states = log_emission.shape
+    n_sequences, n_starts = len(offsets) - 1, log_start.shape[0]
+    posterior = gradient[gradient.size - n_rows * n_states :].reshape(n_rows, n_states)
+    log_evidence, impossible = np.empty(n_sequences), np.empty(n_sequences, np.int64)
+    smooth_sequences(
+        log_start,
+        transition,
+        log_transition,
+        log_emission,
+        offsets,
+        (0, n_sequences),
+        np.empty((n_rows, n_states)),
+        posterior,
+        np.empty(n_rows),
+        log_evidence,
+        impossible,
+        counts,
+    )
+    for s in range(n_sequences):
+        if impossible[s] >= 0:
+            gradient[:] = 0.0
+            return -np.inf
+        if offsets[s] < offsets[s + 1]:
+            at = s * n_states if n_starts > 1 else 0
+            gradient[at : at + n_states] += posterior[offsets[s]]
+    return log_evidence.sum()
+
+
+@numba.njit(cache=True)
+def log_evidence_and_gradient(
+    parameters: np.ndarray, offsets: np.ndarray, sizes: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """Log evidence of all sequences and its gradient; transitions are matrices.
+
+    ``parameters`` are log start (n_starts × n_states), log transition (n_steps × n_states × n_states)
+    and log emission (n_rows × n_states), one after the other and each as a free variable; ``sizes``
+    is (n_states, n_starts, n_steps), with n_starts 1 or the number of sequences, n_steps 1 or n_rows.
+    """
+    n_states, n_starts, n_steps, n_rows = sizes[0], sizes[1], sizes[2], offsets[-1]
+    first = n_starts * n_states
+    second = first + n_steps * n_states**2
+    gradient = np.zeros(parameters.size)
+    log_transition = parameters[first:second].reshape(n_steps, n_states, n_states)
+    evidence = _evidence(
+        parameters[:first].reshape(n_starts, n_states),
+        np.exp(log_transition),
+        log_transition,
+        parameters[second:].reshape(n_rows, n_states),
+        offsets,
+        gradient,
+        gradient[first:second].reshape(n_steps, n_states, n_states),
+    )
+    return evidence, gradient
+
+
+@numba.njit(cache=True)
+def log_evidence_and_gradient_sparse(
+    parameters: np.ndarray, offsets: np.ndarray, sizes: np.ndarray, starts: np.ndarray, targets: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """`log_evidence_and_gradient` with log transitions n_steps × n_edges.
+
+    State i has the edges ``starts[i]`` to ``starts[i + 1]``, and edge e leads to ``targets[e]``.
+    """
+    n_states, n_starts, n_steps, n_rows = sizes[0], sizes[1], sizes[2], offsets[-1]
+    first = n_starts * n_states
+    second = first + n_steps * len(targets)
+    gradient = np.zeros(parameters.size)
+    log_transition = parameters[first:second].reshape(n_steps, len(targets))
+    evidence = _evidence(
+        parameters[:first].reshape(n_starts, n_states),
+        (np.exp(log_transition), starts, targets),
+        (log_transition, starts, targets),
+        parameters[second:].reshape(n_rows, n_states),
+        offsets,
+        gradient,
+        gradient[first:second].reshape(n_steps, len(targets)),
+    )
+    return evidence, gradient
+
+
+# ------------------------------------------------------------------------------------------- paths
+
+
+@numba.njit(cache=True, error_model="numpy")
+def best_path(
+    log_start: np.ndarray,
+    log_transition: Any,
+    log_emission: np.ndarray,
+    offsets: np.ndarray,
+    scores: np.ndarray,
+    states: np.ndarray,
+    log_probability: np.ndarray,
+) -> None:
+    """Viterbi's path of every sequence; -1 where a sequence is impossible. Ties go to the lower state.
+
+    ``scores`` (n_rows, n_states) gets the log probability of the best path to each state. The
+    predecessors are found again on the way back: one state a row, instead of all on the way forth.
+    """
+    n_states = log_emission.shape[1]
+    varying = values_of(log_transition).shape[0] > 1
+    for s in range(len(offsets) - 1):
+        begin, end = offsets[s], offsets[s + 1]
+        if begin == end:
+            log_probability[s] = 0.0
+            continue
+        scores[begin] = log_start[s if log_start.shape[0] > 1 else 0] + log_emission[begin]
+        for t in range(begin + 1, end):
+            _ascend(log_transition, t if varying else 0, scores[t - 1], scores[t])
+            for j in range(n_states):
+                scores[t, j] += log_emission[t, j]
+        state = int(np.argmax(scores[end - 1]))
+        log_probability[s] = scores[end - 1, state]
+        if log_probability[s] == -np.inf:
+            states[begin:end] = -1
+            continue
+        states[end - 1] = state
+        for t in range(end - 1, begin, -1):
+            best, step, came = -np.inf, t if varying else 0, 0
+            for i in range(n_states):
+                score = scores[t - 1, i] + between(log_transition, step, i, state, -np.inf)
+                if score > best:
+                    best, came = score, i
+            state = came
+            states[t - 1] = state
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _ascend(log_transition: Any, step: int, before: np.ndarray, after: np.ndarray) -> None:
+    """after_j = max_i before_i + log a_ij."""
+    after[:] = -np.inf
+    for i in range(len(before)):
+        first, last = edges(log_transition, i)
+        for e in range(first, last):
+            j = target(log_transition, e)
+            score = before[i] + value(log_transition, step, i, e)
+            after[j] = score if score > after[j] else after[j]
+
+
+@numba.njit(cache=True, error_model="numpy")
+def best_paths(
+    log_start: np.ndarray,
+    log_transition: Any,
+    log_emission: np.ndarray,
+    offsets: np.ndarray,
+    states: np.ndarray,
+    log_probability: np.ndarray,
+) -> None:
+    """The n best paths of every sequence: ``states`` (n_paths, n_rows), ``log_probability`` (n_paths, n_sequences).
+
+    Each state keeps its n best histories (list Viterbi); where there are fewer paths, -1 and -inf.
+    """
+    n_paths, n_rows = states.shape
+    n_states = log_emission.shape[1]
+    varying = values_of(log_transition).shape[0] > 1
+    came = np.empty((n_rows, n_states, n_paths), np.int32)
+    before, after = np.empty((n_states, n_paths)), np.empty((n_states, n_paths))
+    for s in range(len(offsets) - 1):
+        begin, end = offsets[s], offsets[s + 1]
+        if begin == end:
+            log_probability[:, s] = -np.inf
+            log_probability[0, s] = 0.0
+            continue
+        before[:] = -np.inf
+        before[:, 0] = log_start[s if log_start.shape[0] > 1 else 0] + log_emission[begin]
+        for t in range(begin + 1, end):
+            after[:] = -np.inf
+            for i in range(n_states):
+                first, last = edges(log_transition, i)
+                for e in range(first, last):
+                    j = target(log_transition, e)
+                    move = value(log_transition, t if varying else 0, i, e) + log_emission[t, j]
+                    for rank in range(n_paths):
+                        score = before[i, rank] + move
+                        if not score > after[j, n_paths - 1]:
+                            break
+                        _insert(after[j], came[t, j], score, i * n_paths + rank)
+            before, after = after, before
+        best, last_states = np.full(n_paths, -np.inf), np.empty(n_paths, np.int32)
+        for i in range(n_states):
+            for rank in range(n_paths):
+                if not before[i, rank] > best[n_paths - 1]:
+                    break
+                _insert(best, last_states, before[i, rank], i * n_paths + rank)
+        for path in range(n_paths):
+            log_probability[path, s] = best[path]
+            states[path, begin:end] = -1
+            if best[path] > -np.inf:
+                place = last_states[path]
+                for t in range(end - 1, begin - 1, -1):
+                    states[path, t] = place // n_paths
+                    if t > begin:
+                        place = came[t, place // n_paths, place % n_paths]
+
+
+@numba.njit(cache=True)
+def _insert(scores: np.ndarray, places: np.ndarray, score: float, place: int) -> None:
+    """Into a falling list, after its equals; the last falls out."""
+    at = len(scores) - 1
+    while at > 0 and scores[at - 1] < score:
+        scores[at], places[at] = scores[at - 1], places[at - 1]
+        at -= 1
+    scores[at], places[at] = score, place
+
+
+@numba.njit(cache=True, error_model="numpy")
+def sample_path(
+    log_transition: Any, log_filtered: np.ndarray, offsets: np.ndarray, uniforms: np.ndarray, states: np.ndarray
+) -> None:
+    """One path of every sequence from its posterior, backwards, one uniform number a row."""
+    n_states = log_filtered.shape[1]
+    varying = values_of(log_transition).shape[0] > 1
+    weights = np.empty(n_states)
+    for s in range(len(offsets) - 1):
+        for t in range(offsets[s + 1] - 1, offsets[s] - 1, -1):
+            peak = -np.inf
+            for i in range(n_states):
+                weights[i] = log_filtered[t, i]
+                if t < offsets[s + 1] - 1:
+                    weights[i] += between(log_transition, t + 1 if varying else 0, i, states[t + 1], -np.inf)
+                peak = max(peak, weights[i])
+            total = 0.0
+            for i in range(n_states):
+                total += math.exp(weights[i] - peak)
+            left, state = uniforms[t] * total, -1
+            for i in range(n_states):
+                if weights[i] > -np.inf and left >= 0.0:
+                    left -= math.exp(weights[i] - peak)
+                    state = i
+            states[t] = state
+
+
+@numba.njit(cache=True, error_model="numpy")
+def path_log_probability(
+    log_start: np.ndarray,
+    log_transition: Any,
+    log_emission: np.ndarray,
+    offsets: np.ndarray,
+    states: np.ndarray,
+    log_probability: np.ndarray,
+) -> None:
+    """log p(path, data) of a path through every sequence."""
+    varying = values_of(log_transition).shape[0] > 1
+    for s in range(len(offsets) - 1):
+        log_probability[s] = 0.0
+        for t in range(offsets[s], offsets[s + 1]):
+            if t == offsets[s]:
+                move = log_start[s if log_start.shape[0] > 1 else 0, states[t]]
+            else:
+                move = between(log_transition, t if varying else 0, states[t - 1], states[t], -np.inf)
+            log_probability[s] += move + log_emission[t, states[t]]
+
+
+# --------------------------------------------------------------------------------------- emissions
+
+
+@numba.njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+def diagonal_gaussian_rows(
+    values: np.ndarray, mean: np.ndarray, standard_deviation: np.ndarray, out: np.ndarray
+) -> None:
+    """log p(row | state) of independent normal columns; a missing (NaN) cell says nothing."""
+    (n_rows, n_columns), n_states = values.shape, len(mean)
+    constant = -np.log(standard_deviation) - 0.5 * math.log(2 * math.pi)
+    precision = 1.0 / standard_deviation
+    for t in range(n_rows):
+        for k in range(n_states):
+            total = 0.0
+            for d in range(n_columns):
+                if not math.isnan(values[t, d]):
+                    z = (values[t, d] - mean[k, d]) * precision[k, d]
+                    total += constant[k, d] - 0.5 * z * z
+            out[t, k] = total
+
+
+@numba.njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+def weighted_sums(
+    posterior: np.ndarray,
+    values: np.ndarray,
+    centre: np.ndarray,
+    weight: np.ndarray,
+    first: np.ndarray,
+    second: np.ndarray,
+) -> None:
+    """Sums over rows of posterior × (1, x - centre, (x - centre)²), by state and column, without missing cells."""
+    (n_rows, n_columns), n_states = values.shape, posterior.shape[1]
+    for t in range(n_rows):
+        for d in range(n_columns):
+            if not math.isnan(values[t, d]):
+                for k in range(n_states):
+                    share, x = posterior[t, k], values[t, d] - centre[k, d]
+                    weight[k, d] += share
+                    first[k, d] += share * x
+                    second[k, d] += share * x * x
+
+
+@numba.njit(cache=True, nogil=True)
+def symbol_counts(posterior: np.ndarray, symbols: np.ndarray, counts: np.ndarray) -> None:
+    """counts[symbol, state] += posterior, without missing (negative) symbols."""
+    for t in range(len(symbols)):
+        if symbols[t] >= 0:
+            for k in range(posterior.shape[1]):
+                counts[symbols[t], k] += posterior[t, k]
