@@ -52,7 +52,7 @@ class Families:
         return [int(np.prod(shape, dtype=np.int64)) for shape in self.shapes]
 
     def arrays(self) -> tuple[NDArray[np.int64], ...]:
-        """``starts``, ``members``, ``strides``: the variables of each family and their strides; ``offsets`` of tables."""
+        """``starts``, ``members``, ``strides``: variables of each family and their strides; ``offsets`` of tables."""
         starts = np.cumsum([0, *(len(f) for f in self.families)], dtype=np.int64)
         members = np.array([v for f in self.families for v in f], dtype=np.int64)
         steps = [np.prod(shape[j + 1 :], dtype=np.int64) for shape in self.shapes for j in range(len(shape))]
@@ -66,7 +66,10 @@ class Families:
 
 
 def family_counts(
-    codes: Codes, cards: Sequence[int], families: Sequence[Sequence[int]], weights: Array | None = None
+    codes: Codes,
+    cards: Sequence[int] | NDArray[np.int64],
+    families: Sequence[Sequence[int]],
+    weights: Array | None = None,
 ) -> list[Array]:
     """Weighted counts of every family.
 
@@ -92,14 +95,17 @@ def family_counts(
 
 
 def skipped_weight(
-    codes: Codes, cards: Sequence[int], families: Sequence[Sequence[int]], weights: Array | None = None
+    codes: Codes,
+    cards: Sequence[int] | NDArray[np.int64],
+    families: Sequence[Sequence[int]],
+    weights: Array | None = None,
 ) -> Array:
     """The weight of the rows that each family could not use because one of its cells is missing."""
     return _counted(codes, cards, families, weights)[1]
 
 
 def _counted(
-    codes: Codes, cards: Sequence[int], families: Sequence[Sequence[int]], weights: Array | None
+    codes: Codes, cards: Sequence[int] | NDArray[np.int64], families: Sequence[Sequence[int]], weights: Array | None
 ) -> tuple[list[Array], Array]:
     from bayeslab.exact._counting_kernels import count_families
 

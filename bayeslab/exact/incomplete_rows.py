@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +26,13 @@ from numpy.typing import NDArray
 from bayeslab.exact.counting import Array, Codes, Families, distinct_rows, packed
 from bayeslab.exact.network import DiscreteNetwork
 
+if TYPE_CHECKING:
+    from bayeslab.exact.junction_tree import JunctionTree
+
 __all__ = ["IncompleteRows"]
 
-# Going through so many completions costs about as much as one calibration of a middling net.
-_COMPLETIONS = 4096
+# Going through so many completions costs about as much as one calibration of a net of forty variables.
+_COMPLETIONS = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,9 +121,8 @@ class IncompleteRows:
 
         flat = np.concatenate([np.ravel(table) for table in tables])
         counts, logs = self.observed.copy(), np.empty(len(self.begins))
-        offsets = self.families.arrays()[3]
         expected_components(
-            self.groups, self.begins, self.weights, self.families.cards, self.dense(), offsets, flat, counts, logs
+            self.groups, self.begins, self.weights, self.families.cards, self.strides, self._offsets, flat, counts, logs
         )
         seen = self.observed > 0
         with np.errstate(divide="ignore"):
@@ -132,7 +136,8 @@ class IncompleteRows:
                 own += other
         return total, out
 
-    def dense(self) -> NDArray[np.int64]:
+    @cached_property
+    def strides(self) -> NDArray[np.int64]:
         """Stride of each variable in the table of each family; 0 where it is not in it."""
         out = np.zeros((len(self.families.families), len(self.families.cards)), dtype=np.int64)
         starts, members, strides, _ = self.families.arrays()
@@ -140,9 +145,17 @@ class IncompleteRows:
             out[f, members[starts[f] : starts[f + 1]]] = strides[starts[f] : starts[f + 1]]
         return out
 
-    def _by_tree(self, tables: Sequence[Array]) -> tuple[float, list[Array]]:
+    @cached_property
+    def _offsets(self) -> NDArray[np.int64]:
+        return self.families.arrays()[3]
+
+    @cached_property
+    def _tree(self) -> JunctionTree:
         from bayeslab.exact.junction_tree import JunctionTree
 
-        network = DiscreteNetwork(self.states, self.parents, dict(zip(self.states, tables, strict=True)))
-        log_evidence, counts = JunctionTree.of(network).expected_counts(self.wide, self.wide_weights)
+        uniform = {v: np.full(s, 1 / s[-1]) for v, s in zip(self.states, self.families.shapes, strict=True)}
+        return JunctionTree.of(DiscreteNetwork(self.states, self.parents, uniform))
+
+    def _by_tree(self, tables: Sequence[Array]) -> tuple[float, list[Array]]:
+        log_evidence, counts = self._tree.with_tables(tables).expected_counts(self.wide, self.wide_weights)
         return float(self.wide_weights @ log_evidence), counts

@@ -410,7 +410,7 @@ class TableProblem:
             [f for f, family in enumerate(families.families) if v in family] for v in range(len(families.cards))
         ]
         touching_starts = np.cumsum([0, *map(len, touching)], dtype=np.int64)
-        flat, dense = np.concatenate([np.ravel(t) for t in tables]), self.rows.dense()
+        flat, dense = np.concatenate([np.ravel(t) for t in tables]), self.rows.strides
         total = {v: np.zeros(tables[i].shape) for i, v in enumerate(self.network.states) if v in self.local}
         for _ in range(_SWEEPS):
             stuck = gibbs_sweeps(

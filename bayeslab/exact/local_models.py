@@ -35,9 +35,11 @@ Array = NDArray[np.float64]
 
 # Probabilities below this are no different from zero; their logarithms stay finite.
 _TINY = 1e-300
+# Where even the square of the inverse is finite.
+_NEAR_ZERO = 1e-100
 # -log(1 - strength) of a strength one rounding error below 1.
 _CERTAIN = 36.0
-_STEPS = 200
+_STEPS, _EM_STEPS = 200, 20
 
 
 class LocalModel(Protocol):
@@ -220,7 +222,7 @@ class NoisyOr:
     def fit(self, counts: Array, theta: Array) -> Array:
         absent, present = self._seen(counts)
         w = _weights(np.clip(theta, 1e-6, 1 - 1e-6))
-        found = 1 - np.exp(-_newton_above_zero(lambda w: self._value(w, absent, present), w))
+        found = -np.expm1(-_newton_above_zero(lambda w: self._value(w, absent, present), w))
         at = [self._value(_weights(t), absent, present)[0] for t in (found, theta)]
         return found if at[0] >= at[1] else theta
 
@@ -239,17 +241,17 @@ class NoisyOr:
 
     def gradient(self, theta: Array, counts: Array) -> Array:
         # d/dx = d/dw · dw/ds · ds/dx with w = -log(1 - s) and ds/dx = s (1 - s).
-        out: Array = self._value(_weights(theta), *self._seen(counts))[1] * theta
-        return out
+        return self._value(_weights(theta), *self._seen(counts))[1] * theta
 
     def slope(self, theta: Array, counts: Array) -> Array:
-        return self._value(_weights(theta), *self._seen(counts))[1] / np.maximum(1 - theta, _FLOOR)
+        out: Array = self._value(_weights(theta), *self._seen(counts))[1] / np.maximum(1 - theta, _FLOOR)
+        return out
 
     def project(self, theta: Array) -> Array:
         return np.clip(theta, _FLOOR, 1 - _FLOOR)
 
     def start(self, rng: np.random.Generator) -> Array:
-        return rng.uniform(0.1, 0.9, self.causes.shape[1])
+        return rng.uniform(0.1, 0.9, (self.causes.shape[1],))
 
     def _pressure(self, w: Array) -> Array:
         fixed = 0.0 if self.fixed is None else -np.log(np.maximum(self.fixed, _TINY))
@@ -268,17 +270,19 @@ class NoisyOr:
         """The fit, its slope and its curvature in w = -log(1 - strength), in which it is concave."""
         t = self._pressure(w)
         possible = present > 0
-        safe = np.where(possible, np.maximum(t, _TINY), 1.0)
+        safe = np.where(possible, np.maximum(t, _NEAR_ZERO), 1.0)
         there = -np.expm1(-safe)
         value = -float(absent @ t) + float(present[possible] @ np.log(there[possible]))
+        if np.any(possible & (t <= 0)):
+            value = -math.inf
         pull = np.where(possible, present / np.expm1(np.minimum(safe, 700.0)), 0.0)
         slope = self.causes.T @ (pull - absent)
         curvature = self.causes.T @ (self.causes * (pull / there)[:, None])
         if self.prior is not None:
             a, b = self.prior
-            s = np.maximum(-np.expm1(-w), _TINY)
+            s = np.maximum(-np.expm1(-w), _NEAR_ZERO)
             value += float(xlogy(a - 1, s).sum() - ((b - 1) * w).sum())
-            each = (a - 1) / np.expm1(np.clip(w, _TINY, 700.0))
+            each = (a - 1) / np.expm1(np.clip(w, _NEAR_ZERO, 700.0))
             slope = slope + each - (b - 1)
             curvature = curvature + np.diag(each / s)
         return value, slope, curvature
@@ -292,32 +296,33 @@ type Concave = Callable[[Array], tuple[float, Array, Array]]
 
 
 def _newton_above_zero(function: Concave, w: Array) -> Array:
-    """The maximum of a concave function over 0 ≤ w ≤ _CERTAIN [5]_; returns value, slope and minus the Hessian."""
+    """The maximum of a concave function over 0 ≤ w ≤ _CERTAIN by projected Newton steps [5]_.
+
+    ``function`` returns value, slope and minus the Hessian. Near a bound that the slope points to, a parameter takes a
+    step of its own; the Newton step is for the others. Only so is every short enough projected step uphill.
+    """
     value, slope, curvature = function(w)
     for _ in range(_STEPS):
-        held = ((w <= 0) & (slope <= 0)) | ((w >= _CERTAIN) & (slope >= 0))
-        move = np.flatnonzero(~held)
-        if not move.size:
-            break
+        near = min(1e-2, float(np.abs(w - np.clip(w + slope, 0.0, _CERTAIN)).max(initial=0.0)))
+        bound = ((w <= near) & (slope < 0)) | ((w >= _CERTAIN - near) & (slope > 0))
+        move = np.flatnonzero(~bound)
+        step = slope / np.maximum(np.diag(curvature), _TINY)
         block = curvature[np.ix_(move, move)]
-        ridge = 1e-12 * max(1e-300, float(np.trace(block)))
-        step = np.zeros_like(w)
+        ridge = 1e-12 * max(_TINY, float(np.trace(block)))
         step[move] = np.linalg.lstsq(block + ridge * np.eye(move.size), slope[move], rcond=None)[0]
-        gain, length, after = 0.0, 1.0, w
+        length, after, found = 1.0, w, (value, slope, curvature)
         while length > 1e-12:
-            # Nine tenths of the way to zero at most: where a cause alone explains something, zero fits infinitely badly.
-            after = np.clip(w + length * step, np.where(w > 1e-14, 0.1 * w, 0.0), _CERTAIN)
-            found = function(after)
-            gain = found[0] - value
-            if gain >= 0:
+            trial = np.clip(w + length * step, 0.0, _CERTAIN)
+            result = function(trial)
+            if result[0] >= value:
+                after, found = trial, result
                 break
-            length /= 4
-        if not gain > 1e-13 * max(1.0, abs(value)) and float(np.abs(after - w).max()) < 1e-9:
-            break
-        if gain < 0:
-            break
+            length /= 3
+        moved, gain = float(np.abs(after - w).max(initial=0.0)), found[0] - value
         w, (value, slope, curvature) = after, found
-    return np.where(w < 1e-13, 0.0, w)
+        if moved < 1e-10 or (gain <= 1e-14 * abs(value) and moved < 1e-6):
+            break
+    return w
 
 
 # --------------------------------------------------------------------------------- noisy-MAX
@@ -364,14 +369,19 @@ class NoisyMax:
         return rows[:, np.argsort(self.order)].reshape(self.shape)
 
     def fit(self, counts: Array, theta: Array) -> Array:
-        local, best = self._rows, self._fit_of(theta, counts)
-        for _ in range(_STEPS):
-            after = local.fit(self._effects(theta, counts), theta)
-            value = self._fit_of(after, counts)
-            if not value > best + 1e-12 * max(1.0, abs(best)):
-                break
-            theta, best = after, value
-        return theta
+        # EM for the first steps, from where BFGS finds the last digits.
+        from scipy.optimize import minimize
+
+        local = self._rows
+        for _ in range(_EM_STEPS):
+            theta = local.fit(self._effects(theta, counts), theta)
+
+        def falling(x: Array) -> tuple[float, Array]:
+            there = self.unflatten(x)
+            return -self._fit_of(there, counts), -self.gradient(there, counts)
+
+        found = self.unflatten(minimize(falling, self.flatten(theta), jac=True, method="BFGS").x)
+        return found if self._fit_of(found, counts) >= self._fit_of(theta, counts) else theta
 
     def log_prior(self, theta: Array) -> float:
         return self._rows.log_prior(theta)
