@@ -19,10 +19,11 @@ from bayeslab.exact.network import DiscreteNetwork
 if TYPE_CHECKING:
     import pandas as pd
 
+    from bayeslab.decisions.influence import InfluenceDiagram
     from bayeslab.exact.junction_tree import Explanation, JunctionTree
     from bayeslab.spec import Model
 
-__all__ = ["Network", "Query", "network"]
+__all__ = ["Network", "Query", "decisions", "network"]
 
 type Plain = DiscreteNetwork | FactorGraph | MixedNetwork
 
@@ -453,3 +454,25 @@ class Network:
         from bayeslab.io.modelfile import save
 
         save(self.model(), path)
+
+
+def decisions(source: Any) -> InfluenceDiagram:
+    """An influence diagram, for :mod:`bayeslab.decisions.influence`.
+
+    Parameters
+    ----------
+    source
+        The path of a model file of the family ``bayes_net`` with ``decisions`` and ``utilities``, or
+        such a :class:`bayeslab.Model`.
+    """
+    from bayeslab.families import bayes_net
+    from bayeslab.io import modelfile
+    from bayeslab.spec import Model
+
+    if isinstance(source, Model):
+        return bayes_net.diagram(source)
+    file = modelfile.read(source)
+    if not isinstance(file.model.model, bayes_net.BayesNet):
+        raise ModelError(f"an influence diagram is a bayes_net; this model is of the family {file.model.model.family}")
+    with file.located():
+        return bayes_net.diagram(file.model)

@@ -124,6 +124,7 @@ class Place:
     parents: tuple[str, ...]
     states: States
     names: frozenset[str]
+    path: tuple[str, ...] = ("model", "variables")
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -138,7 +139,7 @@ class Place:
         return list(product(*(self.states[p] for p in self.parents)))
 
     def error(self, message: str, *path: Any) -> ModelError:
-        return ModelError(message, path=("model", "variables", self.variable, *path))
+        return ModelError(message, path=(*self.path, self.variable, *path))
 
     def by_row(self, given: Any, key: str) -> list[Any]:
         """A value for every row: nested lists in order, or a mapping from the parents' states."""

@@ -156,6 +156,12 @@ def net_of(spec: BayesNet, codes: np.ndarray | None = None, name: str = "network
     ModelError
         With the path of what is wrong.
     """
+    if spec.decisions:
+        raise ModelError(
+            "this is an influence diagram: `bayeslab decide` finds its best policy; without decisions and utilities"
+            " it is a network to ask and to fit",
+            path=("model", "decisions"),
+        )
     states = {v: tuple(one.states) for v, one in spec.variables.items() if one.states}
     parents = _parents(spec, states, codes)
     names = frozenset(spec.parameters)

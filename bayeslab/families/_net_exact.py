@@ -211,10 +211,10 @@ class _Parameters:
             found = [statistic(p) for p in posteriors.ravel()]
             lead = np.shape(found[0][1])
             coefficients = np.stack([c for c, _ in found], axis=len(lead))  # (lead, rows, coefficients)
-            out[intercept] = coefficients[..., 0].reshape(*lead, *node.shape)
-            out[sd] = np.stack([s for _, s in found], axis=-1).reshape(*lead, *node.shape)
+            out[intercept] = coefficients[..., 0].reshape((*lead, *node.shape))
+            out[sd] = np.stack([s for _, s in found], axis=-1).reshape((*lead, *node.shape))
             if node.continuous:
-                out[slope] = coefficients[..., 1:].reshape(*lead, *node.shape, len(node.continuous))
+                out[slope] = coefficients[..., 1:].reshape((*lead, *node.shape, len(node.continuous)))
         return out
 
     def draws(self, rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:

@@ -178,10 +178,10 @@ def _coefficients(node: Linear, seen: Resolved, *, dims: bool) -> None:
     def along(name: str) -> dict[str, Any]:
         return {"dims": named[name]} if name in named else {}
 
-    variance = pm.InverseGamma(f"variance_{intercept[10:]}", prior.alpha, prior.beta, shape=node.shape)
+    variance = pm.InverseGamma(f"_variance_{intercept[10:]}", prior.alpha, prior.beta, shape=node.shape)
     spread = pm.Deterministic(sd, pm.math.sqrt(variance), **along(sd))
     widths, centres = centred(prior)
-    middle = pm.Normal(f"middle_{intercept[10:]}", prior.mu[0], spread * widths[0], shape=node.shape)
+    middle = pm.Normal(f"_middle_{intercept[10:]}", prior.mu[0], spread * widths[0], shape=node.shape)
     if node.continuous:
         slopes = pm.Normal(
             slope,

@@ -28,6 +28,7 @@ from bayeslab.exact.mixed_statistics import expected_statistics
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.expressions import parse
 from bayeslab.families import _net_exact, _net_graph
+from bayeslab.families._local import Place, local
 from bayeslab.families._net import Net, net_of, parameter_values, resolved
 from bayeslab.spec import Family, Identifier, Model
 from bayeslab.spec import Spec as Frozen
@@ -35,6 +36,7 @@ from bayeslab.spec import Spec as Frozen
 if TYPE_CHECKING:
     import pymc
 
+    from bayeslab.decisions.influence import InfluenceDiagram
     from bayeslab.exact.junction_tree import JunctionTree
 
 __all__ = ["BayesNet", "Spec", "check", "exact", "factors", "graph", "network", "outcomes", "summed_out"]
@@ -143,6 +145,22 @@ class Prior(Frozen):
         return np.full((n_rows, n_states), each)
 
 
+class Decision(Frozen):
+    """Something to be decided, in an influence diagram."""
+
+    options: States = Field(min_length=1, description="What can be done.")
+    knows: list[str] = Field(
+        default_factory=list, description="Variables known by then; what was known or decided before stays known."
+    )
+
+
+class Utility(Frozen):
+    """What an outcome is worth; several are added up."""
+
+    parents: list[str] = Field(default_factory=list, description="Variables and decisions it depends on.")
+    table: Any = Field(description="A number for every row of the parents.")
+
+
 class BayesNet(Family):
     """A Bayes net: a directed acyclic graph and a distribution of each variable given its parents."""
 
@@ -165,9 +183,20 @@ class BayesNet(Family):
         None, description="Parents by rule: the target is a parent of all others (tan: and these form a tree)."
     )
 
+    decisions: dict[str, Decision] = Field(
+        default_factory=dict, description="Decisions, in the order in which they are taken (influence diagram)."
+    )
+    utilities: dict[str, Utility] = Field(default_factory=dict, description="Utilities of an influence diagram.")
+
     @model_validator(mode="after")
     def _names(self) -> BayesNet:
         known = self.variables
+        for key, words in (("decisions", self.decisions), ("utilities", self.utilities)):
+            for word in words:
+                if word in known or (key == "utilities" and word in self.decisions):
+                    raise ValueError(f"'{word}' in {key} has the name of another node")
+        if bool(self.decisions) != bool(self.utilities):
+            raise ValueError("an influence diagram has decisions and utilities, both")
         for key, words in (("hidden", self.hidden), ("learn", self.learn if isinstance(self.learn, list) else [])):
             for word in words:
                 if word not in known:
@@ -178,7 +207,7 @@ class BayesNet(Family):
             raise ValueError(f"structure: {self.structure} needs a target")
         for name, variable in known.items():
             for parent in variable.parents:
-                if parent not in known:
+                if parent not in known and parent not in self.decisions:
                     raise ValueError(f"'{parent}', a parent of '{name}', is not a variable{hint(parent, known)}")
         if self.structure and any(v.parents for v in known.values()):
             raise ValueError(f"structure: {self.structure} says who the parents are; leave `parents` out")
@@ -208,7 +237,9 @@ def check(model: Model, columns: set[str] | None) -> None:
             parse(str(text))
         except ModelError as error:
             raise ModelError(error.message, path=("model", "parameters", name), offset=error.offset) from None
-    if spec.structure != "tan":
+    if spec.decisions:
+        diagram(model)
+    elif spec.structure != "tan":
         net_of(spec)
     if columns is None:
         return
@@ -324,6 +355,43 @@ def graph(
     if purpose == "fit" and len(seen.codes):
         return _net_graph.with_evidence(model, seen)
     return _net_graph.written_out(model, seen, data)
+
+
+def diagram(model: Model) -> InfluenceDiagram:
+    """The model as an influence diagram.
+
+    Raises
+    ------
+    ModelError
+        It has no decisions, or a table is unknown.
+    """
+    from bayeslab.decisions.influence import InfluenceDiagram
+
+    spec = _spec(model)
+    if not spec.decisions:
+        raise ModelError("the model has no decisions: an influence diagram has `decisions` and `utilities`")
+    states = {v: tuple(one.states) for v, one in spec.variables.items()}
+    states |= {d: tuple(one.options) for d, one in spec.decisions.items()}
+    tables, utilities = {}, {}
+    for v, one in spec.variables.items():
+        table = local(v, one, states, frozenset(), spec.prior.concentration).known
+        if table is None:
+            raise ModelError(f"the table of '{v}' is unknown: give it", path=("model", "variables", v))
+        tables[v] = table
+    for u, worth in spec.utilities.items():
+        place = Place(u, (), tuple(worth.parents), states, frozenset(), ("model", "utilities"))
+        for parent in worth.parents:
+            if parent not in states:
+                raise place.error(f"'{parent}', a parent of '{u}', is not a variable{hint(parent, states)}", "parents")
+        rows = [place.number(x, ("table",), -np.inf, np.inf) for x in place.by_row(worth.table, "table")]
+        utilities[u] = np.array(rows).reshape(place.sizes)
+    parents = {v: tuple(one.parents) for v, one in spec.variables.items()}
+    parents |= {d: tuple(one.knows) for d, one in spec.decisions.items()}
+    parents |= {u: tuple(one.parents) for u, one in spec.utilities.items()}
+    try:
+        return InfluenceDiagram(states, parents, tables, utilities, tuple(spec.decisions), model.name)
+    except ModelError as error:
+        raise ModelError(error.message, path=error.path or ("model", "decisions")) from None
 
 
 def plain(
