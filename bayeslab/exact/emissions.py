@@ -13,7 +13,7 @@ An emission offers what its conjugacy allows:
 ``log_prior``                log density of the prior, up to a constant; 0 without
 ``n_free``                   free parameters, for BIC
 ``with_prior``               the same emission with a weak prior scaled by the data
-``degenerate``               which states collapsed: no rows, or no spread
+``degenerate``               which states collapsed (no rows, no spread), given the columns' variances
 ``sample``                   rows from given states
 ``draw``                     parameters from the conjugate posterior given statistics [conjugate]
 ``expected_log_density``     E log p(row | state) under that posterior, for variational EM [conjugate]
@@ -31,6 +31,7 @@ References
 .. [3] Liu, Rubin (1995). ML estimation of the t distribution using EM and its extensions. Statistica Sinica 5, 19-39.
 .. [4] Fraley, Raftery (2007). Bayesian regularization for normal mixture estimation. J. Classification 24, 155-181.
 .. [5] Bishop (2006). Pattern Recognition and Machine Learning, section 10.2.
+.. [6] Liu, Rubin, Wu (1998). Parameter expansion to accelerate EM. Biometrika 85, 755-770.
 """
 
 from __future__ import annotations
@@ -60,10 +61,11 @@ __all__ = [
     "Regression",
     "Statistics",
     "StudentT",
+    "column_variances",
     "gaussian",
 ]
 
-type Parameters = dict[str, np.ndarray]
+type Parameters = Mapping[str, Any]
 type Statistics = dict[str, Any]
 
 _LOG_2PI = float(np.log(2 * np.pi))
@@ -85,7 +87,7 @@ class Emission(Protocol):
     def log_prior(self, parameters: Parameters) -> float: ...
     def n_free(self, n_states: int) -> int: ...
     def with_prior(self, rows: np.ndarray, n_states: int) -> Self: ...
-    def degenerate(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray: ...
+    def degenerate(self, parameters: Parameters, variances: np.ndarray) -> np.ndarray: ...
     def sample(self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray) -> np.ndarray: ...
     def features(self, rows: np.ndarray) -> np.ndarray: ...
 
@@ -121,7 +123,7 @@ def _scaled(rows: np.ndarray) -> np.ndarray:
     return apart / np.where(sd > 0, sd, 1.0)
 
 
-def _variances(rows: np.ndarray) -> np.ndarray:
+def column_variances(rows: np.ndarray) -> np.ndarray:
     """Variances of the columns over their observed cells."""
     seen = ~np.isnan(rows)
     count = np.maximum(seen.sum(axis=0), 1)
@@ -150,7 +152,7 @@ def _check_values(rows: np.ndarray, good: np.ndarray, what: str) -> None:
 
 def _refuse_constant(rows: np.ndarray, why: str) -> None:
     scale = np.abs(_means(rows)) + 1e-300
-    for j in np.flatnonzero(np.sqrt(_variances(rows)) <= 1e-12 * scale):
+    for j in np.flatnonzero(np.sqrt(column_variances(rows)) <= 1e-12 * scale):
         raise DataError(f"column {j} is constant: {why}; drop the column, or give the components a prior (method: map)")
 
 
@@ -173,7 +175,7 @@ class NormalPrior:
     def weak(cls, rows: np.ndarray, n_states: int, *, diagonal: bool) -> NormalPrior:
         """Fraley and Raftery's default [4]_: worth 0.01 rows for the mean, a K-th of the data's volume."""
         d = rows.shape[1]
-        variance = _variances(rows)
+        variance = column_variances(rows)
         variance = np.where(variance > 0, variance, 1.0)
         if diagonal:
             return cls(_means(rows), 0.01, 3.0, variance / n_states**2)
@@ -210,9 +212,9 @@ def gaussian(
             raise OptionError(f"the known covariance of {n_columns} columns must be positive definite")
         return FullGaussian(n_columns, "known", matrix, prior)
     if covariance in ("full", "tied"):
-        return FullGaussian(n_columns, covariance, None, prior)  # type: ignore[arg-type]
+        return FullGaussian(n_columns, covariance, None, prior)
     if covariance in ("diagonal", "spherical"):
-        return DiagonalGaussian(n_columns, covariance, prior)  # type: ignore[arg-type]
+        return DiagonalGaussian(n_columns, covariance, prior)
     allowed = ("full", "tied", "diagonal", "spherical", "known")
     raise OptionError(f"unknown covariance '{covariance}'{hint(covariance, allowed)}")
 
@@ -220,9 +222,14 @@ def gaussian(
 def _patterns(rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Groups of rows with the same observed columns: (row numbers, observed columns)."""
     seen = ~np.isnan(rows)
-    kinds, kind = np.unique(seen, axis=0, return_inverse=True)
-    for number, columns in enumerate(kinds):
-        yield np.flatnonzero(kind.ravel() == number), np.flatnonzero(columns)
+    if seen.all():
+        yield np.arange(len(rows)), np.arange(rows.shape[1])
+        return
+    # Sorting whole rows of flags is slow; packed into bytes they are short strings.
+    packed = np.packbits(seen, axis=1)
+    _, first, kind = np.unique(packed.view(f"V{packed.shape[1]}").ravel(), return_index=True, return_inverse=True)
+    for number, example in enumerate(first):
+        yield np.flatnonzero(kind.ravel() == number), np.flatnonzero(seen[example])
 
 
 def _matrices(parameters: Parameters, n_states: int, name: str) -> np.ndarray:
@@ -297,7 +304,7 @@ def _start_moments(rows: np.ndarray, responsibilities: np.ndarray) -> tuple[np.n
     """Means and covariances to complete missing cells with before there are parameters: variances only."""
     filled, seen = _observed(rows)
     weight = responsibilities.T @ seen
-    overall, variance = _means(rows), _variances(rows)
+    overall, variance = _means(rows), column_variances(rows)
     mean = _ratio(responsibilities.T @ (filled - overall * seen), weight, 0.0) + overall
     apart = np.stack([responsibilities[:, k] @ ((filled - m) ** 2 * seen) for k, m in enumerate(mean)])
     spread = _ratio(apart, weight, variance)
@@ -326,9 +333,12 @@ class FullGaussian:
         """(K, d, d), whatever is shared."""
         n_states = len(parameters["mean"])
         if self.covariance == "known":
-            assert self.known is not None
-            return np.broadcast_to(self.known, (n_states, *self.known.shape))
+            return np.broadcast_to(self._matrix(), (n_states, self.n_columns, self.n_columns))
         return _matrices(parameters, n_states, "covariance")
+
+    def _matrix(self) -> np.ndarray:
+        assert self.known is not None
+        return self.known
 
     def log_density(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray:
         return _gaussian_log_density(rows, parameters["mean"], self.covariances(parameters))
@@ -397,10 +407,10 @@ class FullGaussian:
     def with_prior(self, rows: np.ndarray, n_states: int) -> Self:
         return replace(self, prior=NormalPrior.weak(rows, n_states, diagonal=False))
 
-    def degenerate(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray:
+    def degenerate(self, parameters: Parameters, variances: np.ndarray) -> np.ndarray:
         if self.covariance == "known":
             return np.zeros(len(parameters["mean"]), bool)
-        sd = np.sqrt(np.maximum(_variances(rows), 1e-300))
+        sd = np.sqrt(np.maximum(variances, 1e-300))
         scaled = self.covariances(parameters) / (sd[:, None] * sd)
         lowest = np.linalg.eigvalsh(np.nan_to_num(scaled))[:, 0]
         return (lowest < 1e-9) | ~np.isfinite(scaled).all(axis=(1, 2))
@@ -435,7 +445,7 @@ class FullGaussian:
         kappa, centre, nu, scale = self._posterior(statistics)
         n_states, d = centre.shape
         if self.covariance == "known":
-            lower = np.broadcast_to(np.linalg.cholesky(self.known), (n_states, d, d))
+            lower = np.broadcast_to(np.linalg.cholesky(self._matrix()), (n_states, d, d))
         else:
             covariance = np.stack([_inverse_wishart(rng, v, s) for v, s in zip(nu, scale, strict=True)])
             lower = np.linalg.cholesky(covariance)
@@ -447,7 +457,7 @@ class FullGaussian:
         kappa, centre, nu, scale = self._posterior(statistics)
         d = self.n_columns
         if self.covariance == "known":
-            covariances = np.broadcast_to(self.known, (len(kappa), d, d))
+            covariances = np.broadcast_to(self._matrix(), (len(kappa), d, d))
             return _gaussian_log_density(rows, centre, covariances) - 0.5 * d / kappa
         # Log density at the matrix Ψ / ν, corrected for E log |Λ| and the mean's own spread.
         plain = _gaussian_log_density(rows, centre, scale / nu[:, None, None])
@@ -459,9 +469,9 @@ class FullGaussian:
         prior, n, d = _prior_of(self), statistics["weight"], self.n_columns
         volume = 0.5 * d * np.log(prior.kappa / kappa) - 0.5 * n * d * _LOG_2PI
         if self.covariance == "known":
-            inverse = np.linalg.inv(self.known)
+            inverse = np.linalg.inv(self._matrix())
             square = np.einsum("kij,ji->k", scale - prior.scale, inverse)
-            return volume - 0.5 * n * np.linalg.slogdet(self.known)[1] - 0.5 * square
+            return volume - 0.5 * n * np.linalg.slogdet(self._matrix())[1] - 0.5 * square
         gamma = multigammaln(prior.nu / 2, d)
         out = np.array([multigammaln(v / 2, d) for v in nu]) - gamma + volume + 0.5 * n * d * np.log(2)
         return out + 0.5 * (prior.nu * np.linalg.slogdet(prior.scale)[1] - nu * np.linalg.slogdet(scale)[1])
@@ -568,10 +578,8 @@ class DiagonalGaussian:
     def with_prior(self, rows: np.ndarray, n_states: int) -> Self:
         return replace(self, prior=NormalPrior.weak(rows, n_states, diagonal=True))
 
-    def degenerate(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray:
-        total = _variances(rows)
-        if self.covariance == "spherical":
-            total = np.full_like(total, total.max())
+    def degenerate(self, parameters: Parameters, variances: np.ndarray) -> np.ndarray:
+        total = variances if self.covariance == "diagonal" else np.full_like(variances, variances.max())
         return ~(self.variances(parameters) > 1e-9 * np.maximum(total, 1e-300)).all(axis=1)
 
     def sample(self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray) -> np.ndarray:
@@ -683,7 +691,8 @@ class StudentT:
             scatter = prior.scale + scatter + (prior.kappa * u / (prior.kappa + u))[:, None, None] * outer
             scale = scatter / (prior.nu + n + self.n_columns + 2)[:, None, None]
         else:
-            scale = _ratio(scatter, n[:, None, None], 0.0)
+            # Parameter-expanded EM [6]_: over the weights' sum, not the count; as monotone, and faster.
+            scale = _ratio(scatter, u[:, None, None], 0.0)
         if self.dof is not None:
             dof = np.full(len(n), float(self.dof))
         else:
@@ -719,9 +728,9 @@ class StudentT:
     def with_prior(self, rows: np.ndarray, n_states: int) -> Self:
         return replace(self, prior=NormalPrior.weak(rows, n_states, diagonal=False))
 
-    def degenerate(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray:
+    def degenerate(self, parameters: Parameters, variances: np.ndarray) -> np.ndarray:
         same = {"mean": parameters["mean"], "covariance": parameters["scale"]}
-        return FullGaussian(self.n_columns).degenerate(same, rows)
+        return FullGaussian(self.n_columns).degenerate(same, variances)
 
     def sample(self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray) -> np.ndarray:
         lower, dof = np.linalg.cholesky(parameters["scale"])[states], parameters["dof"][states]
@@ -806,7 +815,7 @@ class Categorical:
     def with_prior(self, rows: np.ndarray, n_states: int) -> Self:
         return replace(self, prior=1.0)
 
-    def degenerate(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray:
+    def degenerate(self, parameters: Parameters, variances: np.ndarray) -> np.ndarray:
         return np.zeros(len(parameters["probability"]), bool)
 
     def sample(self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray) -> np.ndarray:
@@ -919,7 +928,7 @@ class _OneParameter:
     def n_free(self, n_states: int) -> int:
         return n_states * self.n_columns
 
-    def degenerate(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray:
+    def degenerate(self, parameters: Parameters, variances: np.ndarray) -> np.ndarray:
         return ~np.isfinite(parameters[self.name]).all(axis=1)
 
     def features(self, rows: np.ndarray) -> np.ndarray:
@@ -1106,10 +1115,9 @@ class Exponential(_Rate):
         filled, seen = _observed(rows)
         return seen, filled
 
-    def degenerate(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray:
+    def degenerate(self, parameters: Parameters, variances: np.ndarray) -> np.ndarray:
         """A component on zeros alone has an infinite rate."""
-        mean = _means(rows)
-        return ~(1e9 / np.maximum(mean, 1e-300) > parameters["rate"]).all(axis=1)
+        return ~(1e9 / np.sqrt(np.maximum(variances, 1e-300)) > parameters["rate"]).all(axis=1)
 
     def _ml(self, won: np.ndarray, base: np.ndarray) -> np.ndarray:
         return np.where(won > 0, _ratio(won, base, np.inf), 1.0)
@@ -1180,7 +1188,7 @@ class Product:
         return out
 
     def maximise(self, statistics: Statistics, parameters: Parameters | None = None) -> Parameters:
-        out: Parameters = {}
+        out: dict[str, Any] = {}
         for name, (_, e) in self.parts.items():
             own = None if parameters is None else self._own(name, parameters)
             out |= self._named(name, e.maximise(self._own(name, statistics), own))
@@ -1199,8 +1207,11 @@ class Product:
         }
         return replace(self, parts=parts)
 
-    def degenerate(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray:
-        flags = [e.degenerate(self._own(name, parameters), some) for name, e, some in self._each(rows)]
+    def degenerate(self, parameters: Parameters, variances: np.ndarray) -> np.ndarray:
+        flags = [
+            e.degenerate(self._own(name, parameters), variances[list(columns)])
+            for name, (columns, e) in self.parts.items()
+        ]
         return np.any(flags, axis=0)
 
     def sample(self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray) -> np.ndarray:
@@ -1216,7 +1227,7 @@ class Product:
         return sum(_conjugate(e).log_base(some) for _, e, some in self._each(rows))
 
     def draw(self, rng: np.random.Generator, statistics: Statistics) -> Parameters:
-        out: Parameters = {}
+        out: dict[str, Any] = {}
         for name, (_, e) in self.parts.items():
             out |= self._named(name, _conjugate(e).draw(rng, self._own(name, statistics)))
         return out
@@ -1243,9 +1254,9 @@ class Regression:
     """A generalised linear model for each state: an expert.
 
     Rows are the inputs (with a column of ones where an intercept is wanted), then the outcome.
-    Parameters ``coefficients`` (K, p), and ``variance`` (K,) for a normal outcome. The prior, a number,
-    is the precision of independent normal priors of the coefficients; a normal outcome's variance
-    then has the prior InverseGamma(1, 0.01 · variance of the outcome).
+    Parameters ``coefficients`` (K, p), and ``variance`` (K,) for a normal outcome. The prior, a number λ,
+    means coefficients ~ Normal(0, 1 / λ), and for a normal outcome the conjugate pair
+    σ² ~ InverseGamma(1, 0.01 ``spread``), coefficients | σ² ~ Normal(0, σ² / λ).
     """
 
     n_inputs: int
@@ -1295,26 +1306,28 @@ class Regression:
 
     def maximise(self, statistics: Statistics, parameters: Parameters | None = None) -> Parameters:
         if self.outcome == "gaussian":
-            return self._least_squares(statistics, parameters)
+            return self._least_squares(statistics)
         rows, responsibilities = statistics["rows"], statistics["responsibilities"]
         n_states = responsibilities.shape[1]
         start = np.zeros((n_states, self.n_inputs)) if parameters is None else parameters["coefficients"]
         fitted = [self._newton(rows, responsibilities[:, k], start[k]) for k in range(n_states)]
         return {"coefficients": np.stack(fitted)}
 
-    def _least_squares(self, statistics: Statistics, parameters: Parameters | None) -> Parameters:
+    def _least_squares(self, statistics: Statistics) -> Parameters:
         gram, cross, n = statistics["gram"], statistics["cross"], statistics["weight"]
-        if self.prior is None:
-            coefficients = np.stack([np.linalg.lstsq(g, c, rcond=None)[0] for g, c in zip(gram, cross, strict=True)])
-            return {"coefficients": coefficients, "variance": _ratio(self._residual(statistics, coefficients), n, 0.0)}
-        # Coefficients given the variance, then the variance given them: each step raises the objective.
-        start = np.full(len(n), max(self.spread, 1e-300)) if parameters is None else parameters["variance"]
-        ridge = self.prior * np.eye(self.n_inputs)
-        coefficients = np.stack(
-            [np.linalg.solve(g / v + ridge, c / v) for g, c, v in zip(gram, cross, start, strict=True)]
-        )
+        ridge = (self.prior or 0.0) * np.eye(self.n_inputs)
+        pairs = zip(gram + ridge, cross, strict=True)
+        coefficients = np.stack([np.linalg.lstsq(g, c, rcond=None)[0] for g, c in pairs])
         residual = self._residual(statistics, coefficients)
-        return {"coefficients": coefficients, "variance": (0.01 * self.spread + 0.5 * residual) / (2 + 0.5 * n)}
+        if self.prior is None:
+            return {"coefficients": coefficients, "variance": _ratio(residual, n, 0.0)}
+        residual = residual + self.prior * np.sum(coefficients**2, axis=1)
+        variance = (self._rate + 0.5 * residual) / (2 + 0.5 * (n + self.n_inputs))
+        return {"coefficients": coefficients, "variance": variance}
+
+    @property
+    def _rate(self) -> float:
+        return 0.01 * self.spread
 
     def _residual(self, statistics: Statistics, coefficients: np.ndarray) -> np.ndarray:
         quadratic = np.einsum("ki,kij,kj->k", coefficients, statistics["gram"], coefficients)
@@ -1352,23 +1365,24 @@ class Regression:
     def log_prior(self, parameters: Parameters) -> float:
         if self.prior is None:
             return 0.0
-        value = -0.5 * self.prior * np.sum(parameters["coefficients"] ** 2)
-        if self.outcome == "gaussian":
-            variance = parameters["variance"]
-            value += np.sum(-2 * np.log(variance) - 0.01 * self.spread / variance)
-        return float(value)
+        squares = np.sum(parameters["coefficients"] ** 2, axis=1)
+        if self.outcome != "gaussian":
+            return float(-0.5 * self.prior * np.sum(squares))
+        variance = parameters["variance"]
+        inside = (0.5 * self.prior * squares + self._rate) / variance
+        return float(-np.sum((2 + 0.5 * self.n_inputs) * np.log(variance) + inside))
 
     def n_free(self, n_states: int) -> int:
         return n_states * (self.n_inputs + (self.outcome == "gaussian"))
 
     def with_prior(self, rows: np.ndarray, n_states: int) -> Self:
-        variance = float(_variances(rows[:, -1:])[0])
-        return replace(self, prior=0.01 / max(variance, 1e-300) if self.outcome == "gaussian" else 0.1, spread=variance)
+        variance = float(column_variances(rows[:, -1:])[0])
+        return replace(self, prior=0.01 if self.outcome == "gaussian" else 0.1, spread=variance)
 
-    def degenerate(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray:
+    def degenerate(self, parameters: Parameters, variances: np.ndarray) -> np.ndarray:
         if self.outcome != "gaussian":
             return np.zeros(len(parameters["coefficients"]), bool)
-        return ~(parameters["variance"] > 1e-12 * _variances(rows[:, -1:])[0])
+        return ~(parameters["variance"] > 1e-12 * variances[-1])
 
     def sample(self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray) -> np.ndarray:
         raise OptionError("a regression's rows need inputs: use `outcomes`")
@@ -1388,3 +1402,38 @@ class Regression:
 
     def features(self, rows: np.ndarray) -> np.ndarray:
         return _scaled(rows)
+
+    # ------------------------------------------------------------------ conjugate, normal outcomes
+
+    def _posterior(self, statistics: Statistics) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Precision Λ, mean m, shape a and rate b of each state."""
+        if self.outcome != "gaussian":
+            raise OptionError(f"a {self.outcome} regression has no conjugate prior; use method: em or map")
+        prior = _prior_of(self)
+        precision = statistics["gram"] + prior * np.eye(self.n_inputs)
+        mean = np.linalg.solve(precision, statistics["cross"][..., None])[..., 0]
+        residual = self._residual(statistics, mean) + prior * np.sum(mean**2, axis=1)
+        return precision, mean, 1 + 0.5 * statistics["weight"], self._rate + 0.5 * residual
+
+    def log_base(self, rows: np.ndarray) -> np.ndarray:
+        return np.zeros(len(rows))
+
+    def draw(self, rng: np.random.Generator, statistics: Statistics) -> Parameters:
+        precision, mean, a, b = self._posterior(statistics)
+        variance = b / rng.standard_gamma(a)
+        lower = np.linalg.cholesky(precision)
+        noise = np.linalg.solve(lower.transpose(0, 2, 1), rng.standard_normal((*mean.shape, 1)))[..., 0]
+        return {"coefficients": mean + noise * np.sqrt(variance)[:, None], "variance": variance}
+
+    def expected_log_density(self, statistics: Statistics, rows: np.ndarray) -> np.ndarray:
+        precision, mean, a, b = self._posterior(statistics)
+        x, y = rows[:, :-1], rows[:, -1:]
+        width = np.einsum("ni,kij,nj->nk", x, np.linalg.inv(precision), x, optimize=True)
+        out = -0.5 * (_LOG_2PI + np.log(b) - digamma(a) + (y - x @ mean.T) ** 2 * a / b + width)
+        return np.where(np.isnan(y), 0.0, out)
+
+    def log_marginal(self, statistics: Statistics) -> np.ndarray:
+        precision, _, a, b = self._posterior(statistics)
+        volume = 0.5 * (self.n_inputs * np.log(_prior_of(self)) - np.linalg.slogdet(precision)[1])
+        gammas = np.log(self._rate) - a * np.log(b) + gammaln(a)
+        return volume + gammas - 0.5 * statistics["weight"] * _LOG_2PI

@@ -1,0 +1,777 @@
+"""Mixtures fitted: EM, MAP-EM, hard EM (k-means), starts, restarts, and repair of bad components.
+
+A row comes from component k with probability w_k, and then from the k-th set of an emission's
+parameters. EM fills the unseen component in by its responsibilities and takes the best parameters
+for them; no step lowers the likelihood [1]_. :class:`MixtureProblem` is the problem that
+`expectation_maximisation.maximise` climbs, so every variant there works for mixtures.
+
+Three things go wrong in practice, and are handled here:
+
+- *Local maxima*: several starts, each from k-means++ seeds [2]_.
+- *A component collapses* on one point, where the likelihood of a Gaussian has no bound. The search stops as
+  soon as a component has no spread, and the component is planted anew among the rows that the others
+  explain worst. With a prior (``method: map``) it cannot happen.
+- *Two components merge*: they say the same about every row they hold. One of them is planted anew, and the
+  result kept if it is better.
+
+The weights may depend on inputs through a multinomial logit gate: with regressions as components a
+mixture of experts [3]_. Some labels may be known (semi-supervised): a row's components are then only the
+``allowed`` ones. Labels reported with errors are one more categorical column, in a `Product`: its table is
+the confusion matrix.
+
+References
+----------
+.. [1] Dempster, Laird, Rubin (1977). Maximum likelihood from incomplete data via the EM algorithm. JRSS B 39, 1-38.
+.. [2] Arthur, Vassilvitskii (2007). k-means++: the advantages of careful seeding. SODA, 1027-1035.
+.. [3] Jordan, Jacobs (1994). Hierarchical mixtures of experts and the EM algorithm. Neural Computation 6, 181-214.
+.. [4] Celeux, Govaert (1992). A classification EM algorithm for clustering and two stochastic versions.
+   Computational Statistics & Data Analysis 14, 315-332 (hard EM).
+.. [5] Alpaydın (2010). Introduction to Machine Learning, 2nd ed., section 12.2 (leader clusters, vigilance).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import logsumexp
+
+from bayeslab.errors import DataError, OptionError, hint
+from bayeslab.exact.components import normalise
+from bayeslab.exact.emissions import Parameters, Statistics, column_variances
+from bayeslab.exact.expectation_maximisation import EMResult, maximise
+
+__all__ = [
+    "Clusters",
+    "MixtureFit",
+    "MixtureOptions",
+    "MixtureProblem",
+    "fit_mixture",
+    "k_means",
+    "leader_clusters",
+    "merging",
+    "seeds",
+    "start_from_labels",
+    "starting_labels",
+]
+
+Start = Literal["k_means", "k_means++", "random"]
+Method = Literal["em", "map", "hard"]
+
+
+class Collapse(Exception):
+    """Components lost their rows or their spread in an M-step."""
+
+    def __init__(self, components: np.ndarray, theta: Parameters) -> None:
+        super().__init__(f"components {components.tolist()} collapsed")
+        self.components, self.theta = components, theta
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureProblem:
+    """A mixture and its data, as EM sees them.
+
+    Parameters ("theta") are ``weights`` (K,), or with inputs ``gate`` (K, q) whose first row is zero, and the
+    emission's.
+
+    Attributes
+    ----------
+    emission : Emission
+    rows : ndarray (N, D)
+        NaN marks a missing cell.
+    n_components : int
+    concentration : float or ndarray (K,)
+        Of the Dirichlet prior of the weights; 1 is uniform.
+    fixed_weights : ndarray (K,), optional
+    row_weights : ndarray (N,), optional
+        How often each row counts.
+    allowed : ndarray (N, K) of bool, optional
+        The components a row can come from; for a known label one.
+    inputs : ndarray (N, q), optional
+        What the gate sees, with a column of ones.
+    gate_precision : float
+        Of the normal prior of the gate's coefficients.
+    """
+
+    emission: Any
+    rows: np.ndarray
+    n_components: int
+    concentration: float | np.ndarray = 1.0
+    fixed_weights: np.ndarray | None = None
+    row_weights: np.ndarray | None = None
+    allowed: np.ndarray | None = None
+    inputs: np.ndarray | None = None
+    gate_precision: float = 1e-6
+
+    def check(self) -> None:
+        """Refuse what cannot be fitted.
+
+        Raises
+        ------
+        OptionError, DataError
+        """
+        n_rows, k = len(self.rows), self.n_components
+        if k < 1:
+            raise OptionError(f"a mixture has at least 1 component, not {k}")
+        if n_rows < k:
+            raise DataError(f"{n_rows} rows cannot support {k} components; use at most {n_rows} components")
+        if self.rows.ndim == 2 and self.rows.shape[1] and (lost := np.isnan(self.rows).all(axis=1)).any():
+            raise DataError(f"row {int(np.argmax(lost))} is missing in every column; remove it")
+        self.emission.check(self.rows)
+        for name in ("row_weights", "allowed", "inputs"):
+            value = getattr(self, name)
+            if value is not None and len(value) != n_rows:
+                raise DataError(f"{name} has {len(value)} entries for {n_rows} rows; give one per row")
+        if self.row_weights is not None and not (np.all(self.row_weights >= 0) and np.isfinite(self.row_weights).all()):
+            raise DataError("row weights are finite and not negative; remove or correct the others")
+        if self.allowed is not None and not self.allowed.any(axis=1).all():
+            raise DataError(
+                f"row {int(np.argmin(self.allowed.any(axis=1)))} is allowed no component; allow at least one"
+            )
+        if self.inputs is not None and not np.isfinite(self.inputs).all():
+            raise DataError("the gate's inputs have missing or infinite cells; fill or remove those rows")
+
+    # ------------------------------------------------------------------ facts about the data
+
+    @cached_property
+    def variances(self) -> np.ndarray:
+        return column_variances(self.rows)
+
+    @cached_property
+    def _one_pass(self) -> bool:
+        plain = self.allowed is None and self.inputs is None and hasattr(self.emission, "one_pass")
+        return plain and not np.isnan(self.rows).any()
+
+    @cached_property
+    def _contiguous(self) -> tuple[np.ndarray, np.ndarray]:
+        weights = np.empty(0) if self.row_weights is None else np.ascontiguousarray(self.row_weights, float)
+        return np.ascontiguousarray(self.rows, float), weights
+
+    @property
+    def n_effective(self) -> float:
+        """Rows, counted with their weights."""
+        return float(len(self.rows) if self.row_weights is None else self.row_weights.sum())
+
+    @property
+    def n_free(self) -> int:
+        """Free parameters."""
+        if self.inputs is not None:
+            mixing = (self.n_components - 1) * self.inputs.shape[1]
+        else:
+            mixing = 0 if self.fixed_weights is not None else self.n_components - 1
+        return mixing + self.emission.n_free(self.n_components)
+
+    # ------------------------------------------------------------------ E-step
+
+    def log_weights(self, theta: Parameters) -> np.ndarray:
+        """(K,), or (N, K) where rows differ."""
+        if self.inputs is not None:
+            eta = self.inputs @ theta["gate"].T
+            log_weights = eta - logsumexp(eta, axis=1, keepdims=True)
+        else:
+            with np.errstate(divide="ignore"):
+                log_weights = np.log(theta["weights"])
+        return log_weights if self.allowed is None else np.where(self.allowed, log_weights, -np.inf)
+
+    def responsibilities(self, theta: Parameters) -> tuple[np.ndarray, np.ndarray]:
+        """Log evidence of each row (N,) and posterior of its component (N, K)."""
+        return normalise(self.log_weights(theta), self.emission.log_density(_own(theta), self.rows))
+
+    def expect(self, theta: Parameters) -> tuple[float, Statistics]:
+        try:
+            if self._one_pass:
+                rows, weights = self._contiguous
+                value, statistics = self.emission.one_pass(self.log_weights(theta), _own(theta), rows, weights)
+                return value, statistics | {"component": _counts(statistics)}
+            evidence, responsibilities = self.responsibilities(theta)
+        except np.linalg.LinAlgError:
+            # A guess of an accelerated search may lie outside.
+            return -np.inf, {}
+        value = float(evidence.sum() if self.row_weights is None else self.row_weights @ evidence)
+        return value, self.statistics(responsibilities, theta)
+
+    def statistics(self, responsibilities: np.ndarray, theta: Parameters | None = None) -> Statistics:
+        """What the M-step needs, from responsibilities (N, K)."""
+        if self.row_weights is not None:
+            responsibilities = responsibilities * self.row_weights[:, None]
+        own = None if theta is None else _own(theta)
+        out = self.emission.statistics(self.rows, responsibilities, own)
+        out = out | {"component": responsibilities.sum(axis=0)}
+        return out | {"gate": responsibilities} if self.inputs is not None else out
+
+    # ------------------------------------------------------------------ M-step
+
+    def update(self, statistics: Mapping[str, Any], theta: Parameters | None = None) -> Parameters:
+        """The best parameters for these totals.
+
+        Raises
+        ------
+        Collapse
+            If a component has lost its rows or its spread.
+        """
+        if "responsibilities" in statistics:
+            statistics = self.statistics(statistics["responsibilities"], theta)
+        counts = statistics["component"]
+        own = None if theta is None else _own(theta)
+        parameters = self.emission.maximise(statistics, own)
+        flags = self.emission.degenerate(parameters, self.variances)
+        theta_new = {**self._mixing(counts, statistics, theta), **parameters}
+        if self.emission.prior is None:
+            flags = flags | (counts < 1e-10 * self.n_effective)
+        if flags.any():
+            raise Collapse(np.flatnonzero(flags), theta_new)
+        return theta_new
+
+    def _mixing(self, counts: np.ndarray, statistics: Mapping[str, Any], theta: Parameters | None) -> Parameters:
+        if self.inputs is not None:
+            start = np.zeros((self.n_components, self.inputs.shape[1])) if theta is None else theta["gate"]
+            return {"gate": fit_gate(self.inputs, statistics["gate"], start, self.gate_precision)}
+        if self.fixed_weights is not None:
+            return {"weights": np.asarray(self.fixed_weights, float)}
+        counts = np.maximum(counts + self.concentration - 1, 0.0)
+        return {"weights": counts / counts.sum()}
+
+    def log_prior(self, theta: Parameters) -> float:
+        """Log density of the prior, up to a constant; 0 where it is uniform."""
+        value = self.emission.log_prior(_own(theta))
+        if self.inputs is not None:
+            return value - 0.5 * self.gate_precision * float(np.sum(theta["gate"] ** 2))
+        exponent = np.broadcast_to(np.asarray(self.concentration, float) - 1, (self.n_components,))
+        used = exponent != 0
+        if not used.any() or self.fixed_weights is not None:
+            return value
+        with np.errstate(divide="ignore"):
+            return value + float(exponent[used] @ np.log(theta["weights"][used]))
+
+    # ------------------------------------------------------------------ variants of EM
+
+    def flatten(self, theta: Parameters) -> np.ndarray:
+        """Unconstrained coordinates, for accelerated EM."""
+        return np.concatenate([_to_real(name, value).ravel() for name, value in theta.items()])
+
+    @cached_property
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        flat = np.full((len(self.rows), self.n_components), 1 / self.n_components)
+        jitter = np.random.default_rng(0).dirichlet(np.ones(self.n_components), len(self.rows))
+        theta = self.update(self.statistics(0.5 * flat + 0.5 * jitter))
+        return {name: value.shape for name, value in theta.items()}
+
+    def unflatten(self, x: np.ndarray) -> Parameters:
+        """The inverse of :meth:`flatten`."""
+        theta, at = {}, 0
+        for name, shape in self._shapes.items():
+            size = int(np.prod(shape))
+            theta[name] = _from_real(name, x[at : at + size].reshape(shape))
+            at += size
+        return theta
+
+    def chain(self, theta: Parameters, rng: np.random.Generator) -> Callable[[Parameters], Statistics]:
+        """Draws of the components, for stochastic EM; totals are averaged as responsibilities."""
+
+        def draw(at: Parameters) -> Statistics:
+            cumulated = np.cumsum(self.responsibilities(at)[1], axis=1)
+            labels = (rng.random((len(self.rows), 1)) * cumulated[:, -1:] >= cumulated).sum(axis=1)
+            return {"responsibilities": np.eye(self.n_components)[labels]}
+
+        return draw
+
+
+def _own(theta: Mapping[str, np.ndarray]) -> Parameters:
+    """The emission's part."""
+    return {name: value for name, value in theta.items() if name not in ("weights", "gate")}
+
+
+def _counts(statistics: Statistics) -> np.ndarray:
+    weight = statistics["weight"]
+    return weight if weight.ndim == 1 else weight[:, 0]
+
+
+def _to_real(name: str, value: np.ndarray) -> np.ndarray:
+    kind = name.rpartition(".")[2]
+    if kind in ("variance", "rate", "dof", "weights") or (kind == "probability" and value.ndim == 3):
+        return np.log(np.maximum(value, 1e-300))
+    if kind == "probability":
+        return np.log(np.maximum(value, 1e-300)) - np.log(np.maximum(1 - value, 1e-300))
+    if kind in ("covariance", "scale"):
+        lower = np.linalg.cholesky(value)
+        d = value.shape[-1]
+        lower[..., range(d), range(d)] = np.log(lower[..., range(d), range(d)])
+        return lower
+    return value
+
+
+def _from_real(name: str, x: np.ndarray) -> np.ndarray:
+    kind = name.rpartition(".")[2]
+    if kind == "weights" or (kind == "probability" and x.ndim == 3):
+        return np.exp(x - logsumexp(x, axis=-1, keepdims=True))
+    if kind in ("variance", "rate", "dof"):
+        return np.exp(x)
+    if kind == "probability":
+        return 1 / (1 + np.exp(-x))
+    if kind in ("covariance", "scale"):
+        lower = np.tril(x)
+        d = x.shape[-1]
+        lower[..., range(d), range(d)] = np.exp(lower[..., range(d), range(d)])
+        return lower @ np.swapaxes(lower, -1, -2)
+    return x
+
+
+def fit_gate(inputs: np.ndarray, targets: np.ndarray, start: np.ndarray, precision: float) -> np.ndarray:
+    """Multinomial logit with soft targets (N, K), by damped Newton steps; the first row stays zero.
+
+    It never ends below where it starts, so that an EM step that uses it cannot lower the likelihood.
+    """
+    q, k = inputs.shape[1], targets.shape[1]
+    total = targets.sum(axis=1)
+
+    def objective(gate: np.ndarray) -> float:
+        eta = inputs @ gate.T
+        return float(np.sum(targets * eta) - total @ logsumexp(eta, axis=1) - 0.5 * precision * np.sum(gate**2))
+
+    gate, value = start.copy(), objective(start)
+    for _ in range(25 if k > 1 else 0):
+        eta = inputs @ gate.T
+        p = np.exp(eta - logsumexp(eta, axis=1, keepdims=True))[:, 1:]
+        gradient = ((targets[:, 1:] - total[:, None] * p).T @ inputs - precision * gate[1:]).ravel()
+        spread = total[:, None, None] * (p[:, :, None] * np.eye(k - 1) - p[:, :, None] * p[:, None, :])
+        hessian = np.einsum("nij,na,nb->iajb", spread, inputs, inputs, optimize=True).reshape(2 * ((k - 1) * q,))
+        step = np.linalg.solve(hessian + (precision + 1e-10) * np.eye(len(gradient)), gradient).reshape(k - 1, q)
+        size, gain = 1.0, -1.0
+        while size > 1e-6:
+            moved = gate.copy()
+            moved[1:] += size * step
+            gain = objective(moved) - value
+            if gain >= 0:
+                break
+            size *= 0.5
+        if gain < 0:
+            break
+        gate, value = moved, value + gain
+        if gain <= 1e-12 * (1 + abs(value)):
+            break
+    return gate
+
+
+# --------------------------------------------------------------------------------- starts
+
+
+def seeds(points: np.ndarray, n_clusters: int, rng: np.random.Generator) -> np.ndarray:
+    """Row numbers of k-means++ seeds [2]_: each far from those before it, with probability ∝ squared distance."""
+    chosen = [int(rng.integers(len(points)))]
+    nearest = np.sum((points - points[chosen[0]]) ** 2, axis=1)
+    for _ in range(n_clusters - 1):
+        total = nearest.sum()
+        # All rows may coincide with a seed: then any row will do.
+        p = nearest / total if total > 0 else None
+        chosen.append(int(rng.choice(len(points), p=p)))
+        nearest = np.minimum(nearest, np.sum((points - points[chosen[-1]]) ** 2, axis=1))
+    return np.array(chosen)
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """A hard clustering.
+
+    Attributes
+    ----------
+    labels : ndarray (N,) of int
+    centres : ndarray (K, D)
+    trace : ndarray
+        Reconstruction error (sum of squared distances to the centres) after each assignment.
+    """
+
+    labels: np.ndarray
+    centres: np.ndarray
+    trace: np.ndarray
+
+    @property
+    def error(self) -> float:
+        return float(self.trace[-1])
+
+
+def _distances(points: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    """Squared, (N, K)."""
+    middle = points.mean(axis=0)
+    a, b = points - middle, centres - middle
+    return np.maximum(np.sum(a**2, axis=1)[:, None] - 2 * a @ b.T + np.sum(b**2, axis=1), 0.0)
+
+
+def k_means(
+    points: np.ndarray,
+    n_clusters: int,
+    rng: np.random.Generator,
+    *,
+    centres: np.ndarray | None = None,
+    max_iterations: int = 300,
+) -> Clusters:
+    """Lloyd's algorithm: hard EM with equal weights and one small variance for all; a vector quantiser.
+
+    Starts from ``centres``, or from k-means++ seeds. A cluster left without rows gets the row that is
+    farthest from its centre, so the reconstruction error never rises.
+    """
+    points = np.asarray(points, float)
+    if not 1 <= n_clusters <= len(points):
+        raise OptionError(f"{len(points)} rows can be put into 1 to {len(points)} clusters, not {n_clusters}")
+    if np.isnan(points).any():
+        raise DataError("k-means needs complete rows; fill the missing cells or fit a mixture with method: em")
+    centres = points[seeds(points, n_clusters, rng)] if centres is None else np.asarray(centres, float)
+    labels, trace = np.full(len(points), -1), []
+    for _ in range(max_iterations):
+        distance = _distances(points, centres)
+        new = distance.argmin(axis=1)
+        nearest = distance[np.arange(len(points)), new]
+        trace.append(float(nearest.sum()))
+        for k in np.setdiff1d(np.arange(n_clusters), new):
+            far = int(nearest.argmax())
+            new[far], nearest[far] = k, 0.0
+        if np.array_equal(new, labels):
+            break
+        labels = new
+        size = np.bincount(labels, minlength=n_clusters)
+        sums = np.stack([np.bincount(labels, column, n_clusters) for column in points.T], axis=1)
+        centres = np.where(size[:, None] > 0, sums / np.maximum(size, 1)[:, None], centres)
+    return Clusters(labels, centres, np.array(trace))
+
+
+def leader_clusters(points: np.ndarray, vigilance: float, *, rate: float | None = None) -> Clusters:
+    """One pass in the rows' order: a row farther than ``vigilance`` from every centre founds a cluster [5]_.
+
+    Otherwise the nearest centre moves towards it, by ``rate``, or so that it stays its rows' mean.
+    """
+    if not vigilance > 0:
+        raise OptionError(f"vigilance is a positive distance, not {vigilance:g}")
+    points = np.asarray(points, float)
+    centres, sizes = [points[0].copy()], [1]
+    labels, error, trace = np.zeros(len(points), int), 0.0, [0.0]
+    for n, point in enumerate(points[1:], 1):
+        distance = np.linalg.norm(np.array(centres) - point, axis=1)
+        k = int(distance.argmin())
+        if distance[k] > vigilance:
+            k = len(centres)
+            centres.append(point.copy())
+            sizes.append(1)
+        else:
+            error += distance[k] ** 2
+            sizes[k] += 1
+            centres[k] += (point - centres[k]) * (1 / sizes[k] if rate is None else rate)
+        labels[n] = k
+        trace.append(error)
+    return Clusters(labels, np.array(centres), np.array(trace))
+
+
+def starting_labels(problem: MixtureProblem, kind: Start, rng: np.random.Generator) -> np.ndarray:
+    """A first guess of the rows' components, (N, K): see :class:`MixtureOptions`."""
+    k, n_rows = problem.n_components, len(problem.rows)
+    if kind == "random":
+        return _permitted(problem, rng.dirichlet(np.ones(k), n_rows))
+    points = problem.emission.features(problem.rows)
+    centres = points[seeds(points, k, rng)]
+    if problem.allowed is not None:
+        # Known labels say which component is which.
+        known = problem.allowed.sum(axis=1) == 1
+        for j in np.flatnonzero(problem.allowed[known].any(axis=0)):
+            centres[j] = points[known & problem.allowed[:, j]].mean(axis=0)
+    if kind == "k_means":
+        labels = k_means(points, k, rng, centres=centres, max_iterations=20).labels
+    else:
+        labels = _distances(points, centres).argmin(axis=1)
+    return _permitted(problem, 0.9 * np.eye(k)[labels] + 0.1 / k)
+
+
+def _permitted(problem: MixtureProblem, guess: np.ndarray) -> np.ndarray:
+    """The guess among the components that are allowed; where it has none of them, all alike."""
+    if problem.allowed is None:
+        return guess
+    guess = np.where(problem.allowed, guess + 1e-12, 0.0)
+    return guess / guess.sum(axis=1, keepdims=True)
+
+
+def _start(problem: MixtureProblem, kind: Start, rng: np.random.Generator) -> Parameters:
+    return problem.update(problem.statistics(starting_labels(problem, kind, rng)))
+
+
+def start_from_labels(problem: MixtureProblem, labels: np.ndarray) -> Parameters:
+    """Parameters from a guess of the rows' components: codes (N,), or probabilities (N, K).
+
+    The guess is believed by nine tenths, so that no component starts without spread.
+    """
+    k = problem.n_components
+    sure = np.eye(k)[labels] if labels.ndim == 1 else labels
+    return problem.update(problem.statistics(_permitted(problem, 0.9 * sure + 0.1 / k)))
+
+
+# --------------------------------------------------------------------------------- repair
+
+
+def merging(problem: MixtureProblem, theta: Parameters, *, within: float = 0.05) -> list[tuple[int, int]]:
+    """Pairs of components that say the same: over the rows they hold, |log p_j - log p_k| is ``within`` on average."""
+    log_density = problem.emission.log_density(_own(theta), problem.rows)
+    _, r = problem.responsibilities(theta)
+    if problem.row_weights is not None:
+        r = r * problem.row_weights[:, None]
+    pairs = []
+    for j in range(problem.n_components):
+        for k in range(j + 1, problem.n_components):
+            weight = r[:, j] + r[:, k]
+            held = weight > 1e-12
+            apart = np.abs(log_density[held, j] - log_density[held, k])
+            if weight.sum() > 0 and weight[held] @ apart <= within * weight.sum():
+                pairs.append((j, k))
+    return pairs
+
+
+def _replanted(
+    problem: MixtureProblem, theta: Parameters, components: np.ndarray, rng: np.random.Generator
+) -> Parameters:
+    """The parameters with some components moved to where the others explain the rows worst."""
+    others = np.setdiff1d(np.arange(problem.n_components), components)
+    points = problem.emission.features(problem.rows)
+    if len(others) == 0:
+        return _start(problem, "k_means++", rng)
+    try:
+        log_density = problem.emission.log_density(_own(theta), problem.rows)
+    except np.linalg.LinAlgError:
+        return _start(problem, "k_means++", rng)
+    log_weights = np.broadcast_to(problem.log_weights(theta), log_density.shape)[:, others]
+    evidence, among = normalise(log_weights, np.nan_to_num(log_density[:, others], nan=-np.inf))
+    r = np.zeros(log_density.shape)
+    r[:, others] = among
+    size = max(problem.rows.shape[1] + 2, len(points) // (2 * problem.n_components))
+    for k in components:
+        # The middle of a group rather than a lone outlier: a row's surprise averaged with its neighbours'.
+        surprise = evidence.max() - np.maximum(evidence, evidence.max() - 1e3)
+        centre = points[rng.choice(len(points), p=surprise / surprise.sum() if surprise.sum() > 0 else None)]
+        near = np.argsort(np.sum((points - centre) ** 2, axis=1), kind="stable")[:size]
+        r[near] = 0.0
+        r[near, k] = 1.0
+    return start_from_labels(problem, np.where(r.sum(axis=1, keepdims=True) > 0, r, 1 / problem.n_components))
+
+
+# --------------------------------------------------------------------------------- fitting
+
+
+@dataclass(frozen=True)
+class MixtureOptions:
+    """How to search.
+
+    Attributes
+    ----------
+    method
+        ``em`` (maximum likelihood), ``map`` (with priors), ``hard`` (each row wholly in its best component).
+    variant
+        Of EM: see `expectation_maximisation`.
+    restarts : int
+        Starting points; the best end is kept.
+    start
+        Where they come from: ``k_means`` (seeds, then Lloyd's algorithm), ``k_means++`` (seeds), or ``random``
+        responsibilities.
+    repairs : int
+        How often a search may plant collapsed or merged components anew.
+    """
+
+    method: Method = "em"
+    variant: Literal["em", "accelerated", "stochastic"] = "em"
+    restarts: int = 10
+    start: Start = "k_means"
+    tolerance: float = 1e-6
+    max_iterations: int = 1000
+    repairs: int = 5
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureFit:
+    """A fitted mixture.
+
+    Attributes
+    ----------
+    problem : MixtureProblem
+        With the prior that was used.
+    parameters : dict
+        ``weights`` or ``gate``, and the emission's.
+    log_likelihood, log_posterior : float
+        For hard EM of the rows with their labels.
+    trace : ndarray
+        Log likelihood at the start and after each iteration of the best search.
+    ends : ndarray
+        Log posteriors that the searches ended in, -inf where one failed.
+    iterations : int
+    converged : bool
+    repaired : tuple of str
+        What was repaired on the way to the best end.
+    warnings : tuple of str
+        What is still wrong with it.
+    """
+
+    problem: MixtureProblem
+    parameters: Parameters
+    log_likelihood: float
+    log_posterior: float
+    trace: np.ndarray
+    ends: np.ndarray
+    iterations: int
+    converged: bool
+    repaired: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @cached_property
+    def responsibilities(self) -> np.ndarray:
+        """(N, K)."""
+        return self.problem.responsibilities(self.parameters)[1]
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The most probable component of each row."""
+        return self.responsibilities.argmax(axis=1)
+
+    def log_evidence(self, rows: np.ndarray, inputs: np.ndarray | None = None) -> np.ndarray:
+        """Log density of further rows, (N,)."""
+        other = replace(self.problem, rows=rows, inputs=inputs, allowed=None, row_weights=None)
+        return other.responsibilities(self.parameters)[0]
+
+
+@dataclass
+class _Search:
+    """One start and what became of it."""
+
+    result: EMResult | None = None
+    repaired: list[str] = field(default_factory=list)
+
+
+def fit_mixture(
+    problem: MixtureProblem,
+    options: MixtureOptions | None = None,
+    *,
+    rng: np.random.Generator,
+    start: Parameters | None = None,
+) -> MixtureFit:
+    """The best of several searches.
+
+    Parameters
+    ----------
+    start : dict, optional
+        Parameters to start the first search from; with ``restarts=1`` the only one.
+
+    Raises
+    ------
+    OptionError, DataError
+        Wrong options or data; or every search collapsed.
+    """
+    options = options or MixtureOptions()
+    for name, allowed in (("method", ("em", "map", "hard")), ("start", ("k_means", "k_means++", "random"))):
+        if getattr(options, name) not in allowed:
+            raise OptionError(f"unknown {name} '{getattr(options, name)}'{hint(getattr(options, name), allowed)}")
+    if options.restarts < 1:
+        raise OptionError(f"restarts is at least 1, not {options.restarts}")
+    if options.method == "map" and problem.emission.prior is None:
+        problem = replace(problem, emission=problem.emission.with_prior(problem.rows, max(problem.n_components, 1)))
+    problem.check()
+    searches = []
+    for number, own in enumerate(rng.spawn(options.restarts)):
+        given = start if number == 0 else None
+        searches.append(
+            _hard(problem, options, own, given) if options.method == "hard" else _search(problem, options, own, given)
+        )
+    ends = np.array([-np.inf if s.result is None else s.result.log_posterior for s in searches])
+    best = searches[int(ends.argmax())]
+    if best.result is None:
+        raise DataError(
+            f"in each of {options.restarts} searches a component collapsed on a few equal rows; use method: map, or"
+            " fewer components"
+        )
+    end = best.result
+    pairs = merging(problem, end.parameters) if problem.n_components > 1 else []
+    warnings = tuple(f"components {j} and {k} say the same: fewer components would do" for j, k in pairs)
+    return MixtureFit(
+        problem,
+        dict(end.parameters),
+        end.log_likelihood,
+        end.log_posterior,
+        end.trace,
+        ends,
+        end.iterations,
+        end.converged,
+        tuple(best.repaired),
+        warnings,
+    )
+
+
+def _search(
+    problem: MixtureProblem, options: MixtureOptions, rng: np.random.Generator, given: Parameters | None
+) -> _Search:
+    search, theta, fixes = _Search(), given, []
+    for attempt in range(options.repairs + 1):
+        try:
+            if theta is None:
+                theta = _start(problem, options.start, rng)
+            end = maximise(
+                problem,
+                theta,
+                variant=options.variant,
+                tolerance=options.tolerance,
+                max_iterations=options.max_iterations,
+                rng=rng,
+            )
+        except Collapse as collapse:
+            fixes.append(f"components {collapse.components.tolist()} collapsed and were planted anew")
+            theta = _planted(problem, collapse.theta, collapse.components, rng)
+            continue
+        if search.result is None or end.log_posterior > search.result.log_posterior:
+            search.result, search.repaired = end, list(fixes)
+        pairs = merging(problem, search.result.parameters) if problem.n_components > 1 else []
+        if not pairs or attempt == options.repairs:
+            break
+        j, k = pairs[0]
+        fixes.append(f"components {j} and {k} had merged; {k} was planted anew")
+        theta = _planted(problem, search.result.parameters, np.array([k]), rng)
+    return search
+
+
+def _planted(
+    problem: MixtureProblem, theta: Parameters, components: np.ndarray, rng: np.random.Generator
+) -> Parameters | None:
+    """As `_replanted`; None (a fresh start) if even that has no spread."""
+    try:
+        return _replanted(problem, theta, components, rng)
+    except Collapse:
+        return None
+
+
+def _hard(
+    problem: MixtureProblem, options: MixtureOptions, rng: np.random.Generator, given: Parameters | None
+) -> _Search:
+    """Classification EM [4]_: the joint log likelihood of rows and labels never falls."""
+    search = _Search()
+    try:
+        theta = _start(problem, options.start, rng) if given is None else given
+        labels, trace, posteriors = np.full(len(problem.rows), -1), [], []
+        weights = np.ones(len(labels)) if problem.row_weights is None else problem.row_weights
+        converged = False
+        for _ in range(options.max_iterations):
+            joint = problem.log_weights(theta) + problem.emission.log_density(_own(theta), problem.rows)
+            new = joint.argmax(axis=1)
+            trace.append(float(weights @ joint[np.arange(len(new)), new]))
+            posteriors.append(trace[-1] + problem.log_prior(theta))
+            if np.array_equal(new, labels):
+                converged = True
+                break
+            labels = new
+            theta = problem.update(problem.statistics(np.eye(problem.n_components)[labels], theta), theta)
+    except Collapse as collapse:
+        search.repaired.append(str(collapse))
+        return search
+    done = len(trace) - 1
+    search.result = EMResult(
+        theta,
+        trace[-1],
+        posteriors[-1],
+        np.array(trace),
+        np.array(posteriors),
+        done,
+        done + 1,
+        converged,
+        "no label changed" if converged else "out of iterations",
+    )
+    return search

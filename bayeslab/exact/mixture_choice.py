@@ -1,0 +1,169 @@
+"""How many components a mixture should have, from one fit for each number.
+
+=============  ==========================================================================
+criterion      score, the highest wins
+=============  ==========================================================================
+``bic``        log likelihood - ½ P log N [1]_
+``aic``        log likelihood - P
+``icl``        BIC - entropy of the responsibilities: favours clusters that stand apart [2]_
+``held_out``   log likelihood of rows left out, in folds
+``evidence``   variational bound of the log evidence, + log K!
+=============  ==========================================================================
+
+P counts free parameters. For the posterior over the number of components see `component_number`.
+
+References
+----------
+.. [1] Schwarz (1978). Estimating the dimension of a model. Annals of Statistics 6, 461-464.
+.. [2] Biernacki, Celeux, Govaert (2000). Assessing a mixture model for clustering with the integrated completed
+   likelihood. IEEE PAMI 22, 719-725.
+.. [3] Smyth (2000). Model selection for probabilistic clustering using cross-validated likelihood.
+   Statistics and Computing 10, 63-72.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from scipy.special import xlogy
+
+from bayeslab.errors import OptionError, hint
+from bayeslab.exact.mixture import MixtureFit, MixtureOptions, MixtureProblem, fit_mixture
+from bayeslab.exact.variational_mixture import VariationalFit, fit_variational
+
+__all__ = ["CRITERIA", "ComponentChoice", "Criterion", "aic", "bic", "choose_components", "icl"]
+
+Criterion = Literal["bic", "aic", "icl", "held_out", "evidence"]
+CRITERIA = ("bic", "aic", "icl", "held_out", "evidence")
+
+
+def bic(fit: MixtureFit) -> float:
+    """Log likelihood less ½ P log N."""
+    return fit.log_likelihood - 0.5 * fit.problem.n_free * np.log(fit.problem.n_effective)
+
+
+def aic(fit: MixtureFit) -> float:
+    """Log likelihood less P."""
+    return fit.log_likelihood - fit.problem.n_free
+
+
+def icl(fit: MixtureFit) -> float:
+    """BIC less the entropy of the responsibilities."""
+    r = fit.responsibilities
+    weights = 1.0 if fit.problem.row_weights is None else fit.problem.row_weights[:, None]
+    return bic(fit) + float(np.sum(weights * xlogy(r, r)))
+
+
+@dataclass(frozen=True, eq=False)
+class ComponentChoice:
+    """What each number of components scores.
+
+    Attributes
+    ----------
+    criterion : str
+    numbers : tuple of int
+    scores : ndarray
+        The highest is best, all on the scale of a log likelihood.
+    standard_errors : ndarray
+        Of held-out scores over the rows; else zero.
+    fit : MixtureFit or VariationalFit
+        With the best number, on all rows.
+    """
+
+    criterion: Criterion
+    numbers: tuple[int, ...]
+    scores: np.ndarray
+    standard_errors: np.ndarray
+    fit: MixtureFit | VariationalFit
+
+    @property
+    def best(self) -> int:
+        return self.numbers[int(np.argmax(self.scores))]
+
+
+def choose_components(
+    problem: MixtureProblem,
+    numbers: Sequence[int],
+    *,
+    criterion: Criterion = "bic",
+    rng: np.random.Generator,
+    options: MixtureOptions | None = None,
+    folds: int = 10,
+) -> ComponentChoice:
+    """Fit each number of components and keep the best.
+
+    Parameters
+    ----------
+    problem : MixtureProblem
+        Its ``n_components`` is not used.
+    numbers : sequence of int
+        Candidates.
+    folds : int
+        For ``held_out``.
+    """
+    if criterion not in CRITERIA:
+        raise OptionError(f"unknown criterion '{criterion}'{hint(criterion, CRITERIA)}")
+    if not numbers:
+        raise OptionError("no numbers of components to choose from; give at least one")
+    if problem.allowed is not None or np.ndim(problem.concentration) or problem.fixed_weights is not None:
+        raise OptionError("allowed components and weights fixed one by one belong to one number of components")
+    options = options or MixtureOptions()
+    if criterion == "evidence" and problem.emission.prior is None:
+        # Evidences are comparable only under one prior.
+        problem = replace(problem, emission=problem.emission.with_prior(problem.rows, max(*numbers, 1)))
+    scores, errors, fits = [], [], []
+    for number in numbers:
+        candidate = replace(problem, n_components=int(number))
+        score, error, fit = _scored(candidate, criterion, options, folds, rng)
+        scores.append(score)
+        errors.append(error)
+        fits.append(fit)
+    best = int(np.argmax(scores))
+    chosen = fits[best] or fit_mixture(replace(problem, n_components=int(numbers[best])), options, rng=rng)
+    return ComponentChoice(criterion, tuple(int(n) for n in numbers), np.array(scores), np.array(errors), chosen)
+
+
+def _scored(
+    problem: MixtureProblem, criterion: Criterion, options: MixtureOptions, folds: int, rng: np.random.Generator
+) -> tuple[float, float, MixtureFit | VariationalFit | None]:
+    if criterion == "evidence":
+        variational = fit_variational(problem, rng=rng, restarts=options.restarts)
+        return variational.log_evidence, 0.0, variational
+    if criterion == "held_out":
+        return (*held_out(problem, options, folds, rng), None)
+    fit = fit_mixture(problem, options, rng=rng)
+    return {"bic": bic, "aic": aic, "icl": icl}[criterion](fit), 0.0, fit
+
+
+def held_out(
+    problem: MixtureProblem, options: MixtureOptions, folds: int, rng: np.random.Generator
+) -> tuple[float, float]:
+    """Log likelihood of all rows, each under the fit without its fold, and its standard error.
+
+    The folds are the same for every number of components.
+    """
+    n_rows = len(problem.rows)
+    if not 2 <= folds <= n_rows:
+        raise OptionError(f"{n_rows} rows can be split into 2 to {n_rows} folds, not {folds}")
+    fold = np.random.default_rng(n_rows).permutation(n_rows) % folds
+    density = np.empty(n_rows)
+
+    def some(values: np.ndarray | None, at: np.ndarray) -> np.ndarray | None:
+        return None if values is None else values[at]
+
+    for k in range(folds):
+        kept = fold != k
+        part = replace(
+            problem,
+            rows=problem.rows[kept],
+            row_weights=some(problem.row_weights, kept),
+            inputs=some(problem.inputs, kept),
+        )
+        fit = fit_mixture(part, options, rng=rng)
+        density[~kept] = fit.log_evidence(problem.rows[~kept], some(problem.inputs, ~kept))
+    weights = np.ones(n_rows) if problem.row_weights is None else problem.row_weights
+    scored = weights * density
+    return float(scored.sum()), float(np.sqrt(n_rows) * scored.std())
