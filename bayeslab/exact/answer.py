@@ -1,14 +1,17 @@
-"""What the exact engine is given by a family, and what it gets back."""
+"""What the engines ``exact`` and ``em`` are given by a family, and what they get back."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-__all__ = ["Answer", "Plan"]
+if TYPE_CHECKING:
+    from bayeslab.exact.expectation_maximisation import Problem
+
+__all__ = ["Answer", "EMPlan", "Plan"]
 
 
 class Answer(Protocol):
@@ -68,3 +71,34 @@ class Plan:
     how: str
     solve: Callable[[], Answer]
     empirical: Callable[[], Answer] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EMPlan:
+    """A model whose parameters expectation maximisation can find.
+
+    Attributes
+    ----------
+    how : str
+        One line: what is summed out, and how.
+    problem : callable
+        Makes the problem: with the model's priors (True; raises ModelError where a prior has no mode), or without.
+    start : callable
+        Random parameters of the problem, from a generator.
+    values : callable
+        Quantities by their names in the posterior, from parameters of the problem.
+    dims : mapping of str to tuple of str
+        Dimensions of each quantity.
+    labels : mapping of str to ndarray
+        Labels of dimensions that the data do not know.
+    bounds : mapping of str to (float, float)
+        Where a quantity cannot go beyond: estimates there are reported. (0, 1) for probabilities.
+    """
+
+    how: str
+    problem: Callable[[bool], Problem]
+    start: Callable[[np.random.Generator], Mapping[str, np.ndarray]]
+    values: Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]
+    dims: Mapping[str, tuple[str, ...]]
+    labels: Mapping[str, np.ndarray] = field(default_factory=dict)
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)

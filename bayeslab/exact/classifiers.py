@@ -78,9 +78,8 @@ def tan(codes: Codes, states: States, target: str, weights: Array | None = None,
         if joined[a] != joined[b]:
             joined.union(a, b)
             tree.add_edge(a, b)
-    above = dict(nx.bfs_predecessors(tree, attributes.index(root))) if attributes else {}
     out: Parents = {v: () if v == target else (target,) for v in states}
-    for child, parent in above.items():
+    for parent, child in nx.bfs_edges(tree, attributes.index(root)) if attributes else ():
         out[attributes[child]] = (target, attributes[parent])
     return out
 

@@ -543,7 +543,9 @@ def _in_threads(search: Callable[..., None], sources: list[np.random.Generator],
                 future.cancel()
 
 
-def standard_errors(problem: Smooth, theta: Parameters) -> Parameters:
+def standard_errors(
+    problem: Smooth, theta: Parameters, values: Callable[[Parameters], Parameters] = lambda theta: theta
+) -> Parameters:
     """Standard errors from the observed information at a maximum.
 
     The Hessian comes from central differences of the exact gradient; the errors of the parameters from those of
@@ -551,10 +553,18 @@ def standard_errors(problem: Smooth, theta: Parameters) -> Parameters:
     not at a boundary. Parameters that the data do not determine have infinite errors, and there are none (NaN) where
     the point is no maximum.
 
+    Parameters
+    ----------
+    problem
+    theta : mapping of str to ndarray
+        A maximum.
+    values : callable, optional
+        What the errors are of, as a function of the parameters; the parameters themselves if left out.
+
     Returns
     -------
     mapping of str to ndarray
-        Of the shapes of ``theta``.
+        Of the shapes of ``values(theta)``.
     """
     x = problem.flatten(theta)
     step = 1e-4 * np.maximum(1.0, np.abs(x) / 10)
@@ -563,22 +573,22 @@ def standard_errors(problem: Smooth, theta: Parameters) -> Parameters:
         sides = []
         for sign in (1, -1):
             there = problem.unflatten(x + sign * step[i] * np.eye(x.size)[i])
-            sides.append((problem.gradient(there, problem.expect(there)[1]), _stacked(there)))
+            sides.append((problem.gradient(there, problem.expect(there)[1]), _stacked(values(there))))
         information[i] = (sides[1][0] - sides[0][0]) / (2 * step[i])
         jacobian.append((sides[0][1] - sides[1][1]) / (2 * step[i]))
-    values, vectors = np.linalg.eigh((information + information.T) / 2)
+    curves, vectors = np.linalg.eigh((information + information.T) / 2)
     along = np.array(jacobian).T @ vectors  # how the parameters move along each eigenvector
     moves = np.abs(along).max(axis=0) > 1e-6  # not along what is redundant in the coordinates
-    size = max(1e-300, float(np.abs(values).max(initial=0.0)))
-    if np.any(moves & (values < -1e-6 * size)):
-        return {name: np.full_like(value, np.nan) for name, value in theta.items()}
+    size = max(1e-300, float(np.abs(curves).max(initial=0.0)))
+    if np.any(moves & (curves < -1e-6 * size)):
+        return {name: np.full_like(value, np.nan) for name, value in values(theta).items()}
     spread = np.zeros(along.shape[0])
     for k in np.flatnonzero(moves):
-        flat = values[k] <= 1e-8 * size
-        spread += np.where(np.abs(along[:, k]) > 1e-6, np.inf, 0.0) if flat else along[:, k] ** 2 / values[k]
-    ends = np.cumsum([value.size for value in theta.values()])[:-1]
-    parts = np.split(np.sqrt(spread), ends)
-    return {name: part.reshape(value.shape) for (name, value), part in zip(theta.items(), parts, strict=True)}
+        flat = curves[k] <= 1e-8 * size
+        spread += np.where(np.abs(along[:, k]) > 1e-6, np.inf, 0.0) if flat else along[:, k] ** 2 / curves[k]
+    shapes = {name: np.shape(value) for name, value in values(theta).items()}
+    parts = np.split(np.sqrt(spread), np.cumsum([math.prod(shape) for shape in shapes.values()])[:-1])
+    return {name: part.reshape(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
 
 
 def _stacked(theta: Parameters) -> Array:

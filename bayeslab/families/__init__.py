@@ -33,6 +33,8 @@ Contract. A family module has
     the prior of each parameter in the model language, where the file need not write it.
 ``exact(model, data) -> Plan | str`` (optional)
     how the posterior can be had in closed form (:class:`bayeslab.exact.answer.Plan`), or why not.
+``em(model, data) -> EMPlan | str`` (optional)
+    how expectation maximisation finds the parameters (:class:`bayeslab.exact.answer.EMPlan`), or why it cannot.
 ``network(model, data) -> networkx.DiGraph``
     the model's nodes and edges, for drawing (attributes: kind, text, dims; lengths of the
     dimensions in ``graph["dims"]``).

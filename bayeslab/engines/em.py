@@ -1,0 +1,198 @@
+"""Engine ``em``: the most probable parameters by expectation maximisation, what is hidden summed out exactly.
+
+The result is a point: with the model's priors the mode of the posterior density of the parameters, without
+them the maximum of the likelihood. It says nothing of uncertainty, except where standard errors
+from the curvature at the top are asked for. Several random starts show whether there are other maxima.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Literal, cast
+
+import numpy as np
+from pydantic import Field
+
+from bayeslab import registry
+from bayeslab.dataset import Data
+from bayeslab.engines._groups import attributes, labelled, observed_groups
+from bayeslab.engines._job import Job, Outcome
+from bayeslab.errors import EngineRefusal
+from bayeslab.exact.answer import EMPlan
+from bayeslab.exact.expectation_maximisation import Restarts, Smooth, Variant, restarted, standard_errors
+from bayeslab.results.checks import Finding, Verdict
+from bayeslab.spec import Model, Spec
+
+__all__ = ["USES_GRAPH", "Options", "plan", "refuse", "run"]
+
+USES_GRAPH = False
+# Searches that end this near the best, in log posterior, ended at the same place.
+_SAME = 1e-2
+# Nearer to a bound than this, an estimate is at the bound.
+_AT_BOUND = 1e-6
+# Seconds between notes on a search.
+_EVERY = 2.0
+
+
+class Options(Spec):
+    """Options of the searches."""
+
+    restarts: int = Field(4, ge=1, le=10_000, description="Number of random starting points.")
+    max_iterations: int = Field(2000, ge=1, description="At most so many steps a search.")
+    tolerance: float = Field(
+        1e-5, ge=0, description="Stop when less than this is left to gain, in units of log posterior."
+    )
+    variant: Variant = Field(
+        "accelerated",
+        description="em: plain; accelerated: SQUAREM; newton: EM, then BFGS; gradient: projected gradient ascent;"
+        " stochastic: what is hidden is drawn, not summed out.",
+    )
+    prior: Literal["use", "ignore"] = Field("use", description="Mode of the posterior, or maximum of the likelihood.")
+    standard_errors: bool = Field(False, description="Also standard errors, from the curvature at the maximum.")
+    cores: int = Field(1, ge=1, description="Searches at a time; the results do not depend on it.")
+
+
+def plan(model: Model, data: Data) -> EMPlan | str:
+    """How EM applies, or why not; remembered on the data."""
+    family = registry.load("families", model.model.family)
+    if not hasattr(family, "em"):
+        return f"expectation maximisation is not known for the family {model.model.family}"
+    if "em plan" not in data.memo:
+        data.memo["em plan"] = family.em(model, data)
+    found: EMPlan | str = data.memo["em plan"]
+    return found
+
+
+def refuse(model: Model, data: Data) -> str | None:
+    """Only families that say how."""
+    found = plan(model, data)
+    return found if isinstance(found, str) else None
+
+
+def run(job: Job) -> Outcome:
+    """Search from several starts and report the best end."""
+    begun = time.perf_counter()
+    options: Options = job.options
+    found = plan(job.model, job.data)
+    if isinstance(found, str):
+        raise EngineRefusal(f"method em does not apply: {found}")
+    job.progress.note(f"EM: {found.how}")
+    problem = found.problem(options.prior == "use")
+    searches = restarted(
+        problem, found.start, restarts=options.restarts, rng=np.random.default_rng(job.seed), cores=options.cores,
+        progress=_Notes(job, options.restarts), variant=options.variant, tolerance=options.tolerance,
+        max_iterations=options.max_iterations,
+    )  # fmt: skip
+    searched = time.perf_counter()
+    best = searches.best
+    values = found.values(best.parameters)
+    labels = {**job.data.labels, **found.labels}
+    attrs = attributes(job) | {"inference_library": "bayeslab", "how": found.how, "log_likelihood": best.log_likelihood}
+    lead = {"chain": np.arange(1), "draw": np.arange(1)}
+    groups = {
+        "posterior": labelled(
+            {n: np.asarray(v)[None, None] for n, v in values.items()}, found.dims, labels, lead, attrs
+        ),
+        "sample_stats": labelled({"lp": np.array([[best.log_posterior]])}, {"lp": ()}, {}, lead, attrs),
+        "em": _traces(searches, attrs),
+        **observed_groups(job.model, job.data, attributes(job)),
+    }
+    findings = _findings(searches, found, values, options)
+    if options.standard_errors:
+        errors, more = _errors(problem, best.parameters, found)
+        groups["standard_errors"] = labelled(errors, found.dims, labels, {}, attrs)
+        findings.append(more)
+    timings = {"optimise": searched - begun, "report": time.perf_counter() - searched}
+    return Outcome(groups, Verdict(tuple(findings)), not searches.interrupted, timings)
+
+
+class _Notes:
+    """Reports on the searches, at most every few seconds."""
+
+    def __init__(self, job: Job, restarts: int) -> None:
+        self._job, self._restarts, self._last = job, restarts, time.monotonic()
+
+    def __call__(self, search: int, iteration: int, theta: Any, value: float) -> None:
+        now = time.monotonic()
+        if now - self._last > _EVERY:
+            self._last = now
+            text = f"start {search + 1} of {self._restarts}, step {iteration}: log posterior {value:.6f}"
+            self._job.progress.note(text)
+
+
+def _traces(searches: Restarts, attrs: dict[str, Any]) -> Any:
+    """Both traces of each search, NaN after its end, and how it ended."""
+    longest = max(len(end.trace) for end in searches.ends)
+
+    def padded(traces: list[np.ndarray]) -> np.ndarray:
+        return np.stack([np.pad(t, (0, longest - len(t)), constant_values=np.nan) for t in traces])
+
+    arrays = {
+        "log_likelihood": padded([end.trace for end in searches.ends]),
+        "log_posterior": padded([end.posterior_trace for end in searches.ends]),
+        "final_log_likelihood": np.array([end.log_likelihood for end in searches.ends]),
+        "final_log_posterior": np.array([end.log_posterior for end in searches.ends]),
+        "converged": np.array([end.converged for end in searches.ends]),
+        "passes": np.array([end.evaluations for end in searches.ends]),
+    }
+    dims: dict[str, tuple[str, ...]] = {name: ("iteration",) if a.ndim == 2 else () for name, a in arrays.items()}
+    lead = {"restart": np.arange(len(searches.ends))}
+    return labelled(arrays, dims, {"iteration": np.arange(longest)}, lead, attrs)
+
+
+def _findings(searches: Restarts, found: EMPlan, values: Any, options: Options) -> list[Finding]:
+    best = searches.best
+    what = "maximum of the likelihood" if options.prior == "ignore" else "mode of the posterior"
+    text = f"a point, not a posterior ({what}); log likelihood {best.log_likelihood:.4f} after {best.iterations} steps"
+    if best.converged:
+        out = [Finding("pass", "optimum", "", best.log_likelihood, text)]
+    else:
+        advice = "allow more with max_iterations" if options.variant == "accelerated" else "try variant: accelerated"
+        out = [Finding("warn", "optimum", "", best.log_likelihood, f"{text}, not converged: {best.reason}", advice)]
+    if len(searches.ends) > 1:
+        out.append(_agreement(searches))
+    out += _boundary(found, values)
+    if searches.interrupted:
+        text = f"interrupted: {len(searches.ends)} of {options.restarts} searches begun; the best so far is reported"
+        out.append(Finding("warn", "interrupted", "", None, text, "run again for all of them"))
+    return out
+
+
+def _agreement(searches: Restarts) -> Finding:
+    reached, n = searches.reaching(_SAME), len(searches.ends)
+    if reached == n:
+        return Finding("pass", "restarts", "", reached, f"all {n} random starts led to the same log posterior")
+    text = f"{reached} of {n} random starts led to the highest log posterior found"
+    if reached > 1:
+        return Finding("pass", "restarts", "", reached, f"{text}; the others to lower maxima")
+    return Finding(
+        "warn", "restarts", "", reached, f"{text}: there may be higher ones", "raise restarts until several agree"
+    )
+
+
+def _boundary(found: EMPlan, values: Any) -> list[Finding]:
+    there: dict[str, int] = {}
+    for name, (low, high) in found.bounds.items():
+        value = np.asarray(values[name])
+        there[name] = int(((value - low < _AT_BOUND) | (high - value < _AT_BOUND)).sum())
+    total = sum(there.values())
+    if not total:
+        return []
+    worst = max(there, key=lambda name: there[name])
+    text = f"{total} estimates are at the edge of what is possible, such as probabilities 0 or 1 (most in {worst})"
+    return [Finding("warn", "boundary", worst, total, text, "give priors that keep them away, or more data")]
+
+
+def _errors(problem: Any, theta: Any, found: EMPlan) -> tuple[dict[str, np.ndarray], Finding]:
+    if not hasattr(problem, "gradient"):
+        raise EngineRefusal("standard errors need the slope of the log posterior, which this model does not give")
+    errors = {name: np.asarray(e) for name, e in standard_errors(cast(Smooth, problem), theta, found.values).items()}
+    every = np.concatenate([np.ravel(e) for e in errors.values()])
+    if np.isnan(every).any():
+        text = "there are no standard errors: the point is no maximum"
+        return errors, Finding("warn", "standard errors", "", None, text, "restart, or allow more steps")
+    if np.isinf(every).any():
+        n = int(np.isinf(every).sum())
+        text = f"the data do not determine {n} of {every.size} estimates: their standard errors are infinite"
+        return errors, Finding("warn", "standard errors", "", n, text, "give priors, or fix parameters")
+    return errors, Finding("pass", "standard errors", "", None, "from the observed information at the maximum")
