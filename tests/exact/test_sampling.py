@@ -99,6 +99,15 @@ def test_forward_sample_with_any_number_of_states(n_states):
     assert np.abs(z).max() < 4.5
 
 
+def test_forward_sample_leaves_nothing_to_impossible_last_states():
+    """0.1 + ... + 0.1 is not 1 in floating point; the gap would be a chance of 2^-53 in a draw."""
+    table = np.array([[0.1] * 10 + [0.0], [0.0] * 10 + [1.0]])
+    assert np.cumsum(table[0])[9] < 1
+    cuts = sampling._cuts(table).reshape(2, 10)
+    assert cuts[0, 9] == 2**53 and cuts[0, 8] < 2**53
+    assert np.all(cuts[1] == 0)
+
+
 def test_forward_sample_is_the_same_for_any_number_of_threads(monkeypatch):
     network = network_of()
     alone = forward_sample(network, 200_000, np.random.default_rng(3))
@@ -185,6 +194,7 @@ def test_likelihood_sampling_errors_are_calibrated():
     for scores in (z, z_evidence):
         assert abs(np.mean(np.abs(scores) < 1.96) - 0.95) < 3 * np.sqrt(0.95 * 0.05 / 200)
         assert abs(scores.mean()) < 4 / np.sqrt(200)
+        assert abs(scores.std() - 1) < 3.5 / np.sqrt(400)  # nor too wide
 
 
 def test_likelihood_sampling_does_not_prove_zero():
@@ -208,6 +218,31 @@ def test_likelihood_sampling_with_thousands_observed_does_not_underflow():
     assert found.log_evidence == pytest.approx(total, abs=4 * found.log_evidence_error)
     assert found.log_evidence < -6900
     assert np.abs(found.marginals["h"] - np.exp(log_weights - total)).max() < 4 * found.standard_errors["h"][0]
+
+
+def test_likelihood_sampling_sums_up_what_single_rows_say(monkeypatch):
+    """Heavy rows that first appear after thousands of light ones change the scale of all sums."""
+    from bayeslab.exact import _sampling_kernels as kernels
+
+    tables = {"h": np.array([0.9998, 0.0002]), "c": np.array([[1e-3, 1 - 1e-3], [0.9, 0.1]])}
+    network = DiscreteNetwork({"h": ("a", "b"), "c": ("t", "f")}, {"c": ("h",)}, tables)
+    n, rng = 20_000, np.random.default_rng(3)
+    net, key = sampling._flat_network(network), sampling._key(np.random.default_rng(3))
+    weighing = sampling._weighing(net, network.states, sampling.read_evidence(network.states, {"c": "t"}))
+    codes, log_weights = np.empty((n, 2), np.int8), np.empty(n)
+    kernels.weighted_rows(net, key, 0, *weighing, codes, log_weights)
+    first = int(np.argmax(codes[:, 0] == 1))
+    assert 1024 < first < n  # there is a change of scale
+    w = np.exp(log_weights)
+    monkeypatch.setattr(sampling, "_CHUNK", 7_000)  # and between chunks
+    found = likelihood_weighting(network, {"c": "t"}, n, rng)
+    p = w[codes[:, 0] == 1].sum() / w.sum()
+    error = np.sqrt((w**2 * ((codes[:, 0] == 1) - p) ** 2).sum()) / w.sum()
+    assert found.effective_sample_size == pytest.approx(w.sum() ** 2 / (w**2).sum(), rel=1e-10)
+    assert found.log_evidence == pytest.approx(np.log(w.mean()), abs=1e-10)
+    assert found.log_evidence_error == pytest.approx(w.std() / w.mean() / np.sqrt(n), rel=1e-10)
+    assert found.marginals["h"][1] == pytest.approx(p, rel=1e-10)
+    assert found.standard_errors["h"] == pytest.approx([error, error], rel=1e-10)
 
 
 def test_likelihood_sampling_is_reproducible_and_checks_its_input():
@@ -334,6 +369,7 @@ def test_gibbs_errors_are_calibrated():
     z = np.array([(r.marginals["x2"][0] - truth) / r.standard_errors["x2"][0] for r in runs])
     assert abs(np.mean(np.abs(z) < 1.96) - 0.95) < 3 * np.sqrt(0.95 * 0.05 / 200)
     assert abs(z.mean()) < 4 / np.sqrt(200)
+    assert abs(z.std() - 1) < 3.5 / np.sqrt(400)
     sizes = [r.effective_sample_size["x2"][0] for r in runs]
     assert np.mean(sizes) < 1000  # correlated: plain counting would be far too sure
 
