@@ -18,6 +18,7 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,10 +28,12 @@ from bayeslab.exact.mixed_learning import check_data, maximum_likelihood
 from bayeslab.exact.mixed_network import LinearGaussian, MixedNetwork
 from bayeslab.exact.mixed_statistics import Plan, Statistics
 
-__all__ = ["EMFit", "Options", "em", "random_start", "restarts"]
+__all__ = ["EMFit", "MixedProblem", "Options", "em", "random_start", "restarts"]
 
 # Eigenvalues of E[x x'] below this share of the largest leave a direction undetermined.
 _RANK = 1e-12
+# Probabilities below this have the logarithm of this.
+_TINY = 1e-300
 
 
 @dataclass(frozen=True)
@@ -249,3 +252,96 @@ def _solve(gram: np.ndarray, cross: np.ndarray) -> np.ndarray:
     kept = values > _RANK * values[..., -1:]
     inverse = np.where(kept, 1 / np.where(kept, values, 1.0), 0.0)
     return np.einsum("...ij,...j,...kj,...k->...i", vectors, inverse, vectors, cross)
+
+
+# ------------------------------------------------------------------------------- as a problem for EM
+
+
+@dataclass(frozen=True, eq=False)
+class MixedProblem:
+    """The same as a :class:`~bayeslab.exact.expectation_maximisation.Problem`; make it with :meth:`of`.
+
+    Parameters are arrays by name: the table of each discrete variable under its name, and ``(variable,
+    "intercept")`` and so on joined by a bar, in units of the columns' standard deviations.
+    """
+
+    network: MixedNetwork
+    learned: frozenset[str]
+    options: Options
+    plan: Plan
+    shift: np.ndarray
+    scale: np.ndarray
+    jacobian: float
+
+    @classmethod
+    def of(
+        cls, network: MixedNetwork, codes: np.ndarray, values: np.ndarray, learned: Iterable[str], options: Options
+    ) -> MixedProblem:
+        """Set up; variables that are not ``learned`` keep the distributions they have in ``network``."""
+        codes, values = check_data(network, codes, values)
+        shift, scale = _units(values)
+        own = _rescaled(network, shift, scale)
+        plan = Plan.of(_bounded(own, options.floor), codes, (values - shift) / scale)
+        jacobian = float(((~np.isnan(values)).sum(axis=0) * np.log(scale)).sum())
+        return cls(own, frozenset(learned), options, plan, shift, scale, jacobian)
+
+    def network_at(self, theta: Mapping[str, np.ndarray]) -> MixedNetwork:
+        """The net with these parameters, in the units of the data."""
+        return _rescaled(self._at(theta), -self.shift / self.scale, 1 / self.scale)
+
+    def start(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """A random start that tells the states of hidden variables apart."""
+        codes, values = self.plan.codes, self.plan.values
+        return self._parameters(_bounded(random_start(self.network, codes, values, rng), self.options.floor))
+
+    def expect(self, theta: Mapping[str, np.ndarray]) -> tuple[float, dict[str, np.ndarray]]:
+        found = self.plan.expect(self._at(theta))
+        moments = {f"{v}|moments": m for v, m in found.moments.items()}
+        return float(found.log_density.sum()) - self.jacobian, {**found.counts, **moments}
+
+    def update(self, statistics: Mapping[str, np.ndarray], theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        counts = {v: statistics[v] for v in self.network.states}
+        moments = {v: statistics[f"{v}|moments"] for v in self.network.continuous}
+        expected = Statistics(counts, moments, np.empty(0))
+        return self._parameters(_maximise(self._at(theta), expected, self.options))
+
+    def log_prior(self, theta: Mapping[str, np.ndarray]) -> float:
+        return _log_prior(self._at(theta), self.options)
+
+    def flatten(self, theta: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Log probabilities, intercepts, slopes and log sds: coordinates that may take any value."""
+        return np.concatenate([self._free(name, value).ravel() for name, value in theta.items()])
+
+    def _free(self, name: str, value: np.ndarray) -> np.ndarray:
+        if name in self.network.states:
+            return np.asarray(np.log(np.maximum(value, _TINY)))
+        return np.asarray(np.log(value)) if name.endswith("|sd") else value
+
+    def unflatten(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        """The inverse of :meth:`flatten`."""
+        out, at = {}, 0
+        for name, like in self._parameters(self.network).items():
+            part = x[at : at + like.size].reshape(like.shape)
+            at += like.size
+            if name in self.network.states:
+                odds = np.exp(part - part.max(axis=-1, keepdims=True))
+                part = odds / odds.sum(axis=-1, keepdims=True)
+            elif name.endswith("|sd"):
+                part = np.maximum(np.exp(part), self.options.floor)
+            out[name] = part
+        return out
+
+    def _parameters(self, network: MixedNetwork) -> dict[str, np.ndarray]:
+        out = {v: table for v, table in network.tables.items() if v in self.learned}
+        for v, node in network.continuous.items():
+            if v in self.learned:
+                out |= {f"{v}|{k}": getattr(node, k) for k in ("intercept", "slopes", "sd")}
+        return out
+
+    def _at(self, theta: Mapping[str, np.ndarray]) -> MixedNetwork:
+        tables = {v: theta.get(v, table) for v, table in self.network.tables.items()}
+        nodes = {}
+        for v, node in self.network.continuous.items():
+            parts = (theta[f"{v}|{k}"] for k in ("intercept", "slopes", "sd")) if v in self.learned else None
+            nodes[v] = node if parts is None else LinearGaussian(node.parents, *parts)
+        return replace(self.network, tables=tables, continuous=nodes)

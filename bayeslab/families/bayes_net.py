@@ -22,12 +22,12 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from bayeslab.dataset import Data
 from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
-from bayeslab.exact.answer import Plan
+from bayeslab.exact.answer import EMPlan, Plan
 from bayeslab.exact.mixed_network import MixedNetwork, log_density
 from bayeslab.exact.mixed_statistics import expected_statistics
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.expressions import parse
-from bayeslab.families import _net_exact, _net_graph
+from bayeslab.families import _net_em, _net_exact, _net_graph
 from bayeslab.families._local import Place, local
 from bayeslab.families._net import Net, net_of, parameter_values, resolved
 from bayeslab.spec import Family, Identifier, Model
@@ -191,10 +191,10 @@ class BayesNet(Family):
     @model_validator(mode="after")
     def _names(self) -> BayesNet:
         known = self.variables
-        for key, words in (("decisions", self.decisions), ("utilities", self.utilities)):
-            for word in words:
-                if word in known or (key == "utilities" and word in self.decisions):
-                    raise ValueError(f"'{word}' in {key} has the name of another node")
+        nodes = [*known, *self.decisions, *self.utilities]
+        twice = [word for word in nodes if nodes.count(word) > 1] if self.decisions else []
+        if twice:
+            raise ValueError(f"'{twice[0]}' is the name of two nodes")
         if bool(self.decisions) != bool(self.utilities):
             raise ValueError("an influence diagram has decisions and utilities, both")
         for key, words in (("hidden", self.hidden), ("learn", self.learn if isinstance(self.learn, list) else [])):
@@ -320,6 +320,11 @@ def remarks(model: Model, data: Data) -> list[tuple[str, str, float | None, str,
 def exact(model: Model, data: Data) -> Plan | str:
     """Dirichlet rows in closed form, where every family that matters is observed."""
     return _net_exact.exact(model, data)
+
+
+def em(model: Model, data: Data) -> EMPlan | str:
+    """The mode of the posterior, or of the likelihood, by expectation maximisation."""
+    return _net_em.em(model, data)
 
 
 def network(model: Model, data: Data) -> nx.DiGraph:
