@@ -1,0 +1,158 @@
+"""The engine around the searches: what it reports, and when it warns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bayeslab as bl
+from bayeslab.engines import em
+from bayeslab.exact.answer import EMPlan
+from bayeslab.exact.learning import TableProblem
+from bayeslab.exact.local_models import FreeTable
+from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.families import bayes_net
+
+# Russell and Norvig (2003), section 20.3.
+CANDIES = [273, 93, 104, 90, 79, 100, 94, 167]
+STATES = {
+    "Bag": ("1", "2"),
+    "Flavor": ("cherry", "lime"),
+    "Wrapper": ("red", "green"),
+    "Hole": ("yes", "no"),
+}
+SEEN = ("Flavor", "Wrapper", "Hole")
+SATURATED = -1979.360127
+
+
+def candies(rows=CANDIES):
+    cells = [(f, w, h) for f in range(2) for w in range(2) for h in range(2)]
+    codes = np.repeat(cells, rows, axis=0)
+    return {v: [STATES[v][c] for c in codes[:, i]] for i, v in enumerate(SEEN)}
+
+
+def model():
+    variables = {v: {"states": list(s), "parents": [] if v == "Bag" else ["Bag"]} for v, s in STATES.items()}
+    return bl.Model(model=bl.BayesNet(variables=variables, hidden=["Bag"]))
+
+
+def candy_plan(model, data):
+    """The plan of this one net; tables with two pseudocounts a cell."""
+    columns = [np.array([STATES[v].index(str(c)) for c in data.dataset.columns[v].values]) for v in SEEN]
+    codes = np.stack([np.full(len(columns[0]), -1), *columns], axis=1)
+    shapes = {v: (2,) if v == "Bag" else (2, 2) for v in STATES}
+    network = DiscreteNetwork(STATES, dict.fromkeys(SEEN, ("Bag",)), {v: np.full(s, 0.5) for v, s in shapes.items()})
+
+    def problem(prior):
+        local = {v: FreeTable(np.zeros(s), 2.0 if prior else 1.0) for v, s in shapes.items()}
+        return TableProblem.of(network, codes, local)
+
+    return EMPlan(
+        "bags summed out",
+        problem,
+        problem(False).start,
+        dict,
+        {v: ("Bag_state",) if v == "Bag" else ("Bag_state", f"{v}_state") for v in STATES},
+        {f"{v}_state": np.array(s) for v, s in STATES.items()},
+        dict.fromkeys(STATES, (0.0, 1.0)),
+    )
+
+
+@pytest.fixture
+def candy(monkeypatch):
+    monkeypatch.setattr(bayes_net, "em", candy_plan, raising=False)
+
+
+def fitted(data=None, **options):
+    return bl.fit(model(), data or candies(), "em", seed=1, progress=False, runs=None, **options)
+
+
+def findings(fit):
+    return {f.check: f for f in fit.verdict.findings}
+
+
+@pytest.mark.usefixtures("candy")
+def test_the_candies_end_at_the_saturated_fit():
+    fit = fitted(restarts=6, prior="ignore", tolerance=1e-8)
+    posterior = fit.posterior
+    assert dict(posterior.sizes) == {"chain": 1, "draw": 1} | {f"{v}_state": 2 for v in STATES}
+    assert list(posterior["Flavor"].coords["Flavor_state"].values) == ["cherry", "lime"]
+    assert float(fit.data_tree["sample_stats"]["lp"].values[0, 0]) == pytest.approx(SATURATED, abs=1e-5)
+    theta = {v: posterior[v].values[0, 0] for v in STATES}
+    order = [0, 1] if theta["Bag"][0] < 0.5 else [1, 0]
+    assert theta["Bag"][order[0]] == pytest.approx(0.419424, abs=1e-3)
+    want = [[0.893377, 0.319159], [0.797449, 0.362624], [0.836496, 0.343027]]
+    np.testing.assert_allclose([theta[v][order, 0] for v in SEEN], want, atol=1e-3)
+    assert findings(fit)["optimum"].status == "pass" and "maximum of the likelihood" in str(fit.verdict)
+
+
+@pytest.mark.usefixtures("candy")
+def test_the_traces_rise_and_end_where_the_fit_is():
+    fit = fitted(restarts=3)
+    traces = fit.data_tree["em"].to_dataset()
+    assert traces["log_posterior"].dims == ("restart", "iteration") and traces.sizes["restart"] == 3
+    for row, end in zip(traces["log_posterior"].values, traces["final_log_posterior"].values, strict=True):
+        seen = row[~np.isnan(row)]
+        assert (np.diff(seen) >= 0).all() and seen[-1] == end
+    assert float(fit.data_tree["sample_stats"]["lp"].values[0, 0]) == traces["final_log_posterior"].values.max()
+
+
+@pytest.mark.usefixtures("candy")
+def test_the_prior_pulls_estimates_inwards():
+    """Four candies, all alike: the likelihood is highest at the edge, the posterior is not."""
+    few = candies([4, 0, 0, 0, 0, 0, 0, 0])
+    edge = fitted(few, prior="ignore")
+    assert findings(edge)["boundary"].status == "warn" and edge.verdict.status == "warn"
+    inside = fitted(few)
+    assert "boundary" not in findings(inside)
+    # By symmetry the best bag for four cherries takes all of them: (4 + 1) / (4 + 2).
+    assert inside.posterior["Flavor"].values[0, 0, :, 0].max() == pytest.approx(5 / 6, abs=0.02)
+
+
+@pytest.mark.usefixtures("candy")
+def test_standard_errors_on_request():
+    fit = fitted(standard_errors=True, prior="ignore", tolerance=1e-9)
+    errors = fit.data_tree["standard_errors"].to_dataset()
+    assert errors["Flavor"].dims == ("Bag_state", "Flavor_state")
+    assert (errors["Flavor"].values > 0.01).all() and (errors["Flavor"].values < 0.5).all()
+    assert "standard_errors" not in fitted().data_tree
+
+
+@pytest.mark.usefixtures("candy")
+def test_a_search_cut_short_warns():
+    fit = fitted(max_iterations=3, variant="em")
+    assert findings(fit)["optimum"].status == "warn" and "stopped after 3 iterations" in str(fit.verdict)
+    assert "variant: accelerated" in findings(fit)["optimum"].advice
+
+
+@pytest.mark.usefixtures("candy")
+def test_the_number_of_cores_changes_nothing():
+    one, two = (fitted(cores=cores).data_tree["em"]["final_log_posterior"].values for cores in (1, 2))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_interrupting_reports_the_best_so_far(monkeypatch, candy):
+    calls = []
+
+    def note(self, search, iteration, theta, value):
+        calls.append(search)
+        if search == 1 and iteration == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(em._Notes, "__call__", note)
+    fit = fitted(restarts=5)
+    assert max(calls) == 1
+    assert findings(fit)["interrupted"].message.startswith("interrupted: 2 of 5 searches")
+    assert fit.data_tree["em"].sizes["restart"] == 2
+
+
+def test_families_that_cannot_are_refused():
+    graph = bl.Model(model=bl.Graph(nodes={"m": "Normal(0, 1)", "y[obs_id]": "Normal(m, 1)"}))
+    with pytest.raises(bl.BayeslabError, match="expectation maximisation is not known for the family graph"):
+        bl.fit(graph, {"y": [1.0]}, "em", progress=False, runs=None)
+
+
+def test_the_reason_of_a_family_is_passed_on(monkeypatch):
+    monkeypatch.setattr(bayes_net, "em", lambda model, data: "tables share parameters", raising=False)
+    with pytest.raises(bl.BayeslabError, match="method em does not apply: tables share parameters"):
+        fitted()
