@@ -30,6 +30,7 @@ __all__ = [
     "log_evidence_and_gradient_sparse",
     "path_log_probability",
     "sample_path",
+    "simulate",
     "smooth_sequences",
     "symbol_counts",
     "weighted_sums",
@@ -709,6 +710,30 @@ def sample_path(
                     left -= math.exp(weights[i] - peak)
                     state = i
             states[t] = state
+
+
+@numba.njit(cache=True)
+def simulate(
+    log_start: np.ndarray, transition: Any, offsets: np.ndarray, uniforms: np.ndarray, states: np.ndarray
+) -> None:
+    """States of every sequence from start and transition probabilities, one uniform number a row."""
+    n_states = log_start.shape[1]
+    varying = values_of(transition).shape[0] > 1
+    weights = np.empty(n_states)
+    for s in range(len(offsets) - 1):
+        for t in range(offsets[s], offsets[s + 1]):
+            if t == offsets[s]:
+                weights[:] = np.exp(log_start[s if log_start.shape[0] > 1 else 0])
+            else:
+                weights[:] = 0.0
+                first, last = edges(transition, states[t - 1])
+                for e in range(first, last):
+                    weights[target(transition, e)] = value(transition, t if varying else 0, states[t - 1], e)
+            left, states[t] = uniforms[t] * weights.sum(), -1
+            for j in range(n_states):
+                if weights[j] > 0.0 and left >= 0.0:
+                    left -= weights[j]
+                    states[t] = j
 
 
 @numba.njit(cache=True, error_model="numpy")

@@ -52,6 +52,7 @@ __all__ = [
     "predict_states",
     "predicted_states",
     "read_rows",
+    "simulate_states",
     "smooth",
     "symbol_counts",
     "weighted_moments",
@@ -466,6 +467,17 @@ def predict_states(chain: HiddenChain, last: np.ndarray, n_steps: int) -> np.nda
     for h in range(n_steps):
         last = out[h] = last @ matrix
     return out
+
+
+def simulate_states(chain: HiddenChain, offsets: Any, rng: np.random.Generator) -> np.ndarray:
+    """States (n_rows,) of sequences with these offsets; -1 after a state that leads nowhere."""
+    from bayeslab.exact._markov_kernels import simulate
+
+    n_rows = int(np.asarray(offsets)[-1])
+    _, offsets = read_rows(chain, np.zeros((n_rows, chain.n_states)), offsets)
+    states = np.empty(n_rows, np.int64)
+    simulate(chain.starts, chain.form(np.exp(chain.log_transition)), offsets, rng.random(n_rows), states)
+    return states
 
 
 def diagonal_gaussian_rows(values: Any, mean: Any, standard_deviation: Any) -> np.ndarray:
