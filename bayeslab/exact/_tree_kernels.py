@@ -849,13 +849,15 @@ def best_order(
 
 @numba.njit(cache=True)
 def condition(
-    problem: Problem, tables: np.ndarray, allowed: np.ndarray, small: float, n_restarts: int
+    problem: Problem, tables: np.ndarray, allowed: np.ndarray, needed: np.ndarray, small: float, n_restarts: int
 ) -> tuple[Tree, np.ndarray, np.ndarray, np.ndarray, np.ndarray, float, float]:
     """The problem among the states that are left, with a tree of its own.
 
-    Variables with one state left are gone. Returns the tree, its tables, for each of their entries the place in
-    the given tables, the variables and the states that are left, the log of what the factors without variables
-    make, and the sum of the clique sizes.
+    Variables with one state left are gone, and those that are not needed: of a Bayes net, variables whose own table
+    (the factor of the same number) sums to one because nothing below them is seen or asked.
+
+    Returns the tree, its tables, for each of their entries the place in the given tables, the variables and the
+    states that are left, the log of what the factors without variables make, and the sum of the clique sizes.
     """
     n_all = problem.cards.size
     n_factors = problem.factor_pointer.size - 1
@@ -866,7 +868,7 @@ def condition(
         for s in range(problem.starts[v], problem.starts[v + 1]):
             left[v] += allowed[s]
         widest = max(widest, left[v])
-        if left[v] > 1:
+        if left[v] > 1 and needed[v]:
             number[v] = n
             n += 1
             n_states_left += left[v]
@@ -875,7 +877,7 @@ def condition(
     states = np.empty(n_states_left, np.int64)
     at = 0
     for v in range(n_all):
-        if left[v] > 1:
+        if number[v] >= 0:
             variables[number[v]] = v
             cards[number[v]] = left[v]
             for s in range(problem.cards[v]):
@@ -891,7 +893,7 @@ def condition(
         longest = max(longest, problem.factor_pointer[f + 1] - problem.factor_pointer[f])
         for a in range(problem.factor_pointer[f], problem.factor_pointer[f + 1]):
             u = number[problem.factor_variables[a]]
-            if u < 0:
+            if u < 0 or (f < n_all and not needed[f]):
                 continue
             k += 1
             entries *= cards[u]
@@ -916,6 +918,10 @@ def condition(
     axis = np.empty(longest, np.int64)
     log_constant = 0.0
     for f in range(n_factors):
+        if f < n_all and not needed[f]:
+            sliced[table_start[f]] = 1.0
+            source[table_start[f]] = problem.table_start[f]
+            continue
         first = problem.factor_pointer[f]
         d = problem.factor_pointer[f + 1] - first
         at, step, k = problem.table_start[f], 1, 0
@@ -1023,6 +1029,7 @@ def condition_rows(
     likelihood: np.ndarray,
     has_likelihood: np.ndarray,
     base_allowed: np.ndarray,
+    needed: np.ndarray,
     limit: float,
     small: float,
     n_restarts: int,
@@ -1041,7 +1048,7 @@ def condition_rows(
         if not restrict(problem, tables, rows[i], likelihood, has_likelihood, base_allowed, allowed):
             continue
         tree, sliced, source, variables, states, log_constant, total = condition(
-            problem, tables, allowed, small, n_restarts
+            problem, tables, allowed, needed, small, n_restarts
         )
         if log_constant == -np.inf:
             continue
@@ -1074,7 +1081,7 @@ def condition_rows(
         if with_counts:
             own = np.zeros(sliced.size)
             for f in range(tree.factor_pointer.size - 1):
-                if tree.factor_pointer[f + 1] == tree.factor_pointer[f]:
+                if tree.factor_pointer[f + 1] == tree.factor_pointer[f] and (f >= n or needed[f]):
                     own[tree.table_start[f]] = weights[i]
             _add_counts(tree, codes, weights[i], beliefs, scratch, own)
             for e in range(sliced.size):

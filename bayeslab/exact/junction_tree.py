@@ -214,10 +214,6 @@ class JunctionTree:
         """
         names = self._names(targets)
         evidence = read_evidence(self.states, given)
-        if targets is not None and not believed and self._tree is None:
-            smaller = self._without_barren({*names, *(given or ())})
-            if smaller is not None:
-                return smaller.query(given, targets)
         state = self._given(evidence)
         if believed:
             state, log_evidence = self._fitted(state, given or {}, believed)
@@ -247,13 +243,21 @@ class JunctionTree:
         EngineRefusal
             The table, or one met on the way, would not fit into memory.
         """
-        from bayeslab.exact.variable_elimination import eliminate
-
         names = self._names(targets)
         state = self._given(read_evidence(self.states, given))
-        if self._one(state, ())[0] == -np.inf:
+        entries = float(np.prod([float(len(self.states[v])) for v in names]))
+        self._refuse_beyond(entries if entries > self._limit / 8 else 0)
+        # A factor of ones over the targets puts them into one clique; what it is expected to count is their posterior.
+        scopes = (*self._factors.scopes, names)
+        tables = [*self._by_factor(self._tables), np.ones([len(self.states[v]) for v in names])]
+        factors = FactorGraph(self.states, scopes, tuple(tables))
+        problem, flat = _problem(self._problem.cards, triangulation.scopes_of(factors), tables)
+        wider = replace(self, _factors=factors, _problem=problem, _tables=flat, _tree=None)
+        needed = self._needed(self._wanted(names) | (state.codes >= 0) | state.has_likelihood)
+        log_evidence, _, counts = wider._rows(state.codes[None, :], np.ones(1), state, None, True, needed)
+        if log_evidence[0] == -np.inf:
             raise self._impossible(given or {})
-        return eliminate(self._model, names, given)
+        return counts[problem.table_start[-2] :].reshape(tables[-1].shape)
 
     def log_evidence_of(self, codes: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
         """Log probability of each row of evidence.
@@ -419,7 +423,7 @@ class JunctionTree:
     def _model(self) -> DiscreteNetwork | FactorGraph:
         """The model with the present tables."""
         tables = tuple(self._by_factor(self._tables))
-        if self._parents is None or not _conditional(tables):
+        if self._parents is None or not self._sums_to_one:
             return FactorGraph(self.states, self._factors.scopes, tables, self._factors.name)
         return DiscreteNetwork(self.states, self._parents, dict(zip(self.states, tables, strict=True)))
 
@@ -512,7 +516,13 @@ class JunctionTree:
         return float(log_evidence[0]), marginals[0]
 
     def _rows(
-        self, rows: np.ndarray, weights: np.ndarray, state: _Given, names: Sequence[str] | None, counting: bool
+        self,
+        rows: np.ndarray,
+        weights: np.ndarray,
+        state: _Given,
+        names: Sequence[str] | None,
+        counting: bool,
+        needed: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """One compiled call: log evidence, marginals as flat vectors over all states, counts as flat tables."""
         from bayeslab.exact import _tree_kernels as kernels
@@ -533,10 +543,32 @@ class JunctionTree:
             if counting:
                 self._count_constants(counts, weights[log_evidence > -np.inf].sum())
         elif self._possible[1]:
-            search = [self._possible[0], self._limit / 8, float(triangulation.SMALL), triangulation.RESTARTS]
+            if needed is None:
+                seen = (rows >= 0).any(axis=0) | state.has_likelihood
+                needed = self._needed(wanted | seen | counting)
+            search = [self._possible[0], needed, self._limit / 8, float(triangulation.SMALL), triangulation.RESTARTS]
             arguments = [self._problem, self._tables, *evidence, *search, *answer]
             self._refuse_beyond(kernels.condition_rows(*arguments))
         return log_evidence, marginals, counts
+
+    def _needed(self, concerned: np.ndarray) -> np.ndarray:
+        """Of a Bayes net, these variables and all above them: the others' tables sum to one."""
+        if not self._sums_to_one:
+            return np.ones(len(self.states), np.bool_)
+        out, stack = concerned.copy(), np.flatnonzero(concerned).tolist()
+        pointer, variables = self._problem.factor_pointer, self._problem.factor_variables
+        while stack:
+            v = stack.pop()
+            for parent in variables[pointer[v] : pointer[v + 1] - 1].tolist():
+                if not out[parent]:
+                    out[parent] = True
+                    stack.append(parent)
+        return out
+
+    @cached_property
+    def _sums_to_one(self) -> bool:
+        """Whether the tables are those of a Bayes net; what ``with_tables`` put in need not be."""
+        return self._parents is not None and _conditional(self._by_factor(self._tables))
 
     def _count_constants(self, counts: np.ndarray, total: float) -> None:
         for f, scope in enumerate(self._factors.scopes):
@@ -665,7 +697,7 @@ class JunctionTree:
         if not possible or not kernels.restrict(self._problem, self._tables, unobserved, mask, every, base, left):
             return None
         tree, tables, _, variables, states, log_constant, total = kernels.condition(
-            self._problem, self._tables, left, float(triangulation.SMALL), triangulation.RESTARTS
+            self._problem, self._tables, left, every, float(triangulation.SMALL), triangulation.RESTARTS
         )
         if log_constant == -np.inf:
             return None
@@ -706,27 +738,6 @@ class JunctionTree:
 
     def _named(self, codes: np.ndarray) -> dict[str, str]:
         return {v: s[int(code)] for (v, s), code in zip(self.states.items(), codes, strict=True)}
-
-    def _without_barren(self, kept: set[str]) -> JunctionTree | None:
-        """A Bayes net without what lies below all that is asked and given; None when there is nothing to leave out."""
-        tables = self._by_factor(self._tables)
-        if self._parents is None or not _conditional(tables):
-            return None
-        stack, needed = list(kept), set(kept)
-        while stack:
-            above = set(self._parents[stack.pop()]) - needed
-            needed |= above
-            stack += above
-        if len(needed) == len(self.states):
-            return None
-        by_name = dict(zip(self.states, tables, strict=True))
-        return JunctionTree.of(
-            DiscreteNetwork(
-                {v: self.states[v] for v in self.states if v in needed},
-                {v: self._parents[v] for v in self.states if v in needed},
-                {v: by_name[v] for v in self.states if v in needed},
-            )
-        )
 
 
 def _problem(cards: np.ndarray, scopes: Sequence[np.ndarray], tables: Sequence[np.ndarray]) -> tuple[Any, np.ndarray]:

@@ -416,7 +416,7 @@ def test_marginal_map_is_not_the_projection_of_the_best_assignment():
 def test_draws_have_the_posterior_frequencies():
     rng = np.random.default_rng(26)
     n, z = 4000, []
-    for model, given in random_cases(27, 40):
+    for model, given in random_cases(27, 100):
         truth = joint(model, given)
         if truth.sum() == 0:
             continue
