@@ -1,0 +1,260 @@
+"""The posterior over the number of components, sampled.
+
+In a mixture of finite mixtures the number of components K has a prior p(K), the weights given K are
+Dirichlet(γ, …, γ), and components are drawn from a conjugate prior. With weights and components integrated
+out a partition of the rows into t clusters has probability [1]_
+
+    V_n(t) Π_c γ^(n_c) m(rows of c),    V_n(t) = Σ_k k (k - 1) … (k - t + 1) / (γk)^(n) p(k),
+
+x^(n) the rising factorial and m the evidence of a cluster. So the sampler walks over partitions only: Gibbs moves of
+single rows, and merge-split proposals that carry whole groups [2]_. Given the partition the number of components does
+not depend on the data, p(K | t) ∝ k (k - 1) … (k - t + 1) / (γk)^(n) p(k), and averaging that over draws
+gives the posterior of K without sampling it. There may be more components than clusters: those have no rows yet.
+
+References
+----------
+.. [1] Miller, Harrison (2018). Mixture models with a prior on the number of components. JASA 113, 340-356.
+.. [2] Dahl, Newcomb (2022). Sequentially allocated merge-split samplers for conjugate Bayesian nonparametric models.
+   J. Statistical Computation and Simulation 92, 1487-1511.
+.. [3] Nobile, Fearnside (2007). Bayesian finite mixtures with an unknown number of components: the allocation sampler.
+   Statistics and Computing 17, 147-162.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import gammaln, logsumexp, multigammaln
+
+from bayeslab.errors import DataError, OptionError
+from bayeslab.exact.emissions import (
+    Bernoulli,
+    Binomial,
+    Categorical,
+    DiagonalGaussian,
+    Exponential,
+    FullGaussian,
+    Poisson,
+    Product,
+)
+
+__all__ = ["NumberPosterior", "NumberPrior", "sample_component_number"]
+
+
+@dataclass(frozen=True, eq=False)
+class NumberPrior:
+    """Prior of the number of components: log probabilities of 1, 2, …, and the Dirichlet's γ."""
+
+    log_probability: np.ndarray
+    gamma: float = 1.0
+
+    @classmethod
+    def uniform(cls, highest: int, gamma: float = 1.0) -> NumberPrior:
+        """1 to ``highest``, all alike."""
+        if highest < 1:
+            raise OptionError(f"the highest number of components is at least 1, not {highest}")
+        return cls(np.full(highest, -np.log(highest)), gamma)
+
+    @classmethod
+    def poisson(cls, rate: float, gamma: float = 1.0, highest: int = 100) -> NumberPrior:
+        """K - 1 is Poisson, cut at ``highest``."""
+        k = np.arange(highest)
+        logs = k * np.log(rate) - gammaln(k + 1)
+        return cls(logs - logsumexp(logs), gamma)
+
+    def log_joint(self, n_rows: int) -> np.ndarray:
+        """log of k (k - 1) … (k - t + 1) / (γk)^(n) p(k), for t (rows, 0 … N + 1) and k (columns, 1 … highest)."""
+        k = np.arange(1, len(self.log_probability) + 1)
+        t = np.arange(n_rows + 2)[:, None]
+        possible = t <= k
+        falling = gammaln(k + 1) - gammaln(np.where(possible, k - t, 0) + 1)
+        rising = gammaln(self.gamma * k + n_rows) - gammaln(self.gamma * k)
+        return np.where(possible, falling - rising + self.log_probability, -np.inf)
+
+
+class _Items(NamedTuple):
+    statistics: np.ndarray
+    blocks: list[tuple[int, int, int]]
+    hyper: np.ndarray
+
+
+def _full(emission: FullGaussian, rows: np.ndarray) -> _Items:
+    if np.isnan(rows).any():
+        raise OptionError("full covariances with missing cells have no closed form; use covariance: diagonal")
+    prior, d = emission.prior, rows.shape[1]
+    assert prior is not None
+    centred, mean = rows - prior.mean, np.zeros(d)
+    one = np.ones((len(rows), 1))
+    if emission.covariance == "known":
+        precision = np.linalg.inv(emission.covariances({"mean": np.zeros((1, d))})[0])
+        hyper = np.concatenate([[d, prior.kappa], mean, precision.ravel()])
+        return _Items(np.hstack([one, centred]), [(5, 0, 0)], hyper)
+    if emission.covariance == "tied":
+        raise OptionError("one covariance for all components has no closed form here; use full or diagonal")
+    i, j = np.tril_indices(d)
+    scale = np.asarray(prior.scale, float)
+    normaliser = multigammaln(prior.nu / 2, d) - 0.25 * d * (d - 1) * np.log(np.pi)
+    normaliser -= 0.5 * prior.nu * np.linalg.slogdet(scale)[1]
+    hyper = np.concatenate([[d, prior.kappa, prior.nu], mean, scale[i, j], [normaliser]])
+    return _Items(np.hstack([one, centred, centred[:, i] * centred[:, j]]), [(0, 0, 0)], hyper)
+
+
+def _diagonal(emission: DiagonalGaussian, rows: np.ndarray) -> _Items:
+    if emission.covariance == "spherical":
+        raise OptionError("spherical components are not offered here; use covariance: diagonal")
+    prior = emission.prior
+    assert prior is not None
+    seen = ~np.isnan(rows)
+    apart = np.where(seen, rows - prior.mean, 0.0)
+    d = rows.shape[1]
+    statistics = np.stack([seen, apart, apart**2], axis=2).reshape(len(rows), 3 * d)
+    scale = np.broadcast_to(prior.scale, (d,))
+    hyper = np.concatenate([[prior.kappa, prior.nu, 0.0, scale[j]] for j in range(d)])
+    return _Items(statistics, [(1, 3 * j, 4 * j) for j in range(d)], hyper)
+
+
+def _categorical(emission: Categorical, rows: np.ndarray) -> _Items:
+    parts, blocks, hyper, at, size = [], [], [], 0, 0
+    prior = np.broadcast_to(np.asarray(emission.prior, float), (len(emission.levels), max(emission.levels)))
+    for j, levels in enumerate(emission.levels):
+        seen = ~np.isnan(rows[:, j])
+        parts.append(np.eye(levels)[np.where(seen, rows[:, j], 0).astype(int)] * seen[:, None])
+        blocks.append((2, at, size))
+        hyper.append(np.concatenate([[levels], prior[j, :levels]]))
+        at, size = at + levels, size + levels + 1
+    return _Items(np.hstack(parts), blocks, np.concatenate(hyper))
+
+
+def _pairs(code: int) -> Callable[[Any, np.ndarray], _Items]:
+    def items(emission: Any, rows: np.ndarray) -> _Items:
+        won, base = emission._split(rows)
+        d = won.shape[1]
+        statistics = np.stack([won, base], axis=2).reshape(len(rows), 2 * d)
+        prior = np.stack([np.broadcast_to(p, (d,)) for p in emission.prior], axis=1)
+        return _Items(statistics, [(code, 2 * j, 2 * j) for j in range(d)], prior.ravel().astype(float))
+
+    return items
+
+
+def _product(emission: Product, rows: np.ndarray) -> _Items:
+    parts, blocks, hyper, at, size = [], [], [], 0, 0
+    for columns, part in emission.parts.values():
+        own = _items(part, rows[:, list(columns)])
+        parts.append(own.statistics)
+        blocks += [(code, a + at, b + size) for code, a, b in own.blocks]
+        hyper.append(own.hyper)
+        at, size = at + own.statistics.shape[1], size + len(own.hyper)
+    return _Items(np.hstack(parts), blocks, np.concatenate(hyper))
+
+
+_READERS: dict[type, Callable[[Any, np.ndarray], _Items]] = {
+    FullGaussian: _full,
+    DiagonalGaussian: _diagonal,
+    Categorical: _categorical,
+    Bernoulli: _pairs(3),
+    Binomial: _pairs(3),
+    Poisson: _pairs(4),
+    Exponential: _pairs(4),
+    Product: _product,
+}
+
+
+def _items(emission: Any, rows: np.ndarray) -> _Items:
+    reader = _READERS.get(type(emission))
+    if reader is None:
+        raise OptionError(
+            f"{type(emission).__name__} has no conjugate prior, so its components cannot be integrated out;"
+            " choose another component, or the number by bic"
+        )
+    return reader(emission, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class NumberPosterior:
+    """Posterior over the number of components.
+
+    Attributes
+    ----------
+    probability : ndarray (highest,)
+        Of K = 1, 2, …: averages over the draws of p(K | partition).
+    clusters : ndarray (highest,)
+        Of the number of clusters that hold rows: shares of draws.
+    n_clusters : ndarray (chains, draws)
+    labels : ndarray (chains, draws, N)
+        Partitions; the numbering means nothing.
+    log_density : ndarray (chains, draws)
+        Of the partitions, up to a constant.
+    accepted : ndarray (chains,)
+        Share of merge-split proposals that were accepted.
+    """
+
+    probability: np.ndarray
+    clusters: np.ndarray
+    n_clusters: np.ndarray
+    labels: np.ndarray
+    log_density: np.ndarray
+    accepted: np.ndarray
+
+    @property
+    def mode(self) -> int:
+        return int(self.probability.argmax()) + 1
+
+
+def sample_component_number(
+    emission: Any,
+    rows: np.ndarray,
+    *,
+    rng: np.random.Generator,
+    prior: NumberPrior | None = None,
+    draws: int = 1000,
+    tune: int = 500,
+    chains: int = 2,
+    proposals: int = 5,
+) -> NumberPosterior:
+    """Sample partitions and so the number of components.
+
+    Parameters
+    ----------
+    emission
+        With a conjugate prior; without one it gets its weak prior.
+    prior : NumberPrior, optional
+        By default uniform on 1 … 20 with γ = 1.
+    proposals : int
+        Merge-split proposals a draw.
+
+    Notes
+    -----
+    A cost of O(N t) evidences a draw. Chains start from one cluster and from many, in turns.
+    """
+    from bayeslab.exact._partition_kernels import run_chain
+
+    prior = prior or NumberPrior.uniform(min(20, max(len(rows), 1)))
+    if len(rows) < 1:
+        raise DataError("there are no rows; give at least one")
+    if not prior.gamma > 0:
+        raise OptionError(f"γ is positive, not {prior.gamma:g}")
+    if emission.prior is None:
+        emission = emission.with_prior(rows, 1)
+    emission.check(rows)
+    items = _items(emission, rows)
+    joint = prior.log_joint(len(rows))
+    with np.errstate(invalid="ignore"):
+        log_v = logsumexp(joint, axis=1)
+    statistics, hyper = np.ascontiguousarray(items.statistics, float), np.ascontiguousarray(items.hyper, float)
+    blocks = np.array(items.blocks, np.int64).reshape(-1, 3)
+    runs = []
+    most = int(np.flatnonzero(np.isfinite(log_v)).max())
+    for chain, own in enumerate(rng.spawn(chains)):
+        start = own.integers(0, min(10, most), len(rows)) if chain % 2 else np.zeros(len(rows), int)
+        start = np.unique(start, return_inverse=True)[1].astype(np.int64)
+        runs.append(run_chain(start, statistics, blocks, hyper, prior.gamma, log_v, tune, draws, proposals, own))
+    labels, counts, densities = (np.stack(part) for part in list(zip(*runs, strict=True))[:3])
+    given = np.exp(joint - np.where(np.isfinite(log_v), log_v, 0.0)[:, None])
+    shares = np.bincount(counts.ravel(), minlength=len(joint)) / counts.size
+    highest = len(prior.log_probability)
+    clusters = np.zeros(highest)
+    clusters[: min(highest, len(shares) - 1)] = shares[1 : highest + 1]
+    return NumberPosterior(shares @ given, clusters, counts, labels, densities, np.array([run[3] for run in runs]))
