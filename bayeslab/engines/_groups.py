@@ -14,6 +14,7 @@ from bayeslab.dataset import Data
 from bayeslab.engines._density import Density, evaluate, expand
 from bayeslab.engines._forward import forward
 from bayeslab.engines._job import Job
+from bayeslab.results.checks import MIN_DRAWS, Finding, r_hat_and_ess
 from bayeslab.spec import Model
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ __all__ = [
     "labelled",
     "observed_groups",
     "posterior_groups",
+    "relabelled",
     "unconstrained",
 ]
 
@@ -72,6 +74,45 @@ def posterior_groups(
             else observed_groups(job.model, job.data, attributes(job))
         ),
     }
+
+
+def relabelled(job: Job, groups: dict[str, xr.Dataset]) -> tuple[dict[str, xr.Dataset], list[Finding]]:
+    """The groups with exchangeable labels of hidden states made to agree across draws, and what that did.
+
+    A model that is the same when the states of a hidden variable trade places has a posterior with as
+    many copies of every mode; chains wander among them and no mean of a state's parameter means anything.
+    The family says which permutation each draw needs.
+    """
+    family = registry.load("families", job.model.model.family)
+    if not hasattr(family, "relabelled"):
+        return groups, []
+    posterior = groups["posterior"]
+    shape = posterior.sizes["chain"], posterior.sizes["draw"]
+    flat = {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in posterior.data_vars.items()}
+    found = family.relabelled(job.model, job.data, flat)
+    if found is None:
+        return groups, []
+    arrays, what = found
+    after = posterior.assign({n: (posterior[n].dims, v.reshape(*shape, *v.shape[1:])) for n, v in arrays.items()})
+    moved = int(np.sum(~np.all([_unmoved(flat[n], v) for n, v in arrays.items()], axis=0)))
+    before = max(_worst_r_hat(posterior[n].to_numpy()) for n in arrays)
+    now = max(_worst_r_hat(after[n].to_numpy()) for n in arrays)
+    text = (
+        f"the states of {what} can trade places: {moved:,} of {shape[0] * shape[1]:,} draws were renamed to agree"
+        f" (Stephens 2000); worst R-hat {before:.3g} before, {now:.3g} after"
+    )
+    return groups | {"posterior": after}, [Finding("pass", "relabelled", what, now, text)]
+
+
+def _unmoved(before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    return np.asarray((before == after).reshape(len(before), -1).all(axis=1))
+
+
+def _worst_r_hat(values: np.ndarray) -> float:
+    if values.shape[1] < MIN_DRAWS:
+        return float("nan")
+    draws = values.reshape(*values.shape[:2], -1)
+    return float(np.nanmax(r_hat_and_ess(np.moveaxis(draws, -1, 0))[0]))
 
 
 def constrained(model: pymc.Model, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from bayeslab.dataset import Data
 from bayeslab.engines._density import Density, centre, copy_callback, start_values
-from bayeslab.engines._groups import posterior_groups
+from bayeslab.engines._groups import posterior_groups, relabelled
 from bayeslab.engines._job import Job, Outcome
 from bayeslab.errors import ModelError, RunError
 from bayeslab.progress import ChainState
@@ -93,6 +93,8 @@ def run(job: Job) -> Outcome:
     stats = {name: np.stack([chain[name] for chain in chains.values()]) for name in _STATS.values()}
     flat = np.stack([chain["draws"] for chain in chains.values()])
     groups = posterior_groups(job, density, flat, stats, sampler="nutpie", chains=list(chains))
+    groups, renamed = relabelled(job, groups)
+    notes = [*notes, *renamed]
     clock.lap("deterministics")
     verdict = judge_mcmc(
         _tree(groups), max_treedepth=options.max_treedepth, target_accept=options.target_accept, notes=notes

@@ -35,6 +35,9 @@ Contract. A family module has
     how the posterior can be had in closed form (:class:`bayeslab.exact.answer.Plan`), or why not.
 ``em(model, data) -> EMPlan | str`` (optional)
     how expectation maximisation finds the parameters (:class:`bayeslab.exact.answer.EMPlan`), or why it cannot.
+``relabelled(model, data, draws) -> (dict, str) | None`` (optional)
+    draws in which the exchangeable states of hidden variables have been given names that agree, by
+    the algorithm of Stephens (2000), and whose states these are; None where nothing is exchangeable.
 ``network(model, data) -> networkx.DiGraph``
     the model's nodes and edges, for drawing (attributes: kind, text, dims; lengths of the
     dimensions in ``graph["dims"]``).

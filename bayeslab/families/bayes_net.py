@@ -28,7 +28,7 @@ from bayeslab.exact.mixed_statistics import expected_statistics
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.expressions import parse
 from bayeslab.families import _net_em, _net_exact, _net_graph
-from bayeslab.families._local import Place, local
+from bayeslab.families._local import Place, Rows, local
 from bayeslab.families._net import Net, net_of, parameter_values, resolved
 from bayeslab.spec import Family, Identifier, Model
 from bayeslab.spec import Spec as Frozen
@@ -303,7 +303,7 @@ def remarks(model: Model, data: Data) -> list[tuple[str, str, float | None, str,
                 "list them in `hidden` if that is meant",
             )
         )
-    loose = [v for v in never if v in net.learned and all(c in net.learned for c in net.graph.successors(v))]
+    loose = _exchangeable(net, codes) if net.linears else []
     if loose:
         out.append(
             (
@@ -315,6 +315,60 @@ def remarks(model: Model, data: Data) -> list[tuple[str, str, float | None, str,
             )
         )
     return out
+
+
+def _exchangeable(net: Net, codes: np.ndarray) -> list[str]:
+    """Hidden variables whose states can trade places: all tables they are part of are learned, under even priors."""
+    out = []
+    for k, v in enumerate(net.states):
+        if not len(codes) or np.any(codes[:, k] >= 0):
+            continue
+        touching = [net.locals.get(w) for w in (v, *net.graph.successors(v))]
+        if all(one is not None and one.rows is not None and one.rows.whole and _even(one.rows) for one in touching):
+            out.append(v)
+    return out
+
+
+def _even(rows: Rows) -> bool:
+    return bool(np.all(rows.concentration == rows.concentration[0]) and np.ptp(rows.concentration[0]) == 0)
+
+
+# So many different rows of the data tell which state is which.
+_TELLING = 60
+
+
+def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], str] | None:
+    """Draws in which the exchangeable states of hidden variables have names that agree.
+
+    Parameters
+    ----------
+    draws
+        By name, shape (draws, ...).
+    """
+    from bayeslab.exact.clusters import relabel_by_probabilities
+
+    net, codes, _ = resolved(model, data)
+    loose = _exchangeable(net, codes) if not net.linears else []
+    if not loose:
+        return None
+    rows, counts = np.unique(codes, axis=0, return_counts=True)
+    rows = rows[np.sort(np.argsort(-counts, kind="stable")[:_TELLING])]
+    out, tree = dict(draws), None
+    for v in loose:
+        chances = []
+        for i in range(_n_draws(draws)):
+            tree = _tree(net, out, i, tree)
+            chances.append(tree.query_many(rows, [v]).marginals[v])
+        moves = relabel_by_probabilities(np.stack(chances))
+        for w in (v, *net.graph.successors(v)):
+            rows_of = net.locals[w].rows
+            assert rows_of is not None
+            axis = 1 + net.dims(w).index(v)
+            shape = [1] * out[rows_of.name].ndim
+            shape[0], shape[axis] = moves.shape
+            out[rows_of.name] = np.take_along_axis(out[rows_of.name], moves.reshape(shape), axis=axis)
+    touched = {net.locals[w].rows.name for v in loose for w in (v, *net.graph.successors(v))}  # type: ignore[union-attr]
+    return {name: out[name] for name in touched}, ", ".join(loose)
 
 
 def exact(model: Model, data: Data) -> Plan | str:
@@ -446,8 +500,11 @@ def _tree(net: Net, draws: Mapping[str, np.ndarray], draw: int, tree: JunctionTr
     """The junction tree at one draw, compiled once."""
     from bayeslab.exact.junction_tree import JunctionTree
 
-    one = net.network(parameter_values(net, draws, draw))
-    return JunctionTree.of(one) if tree is None else tree.with_tables([one.tables[v] for v in net.states])
+    value = parameter_values(net, draws, draw)
+    if tree is None:
+        return JunctionTree.of(net.network(value))
+    tables = net.tables(value, np)
+    return tree.with_tables([tables[v] for v in net.states])
 
 
 def predictive(
