@@ -33,7 +33,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -341,22 +341,20 @@ class JunctionTree:
         if log_evidence == -np.inf:
             raise self._impossible(given or {})
         out: list[Explanation] = []
+        # Best of each part, the better first; the number keeps equals in the order in which they were found.
         heap: list[tuple[float, int, np.ndarray, np.ndarray]] = []
-        made = 0
-        for allowed in [self._allowed(whole)]:
-            found = self._explained(whole, allowed)
-            if found is not None:
-                heap.append((-found[0], made, found[1], allowed))
-        while heap and len(out) < k:
-            value, _, best, allowed = heapq.heappop(heap)
-            out.append(Explanation(self._named(best), -value - log_evidence))
-            if len(out) == k:
-                break
-            for part in self._partition(best, allowed):
+        parts: Iterable[np.ndarray] = [self._allowed(whole)]
+        made = count()
+        while len(out) < k:
+            for part in parts:
                 found = self._explained(whole, part)
                 if found is not None:
-                    made += 1
-                    heapq.heappush(heap, (-found[0], made, found[1], part))
+                    heapq.heappush(heap, (-found[0], next(made), found[1], part))
+            if not heap:
+                break
+            value, _, best, allowed = heapq.heappop(heap)
+            out.append(Explanation(self._named(best), -value - log_evidence))
+            parts = self._partition(best, allowed)
         return out
 
     def marginal_map(self, targets: Sequence[str], given: Mapping[str, Any] | None = None) -> Explanation:
@@ -437,11 +435,15 @@ class JunctionTree:
         return allowed, bool(kernels.propagate(self._problem, self._tables, allowed, everything))
 
     @cached_property
-    def _log_constant(self) -> float:
-        """What the factors without variables make."""
-        with np.errstate(divide="ignore"):
-            at = [s for s, scope in zip(self._problem.table_start, self._factors.scopes, strict=False) if not scope]
-            return float(np.log(self._tables[at]).sum())
+    def _scaled(self) -> tuple[np.ndarray, float]:
+        """Tables with maximum one, lest products overflow, and the log of what was taken out; a net's stay."""
+        if self._sums_to_one or not self._tables.size:
+            return self._tables, 0.0
+        starts = self._problem.table_start
+        tops = np.maximum.reduceat(self._tables, starts[:-1])
+        if not np.all(tops > 0):
+            return self._tables, -np.inf
+        return self._tables / np.repeat(tops, np.diff(starts)), float(np.log(tops).sum())
 
     def _names(self, targets: Iterable[str] | None) -> tuple[str, ...]:
         if targets is None:
@@ -534,12 +536,12 @@ class JunctionTree:
         wanted = self._wanted(names or ())
         evidence = [rows, weights, state.likelihood, state.has_likelihood]
         answer = [wanted, names is not None, counting, log_evidence, marginals, counts]
-        if self._log_constant == -np.inf:
+        tables, log_scale = self._scaled
+        if log_scale == -np.inf:
             return log_evidence, marginals, counts
         if self._tree is not None:
-            arguments: list[Any] = [self._tree, self._tables, *evidence, *answer]
+            arguments: list[Any] = [self._tree, tables, *evidence, *answer]
             kernels.calibrate_rows(*arguments)
-            log_evidence += self._log_constant
             if counting:
                 self._count_constants(counts, weights[log_evidence > -np.inf].sum())
         elif self._possible[1]:
@@ -547,8 +549,9 @@ class JunctionTree:
                 seen = (rows >= 0).any(axis=0) | state.has_likelihood
                 needed = self._needed(wanted | seen | counting)
             search = [self._possible[0], needed, self._limit / 8, float(triangulation.SMALL), triangulation.RESTARTS]
-            arguments = [self._problem, self._tables, *evidence, *search, *answer]
+            arguments = [self._problem, tables, *evidence, *search, *answer]
             self._refuse_beyond(kernels.condition_rows(*arguments))
+        log_evidence += log_scale
         return log_evidence, marginals, counts
 
     def _needed(self, concerned: np.ndarray) -> np.ndarray:
@@ -593,7 +596,7 @@ class JunctionTree:
 
         parts = _parts(len(rows))
         # Computed before threads would race for it.
-        _ = self._log_constant, self._possible if self._tree is None else None
+        _ = self._scaled, self._possible if self._tree is None else None
         results = _mapped(run, parts)
         return (
             np.concatenate([r[0] for r in results]),
@@ -610,18 +613,15 @@ class JunctionTree:
         places = []
         with np.errstate(divide="ignore"):
             log_tables = np.log(self._tables)
-        for scope, table, start in zip(
-            self._factors.scopes, self._factors.tables, self._problem.table_start, strict=False
-        ):
-            place = np.full(len(rows), start)
-            if scope:
-                columns = rows[:, [self._number[v] for v in scope]]
-                place += np.ravel_multi_index(tuple(columns.T), table.shape)
+        for f, (scope, table) in enumerate(zip(self._factors.scopes, self._factors.tables, strict=True)):
+            columns = [rows[:, self._number[v]] for v in scope]
+            place = np.ravel_multi_index(tuple(columns), table.shape) if scope else np.zeros(len(rows), np.int64)
             places.append(place)
-            log_evidence += log_tables[place]
+            log_evidence += log_tables[self._problem.table_start[f] + place]
         weights = np.where(log_evidence == -np.inf, 0.0, weights)
-        for place in places:
-            counts += np.bincount(place, weights, minlength=counts.size)
+        for f, place in enumerate(places):
+            start, end = self._problem.table_start[f : f + 2]
+            counts[start:end] = np.bincount(place, weights, minlength=end - start)
         return log_evidence, counts
 
     def _impossible(self, given: Mapping[str, Any]) -> EvidenceError:
@@ -690,14 +690,17 @@ class JunctionTree:
         from bayeslab.exact import _tree_kernels as kernels
 
         base, possible = self._possible
+        scaled, log_scale = self._scaled
         left = np.empty_like(allowed)
         unobserved = np.full(len(self.states), -1, np.int64)
         mask = np.where(allowed & base, state.likelihood, 0.0)
         every = np.ones(len(self.states), np.bool_)
-        if not possible or not kernels.restrict(self._problem, self._tables, unobserved, mask, every, base, left):
+        if not possible or log_scale == -np.inf:
+            return None
+        if not kernels.restrict(self._problem, scaled, unobserved, mask, every, base, left):
             return None
         tree, tables, _, variables, states, log_constant, total = kernels.condition(
-            self._problem, self._tables, left, every, float(triangulation.SMALL), triangulation.RESTARTS
+            self._problem, scaled, left, every, float(triangulation.SMALL), triangulation.RESTARTS
         )
         if log_constant == -np.inf:
             return None
@@ -709,7 +712,9 @@ class JunctionTree:
         settled = np.zeros(len(self.states), np.int64)
         for v in range(len(self.states)):
             settled[v] = int(np.argmax(left[self._starts[v] : self._starts[v + 1]]))
-        return _Conditioned(tree, tables, likelihood, has, log_constant + log_fixed, settled, variables, states)
+        return _Conditioned(
+            tree, tables, likelihood, has, log_scale + log_constant + log_fixed, settled, variables, states
+        )
 
     def _explained(self, state: _Given, allowed: np.ndarray) -> tuple[float, np.ndarray] | None:
         """The best assignment among the states allowed, and the log of its product."""
@@ -766,7 +771,7 @@ def _zeros(starts: np.ndarray, flat: np.ndarray) -> np.ndarray:
 
 def _conditional(tables: Sequence[np.ndarray]) -> bool:
     """Whether the tables are conditional distributions; tables put in by ``with_tables`` need not be."""
-    return all(np.allclose(t.sum(axis=-1), 1.0, atol=1e-9) for t in tables)
+    return all(np.abs(t.sum(axis=-1) - 1).max() < 1e-9 for t in tables)
 
 
 def _belief(variable: str, probabilities: Mapping[str, float]) -> Mapping[str, float]:

@@ -183,6 +183,23 @@ def test_probabilities_do_not_underflow():
         )
 
 
+def test_factors_of_any_scale():
+    # A ring of neighbours that agree or not, with weights whose products no float holds.
+    states = {f"x{i}": ("a", "b") for i in range(9)}
+    names = list(states)
+    for scale in (1e250, 1e-250):
+        table = np.array([[2.0, 1.0], [1.0, 3.0]]) * scale
+        ring = FactorGraph(states, tuple((v, names[(i + 1) % 9]) for i, v in enumerate(names)), (table,) * 9)
+        # The sum over a ring is the trace of the ninth power of the table.
+        want = 9 * np.log(scale) + np.log(np.sum(np.linalg.eigvalsh([[2.0, 1.0], [1.0, 3.0]]) ** 9))
+        for tree in both(ring):
+            assert tree.query().log_evidence == pytest.approx(want, rel=1e-12)
+            assert tree.log_evidence_of(np.ones((1, 9)))[0] == pytest.approx(9 * np.log(3 * scale), rel=1e-12)
+            best = tree.most_probable()[0]
+            assert set(best.assignment.values()) == {"b"}
+            assert best.log_probability == pytest.approx(9 * np.log(3 * scale) - want, abs=1e-9)
+
+
 # Evidence that cannot be, and evidence that is not certain.
 
 
