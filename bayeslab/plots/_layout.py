@@ -19,6 +19,8 @@ References
    Machine Learning 3(1), 1-122.
 .. [4] Fritsch, F. N., Butland, J. (1984). A method for constructing local monotone piecewise cubic
    interpolants. SIAM Journal on Scientific and Statistical Computing 5(2), 300-304.
+.. [5] Coffman, E. G., Graham, R. L. (1972). Optimal scheduling for two-processor systems. Acta
+   Informatica 1, 200-213.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ import numpy as np
 
 from bayeslab.plots._svg import ARROW, Box, Waypoint, text_width
 
-__all__ = ["MARGIN", "PLATE_PAD", "Layout", "Plate", "layout", "sized"]
+__all__ = ["MARGIN", "PLATE_PAD", "Layout", "Plate", "folded_rows", "layout", "node_rows", "sized"]
 
 type Plate = tuple[str, ...]  # its dimensions
 type Unit = Any  # a node: str; a bend: (number of the edge, row); a plate
@@ -205,6 +207,9 @@ class _Rows:
             if self.cost() < best:
                 best, tree = self.cost(), self.tree
         self.tree = tree
+        if not self.plates:
+            self._exchange_in_rows()
+            return
         for _ in range(PASSES):
             before = best
             for a, b in [pair for row in self.rows() for pair in pairwise(row)]:
@@ -218,6 +223,31 @@ class _Rows:
         place = slot | {leaf: fmean(slot[other] for other in beside[leaf]) for leaf in moving}
         place |= {plate: fmean(place[leaf] for leaf in self.leaves(plate)) for plate in self.plates}
         self.tree = {plate: sorted(units, key=place.__getitem__) for plate, units in self.tree.items()}
+
+    def _exchange_in_rows(self) -> None:
+        """Exchanges of neighbours; without plates each needs a look at their own edges only."""
+        rows, slot = self.rows(), self.slots()
+        for _ in range(4 * PASSES):
+            exchanged = False
+            for row in rows:
+                for k in range(len(row) - 1):
+                    a, b = row[k], row[k + 1]
+                    if self._saving(a, b, slot) > (0, 1e-9):
+                        row[k], row[k + 1], slot[a], slot[b] = b, a, slot[b], slot[a]
+                        exchanged = True
+            if not exchanged:
+                break
+        self.tree[None] = [unit for row in rows for unit in row]
+
+    def _saving(self, a: Unit, b: Unit, slot: Mapping[Unit, float]) -> tuple[int, float]:
+        """By how much an exchange of ``a`` and its right neighbour lowers the cost."""
+        crossings, lean = 0, 0.0
+        for beside in (self.above, self.below):
+            of_a, of_b = [slot[other] for other in beside[a]], [slot[other] for other in beside[b]]
+            crossings += sum((p > q) - (p < q) for p in of_a for q in of_b)
+            lean += sum(abs(p - slot[a]) - abs(p - slot[b]) for p in of_a)
+            lean += sum(abs(q - slot[b]) - abs(q - slot[a]) for q in of_b)
+        return crossings, lean
 
     def _exchange(self, cost: tuple[int, float], a: Spot, b: Spot) -> tuple[int, float]:
         """Try to put a unit behind its neighbour, then the neighbour before it; keep what costs less."""
@@ -249,6 +279,61 @@ def node_rows(graph: nx.DiGraph) -> dict[str, int]:
     alone = list(nx.isolates(graph))  # one long line otherwise
     n_rows = max(len(generations), isqrt(len(alone)))
     return row | {name: k * n_rows // len(alone) for k, name in enumerate(alone)}
+
+
+def folded_rows(graph: nx.DiGraph, sizes: Sizes, width: float) -> dict[str, int]:
+    """Rows no wider than ``width``, if no node is: as many rows as that takes.
+
+    Nodes are listed by the length of the way below them, placed from the bottom up where there is room
+    ([5]_), and then moved to where their edges are shorter.
+    """
+    depth: dict[str, int] = {}
+    for name in nx.topological_sort(graph):
+        depth[name] = 1 + max((depth[parent] for parent in graph.pred[name]), default=-1)
+    degree = {name: bool(graph.pred[name] or graph[name]) for name in graph}
+    room: list[float] = []
+    level: dict[str, int] = {}
+    waiting = {name: graph.out_degree(name) for name in graph}
+    ready = [name for name in graph if not waiting[name]]
+    now = 0
+    while ready:
+        room.append(width)
+        placed = []
+        for name in sorted(ready, key=lambda name: (degree[name], depth[name]), reverse=True):
+            need = sizes[name][0] + 2 * NODE_ROOM
+            if need <= room[now] or room[now] == width:
+                level[name] = now
+                room[now] -= need
+                placed.append(name)
+        for name in placed:
+            ready.remove(name)
+            for parent in graph.pred[name]:
+                waiting[parent] -= 1
+                if not waiting[parent]:
+                    ready.append(parent)
+        now += 1
+    _shorten_edges(graph, sizes, level, room)
+    return {name: now - 1 - level[name] for name in graph}
+
+
+def _shorten_edges(graph: nx.DiGraph, sizes: Sizes, level: dict[str, int], room: list[float]) -> None:
+    """Move nodes up or down between their parents and children, into rows that have room."""
+    for _ in range(PASSES):
+        moved = False
+        for name in graph:
+            above, below = [level[other] for other in graph.pred[name]], [level[other] for other in graph[name]]
+            if len(above) == len(below):
+                continue
+            lowest, highest = max(below, default=-1) + 1, min(above, default=len(room)) - 1
+            need = sizes[name][0] + 2 * NODE_ROOM
+            rows = range(highest, level[name], -1) if len(above) > len(below) else range(lowest, level[name])
+            better = next((row for row in rows if room[row] >= need), None)
+            if better is not None:
+                room[level[name]] += need
+                room[better] -= need
+                level[name], moved = better, True
+        if not moved:
+            return
 
 
 def _innermost(plate: Plate, plates: list[Plate]) -> Plate | None:
@@ -296,24 +381,30 @@ def _shortest(n: int, pulls: list[tuple[int, int, float]], gaps: Mapping[tuple[i
     By the alternating direction method of multipliers ([3]_, sections 3.4.3 and 5.2). As i < j in every
     gap, one pass to the right then makes up for what little is left unmet.
     """
-    least, difference = np.array(list(gaps.values())), np.zeros((len(gaps), n))
-    for k, (i, j) in enumerate(gaps):
-        difference[k, i], difference[k, j] = -1.0, 1.0
-    laplacian = 1e-5 * np.eye(n)  # draws together what no edge connects
-    for i, j, weight in pulls:
-        laplacian[[i, j], [i, j]] += weight
-        laplacian[[i, j], [j, i]] -= weight
-    solve = np.linalg.inv(laplacian / PENALTY + difference.T @ difference) @ difference.T
+    from scipy import sparse
+    from scipy.sparse.linalg import splu
+
+    least, k = np.array(list(gaps.values())), np.arange(len(gaps))
+    before_after = np.array(list(gaps), dtype=int).reshape(-1, 2)
+    signs = np.concatenate([np.full(len(gaps), -1.0), np.ones(len(gaps))])
+    difference = sparse.csr_array((signs, (np.tile(k, 2), before_after.T.ravel())), shape=(len(gaps), n))
+    i, j, weight = np.array(pulls, dtype=float).reshape(-1, 3).T
+    ends = np.concatenate([i, j, i, j]).astype(int), np.concatenate([i, j, j, i]).astype(int)
+    # The diagonal draws together what no edge connects.
+    laplacian = sparse.csr_array((np.concatenate([weight, weight, -weight, -weight]), ends), shape=(n, n))
+    laplacian = laplacian + 1e-5 * sparse.eye_array(n)
+    transposed = difference.T.tocsr()
+    solve = splu((laplacian / PENALTY + transposed @ difference).tocsc()).solve
     x, slack, dual = np.zeros(n), least, np.zeros(len(gaps))
     for _ in range(STEPS):
-        x = solve @ (slack - dual)
+        x = solve(transposed @ (slack - dual))
         relaxed = RELAXATION * (difference @ x) + (1 - RELAXATION) * slack
         before, slack = slack, np.maximum(relaxed + dual, least)
         dual += relaxed - slack
         if np.abs([relaxed - slack, slack - before]).max(initial=0.0) < 1e-6:
             break
-    for (i, j), gap in sorted(gaps.items(), key=lambda item: item[0][1]):
-        x[j] = max(x[j], x[i] + gap)
+    for (left, right), gap in sorted(gaps.items(), key=lambda item: item[0][1]):
+        x[right] = max(x[right], x[left] + gap)
     return x.tolist()
 
 

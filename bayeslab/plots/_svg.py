@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from math import hypot
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
@@ -19,6 +20,7 @@ __all__ = [
     "SOFT",
     "Box",
     "Waypoint",
+    "arrow",
     "curve",
     "fmt",
     "rectangle",
@@ -69,6 +71,15 @@ def curve(way: list[Waypoint]) -> str:
         controls = (x0 + slope0 * third, y0 + third, x1 - slope1 * third, y1 - third, x1, y1)
         parts.append("C" + " ".join(map(fmt, controls)))
     return "".join(parts)
+
+
+def arrow(x: float, y: float, slope: float, colour: str) -> tuple[str, Waypoint]:
+    """The head of an arrow that comes down to (x, y) with this dx/dy, and where its line ends."""
+    length = hypot(slope, 1)
+    right, down = ARROW * slope / length, ARROW / length
+    corners = [(x, y), *((x - right + k * down, y - down - k * right) for k in (0.38, -0.38))]
+    points = " ".join(f"{fmt(x)},{fmt(y)}" for x, y in corners)
+    return tag("polygon", points=points, fill=colour), (x - right, y - down, slope)
 
 
 def tag(name: str, *inside: str, **attributes: str | float) -> str:

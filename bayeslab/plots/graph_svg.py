@@ -12,7 +12,6 @@ import networkx as nx
 from bayeslab.plots import _layout
 from bayeslab.plots._layout import MARGIN, Layout, Plate, sized
 from bayeslab.plots._svg import (
-    ARROW,
     INK,
     LINE,
     PAPER,
@@ -20,6 +19,7 @@ from bayeslab.plots._svg import (
     SOFT,
     Box,
     Waypoint,
+    arrow,
     curve,
     fmt,
     rectangle,
@@ -199,15 +199,10 @@ def _draw_edge(graph: nx.DiGraph, plan: Layout, edge: tuple[str, str]) -> str:
     dy = _reach(graph.nodes[parent], plan.nodes[parent], slope, below=True)
     way[0] = (x + slope * dy, y + dy, slope)
     x, y, slope = way[-1]
-    length = hypot(slope, 1)
-    dy = _reach(graph.nodes[child], plan.nodes[child], slope, below=False) + 1 / length
-    tip_x, tip_y = x - slope * dy, y - dy
-    right, down = ARROW * slope / length, ARROW / length
-    way[-1] = (tip_x - right, tip_y - down, slope)
-    corners = [(tip_x - right + k * down, tip_y - down - k * right) for k in (0.38, -0.38)]
-    head = " ".join(f"{fmt(x)},{fmt(y)}" for x, y in [(tip_x, tip_y), *corners])
+    dy = _reach(graph.nodes[child], plan.nodes[child], slope, below=False) + 1 / hypot(slope, 1)
+    head, way[-1] = arrow(x - slope * dy, y - dy, slope, LINE)
     line = tag("path", d=curve(way), fill="none", stroke=LINE)
-    return tag("g", line, tag("polygon", points=head, fill=LINE), data_from=parent, data_to=child)
+    return tag("g", line, head, data_from=parent, data_to=child)
 
 
 def _reach(attributes: Mapping[str, Any], box: Box, slope: float, *, below: bool) -> float:
