@@ -174,6 +174,9 @@ def components_of_rows(codes, cards, starts, members, strides, limit):  # type: 
     parent = np.empty(n_variables, np.int64)
     touched, group_of = np.empty(n_families, np.int64), np.empty(n_families, np.int64)
     size = np.empty(n_variables)
+    roots = np.empty(n_variables, np.int64)
+    first_variable, first_family = np.full(n_variables, -1, np.int64), np.full(n_variables, -1, np.int64)
+    next_variable, next_family = np.empty(n_variables, np.int64), np.empty(n_families, np.int64)
     for r in range(n_rows):
         row = codes[r]
         for v in range(n_variables):
@@ -198,9 +201,22 @@ def components_of_rows(codes, cards, starts, members, strides, limit):  # type: 
                 wide[r] |= size[root] > limit
         if wide[r]:
             continue
-        for root in range(n_variables):
-            if row[root] >= 0 or parent[root] != root:
-                continue
+        # Variables and families of each group as linked lists, so that the work is proportional to what is missing.
+        n_roots = 0
+        for v in range(n_variables - 1, -1, -1):
+            if row[v] < 0:
+                root = _root(parent, v)
+                if first_variable[root] < 0:
+                    roots[n_roots] = root
+                    n_roots += 1
+                next_variable[v] = first_variable[root]
+                first_variable[root] = v
+        for t in range(n_touched - 1, -1, -1):
+            root, f = _root(parent, group_of[t]), touched[t]
+            next_family[f] = first_family[root]
+            first_family[root] = f
+        for i in range(n_roots):
+            root = roots[i]
             if used + 2 + n_variables + 2 * n_touched > values.size:
                 larger = np.empty(2 * values.size + 2 * (n_variables + n_families), np.int32)
                 larger[:used] = values[:used]
@@ -209,20 +225,20 @@ def components_of_rows(codes, cards, starts, members, strides, limit):  # type: 
                 more_ends, more_rows = np.empty(2 * n_groups, np.int64), np.empty(2 * n_groups, np.int64)
                 more_ends[:n_groups], more_rows[:n_groups] = ends, rows
                 ends, rows = more_ends, more_rows
-            head = used
+            head, k, q = used, 0, 0
             used += 2
-            k = 0
-            for v in range(n_variables):
-                if row[v] < 0 and _root(parent, v) == root:
-                    values[used] = v
-                    used += 1
-                    k += 1
-            q = 0
-            for t in range(n_touched):
-                if _root(parent, group_of[t]) == root:
-                    values[used] = touched[t]
-                    used += 1
-                    q += 1
+            v = first_variable[root]
+            while v >= 0:
+                values[used] = v
+                used += 1
+                k += 1
+                v = next_variable[v]
+            f = first_family[root]
+            while f >= 0:
+                values[used] = f
+                used += 1
+                q += 1
+                f = next_family[f]
             for t in range(q):
                 f = values[head + 2 + k + t]
                 place = 0
@@ -234,6 +250,7 @@ def components_of_rows(codes, cards, starts, members, strides, limit):  # type: 
             values[head], values[head + 1] = k, q
             ends[n_groups], rows[n_groups] = used, r
             n_groups += 1
+            first_variable[root] = first_family[root] = -1
     return values[:used].copy(), ends[:n_groups].copy(), rows[:n_groups].copy(), wide
 
 

@@ -136,6 +136,15 @@ class IncompleteRows:
                 own += other
         return total, out
 
+    @property
+    def kernel_arrays(self) -> tuple[np.ndarray, ...]:
+        """What :func:`bayeslab.exact._counting_kernels.evidence_of_tables` takes after the flat tables.
+
+        That kernel covers the rows that are not ``wide``.
+        """
+        groups = self.groups, self.begins, self.weights
+        return self.observed, *groups, self.families.cards, self.strides, self._offsets
+
     @cached_property
     def strides(self) -> NDArray[np.int64]:
         """Stride of each variable in the table of each family; 0 where it is not in it."""

@@ -171,12 +171,9 @@ def test_gradient_is_that_of_the_log_probability():
     network = random_network(rng, 5)
     rows = IncompleteRows.of(network.states, network.parents, random_codes(rng, network.states, 30, missing=0.3))
     assert not len(rows.wide)
-    offsets = rows.families.arrays()[3]
 
     def value(flat):
-        return evidence_of_tables(
-            flat, rows.observed, rows.groups, rows.begins, rows.weights, rows.families.cards, rows.strides, offsets
-        )
+        return evidence_of_tables(flat, *rows.kernel_arrays)
 
     flat = np.concatenate([network.tables[v].ravel() for v in network.states])
     gradient = value(flat)[1]

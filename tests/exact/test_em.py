@@ -75,6 +75,35 @@ def test_bn_em_all_published_iterates(candy):
     np.testing.assert_allclose(result.trace, [seen[i][0] for i in range(121)])
 
 
+def test_bn_em_locality():
+    """Family posteriors are enough: the same iterates as completing every row with its full joint posterior."""
+    problem = random_problem(3)
+    names = list(problem.network.states)
+    local = {v: FreeTable(t) for v, t in problem.network.tables.items()}
+    problem = TableProblem.of(problem.network, problem.codes, local)
+    theta = problem.start(np.random.default_rng(0))
+    by_family = maximise(problem, theta, tolerance=0.0, max_iterations=4)
+    for _ in range(4):
+        whole = np.zeros([len(problem.network.states[v]) for v in names])
+        axes = {v: [names.index(p) for p in (*problem.network.parents[v], v)] for v in names}
+        joint = np.ones(whole.shape)
+        for v in names:
+            order = np.argsort(axes[v])
+            joint = joint * np.transpose(theta[v], order).reshape(
+                [whole.shape[i] if i in axes[v] else 1 for i in range(len(names))]
+            )
+        for row in problem.codes:
+            at = tuple(slice(None) if c < 0 else slice(c, c + 1) for c in row)
+            whole[at] += joint[at] / joint[at].sum()
+        theta = {}
+        for v in names:
+            counts = whole.sum(axis=tuple(i for i in range(len(names)) if i not in axes[v]))
+            counts = np.transpose(counts, np.argsort(np.argsort(axes[v])))
+            theta[v] = counts / counts.sum(axis=-1, keepdims=True)
+    for v in names:
+        np.testing.assert_allclose(by_family.parameters[v], theta[v], atol=1e-12)
+
+
 def test_responsibilities_of_the_candies(candy):
     """P(bag 1 | a candy) at the start, for each kind of candy; the first adds 0.22797 to theta."""
     want = [0.835052, 0.692308, 0.692308, 0.5, 0.692308, 0.5, 0.5, 0.307692]

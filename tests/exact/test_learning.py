@@ -8,7 +8,7 @@ from math import lgamma
 import numpy as np
 import pytest
 from scipy import integrate
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import xlogy
 from scipy.stats import beta, dirichlet
 
@@ -166,6 +166,47 @@ def test_ex20_8d(epsilon, mean):
     assert beta_of(epsilon, epsilon, 1, 0).mean().tables["flavor"][0] == pytest.approx(mean, abs=5e-7)
     with pytest.raises(ModelError, match="no mode"):
         beta_of(epsilon, epsilon).mode()
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "constant"), [(3, 1, 3), (6, 2, 42), (30, 10, 6_357_453_960), (20, 30, 5.655505e14)]
+)
+def test_ex20_8a(a, b, constant):
+    """The normaliser G(a + b) / (G(a) G(b)): the evidence of a - 1 cherries and b - 1 limes is its inverse."""
+    assert np.exp(-beta_of(1, 1, a - 1, b - 1).log_evidence) == pytest.approx(constant, rel=1e-6)
+    assert constant * integrate.quad(lambda t: t ** (a - 1) * (1 - t) ** (b - 1), 0, 1)[0] == pytest.approx(1, rel=1e-6)
+
+
+def test_ex20_8bc():
+    """Mean a / (a + b), mode (a - 1) / (a + b - 2), against the density itself."""
+    for a, b in ((6, 2), (2.5, 4)):
+        found, density = beta_of(a, b), beta(a, b).pdf
+        mean = integrate.quad(lambda t, f=density: t * f(t), 0, 1)[0]
+        mode = minimize_scalar(lambda t, f=density: -f(t), bounds=(0, 1), method="bounded", options={"xatol": 1e-10}).x
+        assert found.mean().tables["flavor"][0] == pytest.approx(mean) == a / (a + b)
+        assert found.mode().tables["flavor"][0] == pytest.approx(mode, abs=1e-6) == pytest.approx((a - 1) / (a + b - 2))
+
+
+def test_spam_beta():
+    """x of n mails are spam, uniform prior: beta(1 + x, 1 + n - x)."""
+    np.testing.assert_allclose(beta_of(1, 1, 7, 13).concentration["flavor"], [1 + 7, 1 + 20 - 7])
+
+
+def test_ml_recipe():
+    """Write the log likelihood, set its derivative to zero numerically: the closed forms."""
+    codes, states, parents = wrapped(30, 12, 5, 53)
+    want = maximum_likelihood(codes, states, parents)
+
+    def falling(x):
+        theta, t1, t2 = 1 / (1 + np.exp(-x))
+        cells = [theta * t1, theta * (1 - t1), (1 - theta) * t2, (1 - theta) * (1 - t2)]
+        return -(np.array([30, 12, 5, 53]) * np.log(cells)).sum()
+
+    found = minimize(falling, np.zeros(3), method="BFGS", options={"gtol": 1e-8})
+    assert -found.fun == pytest.approx(want.log_likelihood, abs=1e-8)
+    tables = want.network.tables
+    closed = [tables["flavor"][0], tables["wrapper"][0, 0], tables["wrapper"][1, 0]]
+    np.testing.assert_allclose(1 / (1 + np.exp(-found.x)), closed, atol=1e-6)
 
 
 def test_prior_strength():
