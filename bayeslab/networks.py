@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import networkx as nx
 import numpy as np
@@ -110,6 +110,8 @@ class Query:
         For every discrete variable asked about, the probability of each state.
     continuous : mapping of str to NormalMixture
         For every continuous one, its posterior, with mean, sd and quantiles.
+    errors : mapping of str to mapping of str to float
+        Monte Carlo standard errors of the probabilities, where they are estimates.
     """
 
     graph: nx.DiGraph
@@ -117,6 +119,7 @@ class Query:
     log_evidence: float
     marginals: Mapping[str, Mapping[str, float]]
     continuous: Mapping[str, Any]
+    errors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def __getitem__(self, variable: str) -> Any:
         """The posterior of one variable."""
@@ -130,7 +133,9 @@ class Query:
         import pandas as pd
 
         rows: list[dict[str, Any]] = [
-            {"variable": v, "state": s, "probability": p} for v, own in self.marginals.items() for s, p in own.items()
+            {"variable": v, "state": s, "probability": p} | ({"error": self.errors[v][s]} if v in self.errors else {})
+            for v, own in self.marginals.items()
+            for s, p in own.items()
         ]
         rows += [{"variable": v, "mean": float(m.mean), "sd": float(m.sd)} for v, m in self.continuous.items()]
         return pd.DataFrame(rows)
@@ -142,6 +147,8 @@ class Query:
             "log_evidence": float(self.log_evidence),
             "marginals": {v: dict(own) for v, own in self.marginals.items()},
         }
+        if self.errors:
+            out["errors"] = {v: dict(own) for v, own in self.errors.items()}
         if self.continuous:
             out["continuous"] = {
                 v: {
@@ -271,6 +278,71 @@ class Network:
         found = self.tree.query(given, wanted, believed=believed)
         evidence = dict(given or {}) | {v: dict(b) for v, b in (believed or {}).items()}
         return self._answer(evidence, found.log_evidence, found.marginals, {})
+
+    def approximate(
+        self,
+        given: Mapping[str, Any] | None = None,
+        targets: Iterable[str] | None = None,
+        *,
+        method: Literal["likelihood_weighting", "gibbs", "loopy"] = "likelihood_weighting",
+        draws: int = 100_000,
+        seed: int | None = None,
+    ) -> Query:
+        """Posterior marginals where the exact ones would take too much.
+
+        Parameters
+        ----------
+        method
+            ``likelihood_weighting``: independent weighted rows, good while the evidence is not too
+            improbable. ``gibbs``: four chains, good while nothing is nearly deterministic. ``loopy``:
+            belief propagation as if there were no loops; no error is known.
+        draws
+            Rows, or steps of all chains together.
+
+        Returns
+        -------
+        Query
+            With ``errors``: Monte Carlo standard errors of the probabilities; and a warning where
+            they cannot be believed.
+        """
+        import warnings
+
+        from bayeslab.exact import belief_propagation, sampling
+
+        rng, what = np.random.default_rng(seed), self._discrete("approximate inference")
+        errors: Mapping[str, np.ndarray] = {}
+        if method == "likelihood_weighting":
+            rows = sampling.likelihood_weighting(self._directed("likelihood weighting"), given, draws, rng)
+            marginals, errors, log_evidence = rows.marginals, rows.standard_errors, rows.log_evidence
+            if rows.effective_sample_size < 100:
+                warnings.warn(
+                    f"{draws:,} weighted rows are worth {rows.effective_sample_size:.0f}: the evidence is too improbable"
+                    f" for likelihood weighting; raise draws or use method='gibbs'",
+                    stacklevel=2,
+                )
+        elif method == "gibbs":
+            chains = sampling.gibbs(what, given, n=max(draws // 4, 4), warmup=max(draws // 8, 1), rng=rng)
+            marginals, errors, log_evidence = chains.marginals, chains.standard_errors, float("nan")
+            if not chains.worst_r_hat < 1.05:
+                warnings.warn(
+                    f"the chains do not agree (worst R-hat {chains.worst_r_hat:.3g}): raise draws, or use"
+                    f" method='likelihood_weighting'",
+                    stacklevel=2,
+                )
+        elif method == "loopy":
+            beliefs = belief_propagation.loopy(what, given)
+            marginals, log_evidence = beliefs.marginals, beliefs.bethe_log_evidence
+            if not beliefs.converged:
+                warnings.warn("loopy belief propagation did not converge: do not use its answer", stacklevel=2)
+        else:
+            raise OptionError(f"method is likelihood_weighting, gibbs or loopy, not {method!r}")
+        wanted = list(self.states) if targets is None else [targets] if isinstance(targets, str) else list(targets)
+        for v in wanted:
+            if v not in self.states:
+                raise EvidenceError(f"'{v}' is not a variable{hint(v, self.states)}")
+        found = self._answer(given, log_evidence, {v: marginals[v] for v in wanted}, {})
+        named = {v: dict(zip(self.states[v], map(float, errors[v]), strict=True)) for v in wanted if v in errors}
+        return replace(found, errors=named)
 
     def _answer(self, given: Any, log_evidence: float, marginals: Mapping[str, np.ndarray], more: Any) -> Query:
         named = {v: dict(zip(self.states[v], map(float, p), strict=True)) for v, p in marginals.items()}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from bayeslab.cli._shared import JsonOption, output, print_json
+from bayeslab.cli._shared import JsonOption, SeedOption, output, print_json
 
 if TYPE_CHECKING:
     from bayeslab.networks import Network, Query
@@ -46,9 +46,15 @@ def command(
         Path | None, typer.Option(help="A table with one row of evidence each; empty cells are not known.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the answer to --batch here.")] = None,
+    approximate: Annotated[
+        str | None,
+        typer.Option(metavar="METHOD", help="likelihood_weighting, gibbs or loopy, where exact answers take too much."),
+    ] = None,
+    draws: Annotated[int, typer.Option(min=100, help="Draws of --approximate.")] = 100_000,
+    seed: SeedOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Posterior probabilities of the variables of a network, exactly."""
+    """Posterior probabilities of the variables of a network, exactly (or not, with --approximate)."""
     from bayeslab.networks import network
 
     if batch is not None and given:
@@ -64,7 +70,11 @@ def command(
     elif most_probable is not None:
         _explain(asked, known, most_probable, json=json)
     else:
-        found = asked.query(known, target)
+        found = (
+            asked.query(known, target)
+            if approximate is None
+            else asked.approximate(known, target, method=cast(Any, approximate), draws=draws, seed=seed)
+        )
         if json:
             print_json(found.to_dict())
         else:
@@ -110,6 +120,9 @@ def _show(found: Query) -> None:
     for variable, m in found.continuous.items():
         mark = "*" if variable in found.evidence else " "
         lines.append(f"{variable:<{wide}} {mark} mean {m.mean:.5g}  sd {m.sd:.4g}")
+    if found.errors:
+        worst = max(e for own in found.errors.values() for e in own.values())
+        lines += ["", f"estimates; largest standard error {worst:.2g}"]
     if found.evidence:
         lines += ["", "* given"]
     output(None, "\n".join(lines))
