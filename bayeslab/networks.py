@@ -165,7 +165,7 @@ class Query:
 
     def __repr__(self) -> str:
         wide = max((len(v) for v in (*self.marginals, *self.continuous)), default=0)
-        lines = [f"log evidence {self.log_evidence:.6g}"] if self.evidence else []
+        lines = [f"log evidence {self.log_evidence:.6g}"] if self.evidence and np.isfinite(self.log_evidence) else []
         for v, own in self.marginals.items():
             lines.append(f"{v:<{wide}}  " + "  ".join(f"{s} {p:.4g}" for s, p in own.items()))
         lines += [f"{v:<{wide}}  mean {m.mean:.4g}  sd {m.sd:.4g}" for v, m in self.continuous.items()]
@@ -316,8 +316,8 @@ class Network:
             marginals, errors, log_evidence = rows.marginals, rows.standard_errors, rows.log_evidence
             if rows.effective_sample_size < 100:
                 warnings.warn(
-                    f"{draws:,} weighted rows are worth {rows.effective_sample_size:.0f}: the evidence is too improbable"
-                    f" for likelihood weighting; raise draws or use method='gibbs'",
+                    f"{draws:,} weighted rows are worth {rows.effective_sample_size:.0f}: the evidence is too"
+                    f" improbable for likelihood weighting; raise draws or use method='gibbs'",
                     stacklevel=2,
                 )
         elif method == "gibbs":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 __all__ = ["main"]
@@ -20,6 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = [word for word in words if word != "--debug"]
     from bayeslab.errors import BayeslabError
 
+    warnings.showwarning = _warned
     try:
         code = _app()(args=words, prog_name="bayeslab", standalone_mode=False)
         sys.stdout.flush()
@@ -39,6 +41,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             said = _failed(f"unexpected {type(error).__name__}: {text}; --debug shows where", debug)
         status = said
     sys.exit(status)
+
+
+def _warned(message: Warning | str, *_: object, **__: object) -> None:
+    """A warning as one line; where in the code it arose is no help to who typed the command."""
+    print(f"warning: {' '.join(str(message).split())}", file=sys.stderr)
 
 
 def _failed(message: str, debug: bool, status: int = 1) -> int:

@@ -112,7 +112,8 @@ def _value(text: str, asked: Network, variable: str, parse: Any) -> Any:
 
 
 def _show(found: Query) -> None:
-    lines = [f"log evidence  {found.log_evidence:.6g}", ""] if found.evidence else []
+    known = found.evidence and found.log_evidence == found.log_evidence
+    lines = [f"log evidence  {found.log_evidence:.6g}", ""] if known else []
     wide = max((len(v) for v in (*found.marginals, *found.continuous)), default=0)
     for variable, own in found.marginals.items():
         mark = "*" if variable in found.evidence else " "
