@@ -150,13 +150,60 @@ def _root(parent, v):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def components_of_rows(codes, cards, starts, members, strides, limit):  # type: ignore[no-untyped-def]
+def _elimination_order(values, head, cards, dense, budget):  # type: ignore[no-untyped-def]
+    """Put the variables of a group into the order in which they are summed out: the smallest product of tables first.
+
+    Returns the sum of the sizes of the products, or -1 where it passes ``budget`` or there are more than 64 variables.
+    """
+    k, q = values[head], values[head + 1]
+    if k > 64:
+        return -1.0
+    one = np.uint64(1)
+    scopes, n = np.zeros(q + k, np.uint64), np.int64(q)
+    variables = values[head + 2 : head + 2 + k].copy()
+    for t in range(q):
+        for j in range(k):
+            if dense[values[head + 2 + k + t], variables[j]] > 0:
+                scopes[t] |= one << np.uint64(j)
+    gone, cost = np.zeros(k, np.bool_), 0.0
+    for step in range(k):
+        best, least, best_scope = -1, 0.0, np.uint64(0)
+        for v in range(k):
+            if gone[v]:
+                continue
+            scope = np.uint64(0)
+            for t in range(n):
+                if (scopes[t] >> np.uint64(v)) & one:
+                    scope |= scopes[t]
+            size = 1.0
+            for j in range(k):
+                if (scope >> np.uint64(j)) & one:
+                    size *= cards[variables[j]]
+            if best < 0 or size < least:
+                best, least, best_scope = v, size, scope
+        cost += least
+        if cost > budget:
+            return -1.0
+        values[head + 2 + step] = variables[best]
+        gone[best] = True
+        bit = one << np.uint64(best)
+        for t in range(n):
+            if scopes[t] & bit:
+                scopes[t] = np.uint64(0)
+        scopes[n] = best_scope & ~bit
+        n += 1
+    return cost
+
+
+@numba.njit(cache=True, nogil=True)
+def components_of_rows(codes, cards, starts, members, strides, dense, completions, budget):  # type: ignore[no-untyped-def]
     """The missing cells of every row in groups that the observed cells separate.
 
     Two missing cells belong together when they share a family. A group is a sequence of integers that says all that
     its expected counts depend on: the number of its variables and of its families, the variables, the families, and
-    for each family the place of its observed cells in the table. Rows with a group of more than ``limit`` completions
-    are marked in ``wide`` and have no groups.
+    for each family the place of its observed cells in the table. Groups of more than ``completions`` have their
+    variables in an order to sum them out in; rows with a group for which that costs more than ``budget`` are marked in
+    ``wide`` and have no groups.
 
     Returns
     -------
@@ -173,14 +220,13 @@ def components_of_rows(codes, cards, starts, members, strides, limit):  # type: 
     wide = np.zeros(n_rows, np.bool_)
     parent = np.empty(n_variables, np.int64)
     touched, group_of = np.empty(n_families, np.int64), np.empty(n_families, np.int64)
-    size = np.empty(n_variables)
     roots = np.empty(n_variables, np.int64)
-    first_variable, first_family = np.full(n_variables, -1, np.int64), np.full(n_variables, -1, np.int64)
+    first_variable, first_family = np.empty(n_variables, np.int64), np.empty(n_variables, np.int64)
     next_variable, next_family = np.empty(n_variables, np.int64), np.empty(n_families, np.int64)
     for r in range(n_rows):
         row = codes[r]
         for v in range(n_variables):
-            parent[v], size[v] = v, 1.0
+            parent[v], first_variable[v], first_family[v] = v, -1, -1
         n_touched = 0
         for f in range(n_families):
             first = -1
@@ -194,13 +240,6 @@ def components_of_rows(codes, cards, starts, members, strides, limit):  # type: 
             if first >= 0:
                 touched[n_touched], group_of[n_touched] = f, first
                 n_touched += 1
-        for v in range(n_variables):
-            if row[v] < 0:
-                root = _root(parent, v)
-                size[root] *= cards[v]
-                wide[r] |= size[root] > limit
-        if wide[r]:
-            continue
         # Variables and families of each group as linked lists, so that the work is proportional to what is missing.
         n_roots = 0
         for v in range(n_variables - 1, -1, -1):
@@ -215,6 +254,7 @@ def components_of_rows(codes, cards, starts, members, strides, limit):  # type: 
             root, f = _root(parent, group_of[t]), touched[t]
             next_family[f] = first_family[root]
             first_family[root] = f
+        used_before, groups_before = used, n_groups
         for i in range(n_roots):
             root = roots[i]
             if used + 2 + n_variables + 2 * n_touched > values.size:
@@ -225,13 +265,14 @@ def components_of_rows(codes, cards, starts, members, strides, limit):  # type: 
                 more_ends, more_rows = np.empty(2 * n_groups, np.int64), np.empty(2 * n_groups, np.int64)
                 more_ends[:n_groups], more_rows[:n_groups] = ends, rows
                 ends, rows = more_ends, more_rows
-            head, k, q = used, 0, 0
+            head, k, q, size = used, 0, 0, 1.0
             used += 2
             v = first_variable[root]
             while v >= 0:
                 values[used] = v
                 used += 1
                 k += 1
+                size *= cards[v]
                 v = next_variable[v]
             f = first_family[root]
             while f >= 0:
@@ -248,20 +289,41 @@ def components_of_rows(codes, cards, starts, members, strides, limit):  # type: 
                 values[used] = place
                 used += 1
             values[head], values[head + 1] = k, q
+            if size > completions and _elimination_order(values, head, cards, dense, budget) < 0:
+                wide[r] = True
+                used, n_groups = used_before, groups_before
+                break
             ends[n_groups], rows[n_groups] = used, r
             n_groups += 1
-            first_variable[root] = first_family[root] = -1
     return values[:used].copy(), ends[:n_groups].copy(), rows[:n_groups].copy(), wide
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def expected_components(values, begins, weights, cards, dense, offsets, flat, counts, logs):  # type: ignore[no-untyped-def]
-    """Sum every group of missing cells out by going through its completions.
+def expected_components(values, begins, weights, cards, dense, offsets, completions, flat, counts, logs):  # type: ignore[no-untyped-def]
+    """Sum the missing cells of every group out.
 
     Adds expected counts of the families of each group, times its weight, to ``counts``, and puts the log probability
-    of the group's families, the missing cells summed out, into ``logs``. The completions are counted like the
-    mileage of a car; a family is looked up again only when a digit of its own or an earlier one changes.
-    ``dense[f, v]`` is the stride of variable v in the table of family f, 0 if it is not there.
+    of the group's families, the missing cells summed out, into ``logs``. ``dense[f, v]`` is the stride of variable v in
+    the table of family f, 0 if it is not there. ``completions`` has one element.
+    """
+    large = np.empty(begins.size, np.bool_)
+    for g in range(begins.size):
+        size = 1.0
+        for j in range(values[begins[g]]):
+            size *= cards[values[begins[g] + 2 + j]]
+        large[g] = size > completions[0]
+    _by_completion(values, begins, weights, cards, dense, offsets, large, flat, counts, logs)
+    for g in range(begins.size):
+        if large[g]:
+            logs[g] = _by_elimination(values, begins[g], weights[g], cards, dense, offsets, flat, counts)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _by_completion(values, begins, weights, cards, dense, offsets, skip, flat, counts, logs):  # type: ignore[no-untyped-def]
+    """Go through the completions of each group.
+
+    They are counted like the mileage of a car; a family is looked up again only when a digit of its own or an earlier
+    one changes.
     """
     n_variables, n_families = cards.size, offsets.size - 1
     digit, card = np.empty(n_variables, np.int64), np.empty(n_variables, np.int64)
@@ -271,6 +333,8 @@ def expected_components(values, begins, weights, cards, dense, offsets, flat, co
     step = np.empty((n_families, n_variables), np.int64)
     product, mass = np.empty(n_variables + 1), np.empty(n_variables + 1)
     for g in range(begins.size):
+        if skip[g]:
+            continue
         begin = begins[g]
         k, q = values[begin], values[begin + 1]
         for j in range(k):
@@ -345,6 +409,112 @@ def expected_components(values, begins, weights, cards, dense, offsets, flat, co
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
+def _by_elimination(values, begin, weight, cards, dense, offsets, flat, counts):  # type: ignore[no-untyped-def]
+    """Sum the variables of one group out one after the other, in their order; then back for the expected counts.
+
+    Summing a variable out multiplies the tables that hold it (families and earlier results) and leaves a table over the
+    other variables. Each result is divided by its largest entry, whose logarithm is kept. On the way back, ``slopes``
+    hold the derivative of the log probability with respect to each entry of a result; times the value of what was
+    multiplied it is a posterior probability.
+    """
+    one = np.uint64(1)
+    k, q = values[begin], values[begin + 1]
+    variables, families = values[begin + 2 : begin + 2 + k], values[begin + 2 + k : begin + 2 + k + q]
+    # Tables: families first, then the result of each variable.
+    n = q + k
+    scopes, steps, base = np.zeros(n, np.uint64), np.zeros((n, k), np.int64), np.zeros(n, np.int64)
+    user = np.full(n, -1, np.int64)
+    for t in range(q):
+        base[t] = offsets[families[t]] + values[begin + 2 + k + q + t]
+        for j in range(k):
+            steps[t, j] = dense[families[t], variables[j]]
+            if steps[t, j] > 0:
+                scopes[t] |= one << np.uint64(j)
+    used = 0
+    for j in range(k):
+        scope = np.uint64(0)
+        for t in range(q + j):
+            if user[t] < 0 and (scopes[t] >> np.uint64(j)) & one:
+                scope |= scopes[t]
+                user[t] = j
+        scopes[q + j] = scope & ~(one << np.uint64(j))
+        size = 1
+        for i in range(k - 1, -1, -1):
+            if (scopes[q + j] >> np.uint64(i)) & one:
+                steps[q + j, i] = size
+                size *= cards[variables[i]]
+        base[q + j] = used
+        used += size
+    results, slopes = np.zeros(used), np.zeros(used)
+    digit, places, mine = np.zeros(k, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    inside, scale = np.empty(k, np.int64), np.empty(k)
+    total = 0.0
+    for turn in range(2 * k):
+        forward = turn < k
+        j = turn if forward else 2 * k - 1 - turn
+        n_mine, m = 0, 0
+        for t in range(q + j):
+            if user[t] == j:
+                mine[n_mine] = t
+                places[t] = base[t]
+                n_mine += 1
+        for i in range(k):
+            if i != j and (scopes[q + j] >> np.uint64(i)) & one:
+                inside[m] = i
+                m += 1
+        inside[m] = j
+        m += 1
+        out = base[q + j]
+        for i in range(m):
+            digit[i] = 0
+        if turn == k:
+            slopes[out] = 1.0  # of the log of the last result, which is 1
+        while True:
+            p = 1.0
+            for i in range(n_mine):
+                t = mine[i]
+                p *= flat[places[t]] if t < q else results[places[t]]
+            if forward:
+                results[out] += p
+            elif p > 0.0 and slopes[out] > 0.0:
+                posterior = slopes[out] * p / scale[j]
+                for i in range(n_mine):
+                    t = mine[i]
+                    if t < q:
+                        counts[places[t]] += weight * posterior
+                    else:
+                        slopes[places[t]] += posterior / results[places[t]]
+            i = m - 1
+            while i >= 0:
+                v = inside[i]
+                digit[i] += 1
+                if digit[i] < cards[variables[v]]:
+                    for t in range(n_mine):
+                        places[mine[t]] += steps[mine[t], v]
+                    out += steps[q + j, v]
+                    break
+                for t in range(n_mine):
+                    places[mine[t]] -= (digit[i] - 1) * steps[mine[t], v]
+                out -= (digit[i] - 1) * steps[q + j, v]
+                digit[i] = 0
+                i -= 1
+            if i < 0:
+                break
+        if forward:
+            end = base[q + j + 1] if j + 1 < k else used
+            largest = 0.0
+            for i in range(base[q + j], end):
+                largest = max(largest, results[i])
+            if not largest > 0.0:
+                return -np.inf
+            for i in range(base[q + j], end):
+                results[i] /= largest
+            total += np.log(largest)
+            scale[j] = largest
+    return total
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def gibbs_sweeps(
     state, cells, touching_starts, touching, cards, starts, members, strides, dense, offsets, flat, uniforms
 ):  # type: ignore[no-untyped-def]
@@ -384,14 +554,14 @@ def gibbs_sweeps(
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def evidence_of_tables(flat, observed, values, begins, weights, cards, dense, offsets):  # type: ignore[no-untyped-def]
+def evidence_of_tables(flat, observed, values, begins, weights, cards, dense, offsets, completions):  # type: ignore[no-untyped-def]
     """Log probability of all rows and its gradient in the entries of the tables: expected counts over entries.
 
     ``observed`` are the counts of families without a missing cell, the rest describes the groups of missing cells
     (:func:`components_of_rows`). An entry that is zero has the gradient zero.
     """
     counts, logs = observed.copy(), np.empty(begins.size)
-    expected_components(values, begins, weights, cards, dense, offsets, flat, counts, logs)
+    expected_components(values, begins, weights, cards, dense, offsets, completions, flat, counts, logs)
     value = 0.0
     for i in range(flat.size):
         if observed[i] > 0:

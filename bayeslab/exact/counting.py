@@ -59,6 +59,14 @@ class Families:
         strides = np.array(steps, dtype=np.int64)
         return starts, members, strides, np.cumsum([0, *self.sizes], dtype=np.int64)
 
+    def dense(self) -> NDArray[np.int64]:
+        """Stride of each variable in the table of each family, shape (n_families, n_variables); 0 if not in it."""
+        out = np.zeros((len(self.families), len(self.cards)), dtype=np.int64)
+        starts, members, strides, _ = self.arrays()
+        for f in range(len(out)):
+            out[f, members[starts[f] : starts[f + 1]]] = strides[starts[f] : starts[f + 1]]
+        return out
+
     def split(self, flat: Array) -> list[Array]:
         """Views of one flat array as one table a family."""
         ends = np.cumsum([0, *self.sizes])

@@ -1,11 +1,12 @@
 """Rows with missing cells, taken apart once so that expected counts are quick for any tables.
 
 Given its observed cells, a row's missing cells fall into groups: two belong together when they share a
-family. Groups are independent, and most are small; the same group with the same observed neighbours
-turns up in many rows. So all the data come down to (1) the counts of families without a missing
-cell, (2) distinct groups with weights, each summed out by going through its few completions, and
-(3) rows with a group too large for that, which the junction tree takes. The first two cost
-microseconds a row where a calibration of the whole net costs tens.
+family. Groups are independent, and most are small even where the net as a whole is not tractable; the
+same group with the same observed neighbours turns up in many rows. So all the data come down to
+(1) the counts of families without a missing cell, (2) distinct groups with weights, each summed out
+by going through its few completions or, if they are not few, variable by variable, and (3) rows with a
+group too large for that, which the junction tree takes. The first two cost microseconds a row where
+a calibration of the whole net costs tens, or in a large net thousands.
 
 References
 ----------
@@ -31,8 +32,10 @@ if TYPE_CHECKING:
 
 __all__ = ["IncompleteRows"]
 
-# Going through so many completions costs about as much as one calibration of a net of forty variables.
-_COMPLETIONS = 512
+# With more completions, summing variables out one by one is faster than going through them.
+_COMPLETIONS = 32
+# A row that needs more operations than this goes to the junction tree, which has its order and memory laid out.
+_BUDGET = 1e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +50,8 @@ class IncompleteRows:
         Distinct groups of missing cells as sequences of integers, where each begins, and its weight.
     wide, wide_weights : ndarray
         Rows for the junction tree.
+    completions : int
+        Groups with more completions are summed out variable by variable.
     """
 
     states: Mapping[str, tuple[str, ...]]
@@ -58,6 +63,7 @@ class IncompleteRows:
     weights: Array
     wide: Codes
     wide_weights: Array
+    completions: int
 
     @classmethod
     def of(
@@ -67,6 +73,7 @@ class IncompleteRows:
         codes: Codes,
         weights: Array | None = None,
         completions: int = _COMPLETIONS,
+        budget: float = _BUDGET,
     ) -> IncompleteRows:
         """Take rows apart.
 
@@ -77,7 +84,9 @@ class IncompleteRows:
         weights : ndarray, optional
             Weight of each row; 1 if left out.
         completions : int
-            Groups of missing cells with more completions go to the junction tree.
+            In groups of missing cells with more completions, variables are summed out one by one.
+        budget : float
+            Where that costs more, in entries of tables, the row goes to the junction tree.
         """
         from bayeslab.exact._counting_kernels import components_of_rows, count_families, first_of_each
 
@@ -86,7 +95,7 @@ class IncompleteRows:
         rows = np.ascontiguousarray(packed(codes, families.cards).T)
         rows, weight = distinct_rows(rows, weights)
         values, ends, owners, wide = components_of_rows(
-            rows, families.cards, starts, members, strides, float(completions)
+            rows, families.cards, starts, members, strides, families.dense(), float(completions), float(budget)
         )
         bounds = np.concatenate(([0], ends)).astype(np.int64)
         kinds, firsts = first_of_each(values, bounds)
@@ -99,7 +108,7 @@ class IncompleteRows:
         group_weights = np.bincount(kinds, weights=weight[owners], minlength=len(firsts)).astype(np.float64)
         return cls(
             dict(states), {v: tuple(parents.get(v, ())) for v in states}, families, observed, values[places], begins,
-            group_weights, rows[wide].astype(np.int64), weight[wide],
+            group_weights, rows[wide].astype(np.int64), weight[wide], completions,
         )  # fmt: skip
 
     def expected_counts(self, tables: Sequence[Array]) -> tuple[float, list[Array]]:
@@ -122,8 +131,9 @@ class IncompleteRows:
         flat = np.concatenate([np.ravel(table) for table in tables])
         counts, logs = self.observed.copy(), np.empty(len(self.begins))
         expected_components(
-            self.groups, self.begins, self.weights, self.families.cards, self.strides, self._offsets, flat, counts, logs
-        )
+            self.groups, self.begins, self.weights, self.families.cards, self.strides, self._offsets, self._completions,
+            flat, counts, logs,
+        )  # fmt: skip
         seen = self.observed > 0
         with np.errstate(divide="ignore"):
             total = float(self.observed[seen] @ np.log(flat[seen]))
@@ -143,16 +153,16 @@ class IncompleteRows:
         That kernel covers the rows that are not ``wide``.
         """
         groups = self.groups, self.begins, self.weights
-        return self.observed, *groups, self.families.cards, self.strides, self._offsets
+        return self.observed, *groups, self.families.cards, self.strides, self._offsets, self._completions
+
+    @cached_property
+    def _completions(self) -> Array:
+        return np.array([float(self.completions)])
 
     @cached_property
     def strides(self) -> NDArray[np.int64]:
         """Stride of each variable in the table of each family; 0 where it is not in it."""
-        out = np.zeros((len(self.families.families), len(self.families.cards)), dtype=np.int64)
-        starts, members, strides, _ = self.families.arrays()
-        for f in range(len(out)):
-            out[f, members[starts[f] : starts[f + 1]]] = strides[starts[f] : starts[f + 1]]
-        return out
+        return self.families.dense()
 
     @cached_property
     def _offsets(self) -> NDArray[np.int64]:

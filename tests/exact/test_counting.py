@@ -134,17 +134,19 @@ def test_distinct_rows_keep_the_order_of_first_appearance():
     assert rows.tolist() == [[1, 0], [0, 1], [-1, 0]] and weights.tolist() == [2, 1, 1]
 
 
-@pytest.mark.parametrize("completions", [1, 8, 10**6])
+@pytest.mark.parametrize(("completions", "budget"), [(10**6, 0), (0, 10**6), (8, 10**6), (0, 0), (8, 0), (4, 30)])
 @pytest.mark.parametrize("zeros", [0.0, 0.4])
-def test_expected_counts_are_sums_over_completions(completions, zeros):
-    """By groups of missing cells, by the junction tree (few completions allowed), and by a mix of both."""
+def test_expected_counts_are_sums_over_completions(completions, budget, zeros):
+    """By going through the completions, by summing out one by one, by the junction tree, and by mixes of them."""
     for seed in range(6):
         rng = np.random.default_rng(seed)
         network = random_network(rng, 6, zeros, most_states=3)
         codes, weights = random_codes(rng, network.states, 12, missing=0.4), rng.gamma(1.0, size=12)
         logs, want = by_completion(network, codes, weights)
         possible = np.isfinite(logs)
-        rows = IncompleteRows.of(network.states, network.parents, codes[possible], weights[possible], completions)
+        rows = IncompleteRows.of(
+            network.states, network.parents, codes[possible], weights[possible], completions, budget
+        )
         total, counts = rows.expected_counts([network.tables[v] for v in network.states])
         _, want = by_completion(network, codes[possible], weights[possible])
         assert total == pytest.approx(weights[possible] @ logs[possible], rel=1e-12)
