@@ -470,3 +470,25 @@ def test_elimination_leaves_out_what_does_not_bear_on_the_answer():
         variable_elimination.log_evidence(everywhere)
     with pytest.raises(EngineRefusal):
         JunctionTree.of(everywhere)
+
+
+def test_what_does_not_fit_is_refused_before_it_is_allocated():
+    rng = np.random.default_rng(29)
+    names = [f"x{i}" for i in range(24)]
+    pairs = [(a, b) for a, b in product(names, names) if a < b]
+    dense = FactorGraph(dict.fromkeys(names, ("a", "b")), tuple(pairs), tuple(rng.random((len(pairs), 2, 2)) + 0.1))
+    little = replace(JunctionTree.of(dense), _tree=None, _limit=8 * 2.0**12)
+    codes = np.zeros((1, 24))
+    for ask in (
+        little.query,
+        little.most_probable,
+        lambda: little.joint(["x0", "x1"]),
+        lambda: little.joint(names[:20]),
+        lambda: little.sample(1, rng),
+        lambda: little.query_many(codes - 1),
+    ):
+        with pytest.raises(EngineRefusal, match="fit into memory"):
+            ask()
+    # Evidence on fourteen leaves a clique of ten.
+    given = dict.fromkeys(names[:14], "a")
+    assert np.isfinite(little.query(given).log_evidence)
