@@ -168,7 +168,9 @@ class Problem(Exception):
             case "missing":
                 return cls(path[:-1], f"the key '{path[-1]}' is missing")
             case "value_error":
-                return cls(path, found["msg"].removeprefix("Value error, "))
+                # An error about a part of what was validated says which.
+                more = getattr(found.get("ctx", {}).get("error"), "path", ())
+                return cls(path + tuple(more), found["msg"].removeprefix("Value error, "))
             case _:
                 given = str(found.get("input"))[:60]
                 if path[:1] == ("dims",):

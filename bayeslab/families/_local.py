@@ -24,11 +24,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from bayeslab.errors import ModelError, hint, listed
-from bayeslab.expressions import parse
+from bayeslab.expressions import FUNCTIONS, Evaluator, Expression, Term, parse
 from bayeslab.families._distributions import DISTRIBUTIONS
 from bayeslab.families._nodes import call_name
 
-__all__ = ["Local", "Place", "Rows", "identifier", "local"]
+__all__ = ["Local", "Place", "Rows", "constant", "identifier", "local"]
 
 # Names of states that mean "not there", for noisy-OR and noisy-MAX; compared without case.
 _ABSENT = frozenset(("no", "false", "absent", "off", "none", "0", "n", "f", "negative", "healthy", "normal"))
@@ -85,7 +85,14 @@ class Local(Protocol):
         ...
 
 
-def local(variable: str, declared: Any, states: States, names: frozenset[str], pseudocount: Any) -> Local:
+def local(
+    variable: str,
+    declared: Any,
+    states: States,
+    names: frozenset[str],
+    pseudocount: Any,
+    constants: Mapping[str, float] | None = None,
+) -> Local:
     """The local distribution a file declares.
 
     Parameters
@@ -96,8 +103,10 @@ def local(variable: str, declared: Any, states: States, names: frozenset[str], p
         Names of parameters that expressions may use.
     pseudocount
         ``pseudocount(n_rows, n_states)``: the prior of rows that are unknown.
+    constants
+        Values of the parameters that are known.
     """
-    place = Place(variable, states[variable], tuple(declared.parents), states, names)
+    place = Place(variable, states[variable], tuple(declared.parents), states, names, constants=constants or {})
     if declared.noisy_or is not None:
         return _noisy_or(place, declared)
     if declared.noisy_max is not None:
@@ -125,6 +134,7 @@ class Place:
     states: States
     names: frozenset[str]
     path: tuple[str, ...] = ("model", "variables")
+    constants: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -141,76 +151,108 @@ class Place:
     def error(self, message: str, *path: Any) -> ModelError:
         return ModelError(message, path=(*self.path, self.variable, *path))
 
-    def by_row(self, given: Any, key: str) -> list[Any]:
-        """A value for every row: nested lists in order, or a mapping from the parents' states."""
-        if not self.parents:
-            return [given]
-        if isinstance(given, Mapping):
-            return self._mapped(given, key)
-        flat = [given]
-        for parent, size in zip(self.parents, self.sizes, strict=True):
-            if any(not isinstance(part, Sequence) or isinstance(part, str) or len(part) != size for part in flat):
-                raise self.error(
-                    f"the lists of '{self.variable}' nest by parent: {size} entries for the states of '{parent}';"
-                    f" or write rows such as '{', '.join(self.rows()[0])}: ...'",
-                    key,
-                )
-            flat = [entry for part in flat for entry in part]
-        return flat
+    def configurations(self) -> np.ndarray:
+        """The parents' states of every row as numbers, shape (rows, parents)."""
+        rows = list(product(*(range(n) for n in self.sizes)))
+        return np.array(rows, dtype=np.int64).reshape(len(rows), len(self.parents))
 
-    def _mapped(self, given: Mapping[str, Any], key: str) -> list[Any]:
+    def by_row(self, given: Any, *path: Any) -> list[tuple[Any, tuple[Any, ...]]]:
+        """A value for every row and its path in the file: nested lists in order, or mappings from the parents' states.
+
+        Lists and mappings may be mixed, one inside the other; ``default`` stands for the rows left out.
+        """
         found: dict[tuple[str, ...], Any] = {}
-        default = given.get("default")
-        self._collect(given, (), key, found)
+        defaults: dict[tuple[str, ...], Any] = {}
+        self._collect(given, (), path, found, defaults)
         out = []
         for row in self.rows():
-            if row not in found and default is None:
+            covering = [row[:k] for k in range(len(row), -1, -1) if row[:k] in defaults]
+            if row not in found and not covering:
                 raise self.error(
                     f"the row '{', '.join(row)}' ({', '.join(self.parents)}) of '{self.variable}' is missing;"
                     f" a row 'default' stands for all that are not there",
-                    key,
+                    *path,
                 )
-            out.append(found.get(row, default))
+            out.append(found[row] if row in found else defaults[covering[0]])
         return out
 
-    def _collect(self, given: Mapping[str, Any], before: tuple[str, ...], key: str, found: dict[Any, Any]) -> None:
-        for words, value in given.items():
-            if words == "default" and not before and "default" not in self.states[self.parents[0]]:
-                continue
-            row = (*before, *self._row(str(words), len(before), key))
-            if len(row) < len(self.parents):
-                if not isinstance(value, Mapping):
-                    raise self.error(
-                        f"'{words}' names {len(row)} of the {len(self.parents)} parents of '{self.variable}'"
-                        f" ({', '.join(self.parents)})",
-                        key,
-                        words,
-                    )
-                self._collect(value, row, key, found)
-            elif row in found:
-                raise self.error(f"the row '{', '.join(row)}' is there twice", key, words)
-            else:
-                found[row] = value
+    def _collect(
+        self, given: Any, before: tuple[str, ...], path: tuple[Any, ...],
+        found: dict[Any, Any], defaults: dict[Any, Any],
+    ) -> None:  # fmt: skip
+        """The rows in a value for everything below the states in ``before``."""
+        if len(before) == len(self.parents):
+            if before in found:
+                raise self.error(f"the row '{', '.join(before)}' is there twice", *path)
+            found[before] = (given, path)
+            return
+        parent = self.parents[len(before)]
+        own = self.states[parent]
+        if isinstance(given, Mapping):
+            for words, value in given.items():
+                if words == "default" and "default" not in own:
+                    defaults[before] = (value, (*path, words))
+                else:
+                    row = (*before, *self._row(str(words), len(before), path))
+                    self._collect(value, row, (*path, words), found, defaults)
+        elif isinstance(given, Sequence) and not isinstance(given, str) and len(given) == len(own):
+            for i, (state, value) in enumerate(zip(own, given, strict=True)):
+                self._collect(value, (*before, state), (*path, i), found, defaults)
+        elif before:
+            raise self.error(
+                f"'{', '.join(before)}' names {len(before)} of the {len(self.parents)} parents of '{self.variable}'"
+                f" ({', '.join(self.parents)}); inside it there is an entry for each of the {len(own)} states of"
+                f" '{parent}'",
+                *path,
+            )
+        else:
+            raise self.error(
+                f"the rows of '{self.variable}' are {len(own)} entries for the states of '{parent}'"
+                f" ({', '.join(own)}), as a list or by name, such as '{', '.join(self.rows()[0])}: ...'",
+                *path,
+            )
 
-    def _row(self, words: str, at: int, key: str) -> tuple[str, ...]:
+    def _row(self, words: str, at: int, path: tuple[Any, ...]) -> tuple[str, ...]:
         """States named by a key: one whole, or several with commas between them."""
-        if words in self.states[self.parents[at]]:
-            return (words,)
+        found = self._match(words, at)
+        if found:
+            return found
         parts = tuple(part.strip() for part in words.split(","))
         if at + len(parts) > len(self.parents):
-            raise self.error(f"'{words}' names more states than '{self.variable}' has parents", key, words)
-        for parent, state in zip(self.parents[at:], parts, strict=False):
-            if state not in self.states[parent]:
-                raise self.error(f"'{state}' is not a state of '{parent}'{hint(state, self.states[parent])}", key)
-        return parts
+            raise self.error(f"'{words}' names more states than '{self.variable}' has parents", *path, words)
+        parent, state = next((p, s) for p, s in zip(self.parents[at:], parts, strict=False) if s not in self.states[p])
+        raise self.error(f"'{state}' is not a state of '{parent}'{hint(state, self.states[parent])}", *path, words)
+
+    def _match(self, words: str, at: int) -> tuple[str, ...]:
+        """The states of successive parents that a text lists; names of states may themselves have commas."""
+        own = self.states[self.parents[at]] if at < len(self.parents) else ()
+        if words in own:
+            return (words,)
+        for state in own:
+            rest = words.removeprefix(state).lstrip()
+            if words.startswith(state) and rest.startswith(","):
+                found = self._match(rest[1:].strip(), at + 1)
+                if found:
+                    return (state, *found)
+        return ()
 
     def absent(self, variable: str, declared: Mapping[str, str], *, needed: bool) -> int:
         """Position of the state that means "not there"."""
+        for word in declared:
+            if word not in (*self.parents, self.variable):
+                raise self.error(
+                    f"'{word}' is neither '{self.variable}' nor one of its parents"
+                    f"{hint(word, (*self.parents, self.variable))}",
+                    "absent",
+                    word,
+                )
         own = self.states[variable]
         if variable in declared:
             if declared[variable] not in own:
                 raise self.error(
-                    f"'{declared[variable]}' is not a state of '{variable}'{hint(declared[variable], own)}", "absent"
+                    f"'{declared[variable]}' is not a state of '{variable}'{hint(declared[variable], own)}",
+                    "absent",
+                    variable,
                 )
             return own.index(declared[variable])
         found = [i for i, state in enumerate(own) if state.casefold() in _ABSENT]
@@ -224,8 +266,10 @@ class Place:
         return len(own) - 1
 
     def number(self, given: Any, path: tuple[Any, ...], low: float = 0.0, high: float = 1.0) -> float:
-        if isinstance(given, bool) or not isinstance(given, int | float) or not low <= given <= high:
-            bounds = f"between {low:g} and {high:g}" if np.isfinite(low) else "that is finite"
+        fits = isinstance(given, int | float) and not isinstance(given, bool) and low <= given <= high
+        if not fits or not np.isfinite(given):
+            below, above = np.isfinite(low), np.isfinite(high)
+            bounds = f"between {low:g} and {high:g}" if below and above else f"≥ {low:g}" if below else "that is finite"
             raise self.error(f"{given!r} is not a number {bounds}", *path)
         return float(given)
 
@@ -234,6 +278,31 @@ def _distribution(text: str) -> str | None:
     """The name of the distribution a text calls, if it does."""
     word = call_name(parse(text).tree)
     return word if word in DISTRIBUTIONS else None
+
+
+def check_names(expression: Expression, known: frozenset[str]) -> None:
+    """Every name in an expression is one of the parameters, every call a function."""
+    odd = sorted(expression.names - known)
+    if odd:
+        raise ModelError(f"'{odd[0]}' is not one of the parameters{hint(odd[0], known)}")
+    odd = sorted(expression.calls - FUNCTIONS.keys())
+    if odd:
+        near = hint(odd[0], FUNCTIONS.keys() | DISTRIBUTIONS.keys())
+        raise ModelError(
+            f"'{odd[0]}' is neither a function nor a distribution{near if 'did you mean' in near else ''}"
+            if odd[0] not in DISTRIBUTIONS
+            else f"'{odd[0]}' is a distribution inside an expression: give it a name in 'parameters'"
+        )
+
+
+def constant(expression: Expression, known: Mapping[str, float]) -> float | None:
+    """The value of an expression of numbers and known parameters."""
+    if not expression.names <= known.keys():
+        return None
+    value = Evaluator(lambda name: Term(np.asarray(known[name])), {}).term(expression).value
+    if np.ndim(value) != 0:
+        raise ModelError(f"'{expression.text}' is not one number")
+    return float(np.asarray(value))
 
 
 @dataclass(frozen=True)
@@ -258,11 +327,12 @@ class Scalars:
                     self.unknown[name] = given
                     return
                 expression = parse(given)
-            odd = expression.names - self.place.names
-            if odd:
-                one = sorted(odd)[0]
-                raise self.place.error(f"'{one}' is not one of the parameters{hint(one, self.place.names)}", *path)
-            self.written[name] = given
+                check_names(expression, self.place.names)
+                value = constant(expression, self.place.constants)
+            if value is None:
+                self.written[name] = given
+            else:
+                self.known[name] = self.place.number(value, path, low, high)
 
     def value(self, name: str, value: Value) -> Any:
         name = identifier(name)
@@ -336,8 +406,8 @@ def _table(place: Place, declared: Any, pseudocount: Any) -> Table:
             {},
         )
     fixed, drawn, written = np.zeros((n_rows, n_states)), dict[int, np.ndarray](), dict[int, tuple[str, ...]]()
-    for i, (row, given) in enumerate(zip(place.rows(), place.by_row(declared.table, "table"), strict=True)):
-        read = _read_row(place, row, given, n_states)
+    for i, (row, (given, path)) in enumerate(zip(place.rows(), place.by_row(declared.table, "table"), strict=True)):
+        read = _read_row(place, row, given, path, n_states)
         if isinstance(read, tuple):
             written[i] = read
         elif isinstance(read, _Prior):
@@ -355,51 +425,56 @@ class _Prior:
     concentration: np.ndarray
 
 
-def _read_row(place: Place, row: tuple[str, ...], given: Any, n: int) -> np.ndarray | _Prior | tuple[str, ...]:
+def _read_row(
+    place: Place, row: tuple[str, ...], given: Any, path: tuple[Any, ...], n: int
+) -> np.ndarray | _Prior | tuple[str, ...]:
     shown = f" given {', '.join(f'{p}={s}' for p, s in zip(place.parents, row, strict=True))}" if row else ""
     if isinstance(given, str):
-        with _located(place, ("table",)):
+        with _located(place, path):
             if _distribution(given):
                 return _Prior(_concentration(place, given, n))
-            _check_names(place, given)
         if n != 2:
-            raise place.error(f"'{place.variable}' has {n} states: a row is a list of {n} entries", "table")
-        return (given,)
+            raise place.error(f"'{place.variable}' has {n} states: a row is a list of {n} entries", *path)
+        entry = _read_entry(place, given, path)
+        return (entry,) if isinstance(entry, str) else np.array([entry, 1 - entry])
     if isinstance(given, Mapping):
         if set(given) != set(place.own):
             raise place.error(
                 f"the row{shown} of '{place.variable}' has entries for {listed(given)}, its states are"
                 f" {', '.join(place.own)}",
-                "table",
+                *path,
             )
         given = [given[state] for state in place.own]
     if isinstance(given, int | float) and n == 2:
-        p = place.number(given, ("table",))
+        p = place.number(given, path)
         return np.array([p, 1 - p])
     if not isinstance(given, Sequence) or len(given) != n:
         raise place.error(
             f"a row of '{place.variable}'{shown} has {n} probabilities (one for each of {', '.join(place.own)})"
             + (", or one: that of the first state" if n == 2 else "")
             + f", not {given!r}",
-            "table",
+            *path,
         )
     if any(isinstance(entry, str) for entry in given):
-        for entry in given:
-            if isinstance(entry, str):
-                with _located(place, ("table",)):
-                    _check_names(place, entry)
-        return tuple(str(entry) for entry in given)
-    out = np.array([place.number(entry, ("table",)) for entry in given])
+        entries = [_read_entry(place, entry, (*path, i)) for i, entry in enumerate(given)]
+        if any(isinstance(entry, str) for entry in entries):
+            return tuple(str(entry) for entry in entries)
+        given = entries
+    out = np.array([place.number(entry, path) for entry in given])
     if abs(out.sum() - 1) > 1e-3:
-        raise place.error(f"the row{shown} of '{place.variable}' sums to {out.sum():g}, not to 1", "table")
+        raise place.error(f"the row{shown} of '{place.variable}' sums to {out.sum():g}, not to 1", *path)
     return out / out.sum() if abs(out.sum() - 1) > 4e-16 else out
 
 
-def _check_names(place: Place, text: str) -> None:
-    odd = parse(text).names - place.names
-    if odd:
-        one = sorted(odd)[0]
-        raise ModelError(f"'{one}' is not one of the parameters{hint(one, place.names)}")
+def _read_entry(place: Place, given: Any, path: tuple[Any, ...]) -> float | str:
+    """A number, or an expression over parameters that are not known."""
+    if not isinstance(given, str):
+        return place.number(given, path)
+    with _located(place, path):
+        expression = parse(given)
+        check_names(expression, place.names)
+        value = constant(expression, place.constants)
+    return given if value is None else place.number(value, path)
 
 
 def _concentration(place: Place, text: str, n: int) -> np.ndarray:
@@ -479,7 +554,7 @@ def _noisy_or(place: Place, declared: Any) -> NoisyMax:
         if len(place.states[v]) != 2:
             raise place.error(f"noisy_or is for variables of two states; '{v}' has {len(place.states[v])}: noisy_max")
     scalars, effects = Scalars(place), list[tuple[np.ndarray, Any]]()
-    configurations = np.array(list(product(*(range(n) for n in place.sizes)))).reshape(-1, len(place.parents))
+    configurations = place.configurations()
     for given in declared.noisy_or:
         if given != "leak" and given not in place.parents:
             raise place.error(
@@ -505,7 +580,7 @@ def _noisy_max(place: Place, declared: Any) -> NoisyMax:
     if absent[place.variable] not in (0, last):
         raise place.error(f"the state of '{place.variable}' that means 'not there' comes first or last")
     order = np.arange(last + 1) if absent[place.variable] == 0 else np.arange(last, -1, -1)
-    configurations = np.array(list(product(*(range(n) for n in place.sizes)))).reshape(-1, len(place.parents))
+    configurations = place.configurations()
     effects: list[tuple[np.ndarray, Any]] = []
     drawn: list[np.ndarray] = []
     causes = [
@@ -521,7 +596,8 @@ def _noisy_max(place: Place, declared: Any) -> NoisyMax:
             )
     for parent, k, s, state in causes:
         written = declared.noisy_max.get(parent)
-        if isinstance(written, Mapping):
+        one_effect = isinstance(written, Mapping) and set(written) == set(place.own) != set(place.states[parent])
+        if isinstance(written, Mapping) and not one_effect:
             for word in written:
                 if word not in place.states[parent] or place.states[parent].index(word) == absent[parent]:
                     raise place.error(
@@ -529,6 +605,7 @@ def _noisy_max(place: Place, declared: Any) -> NoisyMax:
                         f"{hint(word, place.states[parent])}",
                         "noisy_max",
                         parent,
+                        word,
                     )
             written = written.get(state)
         effects.append(
@@ -550,10 +627,17 @@ def _effect(place: Place, given: Any, order: np.ndarray, drawn: list[np.ndarray]
     n = len(place.own)
     if given is None or isinstance(given, str):
         with _located(place, ("noisy_max", *path)):
+            if given is not None and not _distribution(given):
+                raise ModelError(f"an effect is a list of {n} probabilities or Dirichlet([...]), not '{given}'")
             drawn.append((np.ones(n) if given is None else _concentration(place, given, n))[order])
         return len(drawn) - 1
     if isinstance(given, Mapping):
-        given = [given.get(state) for state in place.own]
+        for word in given:
+            if word not in place.own:
+                raise place.error(
+                    f"'{word}' is not a state of '{place.variable}'{hint(word, place.own)}", "noisy_max", *path
+                )
+        given = [given.get(state, 0.0) for state in place.own]
     if not isinstance(given, Sequence) or len(given) != n:
         raise place.error(
             f"an effect has {n} probabilities, one for each of {', '.join(place.own)}", "noisy_max", *path
@@ -617,7 +701,7 @@ def _softmax(place: Place, given: Mapping[str, Any], absent: Mapping[str, str]) 
     reference = place.absent(place.variable, absent, needed=False)
     targets = [state for s, state in enumerate(place.own) if s != reference]
     binary = len(place.own) == 2
-    configurations = np.array(list(product(*(range(n) for n in place.sizes)))).reshape(-1, len(place.parents))
+    configurations = place.configurations()
     columns, labels = [np.ones(len(configurations))], [("intercept", "")]
     for k, parent in enumerate(place.parents):
         out = place.absent(parent, absent, needed=False)
@@ -638,12 +722,16 @@ def _softmax(place: Place, given: Mapping[str, Any], absent: Mapping[str, str]) 
     for state in targets:
         own = given if binary else (given.get(state) or {})
         path = ("logit",) if binary else ("logit", state)
+        if not isinstance(own, Mapping):
+            raise place.error(f"write the weights of the state: {{intercept: ..., parent: ...}}, not {own!r}", *path)
         weights.append(
             tuple(_weight(place, scalars, own, label, "" if binary else f"_{state}", path, absent) for label in labels)
         )
         for word in own:
             if word != "intercept" and word not in place.parents:
-                raise place.error(f"'{word}' is not a parent of '{place.variable}'{hint(word, place.parents)}", *path)
+                raise place.error(
+                    f"'{word}' is not a parent of '{place.variable}'{hint(word, place.parents)}", *path, word
+                )
     return Softmax(place, reference, np.stack(columns, axis=1), tuple(weights), scalars)
 
 
@@ -657,7 +745,16 @@ def _weight(
     if isinstance(written, Mapping):
         for word in written:
             if word not in place.states[parent]:
-                raise place.error(f"'{word}' is not a state of '{parent}'{hint(word, place.states[parent])}", *path)
+                raise place.error(
+                    f"'{word}' is not a state of '{parent}'{hint(word, place.states[parent])}", *path, parent
+                )
+            if word == place.states[parent][place.absent(parent, absent, needed=False)]:
+                raise place.error(
+                    f"'{word}' is the reference of '{parent}', which has no weight; `absent` chooses another",
+                    *path,
+                    parent,
+                    word,
+                )
         written = written.get(state)
     elif several and written is not None and not isinstance(written, str):
         raise place.error(
@@ -691,14 +788,14 @@ def _function(place: Place, given: Any, absent: Mapping[str, str]) -> np.ndarray
     else:
         if not place.parents:
             raise place.error("a function needs parents", "function")
-        codes = [_state(place, state) for state in place.by_row(given, "function")]
+        codes = [_state(place, state, path) for state, path in place.by_row(given, "function")]
     return np.eye(len(place.own))[codes]
 
 
-def _state(place: Place, given: Any) -> int:
-    word = str(given)
+def _state(place: Place, given: Any, path: tuple[Any, ...]) -> int:
+    word = ("true" if given else "false") if isinstance(given, bool) else str(given)
     if word not in place.own:
-        raise place.error(f"'{word}' is not a state of '{place.variable}'{hint(word, place.own)}", "function")
+        raise place.error(f"'{word}' is not a state of '{place.variable}'{hint(word, place.own)}", *path)
     return place.own.index(word)
 
 
@@ -713,9 +810,7 @@ def _by_word(place: Place, word: str, absent: Mapping[str, str]) -> list[int]:
 
 def _by_expression(place: Place, text: str, absent: Mapping[str, str]) -> list[int]:
     """Truth values for variables of two states, numbers for states that are numbers."""
-    from bayeslab.expressions import Evaluator, Term
-
-    codes = np.array(list(product(*(range(n) for n in place.sizes)))).reshape(-1, len(place.parents))
+    codes = place.configurations()
     columns = {identifier(p): (p, codes[:, k]) for k, p in enumerate(place.parents)}
     labels = {identifier(p): np.array(place.states[p]) for p in place.parents}
 

@@ -13,8 +13,8 @@ from bayeslab.dataset import Column, Data
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact.mixed_network import MixedNetwork
 from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.expressions import Evaluator, Term, parse
-from bayeslab.families._local import Local, local
+from bayeslab.expressions import FUNCTIONS, Evaluator, Term, parse
+from bayeslab.families._local import Local, constant, local
 from bayeslab.families._net_normal import Linear, linears, values_of
 from bayeslab.spec import RESERVED, Model
 
@@ -164,7 +164,7 @@ def net_of(spec: BayesNet, codes: np.ndarray | None = None, name: str = "network
         )
     states = {v: tuple(one.states) for v, one in spec.variables.items() if one.states}
     parents = _parents(spec, states, codes)
-    names = frozenset(spec.parameters)
+    names, constants = frozenset(spec.parameters), _constants(spec.parameters)
     learn = set(states) if spec.learn == "all" else set(spec.learn or ())
     locals_ = {}
     for v in states:
@@ -178,9 +178,27 @@ def net_of(spec: BayesNet, codes: np.ndarray | None = None, name: str = "network
             )
         if v in learn:
             declared = declared.model_copy(update={"table": None})
-        locals_[v] = local(v, declared, states, names, _pseudocount(spec, declared, v))
-    parameters = {k: str(t) for k, t in spec.parameters.items()}
+        prior = spec.prior if declared.prior is None else declared.prior
+        locals_[v] = local(v, declared, states, names, prior.concentration, constants)
+    # Parameters that are all numbers have been put in.
+    parameters = {k: str(t) for k, t in spec.parameters.items()} if constants.keys() != names else {}
     return Net(name, states, parents, locals_, linears(spec), frozenset(spec.hidden), parameters)
+
+
+def _constants(parameters: Mapping[str, str | int | float]) -> dict[str, float]:
+    """Values of the parameters that are numbers, or computed from such."""
+    out: dict[str, float] = {}
+    waiting = {name: parse(str(text)) for name, text in parameters.items()}
+    while waiting:
+        ready = {k: e for k, e in waiting.items() if e.names <= out.keys() and e.calls <= FUNCTIONS.keys()}
+        if not ready:
+            break
+        for name, expression in ready.items():
+            value = constant(expression, out)
+            assert value is not None
+            out[name] = value
+            del waiting[name]
+    return out
 
 
 def _parents(
@@ -196,22 +214,6 @@ def _parents(
     if codes is None:
         raise ModelError("structure: tan follows from data; fit the model to some", path=("model", "structure"))
     return dict(classifiers.tan(codes, states, spec.target))
-
-
-def _pseudocount(spec: BayesNet, declared: Any, variable: str) -> Callable[[int, int], np.ndarray]:
-    from pydantic import ValidationError
-
-    if declared.prior is None:
-        return spec.prior.concentration
-    path = ("model", "variables", variable, "prior")
-    given = {"pseudocount": declared.prior} if isinstance(declared.prior, int | float) else declared.prior
-    try:
-        return type(spec.prior).model_validate(given).concentration
-    except ValidationError as error:
-        found = error.errors(include_url=False)[0]
-        raise ModelError(
-            f"{found['msg'].removeprefix('Value error, ')}; given: {declared.prior!r}", path=path
-        ) from None
 
 
 class Resolved(NamedTuple):
@@ -270,8 +272,8 @@ def _column_codes(variable: str, own: tuple[str, ...], column: Column, n_rows: i
     absent = column.absent()
     distinct, inverse = np.unique(column.values, return_inverse=True)
     known = {state: i for i, state in enumerate(own)}
-    truth = _truth(own)
-    lookup = np.array([_code(word, known, truth) for word in distinct.tolist()], dtype=np.int64)
+    numbers = _truth(own) | _numbers(own)
+    lookup = np.array([_code(word, known, numbers) for word in distinct.tolist()], dtype=np.int64)
     codes = np.where(absent, -1, lookup[inverse])
     if np.any(codes == -2):
         row = int(np.flatnonzero(codes == -2)[0])
@@ -291,13 +293,21 @@ def _truth(own: tuple[str, ...]) -> dict[float, int]:
     return {}
 
 
-def _code(word: Any, known: Mapping[str, int], truth: Mapping[float, int]) -> int:
+def _numbers(own: tuple[str, ...]) -> dict[float, int]:
+    """States that are numbers, as numbers: a column may write 1 where the state is called 1.0."""
+    out: dict[float, int] = {}
+    for i, state in enumerate(own):
+        try:
+            out.setdefault(float(state), i)
+        except ValueError:
+            continue
+    return out
+
+
+def _code(word: Any, known: Mapping[str, int], numbers: Mapping[float, int]) -> int:
     if isinstance(word, str):
         return known.get(word, -2)
-    if word != word:
-        return -1
-    text = str(int(word)) if float(word).is_integer() else str(word)
-    return known.get(text, truth.get(float(word), -2))
+    return -1 if word != word else numbers.get(float(word), -2)
 
 
 def parameter_values(net: Net, draws: Mapping[str, np.ndarray], draw: int) -> Callable[[str], Any]:

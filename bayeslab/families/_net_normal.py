@@ -97,7 +97,10 @@ def linears(spec: BayesNet) -> dict[str, Linear]:
         for word in given.slopes:
             if word not in continuous:
                 raise place.error(
-                    f"'{word}' is not a continuous parent of '{v}'{hint(word, continuous)}", "linear_gaussian", "slopes"
+                    f"'{word}' is not a continuous parent of '{v}'{hint(word, continuous)}",
+                    "linear_gaussian",
+                    "slopes",
+                    word,
                 )
         parts = [given.intercept, given.sd, *(given.slopes.get(p) for p in continuous)]
         known = None
@@ -114,19 +117,18 @@ def linears(spec: BayesNet) -> dict[str, Linear]:
 
 
 def _known(place: Place, given: Any, continuous: tuple[str, ...]) -> LinearGaussian:
-    def array(value: Any, key: str, low: float) -> np.ndarray:
-        entries = place.by_row(value, "linear_gaussian") if not isinstance(value, int | float) else None
-        if entries is None:
-            return np.full(place.sizes, place.number(value, ("linear_gaussian", key), low, np.inf))
-        numbers = [place.number(e, ("linear_gaussian", key), low, np.inf) for e in entries]
-        return np.array(numbers).reshape(place.sizes)
+    def array(value: Any, key: tuple[str, ...], low: float) -> np.ndarray:
+        if isinstance(value, int | float):
+            return np.full(place.sizes, place.number(value, ("linear_gaussian", *key), low, np.inf))
+        entries = place.by_row(value, "linear_gaussian", *key)
+        return np.array([place.number(e, path, low, np.inf) for e, path in entries]).reshape(place.sizes)
 
-    slopes = [array(given.slopes[p], "slopes", -np.inf) for p in continuous]
+    slopes = [array(given.slopes[p], ("slopes", p), -np.inf) for p in continuous]
     return LinearGaussian(
         (*place.parents, *continuous),
-        array(given.intercept, "intercept", -np.inf),
+        array(given.intercept, ("intercept",), -np.inf),
         np.stack(slopes, axis=-1) if slopes else np.zeros((*place.sizes, 0)),
-        array(given.sd, "sd", 0.0),
+        array(given.sd, ("sd",), 0.0),
     )
 
 

@@ -26,8 +26,8 @@ from bayeslab.exact.answer import EMPlan, Plan
 from bayeslab.exact.mixed_network import MixedNetwork, log_density
 from bayeslab.exact.mixed_statistics import expected_statistics
 from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.expressions import parse
 from bayeslab.families import _net_em, _net_exact, _net_graph
+from bayeslab.families import graph as graphs
 from bayeslab.families._local import Place, Rows, local
 from bayeslab.families._net import Net, net_of, parameter_values, resolved
 from bayeslab.spec import Family, Identifier, Model
@@ -44,17 +44,77 @@ __all__ = ["BayesNet", "Spec", "check", "exact", "factors", "graph", "network", 
 
 def _as_states(value: Any) -> Any:
     """States as words, whatever they look like: 1, yes, true."""
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [("true" if v else "false") if isinstance(v, bool) else str(v) for v in value]
-    return value
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return value
+    for v in value:
+        if not isinstance(v, str | bool | int | float) or not str(v).strip():
+            raise ValueError(f"a state is a word or a number, not {v!r}")
+    return [("true" if v else "false") if isinstance(v, bool) else str(v) for v in value]
 
 
 def _as_variable(value: Any) -> Any:
     """``smoke: [yes, no]`` is a variable with these states and nothing else."""
-    return {"states": value} if isinstance(value, Sequence) and not isinstance(value, str) else value
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return {"states": value}
+    return _known_keys(value, Variable)
+
+
+def _as_prior(value: Any) -> Any:
+    """``prior: 2`` is a pseudocount."""
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    return {"pseudocount": value} if plain else _known_keys(value, Prior)
+
+
+def _known_keys(value: Any, spec: type[Frozen]) -> Any:
+    for key in value if isinstance(value, Mapping) else ():
+        if key not in spec.model_fields:
+            raise ValueError(f"unknown key '{key}'{hint(key, spec.model_fields)}")
+    return value
+
+
+def _as_list_or_all(value: Any) -> Any:
+    if isinstance(value, str) and value != "all":
+        raise ValueError(f"a list of variables, or the word 'all', not '{value}'")
+    return value
+
+
+class _At(ValueError):
+    """Something wrong with a part of what is validated; ``path`` leads to it."""
+
+    def __init__(self, message: str, *path: Any) -> None:
+        super().__init__(message)
+        self.path = path
 
 
 States = Annotated[list[str], BeforeValidator(_as_states)]
+
+
+class Prior(Frozen):
+    """Dirichlet prior of every row of the tables that are learned; one of the three."""
+
+    pseudocount: float | int | None = Field(None, gt=0, description="Of each cell; 1 is uniform over probabilities.")
+    equivalent_sample_size: float | int | None = Field(
+        None, gt=0, description="Of each table, spread evenly over its cells (BDeu)."
+    )
+    m_estimate: float | int | None = Field(None, gt=0, description="Of each row, spread evenly over its cells.")
+
+    @model_validator(mode="after")
+    def _one(self) -> Prior:
+        given = [k for k in type(self).model_fields if getattr(self, k) is not None]
+        if len(given) != 1:
+            raise ValueError("one of pseudocount, equivalent_sample_size and m_estimate")
+        return self
+
+    def concentration(self, n_rows: int, n_states: int) -> np.ndarray:
+        """Shape (n_rows, n_states)."""
+        each = (
+            float(self.pseudocount)
+            if self.pseudocount is not None
+            else float(self.equivalent_sample_size) / (n_rows * n_states)
+            if self.equivalent_sample_size is not None
+            else float(self.m_estimate or 0) / n_states
+        )
+        return np.full((n_rows, n_states), each)
 
 
 class Normal(Frozen):
@@ -91,7 +151,7 @@ class Variable(Frozen):
     absent: dict[str, Annotated[str, BeforeValidator(lambda v: _as_states([v])[0])]] = Field(
         default_factory=dict, description="For noisy_or, noisy_max, logit: the state of a variable meaning 'not there'."
     )
-    prior: float | int | dict[str, Any] | None = Field(
+    prior: Annotated[Prior, BeforeValidator(_as_prior)] | None = Field(
         None, description="Pseudocount of each cell of a table to be learned, or one of the forms of the net's prior."
     )
 
@@ -115,34 +175,6 @@ class Variable(Frozen):
         if len(set(self.parents)) < len(self.parents):
             raise ValueError(f"each parent once; given: {', '.join(self.parents)}")
         return self
-
-
-class Prior(Frozen):
-    """Dirichlet prior of every row of the tables that are learned; one of the three."""
-
-    pseudocount: float | int | None = Field(None, gt=0, description="Of each cell; 1 is uniform over probabilities.")
-    equivalent_sample_size: float | int | None = Field(
-        None, gt=0, description="Of each table, spread evenly over its cells (BDeu)."
-    )
-    m_estimate: float | int | None = Field(None, gt=0, description="Of each row, spread evenly over its cells.")
-
-    @model_validator(mode="after")
-    def _one(self) -> Prior:
-        given = [k for k in type(self).model_fields if getattr(self, k) is not None]
-        if len(given) != 1:
-            raise ValueError("one of pseudocount, equivalent_sample_size and m_estimate")
-        return self
-
-    def concentration(self, n_rows: int, n_states: int) -> np.ndarray:
-        """Shape (n_rows, n_states)."""
-        each = (
-            float(self.pseudocount)
-            if self.pseudocount is not None
-            else float(self.equivalent_sample_size) / (n_rows * n_states)
-            if self.equivalent_sample_size is not None
-            else float(self.m_estimate or 0) / n_states
-        )
-        return np.full((n_rows, n_states), each)
 
 
 class Decision(Frozen):
@@ -174,8 +206,10 @@ class BayesNet(Family):
         default_factory=dict, description="Parameters that tables share: `name: expression`, as nodes of a graph."
     )
     hidden: list[str] = Field(default_factory=list, description="Variables that are never observed.")
-    prior: Prior = Field(default_factory=lambda: Prior(pseudocount=1), description="Prior of tables to be learned.")
-    learn: list[str] | Literal["all"] | None = Field(
+    prior: Annotated[Prior, BeforeValidator(_as_prior)] = Field(
+        default_factory=lambda: Prior(pseudocount=1), description="Prior of tables to be learned."
+    )
+    learn: Annotated[list[str] | Literal["all"] | None, BeforeValidator(_as_list_or_all)] = Field(
         None, description="Variables whose tables are learned although they are given (in a network file)."
     )
     target: str | None = Field(None, description="The variable to be predicted from the others.")
@@ -198,23 +232,25 @@ class BayesNet(Family):
         if bool(self.decisions) != bool(self.utilities):
             raise ValueError("an influence diagram has decisions and utilities, both")
         for key, words in (("hidden", self.hidden), ("learn", self.learn if isinstance(self.learn, list) else [])):
-            for word in words:
+            for i, word in enumerate(words):
                 if word not in known:
-                    raise ValueError(f"'{word}' in {key} is not a variable{hint(word, known)}")
+                    raise _At(f"'{word}' in {key} is not a variable{hint(word, known)}", key, i)
         if self.target is not None and self.target not in known:
-            raise ValueError(f"the target '{self.target}' is not a variable{hint(self.target, known)}")
+            raise _At(f"the target '{self.target}' is not a variable{hint(self.target, known)}", "target")
         if self.structure and self.target is None:
-            raise ValueError(f"structure: {self.structure} needs a target")
+            raise _At(f"structure: {self.structure} needs a target", "structure")
         for name, variable in known.items():
-            for parent in variable.parents:
+            place = ("variables", name, "parents")
+            for i, parent in enumerate(variable.parents):
                 if parent not in known and parent not in self.decisions:
-                    raise ValueError(f"'{parent}', a parent of '{name}', is not a variable{hint(parent, known)}")
-        if self.structure and any(v.parents for v in known.values()):
-            raise ValueError(f"structure: {self.structure} says who the parents are; leave `parents` out")
+                    raise _At(f"'{parent}', a parent of '{name}', is not a variable{hint(parent, known)}", *place, i)
+            if self.structure and variable.parents:
+                raise _At(f"structure: {self.structure} says who the parents are; leave `parents` out", *place)
         graph = nx.DiGraph((parent, name) for name, v in known.items() for parent in v.parents)
         if not nx.is_directed_acyclic_graph(graph):
-            circle = next(iter(nx.simple_cycles(graph)))
-            raise ValueError(f"the parents go in a circle: {' -> '.join([*circle, circle[0]])}")
+            circle = [parent for parent, _ in nx.find_cycle(graph)]
+            message = f"the parents go in a circle: {' -> '.join([*circle, circle[0]])}"
+            raise _At(message, "variables", circle[0], "parents")
         return self
 
 
@@ -232,15 +268,14 @@ def _spec(model: Model) -> BayesNet:
 def check(model: Model, columns: set[str] | None) -> None:
     """Every local distribution can be read; the data have a column for some variable."""
     spec = _spec(model)
-    for name, text in spec.parameters.items():
-        try:
-            parse(str(text))
-        except ModelError as error:
-            raise ModelError(error.message, path=("model", "parameters", name), offset=error.offset) from None
+    _check_parameters(model, spec.parameters, {name: ("model", "parameters", name) for name in spec.parameters})
     if spec.decisions:
         diagram(model)
     elif spec.structure != "tan":
-        net_of(spec)
+        net = net_of(spec)
+        of = {name: v for v, one in net.locals.items() for name in one.unknown}
+        paths = {name: ("model", "variables", of[name]) for name in net.unknown}
+        _check_parameters(model, {**net.parameters, **net.unknown}, paths)
     if columns is None:
         return
     seen = [v for v in spec.variables if v in columns and v not in spec.hidden]
@@ -249,6 +284,18 @@ def check(model: Model, columns: set[str] | None) -> None:
         raise ModelError(
             f"the data have a column for none of the variables{hint(first, columns)}", path=("model", "variables")
         )
+
+
+def _check_parameters(model: Model, nodes: Mapping[str, Any], paths: Mapping[str, tuple[Any, ...]]) -> None:
+    """Parameters and their priors, as the family ``graph`` reads them."""
+    if not nodes:
+        return
+    try:
+        graphs.check(model.model_copy(update={"model": graphs.Graph(nodes=dict(nodes))}), set())
+    except ModelError as error:
+        name = error.path[2] if len(error.path) > 2 else ""
+        path = paths.get(name, ("model", "parameters"))
+        raise ModelError(error.message, path=path, offset=error.offset if name in paths else 0) from None
 
 
 def factors(model: Model) -> set[str]:
@@ -442,7 +489,7 @@ def diagram(model: Model) -> InfluenceDiagram:
         for parent in worth.parents:
             if parent not in states:
                 raise place.error(f"'{parent}', a parent of '{u}', is not a variable{hint(parent, states)}", "parents")
-        rows = [place.number(x, ("table",), -np.inf, np.inf) for x in place.by_row(worth.table, "table")]
+        rows = [place.number(x, path, -np.inf, np.inf) for x, path in place.by_row(worth.table, "table")]
         utilities[u] = np.array(rows).reshape(place.sizes)
     parents = {v: tuple(one.parents) for v, one in spec.variables.items()}
     parents |= {d: tuple(one.knows) for d, one in spec.decisions.items()}
