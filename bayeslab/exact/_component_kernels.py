@@ -146,11 +146,12 @@ def normalise_rows(log_weights: np.ndarray, log_components: np.ndarray) -> tuple
 
 
 @numba.njit(cache=True, error_model="numpy")
-def log_evidence_and_gradient(parameters: np.ndarray, n_components: int) -> tuple[float, np.ndarray]:
+def log_evidence_and_gradient(parameters: np.ndarray, size: np.ndarray) -> tuple[float, np.ndarray]:
     """Any mixture: ``parameters`` is log weights (K), then log component densities (N · K, row by row).
 
-    The gradient is the expected counts: of components, and of each component in each row.
+    ``size`` holds K. The gradient is the expected counts: of components, and of each component in each row.
     """
+    n_components = int(size[0])
     n_rows = len(parameters) // n_components - 1
     log_weights = parameters[:n_components].copy().reshape(1, n_components)
     log_components = parameters[n_components:].copy().reshape(n_rows, n_components)

@@ -10,7 +10,7 @@ The names in capitals are kernels for `evidence.EvidenceOp`, each a function of 
 =================  ======================================================================  ==============
 name               vector                                                                  further arrays
 =================  ======================================================================  ==============
-ANY                log weights (K), log component densities (N · K, row by row)            K
+ANY                log weights (K), log component densities (N · K, row by row)            [K]
 FULL_GAUSSIAN      log weights (K), means (K · d), inverse Cholesky factors (K triangles)  rows (N, d)
 DIAGONAL_GAUSSIAN  log weights (K), means (K · d), log standard deviations (K · d)         rows (N, d)
 =================  ======================================================================  ==============

@@ -19,6 +19,7 @@ References
    likelihood. IEEE PAMI 22, 719-725.
 .. [3] Smyth (2000). Model selection for probabilistic clustering using cross-validated likelihood.
    Statistics and Computing 10, 63-72.
+.. [4] Breiman, Friedman, Olshen, Stone (1984). Classification and Regression Trees, section 3.4.3.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from bayeslab.errors import OptionError, hint
 from bayeslab.exact.mixture import MixtureFit, MixtureOptions, MixtureProblem, fit_mixture
 from bayeslab.exact.variational_mixture import VariationalFit, fit_variational
 
-__all__ = ["CRITERIA", "ComponentChoice", "Criterion", "aic", "bic", "choose_components", "icl"]
+__all__ = ["CRITERIA", "ComponentChoice", "Criterion", "aic", "bic", "choose_components", "held_out", "icl"]
 
 Criterion = Literal["bic", "aic", "icl", "held_out", "evidence"]
 CRITERIA = ("bic", "aic", "icl", "held_out", "evidence")
@@ -68,7 +69,7 @@ class ComponentChoice:
     scores : ndarray
         The highest is best, all on the scale of a log likelihood.
     standard_errors : ndarray
-        Of held-out scores over the rows; else zero.
+        Of each held-out score's difference from the best, row by row; for other criteria zero.
     fit : MixtureFit or VariationalFit
         With the best number, on all rows.
     """
@@ -81,7 +82,14 @@ class ComponentChoice:
 
     @property
     def best(self) -> int:
+        """The number with the highest score."""
         return self.numbers[int(np.argmax(self.scores))]
+
+    @property
+    def simplest(self) -> int:
+        """The smallest number whose score is within one standard error of the best [4]_."""
+        near = self.scores >= self.scores.max() - self.standard_errors
+        return min(number for number, good in zip(self.numbers, near, strict=True) if good)
 
 
 def choose_components(
@@ -114,34 +122,31 @@ def choose_components(
     if criterion == "evidence" and problem.emission.prior is None:
         # Evidences are comparable only under one prior.
         problem = replace(problem, emission=problem.emission.with_prior(problem.rows, max(*numbers, 1)))
-    scores, errors, fits = [], [], []
-    for number in numbers:
-        candidate = replace(problem, n_components=int(number))
-        score, error, fit = _scored(candidate, criterion, options, folds, rng)
-        scores.append(score)
-        errors.append(error)
-        fits.append(fit)
-    best = int(np.argmax(scores))
-    chosen = fits[best] or fit_mixture(replace(problem, n_components=int(numbers[best])), options, rng=rng)
-    return ComponentChoice(criterion, tuple(int(n) for n in numbers), np.array(scores), np.array(errors), chosen)
+    candidates = [replace(problem, n_components=int(number)) for number in numbers]
+    chosen_from: tuple[int, ...] = tuple(candidate.n_components for candidate in candidates)
+    if criterion == "held_out":
+        by_row = np.stack([held_out(candidate, options, folds, rng) for candidate in candidates])
+        scores = by_row.sum(axis=1)
+        best = int(np.argmax(scores))
+        errors = np.sqrt(by_row.shape[1]) * (by_row - by_row[best]).std(axis=1)
+        return ComponentChoice(criterion, chosen_from, scores, errors, fit_mixture(candidates[best], options, rng=rng))
+    scored = [_scored(candidate, criterion, options, rng) for candidate in candidates]
+    scores = np.array([score for score, _ in scored])
+    return ComponentChoice(criterion, chosen_from, scores, np.zeros(len(scores)), scored[int(np.argmax(scores))][1])
 
 
 def _scored(
-    problem: MixtureProblem, criterion: Criterion, options: MixtureOptions, folds: int, rng: np.random.Generator
-) -> tuple[float, float, MixtureFit | VariationalFit | None]:
+    problem: MixtureProblem, criterion: Criterion, options: MixtureOptions, rng: np.random.Generator
+) -> tuple[float, MixtureFit | VariationalFit]:
     if criterion == "evidence":
         variational = fit_variational(problem, rng=rng, restarts=options.restarts)
-        return variational.log_evidence, 0.0, variational
-    if criterion == "held_out":
-        return (*held_out(problem, options, folds, rng), None)
+        return variational.log_evidence, variational
     fit = fit_mixture(problem, options, rng=rng)
-    return {"bic": bic, "aic": aic, "icl": icl}[criterion](fit), 0.0, fit
+    return {"bic": bic, "aic": aic, "icl": icl}[criterion](fit), fit
 
 
-def held_out(
-    problem: MixtureProblem, options: MixtureOptions, folds: int, rng: np.random.Generator
-) -> tuple[float, float]:
-    """Log likelihood of all rows, each under the fit without its fold, and its standard error.
+def held_out(problem: MixtureProblem, options: MixtureOptions, folds: int, rng: np.random.Generator) -> np.ndarray:
+    """Log density of each row (times its weight) under the fit without its fold, (N,).
 
     The folds are the same for every number of components.
     """
@@ -164,6 +169,4 @@ def held_out(
         )
         fit = fit_mixture(part, options, rng=rng)
         density[~kept] = fit.log_evidence(problem.rows[~kept], some(problem.inputs, ~kept))
-    weights = np.ones(n_rows) if problem.row_weights is None else problem.row_weights
-    scored = weights * density
-    return float(scored.sum()), float(np.sqrt(n_rows) * scored.std())
+    return density if problem.row_weights is None else problem.row_weights * density

@@ -1,0 +1,73 @@
+"""Gibbs draws from the posterior of a mixture with conjugate components.
+
+In turns: each row's component given the parameters, then weights and parameters given the components. It needs
+no gradient; latent classes, known labels, missing cells and reported labels (a categorical column) cost nothing extra.
+
+References
+----------
+.. [1] Diebolt, Robert (1994). Estimation of finite mixture distributions through Bayesian sampling. JRSS B 56, 363-375.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bayeslab.errors import OptionError
+from bayeslab.exact.mixture import MixtureProblem
+
+__all__ = ["GibbsDraws", "gibbs"]
+
+
+@dataclass(frozen=True, eq=False)
+class GibbsDraws:
+    """Draws of one chain.
+
+    Attributes
+    ----------
+    problem : MixtureProblem
+    parameters : dict of ndarray
+        Draws first; ``weights`` (S, K) and the emission's.
+    labels : ndarray (S, N) of int
+    log_likelihood : ndarray (S,)
+        Of the rows, the labels summed out.
+    """
+
+    problem: MixtureProblem
+    parameters: dict[str, np.ndarray]
+    labels: np.ndarray
+    log_likelihood: np.ndarray
+
+
+def gibbs(
+    problem: MixtureProblem, start: Mapping[str, Any], *, draws: int, tune: int, rng: np.random.Generator
+) -> GibbsDraws:
+    """A chain from ``start`` (such as a fit's parameters)."""
+    if problem.inputs is not None or problem.row_weights is not None:
+        raise OptionError("Gibbs draws are for mixtures without gate and row weights; use method: em or nuts")
+    if not hasattr(problem.emission, "draw"):
+        raise OptionError(f"{type(problem.emission).__name__} has no conjugate prior; use method: nuts")
+    if problem.emission.prior is None:
+        problem = replace(problem, emission=problem.emission.with_prior(problem.rows, problem.n_components))
+    problem.check()
+    k, theta = problem.n_components, dict(start)
+    kept: list[dict[str, np.ndarray]] = []
+    labels = np.empty((draws, len(problem.rows)), int)
+    log_likelihood = np.empty(draws)
+    for sweep in range(tune + draws):
+        evidence, r = problem.responsibilities(theta)
+        cumulated = np.cumsum(r, axis=1)
+        z = (rng.random((len(r), 1)) * cumulated[:, -1:] >= cumulated).sum(axis=1)
+        if sweep >= tune:
+            kept.append(theta)
+            labels[sweep - tune], log_likelihood[sweep - tune] = z, evidence.sum()
+        statistics = problem.statistics(np.eye(k)[z], theta)
+        weights = problem.fixed_weights
+        if weights is None:
+            weights = rng.dirichlet(np.asarray(problem.concentration) + statistics["component"])
+        theta = {"weights": np.asarray(weights, float), **problem.emission.draw(rng, statistics)}
+    stacked = {name: np.stack([draw[name] for draw in kept]) for name in theta}
+    return GibbsDraws(problem, stacked, labels, log_likelihood)

@@ -1,0 +1,330 @@
+"""Emissions against SciPy, enumeration of missing cells, numeric optima and conjugate pairs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bayeslab.errors import DataError, OptionError
+from bayeslab.exact.conjugate import (
+    BetaBinomial,
+    DirichletMultinomial,
+    GammaPoisson,
+    NormalKnownVariance,
+    NormalWishart,
+)
+from bayeslab.exact.emissions import (
+    Bernoulli,
+    Binomial,
+    Categorical,
+    Exponential,
+    NormalPrior,
+    Poisson,
+    Product,
+    Regression,
+    StudentT,
+    column_variances,
+    gaussian,
+)
+from bayeslab.exact.mixture import MixtureProblem
+
+K, N = 2, 60
+
+
+def mixed() -> Product:
+    parts = {"size": ((0, 2), gaussian(2)), "kind": ((1,), Categorical((3,))), "count": ((3,), Poisson(1))}
+    return Product(parts)
+
+
+def data(name: str, rng: np.random.Generator) -> np.ndarray:
+    normal = rng.normal(size=(N, 3)) * [1.0, 2.0, 0.5] + [0.0, 5.0, -1.0]
+    if name in ("regression", "logistic", "poisson regression"):
+        x = np.column_stack([np.ones(N), rng.normal(size=N)])
+        eta = x @ [0.3, 0.8]
+        y = {
+            "regression": eta + rng.normal(size=N),
+            "logistic": (rng.random(N) < 1 / (1 + np.exp(-eta))).astype(float),
+            "poisson regression": rng.poisson(np.exp(eta)).astype(float),
+        }
+        return np.column_stack([x, y[name]])
+    return {
+        "categorical": np.column_stack([rng.integers(0, n, N) for n in (3, 2)]).astype(float),
+        "bernoulli": rng.integers(0, 2, (N, 3)).astype(float),
+        "binomial": rng.integers(0, 8, (N, 2)).astype(float),
+        "poisson": rng.poisson(3.0, (N, 2)).astype(float),
+        "exponential": rng.exponential(2.0, (N, 2)),
+        "mixed": np.column_stack([normal[:, 0], rng.integers(0, 3, N), normal[:, 1], rng.poisson(2.0, N)]),
+    }.get(name, normal)
+
+
+EMISSIONS = {
+    "full": lambda: gaussian(3),
+    "tied": lambda: gaussian(3, "tied"),
+    "diagonal": lambda: gaussian(3, "diagonal"),
+    "spherical": lambda: gaussian(3, "spherical"),
+    "known": lambda: gaussian(3, "known", known=np.array([[1.0, 0.2, 0], [0.2, 2, 0], [0, 0, 0.7]])),
+    "student": lambda: StudentT(3),
+    "categorical": lambda: Categorical((3, 2)),
+    "bernoulli": lambda: Bernoulli(3),
+    "binomial": lambda: Binomial(2, (9, 8)),
+    "poisson": lambda: Poisson(2),
+    "exponential": lambda: Exponential(2),
+    "mixed": mixed,
+    "regression": lambda: Regression(2),
+    "logistic": lambda: Regression(2, "bernoulli"),
+    "poisson regression": lambda: Regression(2, "poisson"),
+}
+CONJUGATE = [n for n in EMISSIONS if n not in ("tied", "student", "logistic", "poisson regression")]
+
+
+def setting(name: str, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    emission, rows = EMISSIONS[name](), data(name, rng)
+    responsibilities = rng.dirichlet(np.ones(K), N)
+    return rng, emission, rows, responsibilities, emission.maximise(emission.statistics(rows, responsibilities))
+
+
+# --------------------------------------------------------------------------------- densities
+
+
+@pytest.mark.parametrize("name", ["full", "tied", "diagonal", "spherical", "known", "student"])
+def test_density_of_rows_with_missing_cells_is_the_marginal(name):
+    rng, emission, rows, _, p = setting(name)
+    rows[rng.random(rows.shape) < 0.3] = np.nan
+    found = emission.log_density(p, rows)
+    for k in range(K):
+        if name == "student":
+            whole = p["scale"][k]
+        elif name in ("full", "tied", "known"):
+            whole = emission.covariances(p)[k]
+        else:
+            whole = np.diag(emission.variances(p)[k])
+        for n, row in enumerate(rows):
+            seen = np.flatnonzero(~np.isnan(row))
+            mean, part = p["mean"][k, seen], whole[np.ix_(seen, seen)]
+            if len(seen) == 0:
+                expected = 0.0
+            elif name == "student":
+                expected = stats.multivariate_t(mean, part, df=p["dof"][k]).logpdf(row[seen])
+            else:
+                expected = stats.multivariate_normal(mean, part).logpdf(row[seen])
+            assert found[n, k] == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+def test_discrete_densities():
+    for name in ("categorical", "bernoulli", "binomial", "poisson", "exponential"):
+        _, emission, rows, _, p = setting(name)
+        rows[::3, 0] = np.nan
+        found = emission.log_density(p, rows)
+        for n in range(0, N, 4):
+            for k in range(K):
+                expected = 0.0
+                for j, x in enumerate(rows[n]):
+                    if np.isnan(x):
+                        continue
+                    if name == "categorical":
+                        expected += np.log(p["probability"][k, j, int(x)])
+                    elif name == "bernoulli":
+                        expected += stats.bernoulli(p["probability"][k, j]).logpmf(x)
+                    elif name == "binomial":
+                        expected += stats.binom((9, 8)[j], p["probability"][k, j]).logpmf(x)
+                    elif name == "poisson":
+                        expected += stats.poisson(p["rate"][k, j]).logpmf(x)
+                    else:
+                        expected += stats.expon(scale=1 / p["rate"][k, j]).logpdf(x)
+                assert found[n, k] == pytest.approx(expected, rel=1e-10)
+
+
+def test_impossible_values_have_density_zero_and_zero_times_log_zero_is_zero():
+    p = {"probability": np.array([[0.0, 1.0], [0.5, 0.5]])}
+    found = Bernoulli(2).log_density(p, np.array([[0.0, 1.0], [1.0, 1.0]]))
+    assert found[0, 0] == 0.0 and np.isneginf(found[1, 0])
+    np.testing.assert_allclose(found[:, 1], np.log(0.25))
+
+
+def test_a_product_is_the_sum_of_its_parts():
+    _, emission, rows, _, p = setting("mixed")
+    size = gaussian(2).log_density({"mean": p["size.mean"], "covariance": p["size.covariance"]}, rows[:, [0, 2]])
+    kind = Categorical((3,)).log_density({"probability": p["kind.probability"]}, rows[:, [1]])
+    count = Poisson(1).log_density({"rate": p["count.rate"]}, rows[:, [3]])
+    np.testing.assert_allclose(emission.log_density(p, rows), size + kind + count)
+    assert emission.n_free(2) == 2 * (5 + 2 + 1)
+
+
+# --------------------------------------------------------------------------------- M-steps
+
+
+@pytest.mark.parametrize("prior", [False, True], ids=["likelihood", "posterior"])
+@pytest.mark.parametrize("name", [n for n in EMISSIONS if n != "student"])
+def test_the_m_step_is_the_highest_point(name, prior):
+    """No step in any direction leads higher, and the slope is zero."""
+    rng, emission, rows, r, p = setting(name)
+    if prior:
+        emission = emission.with_prior(rows, K)
+        if name in ("categorical", "bernoulli", "binomial"):
+            emission = replace(emission, prior=2.5 if name == "categorical" else (2.5, 1.5))
+        if name in ("poisson", "exponential"):
+            emission = replace(emission, prior=(3.0, 2.0))
+        p = emission.maximise(emission.statistics(rows, r), p)
+    problem = MixtureProblem(emission, rows, K)
+    weights = np.array([0.4, 0.6])
+
+    def height(x: np.ndarray) -> float:
+        theta = dict(problem.unflatten(x))
+        del theta["weights"]
+        return float(np.sum(r * emission.log_density(theta, rows)) + emission.log_prior(theta))
+
+    x = problem.flatten({"weights": weights, **p})
+    top = height(x)
+    free = len(weights)
+    for i in range(free, len(x)):
+        step = 1e-4 * np.eye(len(x))[i]
+        up, down = height(x + step), height(x - step)
+        assert max(up, down) <= top + 1e-7
+        assert (up - down) / 2e-4 == pytest.approx(0, abs=2e-3)
+    for _ in range(20):
+        moved = x.copy()
+        moved[free:] += rng.normal(0, 0.05, len(x) - free)
+        assert height(moved) <= top + 1e-9
+
+
+@pytest.mark.parametrize("name", ["full", "tied", "diagonal", "spherical"])
+def test_uniform_priors_give_the_plain_m_step(name):
+    """The limit of priors worth no rows at all."""
+    _, emission, rows, r, p = setting(name)
+    d = 3
+    nu = {"full": -(d + 2.0), "tied": -(K + d + 1.0), "diagonal": -3.0, "spherical": -(d + 2.0)}[name]
+    scale = np.zeros((d, d)) if name in ("full", "tied") else np.zeros(d)
+    flat = replace(emission, prior=NormalPrior(np.zeros(d), 0.0, nu, scale))
+    found = flat.maximise(flat.statistics(rows, r))
+    for key, value in p.items():
+        np.testing.assert_allclose(found[key], value, rtol=1e-12)
+
+
+def test_statistics_keep_their_digits_far_from_zero():
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(500, 2))
+    for covariance, key in (("full", "covariance"), ("diagonal", "variance")):
+        emission, r = gaussian(2, covariance), np.ones((500, 1))
+        near = emission.maximise(emission.statistics(rows, r))[key]
+        far = emission.maximise(emission.statistics(rows + 1e7, r))[key]
+        np.testing.assert_allclose(near, far, rtol=1e-6, atol=1e-8)
+
+
+# --------------------------------------------------------------------------------- conjugate
+
+
+def test_evidence_of_clusters_is_that_of_the_conjugate_pairs():
+    rng = np.random.default_rng(2)
+    labels = rng.integers(0, K, N)
+    r = np.eye(K)[labels]
+
+    def found(emission, rows):
+        return emission.log_marginal(emission.statistics(rows, r)) + r.T @ emission.log_base(rows)
+
+    rows = data("full", rng)
+    prior = NormalPrior(np.array([0.5, 4.0, 0.0]), 0.3, 5.0, np.diag([1.0, 2.0, 0.5]) + 0.1)
+    expected = [
+        NormalWishart(prior.mean, 0.3, 5.0, np.linalg.inv(prior.scale)).log_evidence(rows[labels == k])
+        for k in range(K)
+    ]
+    np.testing.assert_allclose(found(gaussian(3, prior=prior), rows), expected)
+    own = NormalPrior(prior.mean, 0.3, 5.0, np.array([1.0, 2.0, 0.5]))
+    expected = [
+        sum(
+            NormalWishart(own.mean[[j]], 0.3, 5.0, np.array([[1 / own.scale[j]]])).log_evidence(
+                rows[labels == k][:, [j]]
+            )
+            for j in range(3)
+        )
+        for k in range(K)
+    ]
+    np.testing.assert_allclose(found(gaussian(3, "diagonal", prior=own), rows), expected)
+    one = rows[:, [0]]
+    known = gaussian(1, "known", known=2.0, prior=NormalPrior(np.array([0.5]), 0.4, 1.0, np.eye(1)))
+    pair = NormalKnownVariance(0.5, np.sqrt(2.0 / 0.4), np.sqrt(2.0))
+    np.testing.assert_allclose(found(known, one), [pair.log_evidence(one[labels == k, 0]) for k in range(K)])
+    counts = rng.poisson(3.0, (N, 1)).astype(float)
+    expected = [GammaPoisson(2.0, 0.5).log_evidence(counts[labels == k, 0]) for k in range(K)]
+    np.testing.assert_allclose(found(Poisson(1, (2.0, 0.5)), counts), expected)
+    won = rng.integers(0, 6, (N, 1)).astype(float)
+    expected = [BetaBinomial(2.0, 0.5).log_evidence(won[labels == k, 0], 6) for k in range(K)]
+    np.testing.assert_allclose(found(Binomial(1, 6, (2.0, 0.5)), won), expected)
+    codes = rng.integers(0, 3, (N, 1)).astype(float)
+    expected = [
+        DirichletMultinomial.of([0.7] * 3).log_evidence(np.bincount(codes[labels == k, 0].astype(int), minlength=3))
+        for k in range(K)
+    ]
+    found_here = found(Categorical((3,), 0.7), codes)
+    np.testing.assert_allclose(found_here, expected)
+
+
+@pytest.mark.parametrize("name", CONJUGATE)
+def test_draws_have_the_expected_log_density(name):
+    rng, emission, rows, r, _ = setting(name)
+    emission = emission.with_prior(rows, K)
+    statistics = emission.statistics(rows, r)
+    few = rows[:5]
+    draws = np.stack([emission.log_density(emission.draw(rng, statistics), few) for _ in range(4000)])
+    expected = emission.expected_log_density(statistics, few)
+    error = draws.std(axis=0) / np.sqrt(len(draws))
+    assert np.all(np.abs(draws.mean(axis=0) - expected) < 4.5 * error + 1e-12)
+
+
+@pytest.mark.parametrize("name", [n for n in EMISSIONS if "regression" not in n and n != "logistic"])
+def test_samples_have_the_density_they_come_from(name):
+    """E log p(x) under p is the same on two independent samples' sides: the fit to a sample recovers the parameters."""
+    rng, emission, _, _, p = setting(name)
+    states = np.repeat(np.arange(K), 20_000)
+    rows = emission.sample(rng, p, states)
+    again = emission.maximise(emission.statistics(rows, np.eye(K)[states], p), p)
+    for key, value in p.items():
+        if key != "dof":
+            np.testing.assert_allclose(again[key], value, atol=0.06 * np.abs(value).max())
+
+
+# --------------------------------------------------------------------------------- bad input
+
+
+def test_wrong_data_and_options_are_refused_in_one_line():
+    rows = np.random.default_rng(0).normal(size=(10, 2))
+    constant = np.column_stack([rows[:, 0], np.full(10, 3.0)])
+    cases = [
+        (gaussian(2), constant, "column 1 is constant"),
+        (gaussian(2, "diagonal"), constant, "column 1 is constant"),
+        (StudentT(2), constant, "column 1 is constant"),
+        (gaussian(3), rows, "has 3 columns"),
+        (gaussian(2), np.where(rows > 1, np.inf, rows), "infinite"),
+        (Categorical((2, 2)), np.full((3, 2), 2.0), "level codes"),
+        (Bernoulli(2), rows, "hold 0 and 1"),
+        (Poisson(2), -np.ones((3, 2)), "whole numbers from 0"),
+        (Binomial(2, 3), np.full((3, 2), 4.0), "number of trials"),
+        (Exponential(2), -np.ones((3, 2)), "not negative"),
+        (Regression(1), np.array([[np.nan, 1.0], [1.0, 2.0]]), "input column 0 is missing"),
+    ]
+    for emission, bad, words in cases:
+        with pytest.raises(DataError, match=words) as caught:
+            emission.check(bad)
+        assert "\n" not in str(caught.value)
+    for wrong in (lambda: gaussian(2, "ful"), lambda: gaussian(2, "known"), lambda: gaussian(2, known=1.0)):
+        with pytest.raises(OptionError):
+            wrong()
+    with pytest.raises(OptionError, match="positive definite"):
+        gaussian(2, "known", known=np.array([[1.0, 2], [2, 1]]))
+
+
+def test_degenerate_says_which():
+    rows = np.random.default_rng(0).normal(size=(50, 2))
+    v = column_variances(rows)
+    mean = np.zeros((2, 2))
+    assert gaussian(2).degenerate({"mean": mean, "covariance": np.stack([np.eye(2), np.ones((2, 2))])}, v).tolist() == [
+        False,
+        True,
+    ]
+    assert gaussian(2, "diagonal").degenerate({"mean": mean, "variance": np.array([[1, 1], [1, 0.0]])}, v).tolist() == [
+        False,
+        True,
+    ]
