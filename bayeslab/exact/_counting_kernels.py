@@ -11,6 +11,7 @@ import numba
 import numpy as np
 
 __all__ = [
+    "add_observed_families",
     "components_of_rows",
     "count_families",
     "expected_components",
@@ -571,3 +572,20 @@ def evidence_of_tables(flat, observed, values, begins, weights, cards, dense, of
     for i in range(flat.size):
         counts[i] = counts[i] / flat[i] if flat[i] > 0 else 0.0
     return value, counts
+
+
+@numba.njit(cache=True, nogil=True)
+def add_observed_families(rows, starts, members, strides, offsets, logs, out):  # type: ignore[no-untyped-def]
+    """Add to each row the entries of the families of which no cell is missing."""
+    for r in range(rows.shape[0]):
+        row = rows[r]
+        for f in range(starts.size - 1):
+            place = offsets[f]
+            for j in range(starts[f], starts[f + 1]):
+                code = row[members[j]]
+                if code < 0:
+                    place = -1
+                    break
+                place += strides[j] * code
+            if place >= 0:
+                out[r] += logs[place]

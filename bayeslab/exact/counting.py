@@ -123,7 +123,7 @@ def _counted(
     flat = np.zeros(offsets[-1])
     if offsets[-1] >= np.iinfo(np.int32).max:
         raise DataError(f"the tables have {offsets[-1]:,} entries together; counting handles up to 2 ** 31 - 1")
-    skipped = count_families(columns, starts, members, strides, offsets, _weights(weights, len(codes)), flat)
+    skipped = count_families(columns, starts, members, strides, offsets, checked_weights(weights, len(codes)), flat)
     return index.split(flat), skipped
 
 
@@ -155,7 +155,8 @@ def packed(codes: Codes, cards: NDArray[np.int64]) -> Codes:
     return out
 
 
-def _weights(weights: Array | None, n_rows: int) -> Array:
+def checked_weights(weights: Array | None, n_rows: int) -> Array:
+    """Weights of rows for compiled loops: none is an empty array."""
     if weights is None:
         return np.empty(0)
     weights = np.ascontiguousarray(weights, dtype=np.float64)
@@ -178,5 +179,5 @@ def distinct_rows(codes: Codes, weights: Array | None = None) -> tuple[Codes, Ar
     codes = np.ascontiguousarray(codes)
     starts = np.arange(len(codes) + 1, dtype=np.int64) * codes.shape[1]
     kinds, firsts = first_of_each(codes.ravel(), starts)
-    given = None if weights is None else _weights(weights, len(codes))
+    given = None if weights is None else checked_weights(weights, len(codes))
     return codes[firsts], np.bincount(kinds, weights=given, minlength=len(firsts)).astype(np.float64)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab.exact.counting import Array, Codes, Families, distinct_rows, packed
+from bayeslab.exact.counting import Array, Codes, Families, checked_weights, packed
 from bayeslab.exact.network import DiscreteNetwork
 
 if TYPE_CHECKING:
@@ -52,6 +52,10 @@ class IncompleteRows:
         Rows for the junction tree.
     completions : int
         Groups with more completions are summed out variable by variable.
+    distinct, inverse, is_wide : ndarray
+        The different rows, which of them each row is, and which of them are for the junction tree.
+    owners, kinds : ndarray
+        Which group occurs in which of the different rows.
     """
 
     states: Mapping[str, tuple[str, ...]]
@@ -64,6 +68,11 @@ class IncompleteRows:
     wide: Codes
     wide_weights: Array
     completions: int
+    distinct: Codes
+    inverse: NDArray[np.int64]
+    is_wide: NDArray[np.bool_]
+    owners: NDArray[np.int64]
+    kinds: NDArray[np.int64]
 
     @classmethod
     def of(
@@ -93,7 +102,10 @@ class IncompleteRows:
         families = Families.of(states, parents)
         starts, members, strides, offsets = families.arrays()
         rows = np.ascontiguousarray(packed(codes, families.cards).T)
-        rows, weight = distinct_rows(rows, weights)
+        inverse, first_rows = first_of_each(rows.ravel(), np.arange(len(rows) + 1, dtype=np.int64) * rows.shape[1])
+        given = None if weights is None else checked_weights(weights, len(codes))
+        weight = np.bincount(inverse, given, minlength=len(first_rows)).astype(np.float64)
+        rows = rows[first_rows]
         values, ends, owners, wide = components_of_rows(
             rows, families.cards, starts, members, strides, families.dense(), float(completions), float(budget)
         )
@@ -108,7 +120,7 @@ class IncompleteRows:
         group_weights = np.bincount(kinds, weights=weight[owners], minlength=len(firsts)).astype(np.float64)
         return cls(
             dict(states), {v: tuple(parents.get(v, ())) for v in states}, families, observed, values[places], begins,
-            group_weights, rows[wide].astype(np.int64), weight[wide], completions,
+            group_weights, rows[wide].astype(np.int64), weight[wide], completions, rows, inverse, wide, owners, kinds,
         )  # fmt: skip
 
     def expected_counts(self, tables: Sequence[Array]) -> tuple[float, list[Array]]:
@@ -145,6 +157,24 @@ class IncompleteRows:
             for own, other in zip(out, more, strict=True):
                 own += other
         return total, out
+
+    def log_evidence(self, tables: Sequence[Array]) -> Array:
+        """Log probability of each row, shape (n_rows,); -inf where it is impossible."""
+        from bayeslab.exact._counting_kernels import add_observed_families, expected_components
+
+        starts, members, strides, offsets = self.families.arrays()
+        flat = np.concatenate([np.ravel(table) for table in tables])
+        logs, out = np.empty(len(self.begins)), np.zeros(len(self.distinct))
+        expected_components(
+            self.groups, self.begins, self.weights, self.families.cards, self.strides, offsets, self._completions,
+            flat, np.zeros(flat.size), logs,
+        )  # fmt: skip
+        with np.errstate(divide="ignore"):
+            add_observed_families(self.distinct, starts, members, strides, offsets, np.log(flat), out)
+        out += np.bincount(self.owners, logs[self.kinds], minlength=len(out))
+        if len(self.wide):
+            out[self.is_wide] = self._tree.with_tables(tables).log_evidence_of(self.wide)
+        return np.asarray(out[self.inverse])
 
     @property
     def kernel_arrays(self) -> tuple[np.ndarray, ...]:

@@ -150,8 +150,38 @@ def test_expected_counts_are_sums_over_completions(completions, budget, zeros):
         total, counts = rows.expected_counts([network.tables[v] for v in network.states])
         _, want = by_completion(network, codes[possible], weights[possible])
         assert total == pytest.approx(weights[possible] @ logs[possible], rel=1e-12)
+        np.testing.assert_allclose(
+            IncompleteRows.of(network.states, network.parents, np.repeat(codes, 2, axis=0), None, completions, budget)
+            .log_evidence([network.tables[v] for v in network.states]),
+            np.repeat(logs, 2), rtol=1e-11, atol=1e-14,
+        )  # fmt: skip
         for v, found in zip(network.states, counts, strict=True):
             np.testing.assert_allclose(found, want[v], rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("n", [40, 200])
+def test_long_hidden_chains_are_summed_out_in_order(n):
+    """A hidden Markov chain with improbable observations: the forward algorithm; 2^n completions, tiny products."""
+    rng = np.random.default_rng(n)
+    first, move = np.array([0.3, 0.7]), np.array([[0.9, 0.1], [0.2, 0.8]])
+    see = np.array([[1e-12, 1 - 1e-12], [1e-9, 1 - 1e-9]])
+    states = {f"{k}{i}": ("0", "1") for i in range(n) for k in "hx"}
+    parents = {f"h{i}": (f"h{i - 1}",) for i in range(1, n)} | {f"x{i}": (f"h{i}",) for i in range(n)}
+    tables = {v: first if v == "h0" else move if v[0] == "h" else see for v in states}
+    seen = rng.integers(0, 2, n)
+    codes = np.stack([np.full(n, -1), seen], axis=1).reshape(1, -1)
+    rows = IncompleteRows.of(states, parents, codes)
+    assert len(rows.wide) == (n > 64)
+    total, counts = rows.expected_counts(list(tables.values()))
+    forward, log_evidence = first * see[:, seen[0]], 0.0
+    for code in seen[1:]:
+        log_evidence += np.log(forward.sum())
+        forward = (forward / forward.sum()) @ move * see[:, code]
+    last = forward / forward.sum()
+    assert total == pytest.approx(log_evidence + np.log(forward.sum()), rel=1e-12)
+    found = dict(zip(states, counts, strict=True))
+    np.testing.assert_allclose(found[f"h{n - 1}"].sum(axis=0), last, rtol=1e-10)
+    np.testing.assert_allclose([c.sum() for c in counts], 1.0, rtol=1e-10)
 
 
 def test_impossible_rows_are_minus_infinity():
