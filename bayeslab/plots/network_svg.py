@@ -8,9 +8,10 @@ over a strip of probabilities, and very large ones to a summary.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
-from math import floor, isfinite, log10
+from math import floor, inf, isfinite, log10
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Protocol
 
 import networkx as nx
@@ -54,7 +55,7 @@ PAGE, SMALLEST = 1100.0, 0.55  # the width of a page; below this scale the reade
 
 EDGE, FRAME, TRACK, FILL, BARS, STRONG = "#7b8696", "#aeb7c4", "#eceff4", "#e2e7ee", "#6c8ebf", "#3d4757"
 UNSURE, UNSURE_FILL, CHOICE, CHOICE_FILL, WORTH_FILL = "#b7791f", "#fdf7ea", "#3f7d5f", "#eef6f1", "#f6f0f8"
-WORTH = "#7d5a94"
+WORTH, REST = "#7d5a94", "#b9c6da"
 STRIPS = ("#4f74ab", "#8eabd3", "#c3d2e8", "#dfe7f3")
 
 type Likelihood = Mapping[str, float]
@@ -78,6 +79,7 @@ class _Row:
     probability: float | None = None
     likelihood: float | None = None  # as a part of the largest one
     marked: bool = False
+    rest: bool = False  # several states in one
     whole: str = ""
 
 
@@ -92,8 +94,9 @@ class _Node:
     look: str = "chance"
     rows: tuple[_Row, ...] = ()
     density: Density | None = None
+    caption: str = ""  # for the name
     compact: bool = False
-    strip: tuple[float, ...] = field(default=())
+    strip: tuple[float, ...] = ()
 
     @property
     def size(self) -> tuple[float, float]:
@@ -116,7 +119,7 @@ class _Node:
 
     @property
     def title(self) -> str:
-        return shorten(self.name, LONGEST_NAME) or "(no name)"
+        return shorten(self.caption or self.name, LONGEST_NAME) or "(no name)"
 
     @property
     def note(self) -> str:
@@ -151,7 +154,8 @@ def network_svg(
         What was given: variable to its state, to its value, or to ``{state: likelihood}``. A state that
         was given is marked, likelihoods are ticks on the bars, relative to the largest.
     continuous
-        Distributions of continuous variables, with ``mean``, ``sd`` and ``density(x)``.
+        Distributions of continuous variables, with ``mean``, ``sd`` and ``density(x)``; those with
+        points or narrow peaks are drawn rightly if there is ``cdf(x)`` too.
 
     Returns
     -------
@@ -233,23 +237,22 @@ def percent(probability: float) -> str:
 def _node(
     name: str, own: Mapping[str, float] | None, observed: bool, given: Any, density: Density | None, *, compact: bool
 ) -> _Node:
-    likelihood = {str(s): float(w) for s, w in given.items()} if isinstance(given, Mapping) else {}
     look = ("uncertain" if isinstance(given, Mapping) else "observed") if observed else "chance"
-    hard = str(given) if look == "observed" else None
+    state = _number(given) if isinstance(given, Real) else str(given)
+    caption = f"{name} = {state}" if compact and look == "observed" else ""
     if own is not None:
+        likelihood = {str(s): float(w) for s, w in given.items()} if look == "uncertain" else {}
+        hard = str(given) if look == "observed" else None
         rows = _rows({str(s): float(p) for s, p in own.items()}, hard, likelihood)
-        if compact:
-            strip = tuple(float(p) for p in own.values()) if hard is None else ()
-            return _Node(name if hard is None else f"{name} = {hard}", look, rows, compact=True, strip=strip)
-        return _Node(name, look, rows)
+        strip = tuple(map(float, own.values())) if compact and hard is None else ()
+        return _Node(name, look, rows, caption=caption, compact=compact, strip=strip)
     if look == "observed":
-        value = hard if isinstance(given, str) else _number(given)
-        return _Node(f"{name} = {value}" if compact else name, look, (_words(f"= {value}"),), compact=compact)
+        return _Node(name, look, (_words(f"= {state}"),), caption=caption, compact=compact)
     if density is None:
         return _Node(name, look, compact=compact)
     mean, sd = float(density.mean), float(density.sd)
     words = _plus_minus(mean, sd)
-    return _Node(name, look, (_words(words),), density if sd > 0 and not compact else None, compact=compact)
+    return _Node(name, look, (_words(words),), density if 0 < sd < inf and not compact else None, compact=compact)
 
 
 def _rows(
@@ -257,22 +260,18 @@ def _rows(
 ) -> tuple[_Row, ...]:
     """The states in their order; of many only the most probable ones."""
     largest = max((likelihood or {}).values(), default=0.0) or 1.0
-    rows = [
-        _Row(
-            shorten(state, LONGEST_STATE) or "(empty)",
-            p,
-            likelihood.get(state, 0.0) / largest if likelihood else None,
-            state == hard,
-            f"{state}: {100 * p:.6g}%" + (f", likelihood {likelihood.get(state, 0.0):.4g}" if likelihood else ""),
-        )
-        for state, p in own.items()
-    ]
+    rows = []
+    for state, p in own.items():
+        part = likelihood.get(state, 0.0) / largest if likelihood else None
+        whole = f"{state}: {100 * p:.6g}%" + (f", likelihood {likelihood.get(state, 0.0):.4g}" if likelihood else "")
+        label = shorten(state, LONGEST_STATE) or "(empty)"
+        rows.append(_Row(label, p, part, marked=state == hard, whole=whole))
     if len(rows) <= MOST_STATES:
         return tuple(rows)
     order = sorted(range(len(rows)), key=lambda k: (not rows[k].marked, -(rows[k].probability or 0.0), k))
     kept = sorted(order[: MOST_STATES - 1])
     left = sum(row.probability or 0.0 for k, row in enumerate(rows) if k not in kept)
-    return (*(rows[k] for k in kept), _Row(f"… {len(rows) - len(kept)} more", left))
+    return (*(rows[k] for k in kept), _Row(f"… {len(rows) - len(kept)} more", left, rest=True))
 
 
 def _listed(states: Sequence[str]) -> tuple[_Row, ...]:
@@ -285,7 +284,7 @@ def _words(words: str) -> _Row:
 
 
 def _number(value: Any) -> str:
-    return f"{float(value):.4g}"
+    return _signed(f"{float(value):.4g}")
 
 
 def _plus_minus(mean: float, sd: float) -> str:
@@ -293,9 +292,12 @@ def _plus_minus(mean: float, sd: float) -> str:
     if not (isfinite(mean) and isfinite(sd)) or sd <= 0:
         return _number(mean)
     decimals = max(0, 1 - floor(log10(sd)))
-    if decimals > 4 or abs(mean) >= 1e6 or sd >= 1e6:
-        return f"{mean:.4g} ± {sd:.2g}"
-    return f"{mean:.{decimals}f} ± {sd:.{decimals}f}"
+    form = ".4g" if decimals > 4 or abs(mean) >= 1e6 or sd >= 1e6 else f".{decimals}f"
+    return _signed(f"{mean:{form}} ± {sd:{form}}")
+
+
+def _signed(number: str) -> str:
+    return f"−{number[1:]}" if number.startswith("-") else number
 
 
 # -- the picture
@@ -475,6 +477,7 @@ def _draw_row(node: _Node, row: _Row, box: Box) -> list[str]:
     if length > 0:
         # What is possible is never drawn as nothing.
         shown = Box(bar.left, bar.top, max(0.8, length), bar.height)
+        fill = REST if row.rest else fill
         parts.append(rectangle(shown, {"fill": fill, "rx": min(1.5, shown.width / 2), "data_state": row.label}))
     if row.likelihood is not None:
         x = bar.left + row.likelihood * BAR
@@ -504,11 +507,8 @@ def _compact(node: _Node, box: Box) -> list[str]:
 def _draw_density(density: Density, box: Box) -> str:
     """The curve four standard deviations around the mean; within one it is darker."""
     mean, sd = float(density.mean), float(density.sd)
-    # Many points, and of each pixel the highest: narrow peaks stay.
     n = int(box.width)
-    x = mean + sd * np.linspace(-4, 4, 8 * n)
-    values = np.asarray(density.density(x), dtype=float)
-    values = np.where(np.isfinite(values), values, 0.0).reshape(n, 8).max(axis=1)
+    values = _heights(density, mean + sd * np.linspace(-4, 4, n + 1))
     top = float(values.max()) or 1.0
     across = box.left + (np.arange(n) + 0.5) * box.width / n
     down = box.bottom - values / top * (box.height - 2)
@@ -529,6 +529,15 @@ def _draw_density(density: Density, box: Box) -> str:
     )
 
 
+def _heights(density: Density, ends: np.ndarray) -> np.ndarray:
+    """Of the curve between neighbouring ends."""
+    cdf = getattr(density, "cdf", None)
+    if cdf is not None:  # also of peaks and points narrower than a pixel
+        return np.diff(np.asarray(cdf(ends), dtype=float)).clip(min=0.0)
+    values = np.asarray(density.density((ends[1:] + ends[:-1]) / 2), dtype=float)
+    return np.where(np.isfinite(values), values, 0.0)
+
+
 def _word(line: str, size: float, x: float, y: float, anchor: str, *, colour: str = INK, bold: bool = False) -> str:
     weight = {"font_weight": "600"} if bold else {}
     return tag("text", xml(line), x=x, y=y, font_size=size, fill=colour, text_anchor=anchor, **weight)
@@ -539,7 +548,8 @@ def _word(line: str, size: float, x: float, y: float, anchor: str, *, colour: st
 
 def _headline(graph: nx.DiGraph | nx.Graph, given: Mapping[str, Any]) -> str:
     links = "arrows" if graph.is_directed() else "edges"
-    line = f"Network {graph.name}".rstrip() + f": {len(graph)} variables, {graph.number_of_edges()} {links}"
+    name = "" if graph.name == "unknown" else graph.name  # what exporters write for want of a name
+    line = f"Network {name}".rstrip() + f": {len(graph)} variables, {graph.number_of_edges()} {links}"
     if given:
         said = [f"{v} {'uncertain' if isinstance(s, Mapping) else f'= {s}'}" for v, s in given.items()]
         line += f"; given {', '.join(said)}"
