@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bayeslab.errors import DataError
 
-__all__ = ["Families", "distinct_rows", "family_counts", "skipped_weight"]
+__all__ = ["Families", "distinct_rows", "distinct_words", "family_counts", "skipped_weight"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.integer]
@@ -181,3 +181,17 @@ def distinct_rows(codes: Codes, weights: Array | None = None) -> tuple[Codes, Ar
     kinds, firsts = first_of_each(codes.ravel(), starts)
     given = None if weights is None else checked_weights(weights, len(codes))
     return codes[firsts], np.bincount(kinds, weights=given, minlength=len(firsts)).astype(np.float64)
+
+
+def distinct_words(words: NDArray[np.str_]) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
+    """The different words of a column of text, in order of first appearance, and which of them each cell is.
+
+    As :func:`numpy.unique` with ``return_inverse``, by hashing instead of sorting.
+    """
+    from bayeslab.exact._counting_kernels import first_of_each
+
+    words = np.ascontiguousarray(words)
+    letters = words.view(np.uint32)
+    width = words.itemsize // 4
+    kinds, firsts = first_of_each(letters, np.arange(len(words) + 1, dtype=np.int64) * width)
+    return words[firsts], kinds

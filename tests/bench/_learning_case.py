@@ -32,7 +32,11 @@ def codes_of(frame: Any, states: dict[str, tuple[str, ...]]) -> np.ndarray:
     """A table of state names as codes."""
     import pandas as pd
 
-    return np.column_stack([pd.Categorical(frame[v], categories=list(s)).codes for v, s in states.items()])
+    out = np.empty((len(states), len(frame)), np.int8)
+    for i, (v, own) in enumerate(states.items()):
+        found, words = pd.factorize(frame[v])
+        out[i] = np.array([*map(own.index, words), -1], np.int8)[found]
+    return out.T
 
 
 def frame_of(codes: np.ndarray, states: dict[str, tuple[str, ...]]) -> Any:
@@ -54,6 +58,7 @@ def complete(network: Any, codes: np.ndarray, frame: Any, file: str) -> dict[str
     maximum_likelihood(small, states, parents)
     out = {
         "bayeslab from codes": best(lambda: maximum_likelihood(small, states, parents), 5),
+        "conversion of names to codes": best(lambda: codes_of(frame, states)),
         "bayeslab from names": best(lambda: maximum_likelihood(codes_of(frame, states), states, parents)),
     }
     try:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayeslab.errors import DataError
-from bayeslab.exact.counting import Families, distinct_rows, family_counts, skipped_weight
+from bayeslab.exact.counting import Families, distinct_rows, distinct_words, family_counts, skipped_weight
 from bayeslab.exact.incomplete_rows import IncompleteRows
 from bayeslab.exact.network import DiscreteNetwork
 
@@ -127,6 +127,15 @@ def test_distinct_rows_are_those_of_numpy(kind):
         order = np.lexsort(rows.T[::-1])
         np.testing.assert_array_equal(rows[order], unique)
         np.testing.assert_allclose(total[order], np.bincount(inverse.ravel(), given))
+
+
+def test_distinct_words_are_those_of_numpy():
+    rng = np.random.default_rng(4)
+    words = rng.choice(np.array(["", "yes", "no", "ja ", "größer", "yes2", "\U0001f600"]), 3000)
+    distinct, which = distinct_words(words)
+    np.testing.assert_array_equal(distinct[which], words)
+    np.testing.assert_array_equal(np.sort(distinct), np.unique(words))
+    assert distinct_words(np.array([], dtype="U3"))[0].size == 0
 
 
 def test_distinct_rows_keep_the_order_of_first_appearance():
