@@ -153,27 +153,30 @@ def relabel_to_pivot(labels: np.ndarray, n_components: int, pivot: np.ndarray | 
 def relabel_by_probabilities(probabilities: np.ndarray, *, max_iterations: int = 100) -> np.ndarray:
     """Permutations (S, K) that make allocation probabilities (S, N, K) agree: Stephens' algorithm [2]_.
 
-    It minimises the Kullback-Leibler divergence of the draws' probabilities from their average, in turns:
-    average, then assign each draw's components anew.
+    It lowers the Kullback-Leibler divergence of the draws' probabilities from their average, in turns:
+    average, then assign each draw's components anew. The better of two local minima is returned: from the numbering
+    as it is, and from that of :func:`relabel_to_pivot`.
     """
+    n_draws, _, n_components = probabilities.shape
+    as_is = np.tile(np.arange(n_components), (n_draws, 1))
+    to_pivot = relabel_to_pivot(probabilities.argmax(axis=2), n_components)
+    ends = [_agreed(probabilities, start, max_iterations) for start in (to_pivot, as_is)]
+    return min(ends, key=lambda end: end[0])[1]
+
+
+def _agreed(probabilities: np.ndarray, permutations: np.ndarray, max_iterations: int) -> tuple[float, np.ndarray]:
+    """Divergence (up to a constant) and permutations where the turns end."""
     from scipy.optimize import linear_sum_assignment
 
-    n_draws, _, n_components = probabilities.shape
-    start = relabel_to_pivot(probabilities.argmax(axis=2), n_components)
-    logs = np.log(np.maximum(probabilities, 1e-300))
-    own = np.einsum("snk,snk->sk", probabilities, logs)
-    permutations = start
+    divergence = np.inf
     for _ in range(max_iterations):
-        average = np.mean([p[:, s] for p, s in zip(probabilities, permutations, strict=True)], axis=0)
-        log_average = np.log(np.maximum(average, 1e-300))
-        new = np.empty_like(permutations)
-        for s in range(n_draws):
-            cost = own[s][None, :] - log_average.T @ probabilities[s]
-            new[s] = linear_sum_assignment(cost)[1]
-        if np.array_equal(new, permutations):
+        moved = np.take_along_axis(probabilities, permutations[:, None, :], axis=2)
+        log_average = np.log(np.maximum(moved.mean(axis=0), 1e-300))
+        before, divergence = divergence, -float(np.sum(moved * log_average))
+        if not divergence < before - 1e-12 * abs(before):
             break
-        permutations = new
-    return permutations
+        permutations = np.stack([linear_sum_assignment(-log_average.T @ p)[1] for p in probabilities])
+    return divergence, permutations
 
 
 # --------------------------------------------------------------------------------- label-free

@@ -1,0 +1,157 @@
+"""The sampler over the number of components against enumeration of all partitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import gammaln, logsumexp
+
+from bayeslab.errors import DataError, OptionError
+from bayeslab.exact.component_number import NumberPrior, sample_component_number
+from bayeslab.exact.emissions import (
+    Bernoulli,
+    Binomial,
+    Categorical,
+    Exponential,
+    Poisson,
+    Product,
+    StudentT,
+    gaussian,
+)
+
+
+def partitions(n: int):
+    def grow(labels, size):
+        if len(labels) == n:
+            yield np.array(labels)
+            return
+        for k in range(size + 1):
+            yield from grow([*labels, k], max(size, k + 1))
+
+    yield from grow([], 0)
+
+
+def exact(emission, rows, log_prior, gamma):
+    """Posterior of K, and of the number of clusters, from every partition: Dirichlet weights integrated out by hand."""
+    n, highest = len(rows), len(log_prior)
+    number, clusters = np.full(highest, -np.inf), np.full(highest, -np.inf)
+    for labels in partitions(n):
+        t = labels.max() + 1
+        sizes = np.bincount(labels)
+        value = emission.log_marginal(emission.statistics(rows, np.eye(t)[labels])).sum()
+        value += np.sum(gammaln(gamma + sizes) - gammaln(gamma))
+        for k in range(t, highest + 1):
+            # k! / (k - t)! labelings give the partition; Dirichlet-multinomial probability of each.
+            joint = value + gammaln(k + 1) - gammaln(k - t + 1) + gammaln(gamma * k) - gammaln(gamma * k + n)
+            joint += log_prior[k - 1]
+            number[k - 1] = np.logaddexp(number[k - 1], joint)
+            clusters[t - 1] = np.logaddexp(clusters[t - 1], joint)
+    return np.exp(number - logsumexp(number)), np.exp(clusters - logsumexp(clusters))
+
+
+def small(name: str):
+    rng = np.random.default_rng(0)
+    n = 7
+    normal = rng.normal(size=(n, 2)) * 3
+    holes = normal.copy()
+    holes[[1, 4], [0, 1]] = np.nan
+    counts = np.array([[2.0], [2], [9], [12], [3], [1], [10]])
+    codes = np.column_stack([rng.integers(0, 3, n), rng.integers(0, 2, n)]).astype(float)
+    mixed = Product({"x": ((0,), gaussian(1)), "c": ((2, 3), Categorical((3, 2))), "n": ((1,), Poisson(1))})
+    return {
+        "full": (gaussian(2), normal),
+        "diagonal": (gaussian(2, "diagonal"), normal),
+        "diagonal, missing": (gaussian(2, "diagonal"), holes),
+        "known": (gaussian(2, "known", known=np.array([[1, 0.3], [0.3, 2.0]])), normal),
+        "categorical": (Categorical((3, 2)), codes),
+        "bernoulli": (Bernoulli(3), rng.integers(0, 2, (n, 3)).astype(float)),
+        "poisson": (Poisson(1), counts),
+        "exponential": (Exponential(1), counts / 3),
+        "binomial": (Binomial(1, 12), counts),
+        "mixed": (mixed, np.column_stack([normal[:, 0], counts, codes])),
+    }[name]
+
+
+CASES = [
+    "full",
+    "diagonal",
+    "diagonal, missing",
+    "known",
+    "categorical",
+    "bernoulli",
+    "poisson",
+    "exponential",
+    "binomial",
+    "mixed",
+]
+
+
+@pytest.mark.parametrize("proposals", [0, 5], ids=["gibbs", "merge-split"])
+@pytest.mark.parametrize("name", CASES)
+def test_gmm_unknown_k_equals_the_enumerated_posterior(name, proposals):
+    """Within Monte Carlo error, by batches; so does the number of clusters in use."""
+    emission, rows = small(name)
+    emission = emission.with_prior(rows, 1)
+    prior = NumberPrior.uniform(5, gamma=0.7)
+    number, clusters = exact(emission, rows, prior.log_probability, 0.7)
+    found = sample_component_number(
+        emission, rows, rng=np.random.default_rng(1), prior=prior, draws=10_000, tune=200, proposals=proposals
+    )
+    used = np.stack([found.n_clusters == t for t in range(1, 6)], axis=-1).astype(float)
+    batches = used.reshape(2 * 25, 400, 5).mean(axis=1)
+    error = batches.std(axis=0, ddof=1) / np.sqrt(len(batches))
+    assert np.all(np.abs(found.clusters - clusters) < 4.5 * error + 1e-4)
+    assert found.probability.sum() == pytest.approx(1)
+    assert np.all(np.abs(found.probability - number) < 4.5 * error.max() + 1e-4)
+
+
+def test_a_prior_that_is_not_uniform_and_the_prior_alone():
+    """With a Poisson prior; and with cells all missing the prior comes back."""
+    emission, rows = small("poisson")
+    emission = emission.with_prior(rows, 1)
+    prior = NumberPrior.poisson(1.5, gamma=1.3, highest=6)
+    assert np.exp(prior.log_probability).sum() == pytest.approx(1)
+    number, _ = exact(emission, rows, prior.log_probability, 1.3)
+    found = sample_component_number(emission, rows, rng=np.random.default_rng(2), prior=prior, draws=10_000)
+    np.testing.assert_allclose(found.probability, number, atol=0.012)
+    nothing = np.full((7, 1), np.nan)
+    found = sample_component_number(emission, nothing, rng=np.random.default_rng(3), prior=prior, draws=10_000)
+    np.testing.assert_allclose(found.probability, np.exp(prior.log_probability), atol=0.012)
+
+
+def test_gmm_unknown_k():
+    """Three planted clusters, weights 0.2, 0.3, 0.5: the posterior's mode is 3, from either start."""
+    rng = np.random.default_rng(4)
+    labels = rng.choice(3, 500, p=[0.2, 0.3, 0.5])
+    rows = np.array([[-4.0, 0.0], [0.0, 3.0], [4.0, -1.0]])[labels] + rng.normal(size=(500, 2))
+    found = sample_component_number(gaussian(2), rows, rng=rng, draws=200, tune=200)
+    assert found.mode == 3 and found.probability[2] > 0.8
+    assert found.n_clusters.shape == (2, 200) and np.all(found.n_clusters[:, -50:] == 3)
+    assert np.isfinite(found.log_density).all()
+
+
+def test_wrong_input_is_refused_in_one_line():
+    rows = np.random.default_rng(0).normal(size=(6, 2))
+    cases = [
+        (lambda: sample_component_number(StudentT(2), rows, rng=np.random.default_rng(0)), "no conjugate prior"),
+        (lambda: sample_component_number(gaussian(2, "tied"), rows, rng=np.random.default_rng(0)), "full or diagonal"),
+        (lambda: NumberPrior.uniform(0), "at least 1"),
+        (
+            lambda: sample_component_number(
+                gaussian(2), rows, rng=np.random.default_rng(0), prior=NumberPrior.uniform(3, gamma=0.0)
+            ),
+            "positive",
+        ),
+        (
+            lambda: sample_component_number(
+                gaussian(2), np.where(rows > 1, np.nan, rows), rng=np.random.default_rng(0)
+            ),
+            "missing",
+        ),
+    ]
+    for call, words in cases:
+        with pytest.raises(OptionError, match=words) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+    with pytest.raises(DataError, match="no rows"):
+        sample_component_number(gaussian(2), rows[:0], rng=np.random.default_rng(0))
