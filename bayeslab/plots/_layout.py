@@ -54,6 +54,7 @@ TEXT_SIZE = 10.5  # of the labels of plates
 STEEPEST = 2.5  # |dx/dy| of an edge within a row
 SWEEPS, PASSES, STEPS = 16, 6, 1500
 RELAXATION, PENALTY = 1.6, 20.0  # of the solver for x; chosen by its speed on graphs of 10 to 60 nodes
+DENSE = 40_000  # entries of a matrix below which sparse ones are slower
 
 
 @dataclass(frozen=True)
@@ -394,10 +395,19 @@ def _shortest(n: int, pulls: list[tuple[int, int, float]], gaps: Mapping[tuple[i
     laplacian = sparse.csr_array((np.concatenate([weight, weight, -weight, -weight]), ends), shape=(n, n))
     laplacian = laplacian + 1e-5 * sparse.eye_array(n)
     transposed = difference.T.tocsr()
-    solve = splu((laplacian / PENALTY + transposed @ difference).tocsc()).solve
+    system = splu((laplacian / PENALTY + transposed @ difference).tocsc())
+    if n * len(gaps) <= DENSE:
+        difference = difference.toarray()
+        inverse = system.solve(difference.T.copy())
+        solve = inverse.__matmul__
+    else:
+
+        def solve(right: np.ndarray) -> np.ndarray:
+            return system.solve(transposed @ right)
+
     x, slack, dual = np.zeros(n), least, np.zeros(len(gaps))
     for _ in range(STEPS):
-        x = solve(transposed @ (slack - dual))
+        x = solve(slack - dual)
         relaxed = RELAXATION * (difference @ x) + (1 - RELAXATION) * slack
         before, slack = slack, np.maximum(relaxed + dual, least)
         dual += relaxed - slack
