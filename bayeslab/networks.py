@@ -35,8 +35,8 @@ def network(source: Any) -> Network:
     ----------
     source
         The path of a network file (BIF, XMLBIF, XDSL, NET, DSC, UAI) or of a model file of the family
-        ``bayes_net``; a :class:`bayeslab.Model` of that family; a fit of one (its tables are the
-        posterior means) or the folder of such a run; or plain data
+        ``bayes_net``; a :class:`bayeslab.Model` of that family; a fit of one (with its parameters at
+        their posterior means) or the folder of such a run; or plain data
         (:class:`~bayeslab.exact.network.DiscreteNetwork` and its kin).
 
     Raises
@@ -90,8 +90,10 @@ def _fitted(fit: Any) -> Plain:
 
     if not isinstance(fit.model.model, bayes_net.BayesNet):
         raise ModelError(f"a network is of the family bayes_net; this fit is of the family {fit.model.model.family}")
-    group = fit.posterior.to_dataset()
-    means = {str(name): np.asarray(v.mean(("chain", "draw"))) for name, v in group.data_vars.items()}
+    means = {str(name): np.asarray(v.mean(("chain", "draw"))) for name, v in fit.posterior.data_vars.items()}
+    if "exact_posterior" in fit.data_tree.children:
+        exact = fit.data_tree.children["exact_posterior"].to_dataset().sel(statistic="mean")
+        means |= {str(name): np.asarray(v) for name, v in exact.data_vars.items()}
     return bayes_net.plain(fit.model, fit.data, means)
 
 

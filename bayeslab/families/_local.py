@@ -317,6 +317,8 @@ class Scalars:
     def add(self, name: str, given: Any, prior: str, path: tuple[Any, ...], low: float, high: float) -> None:
         """One number, from what is written: a number, nothing, a distribution, or an expression."""
         name = identifier(name)
+        if name in self.known or name in self.written or name in self.unknown:
+            raise self.place.error(f"results would call two of its numbers '{name}'; rename a parent", *path)
         if given is None:
             self.unknown[name] = prior
         elif not isinstance(given, str):

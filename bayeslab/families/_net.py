@@ -182,7 +182,31 @@ def net_of(spec: BayesNet, codes: np.ndarray | None = None, name: str = "network
         locals_[v] = local(v, declared, states, names, prior.concentration, constants)
     # Parameters that are all numbers have been put in.
     parameters = {k: str(t) for k, t in spec.parameters.items()} if constants.keys() != names else {}
-    return Net(name, states, parents, locals_, linears(spec), frozenset(spec.hidden), parameters)
+    net = Net(name, states, parents, locals_, linears(spec), frozenset(spec.hidden), parameters)
+    _check_unique(net)
+    return net
+
+
+def _check_unique(net: Net) -> None:
+    """Everything a posterior holds has a name of its own."""
+    named: dict[str, str] = {name: f"the parameter '{name}'" for name in net.parameters}
+    named |= {v: f"the variable '{v}'" for v in (*net.states, *net.linears) if v not in named}
+    if len(named) < len(net.parameters) + len(net.states) + len(net.linears):
+        both = next(v for v in (*net.states, *net.linears) if v in net.parameters)
+        raise ModelError(f"'{both}' is a parameter and a variable; rename one", path=("model", "parameters", both))
+    for v in (*net.states, *net.linears):
+        if v in net.linears:
+            own = net.linears[v].names if net.linears[v].known is None else ()
+        else:
+            one = net.locals[v]
+            own = (*one.unknown, *([one.rows.name] if one.rows is not None else []))
+        for name in own:
+            if name in named:
+                raise ModelError(
+                    f"results would call two things '{name}': {named[name]} and what is learned of '{v}'; rename one",
+                    path=("model", "variables", v, "[key]"),
+                )
+            named[name] = f"what is learned of '{v}'"
 
 
 def _constants(parameters: Mapping[str, str | int | float]) -> dict[str, float]:

@@ -24,11 +24,11 @@ import numpy as np
 
 from bayeslab.dataset import Data
 from bayeslab.errors import DataError, ModelError, hint
-from bayeslab.exact.conjugate import NormalInverseGamma
 from bayeslab.exact.mixed_network import LinearGaussian
 from bayeslab.families._local import Place
 
 if TYPE_CHECKING:
+    from bayeslab.exact.conjugate import NormalInverseGamma
     from bayeslab.families.bayes_net import BayesNet
 
 __all__ = ["Linear", "centred", "linears", "prior_of", "values_of"]
@@ -148,6 +148,8 @@ def values_of(spec: BayesNet, nodes: Mapping[str, Linear], data: Data) -> np.nda
 
 def prior_of(node: Linear, nodes: Mapping[str, Linear], values: np.ndarray) -> NormalInverseGamma:
     """The prior of (intercept, slopes) and the variance, on the scale of the columns."""
+    from bayeslab.exact.conjugate import NormalInverseGamma
+
     place = {v: k for k, v in enumerate(nodes)}
     own = values[:, place[node.variable]]
     if not np.any(np.isfinite(own)):

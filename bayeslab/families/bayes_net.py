@@ -23,11 +23,8 @@ from pydantic import BeforeValidator, Field, model_validator
 from bayeslab.dataset import Data
 from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
 from bayeslab.exact.answer import EMPlan, Plan
-from bayeslab.exact.mixed_network import MixedNetwork, log_density
-from bayeslab.exact.mixed_statistics import expected_statistics
+from bayeslab.exact.mixed_network import MixedNetwork
 from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.families import _net_em, _net_exact, _net_graph
-from bayeslab.families import graph as graphs
 from bayeslab.families._local import Place, Rows, local
 from bayeslab.families._net import Net, net_of, parameter_values, resolved
 from bayeslab.spec import Family, Identifier, Model
@@ -290,6 +287,8 @@ def _check_parameters(model: Model, nodes: Mapping[str, Any], paths: Mapping[str
     """Parameters and their priors, as the family ``graph`` reads them."""
     if not nodes:
         return
+    from bayeslab.families import graph as graphs
+
     try:
         graphs.check(model.model_copy(update={"model": graphs.Graph(nodes=dict(nodes))}), set())
     except ModelError as error:
@@ -420,11 +419,15 @@ def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tup
 
 def exact(model: Model, data: Data) -> Plan | str:
     """Dirichlet rows in closed form, where every family that matters is observed."""
+    from bayeslab.families import _net_exact
+
     return _net_exact.exact(model, data)
 
 
 def em(model: Model, data: Data) -> EMPlan | str:
     """The mode of the posterior, or of the likelihood, by expectation maximisation."""
+    from bayeslab.families import _net_em
+
     return _net_em.em(model, data)
 
 
@@ -457,6 +460,8 @@ def graph(
     a node for each continuous variable. Without data, or to simulate: a node for every variable,
     with the net's edges.
     """
+    from bayeslab.families import _net_graph
+
     seen = resolved(model, data)
     if purpose == "fit" and len(seen.codes):
         return _net_graph.with_evidence(model, seen)
@@ -527,6 +532,9 @@ def log_likelihoods(
     net, codes, values = resolved(model, data)
     out = np.empty((_n_draws(draws), len(codes)))
     if net.linears:
+        from bayeslab.exact.mixed_network import log_density
+        from bayeslab.exact.mixed_statistics import expected_statistics
+
         complete = not (np.any(codes < 0) or np.any(np.isnan(values)))
         for i in range(len(out)):
             one = net.plain(parameter_values(net, draws, i))
@@ -587,11 +595,19 @@ def predictive(
 
 
 def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
-    """P(state | what is observed in the row), of the target or of every variable with a missing cell.
+    """P(state | what is observed in the row, data), of the target or of every variable with a missing cell.
 
-    Averaged over the posterior draws; the target's own column in the new data is not used.
+    The target's own column in the new data is not used. What is observed in a new row also says which
+    parameters are likely: P(x | y, data) = E[P(x, y | θ)] / E[P(y | θ)] over the posterior, so that
+    each draw counts by the probability it gives to what was observed. Where the posterior has a
+    closed form, tables are independent and every one enters once: the expectation of their product
+    is the product of their means.
     """
+    from bayeslab.families import _net_exact
+
     spec, (net, codes, values) = _spec(model), resolved(model, new)
+    if not net.linears and isinstance(_net_exact.exact(model, seen), Plan):
+        draws = {name: values.mean(axis=0, keepdims=True) for name, values in draws.items()}
     place = {v: k for k, v in enumerate(net.states)}
     if spec.target is not None and spec.target not in place:
         raise OptionError(f"the target '{spec.target}' is continuous; probabilities are for states (use kind='mean')")
@@ -610,7 +626,7 @@ def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.nd
     distinct, inverse = np.unique(both, axis=0, return_inverse=True, equal_nan=True)
     rows, numbers = distinct[:, : codes.shape[1]].astype(np.int64), distinct[:, codes.shape[1] :]
     total = {v: np.zeros((len(distinct), len(net.states[v]))) for v in wanted}
-    weight = np.zeros((len(distinct), 1))
+    weight, scale = np.zeros((len(distinct), 1)), np.full((len(distinct), 1), -np.inf)
     n = _n_draws(draws)
     tree = None
     for i in np.unique(np.linspace(0, n - 1, min(n, _DRAWS)).astype(int)):
@@ -620,10 +636,14 @@ def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.nd
             tree = _tree(net, draws, int(i), tree)
             batch = tree.query_many(rows, wanted)
             found = batch.log_evidence, batch.marginals
-        possible = np.isfinite(found[0])[:, None]
-        weight += possible
+        log_evidence = np.asarray(found[0])[:, None]
+        higher = np.maximum(scale, log_evidence)
+        possible, begun = np.isfinite(log_evidence), np.isfinite(scale)
+        own = np.exp(log_evidence - higher, where=possible, out=np.zeros_like(scale))
+        kept = np.exp(scale - higher, where=begun, out=np.zeros_like(scale))
+        scale, weight = higher, weight * kept + own
         for v in wanted:
-            total[v] += np.where(possible, found[1][v], 0.0)
+            total[v] = total[v] * kept + np.where(possible, own * found[1][v], 0.0)
     back = inverse.ravel()
     if np.any(weight == 0):
         row = int(np.flatnonzero(weight[back, 0] == 0)[0])
