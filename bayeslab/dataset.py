@@ -200,7 +200,12 @@ def as_values(value: Any, what: str) -> tuple[np.ndarray, np.ndarray | None]:
 
 def _from_objects(array: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray | None]:
     flat = array.astype(object).ravel()
-    missing = np.array([cell is None or cell != cell or type(cell).__name__ == "NAType" for cell in flat])
+    if set(map(type, flat)) <= {str, float, type(None)}:  # the common case, without a loop over cells
+        gone = np.equal(flat, np.array(None, dtype=object)).astype(bool) | (flat != flat).astype(bool)
+        if set(map(type, flat[~gone])) == {str}:
+            text = np.where(gone, "", flat).astype(str)
+            return text.reshape(array.shape), gone.reshape(array.shape) if gone.any() else None
+    missing = np.array([cell is None or type(cell).__name__ == "NAType" or cell != cell for cell in flat])
     kinds = {str if isinstance(cell, str) else type(cell) for cell, gone in zip(flat, missing, strict=True) if not gone}
     if all(issubclass(kind, bool | int | float | np.integer | np.floating | np.bool_) for kind in kinds):
         numbers = np.array([np.nan if gone else float(cell) for cell, gone in zip(flat, missing, strict=True)])
