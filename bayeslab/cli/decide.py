@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bayeslab.cli._shared import JsonOption, output, print_json
+
+if TYPE_CHECKING:
+    from bayeslab.decisions.influence import InfluenceDiagram, Policy
 
 
 def command(
@@ -33,11 +37,16 @@ def command(
     asked = decisions(file)
     known: dict[str, Any] = {}
     for word in given or []:
-        name, equals, state = word.partition("=")
-        if not equals:
+        cuts = [i for i, letter in enumerate(word) if letter == "="]
+        if not cuts:
             raise typer.BadParameter(f"--given takes NODE=STATE, not '{word}'")
-        known[name.strip()] = modelfile.parse_value(state) if state.startswith("{") else state.strip()
+        cut = next((i for i in cuts if word[:i].strip() in asked.states), cuts[0])
+        name, state = word[:cut].strip(), word[cut + 1 :].strip()
+        if name in known:
+            raise typer.BadParameter(f"--given has '{name}' twice")
+        known[name] = modelfile.parse_value(state) if state.startswith("{") else state
     policy = influence.solve(asked, known)
+    rules = _possible(asked, known, policy)
     remaining = [d for d in asked.decisions if d not in known]
     options = influence.expected_utilities(asked, known) if remaining else {}
     worth = influence.information_values(asked, known)
@@ -46,7 +55,7 @@ def command(
             {
                 "given": known,
                 "expected_utility": policy.expected_utility,
-                "policy": {d: rule.rows() for d, rule in policy.rules.items()},
+                "policy": rules,
                 "options": {remaining[0]: options} if remaining else {},
                 "value_of_information": [
                     {"decision": d, "variable": v, "value": value} for (d, v), value in worth.items()
@@ -55,9 +64,9 @@ def command(
         )
         return
     lines = [f"expected utility  {policy.expected_utility:.6g}"]
-    for d, rule in policy.rules.items():
+    for d, rows in rules.items():
         lines += ["", f"{d}:"]
-        for row in rule.rows():
+        for row in rows:
             seen = ", ".join(f"{name}={state}" for name, state in row.items() if name != d)
             lines.append(f"  {row[d]}" + (f"  if {seen}" if seen else ""))
     if len(remaining) > 0:
@@ -68,3 +77,35 @@ def command(
         lines += ["", "worth of knowing more first:"]
         lines += [f"  {v} before {d}  {value:.6g}" for d, v, value in gains]
     output(None, "\n".join(lines))
+
+
+def _possible(asked: InfluenceDiagram, known: Mapping[str, Any], policy: Policy) -> dict[str, list[dict[str, str]]]:
+    """The rows of each rule that can come about if the policy is followed."""
+    import numpy as np
+
+    from bayeslab.decisions.influence import under_policy
+    from bayeslab.exact.junction_tree import JunctionTree
+    from bayeslab.exact.network import DiscreteNetwork
+
+    followed = under_policy(asked, policy.rules)
+    tables, parents = dict(followed.tables), dict(followed.parents)
+    for taken in followed.decisions:
+        tables[taken] = np.eye(len(asked.states[taken]))[asked.states[taken].index(known[taken])]
+        parents[taken] = ()
+    states = {v: asked.states[v] for v in tables}
+    tree = JunctionTree.of(DiscreteNetwork(states, {v: parents[v] for v in tables}, tables))
+    column = {v: k for k, v in enumerate(states)}
+    base = np.full(len(states), -1)
+    for v, state in known.items():
+        if isinstance(state, str):
+            base[column[v]] = states[v].index(state)
+    out = {}
+    for d, rule in policy.rules.items():
+        rows = rule.rows()
+        codes = np.tile(base, (len(rows), 1))
+        for i, row in enumerate(rows):
+            for v in rule.known:
+                codes[i, column[v]] = states[v].index(row[v])
+        chances = tree.log_evidence_of(codes)
+        out[d] = [row for row, chance in zip(rows, chances, strict=True) if np.isfinite(chance)]
+    return out
