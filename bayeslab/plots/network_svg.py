@@ -94,19 +94,21 @@ class _Node:
     look: str = "chance"
     rows: tuple[_Row, ...] = ()
     density: Density | None = None
-    caption: str = ""  # for the name
+    labels: tuple[str, ...] = ()  # of all states, whether they are shown or not
+    said: str = ""  # instead of the strip
     compact: bool = False
     strip: tuple[float, ...] = ()
 
     @property
     def size(self) -> tuple[float, float]:
+        """The same whatever is given, so that nothing moves when evidence comes in."""
         width = text_width(self.title, NAME_SIZE) + 2 * PAD
         if self.look == "utility":
             width += 24
         if self.compact:
-            return max(44.0, width), 22.0 + (STRIP + 3 if self.strip else 0.0)
-        if self.note:
-            width += text_width(self.note, TAG_SIZE) + COLUMN_GAP
+            return max(44.0, width), 22.0 + (STRIP + 3 if self.strip or self.said else 0.0)
+        if self.rows and self.look != "utility":
+            width += text_width("uncertain", TAG_SIZE) + COLUMN_GAP
         if not self.rows and self.density is None:
             return max(56.0, width), HEAD + 4
         if any(row.probability is not None for row in self.rows):
@@ -119,7 +121,7 @@ class _Node:
 
     @property
     def title(self) -> str:
-        return shorten(self.caption or self.name, LONGEST_NAME) or "(no name)"
+        return shorten(self.name, LONGEST_NAME) or "(no name)"
 
     @property
     def note(self) -> str:
@@ -128,7 +130,8 @@ class _Node:
 
     @property
     def label_width(self) -> float:
-        return max((text_width(row.label, STATE_SIZE) for row in self.rows), default=0.0)
+        labels = (*self.labels, *(row.label for row in self.rows))
+        return max((text_width(label, STATE_SIZE) for label in labels), default=0.0)
 
     @property
     def tooltip(self) -> str:
@@ -239,15 +242,16 @@ def _node(
 ) -> _Node:
     look = ("uncertain" if isinstance(given, Mapping) else "observed") if observed else "chance"
     state = _number(given) if isinstance(given, Real) else str(given)
-    caption = f"{name} = {state}" if compact and look == "observed" else ""
+    said = f"= {state}" if compact and look == "observed" else ""
     if own is not None:
         likelihood = {str(s): float(w) for s, w in given.items()} if look == "uncertain" else {}
         hard = str(given) if look == "observed" else None
         rows = _rows({str(s): float(p) for s, p in own.items()}, hard, likelihood)
         strip = tuple(map(float, own.values())) if compact and hard is None else ()
-        return _Node(name, look, rows, caption=caption, compact=compact, strip=strip)
+        labels = tuple(shorten(str(s), LONGEST_STATE) for s in own)
+        return _Node(name, look, rows, labels=labels, said=said, compact=compact, strip=strip)
     if look == "observed":
-        return _Node(name, look, (_words(f"= {state}"),), caption=caption, compact=compact)
+        return _Node(name, look, (_words(f"= {state}"),), said=said, compact=compact)
     if density is None:
         return _Node(name, look, compact=compact)
     mean, sd = float(density.mean), float(density.sd)
@@ -492,8 +496,13 @@ def _draw_row(node: _Node, row: _Row, box: Box) -> list[str]:
 
 
 def _compact(node: _Node, box: Box) -> list[str]:
-    parts = [_word(node.title, 11.0, box.middle[0], box.top + 15, "middle")]
+    parts = [_word(node.title, 11.0, box.middle[0], box.top + (12.5 if node.said else 15), "middle")]
     x, inner = box.left + 6, box.width - 12
+    if node.said:
+        longest = max(3, int(len(node.said) * inner / text_width(node.said, TAG_SIZE)))
+        parts.append(
+            _word(shorten(node.said, longest), TAG_SIZE, box.middle[0], box.bottom - 5, "middle", colour=STRONG)
+        )
     total = sum(node.strip) or 1.0
     for k, p in enumerate(node.strip):
         width = inner * p / total
