@@ -17,9 +17,9 @@ from bayeslab import registry
 from bayeslab.dataset import Data
 from bayeslab.engines._groups import attributes, labelled, observed_groups
 from bayeslab.engines._job import Job, Outcome
-from bayeslab.errors import EngineRefusal
+from bayeslab.errors import EngineRefusal, ModelError
 from bayeslab.exact.answer import EMPlan
-from bayeslab.exact.expectation_maximisation import Restarts, Smooth, Variant, restarted, standard_errors
+from bayeslab.exact.expectation_maximisation import Problem, Restarts, Smooth, Variant, restarted, standard_errors
 from bayeslab.results.checks import Finding, Verdict
 from bayeslab.spec import Model, Spec
 
@@ -77,7 +77,7 @@ def run(job: Job) -> Outcome:
     if isinstance(found, str):
         raise EngineRefusal(f"method em does not apply: {found}")
     job.progress.note(f"EM: {found.how}")
-    problem = found.problem(options.prior == "use")
+    problem = _problem(found, options)
     searches = restarted(
         problem, found.start, restarts=options.restarts, rng=np.random.default_rng(job.seed), cores=options.cores,
         progress=_Notes(job, options.restarts), variant=options.variant, tolerance=options.tolerance,
@@ -104,6 +104,13 @@ def run(job: Job) -> Outcome:
         findings.append(more)
     timings = {"optimise": searched - begun, "report": time.perf_counter() - searched}
     return Outcome(groups, Verdict(tuple(findings)), not searches.interrupted, timings)
+
+
+def _problem(found: EMPlan, options: Options) -> Problem:
+    try:
+        return found.problem(options.prior == "use")
+    except ModelError as error:
+        raise EngineRefusal(f"{error.message}; or leave the priors out with prior: ignore") from None
 
 
 class _Notes:

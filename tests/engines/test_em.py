@@ -156,3 +156,20 @@ def test_the_reason_of_a_family_is_passed_on(monkeypatch):
     monkeypatch.setattr(bayes_net, "em", lambda model, data: "tables share parameters", raising=False)
     with pytest.raises(bl.BayeslabError, match="method em does not apply: tables share parameters"):
         fitted()
+
+
+def test_a_prior_without_a_mode_names_the_way_out():
+    """An equivalent sample size of 1 spreads less than 1 to every cell."""
+    variables = {v: {"states": list(s), "parents": [] if v == "Bag" else ["Bag"]} for v, s in STATES.items()}
+    spread = bl.Model(model=bl.BayesNet(variables=variables, hidden=["Bag"], prior={"equivalent_sample_size": 1}))
+    with pytest.raises(bl.BayeslabError, match=r"has no mode.*prior: ignore"):
+        bl.fit(spread, candies(), "em", progress=False, runs=None)
+    fit = bl.fit(spread, candies(), "em", prior="ignore", seed=0, progress=False, runs=None)
+    assert float(fit.data_tree["sample_stats"]["lp"].values[0, 0]) == pytest.approx(SATURATED, abs=1e-4)
+
+
+def test_the_family_itself_finds_the_saturated_fit():
+    """Uniform priors have no say; p_Flavor and so on are the family's names."""
+    fit = fitted(variant="newton", tolerance=1e-9)
+    assert float(fit.data_tree["sample_stats"]["lp"].values[0, 0]) == pytest.approx(SATURATED, abs=1e-6)
+    assert sorted(fit.posterior["p_Bag"].values[0, 0]) == pytest.approx([0.419424, 0.580576], abs=1e-4)
