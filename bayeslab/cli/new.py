@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-STARTER = """\
+GRAPH = """\
 # A bayeslab model file. Check it with    bayeslab check {file}
 # try the priors with                     bayeslab simulate {file}
 # and fit it with                         bayeslab fit {file} --data your.csv
@@ -41,20 +41,59 @@ inference: {{method: auto, draws: 1000, chains: 4}}
 seed: 1
 """
 
+BAYES_NET = """\
+# A bayeslab model file: a Bayes net. Check it with    bayeslab check {file}
+# ask it with                         bayeslab query {file} --given wet_grass=yes
+# learn what is left out with         bayeslab fit {file} --data your.csv
+bayeslab: 1
+name: {name}
+about: One sentence on what the model is for.
+
+# data:                       # where the data are (or give --data)
+#   table: your.csv           # a column for each variable that was observed; cells may be empty
+data:
+  rows: case
+
+model:
+  family: bayes_net
+  # network: your.bif         # variables may also come from a network file; `learn: all` forgets its tables
+  variables:
+    # name: {{states: [..], parents: [..], table: ..}}   Without a table it is learned; a single number is
+    #                                                  the probability of the first state.
+    rain: {{states: [yes, no], table: 0.2}}
+    sprinkler: {{states: [on, off], parents: [rain], table: {{yes: 0.01, no: 0.4}}}}
+    wet_grass:
+      states: [yes, no]
+      parents: [sprinkler, rain]
+      table:
+        "on, yes": 0.99
+        "on, no": 0.9
+        "off, yes": 0.8
+        default: 0.0
+      # noisy_or: {{sprinkler: 0.9, rain: 0.8}}          instead of the table: each cause acts by itself
+  # hidden: [rain]            # never observed: summed out
+  # prior: {{pseudocount: 1}}   # of every cell of the tables that are learned
+seed: 1
+"""
+STARTERS = {"graph": GRAPH, "bayes_net": BAYES_NET}
+
 
 def command(
     name: Annotated[str, typer.Argument(help="Name of the model; the file is NAME.yaml.")] = "model",
+    family: Annotated[str, typer.Option(help=f"Family of the model: {' or '.join(STARTERS)}.")] = "graph",
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write a commented starter model file."""
-    from bayeslab.errors import ModelError
+    from bayeslab.errors import ModelError, OptionError, hint
     from bayeslab.io.modelfile import load, write_text
 
+    if family not in STARTERS:
+        raise OptionError(f"there is no starter of the family '{family}'{hint(family, STARTERS)}")
     path = Path(name if name.endswith((".yaml", ".yml")) else f"{name}.yaml")
     if path.exists() and not force:
         raise ModelError("the file is there already; --force replaces it", where=str(path))
     if not path.parent.is_dir():
         raise ModelError("no such folder", where=str(path.parent))
-    write_text(path, STARTER.format(name=path.stem, file=path))
+    write_text(path, STARTERS[family].format(name=path.stem, file=path))
     load(path)
     print(f"written {path}")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import networkx as nx
 import numpy as np
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from bayeslab.dataset import Data
 from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
@@ -83,7 +83,8 @@ class _At(ValueError):
         self.path = path
 
 
-States = Annotated[list[str], BeforeValidator(_as_states)]
+Word = str | bool | int | float
+States = Annotated[list[str], BeforeValidator(_as_states, json_schema_input_type=list[Word])]
 
 
 class Prior(Frozen):
@@ -112,6 +113,9 @@ class Prior(Frozen):
             else float(self.m_estimate or 0) / n_states
         )
         return np.full((n_rows, n_states), each)
+
+
+GivenPrior = Annotated[Prior, BeforeValidator(_as_prior, json_schema_input_type=Prior | float)]
 
 
 class Normal(Frozen):
@@ -148,7 +152,7 @@ class Variable(Frozen):
     absent: dict[str, Annotated[str, BeforeValidator(lambda v: _as_states([v])[0])]] = Field(
         default_factory=dict, description="For noisy_or, noisy_max, logit: the state of a variable meaning 'not there'."
     )
-    prior: Annotated[Prior, BeforeValidator(_as_prior)] | None = Field(
+    prior: GivenPrior | None = Field(
         None, description="Pseudocount of each cell of a table to be learned, or one of the forms of the net's prior."
     )
 
@@ -190,11 +194,25 @@ class Utility(Frozen):
     table: Any = Field(description="A number for every row of the parents.")
 
 
+def _with_network_key(schema: dict[str, Any]) -> None:
+    """In a file ``network`` may stand for variables, or beside them; reading the file puts them in."""
+    schema["properties"]["network"] = {
+        "type": "string",
+        "description": "A network file (.bif .xmlbif .xdsl .net .dsc .uai); variables written here replace its own.",
+    }
+    schema["required"] = [key for key in schema.get("required", []) if key != "variables"]
+    schema["anyOf"] = [{"required": ["variables"]}, {"required": ["network"]}]
+
+
 class BayesNet(Family):
     """A Bayes net: a directed acyclic graph and a distribution of each variable given its parents."""
 
     family: Literal["bayes_net"] = "bayes_net"
-    variables: dict[str, Annotated[Variable, BeforeValidator(_as_variable)]] = Field(
+    model_config = ConfigDict(json_schema_extra=_with_network_key)
+
+    variables: dict[
+        str, Annotated[Variable, BeforeValidator(_as_variable, json_schema_input_type=Variable | list[Word])]
+    ] = Field(
         min_length=1,
         max_length=5_000,
         description="`name: {states, parents, table | noisy_or | noisy_max | logit | function | linear_gaussian}`.",
@@ -203,7 +221,7 @@ class BayesNet(Family):
         default_factory=dict, description="Parameters that tables share: `name: expression`, as nodes of a graph."
     )
     hidden: list[str] = Field(default_factory=list, description="Variables that are never observed.")
-    prior: Annotated[Prior, BeforeValidator(_as_prior)] = Field(
+    prior: GivenPrior = Field(
         default_factory=lambda: Prior(pseudocount=1), description="Prior of tables to be learned."
     )
     learn: Annotated[list[str] | Literal["all"] | None, BeforeValidator(_as_list_or_all)] = Field(
