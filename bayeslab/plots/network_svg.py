@@ -556,9 +556,9 @@ def _word(line: str, size: float, x: float, y: float, anchor: str, *, colour: st
 
 
 def _headline(graph: nx.DiGraph | nx.Graph, given: Mapping[str, Any]) -> str:
-    links = "arrows" if graph.is_directed() else "edges"
     name = "" if graph.name == "unknown" else graph.name  # what exporters write for want of a name
-    line = f"Network {name}".rstrip() + f": {len(graph)} variables, {graph.number_of_edges()} {links}"
+    sizes = [(len(graph), "variable"), (graph.number_of_edges(), "arrow" if graph.is_directed() else "edge")]
+    line = f"Network {name}".rstrip() + ": " + ", ".join(f"{n} {thing}{'s' * (n != 1)}" for n, thing in sizes)
     if given:
         said = [f"{v} {'uncertain' if isinstance(s, Mapping) else f'= {s}'}" for v, s in given.items()]
         line += f"; given {', '.join(said)}"
