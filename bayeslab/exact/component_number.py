@@ -130,7 +130,7 @@ def _categorical(emission: Categorical, rows: np.ndarray) -> _Items:
 
 def _pairs(code: int) -> Callable[[Any, np.ndarray], _Items]:
     def items(emission: Any, rows: np.ndarray) -> _Items:
-        won, base = emission._split(rows)
+        won, base = emission.counted(rows)
         d = won.shape[1]
         statistics = np.stack([won, base], axis=2).reshape(len(rows), 2 * d)
         prior = np.stack([np.broadcast_to(p, (d,)) for p in emission.prior], axis=1)

@@ -1,0 +1,59 @@
+"""What a hidden state emits: distributions of rows, one set of parameters for each of K states.
+
+Mixtures and hidden Markov models share these. Rows are a float array (N, D), with NaN for a missing
+cell and level codes 0, 1, … for categories; missing cells are summed out. Parameters are plain
+dictionaries of arrays whose first axis is the state, unless a parameter is shared by all states.
+
+An emission offers what its conjugacy allows:
+
+===========================  ==========================================================================
+``log_density``              log p(row | state), (N, K)
+``statistics``               expected sufficient statistics under responsibilities (N, K)
+``maximise``                 the M-step: maximum likelihood, or the joint mode when ``prior`` is set
+``log_prior``                log density of the prior, up to a constant; 0 without
+``n_free``                   free parameters, for BIC
+``with_prior``               the same emission with a weak prior scaled by the data
+``degenerate``               which states collapsed (no rows, no spread), given the columns' variances
+``sample``                   rows from given states
+``draw``                     parameters from the conjugate posterior given statistics [conjugate]
+``expected_log_density``     E log p(row | state) under that posterior, for variational EM [conjugate]
+``log_marginal``             log evidence of weighted rows, parameters integrated out [conjugate]
+``log_base``                 the part of the log density that no parameter enters [conjugate]
+===========================  ==========================================================================
+
+References
+----------
+.. [1] McLachlan, Krishnan (2008). The EM Algorithm and Extensions, 2nd ed.
+.. [2] Little, Rubin (2002). Statistical Analysis with Missing Data, 2nd ed., section 11.2 (missing cells).
+.. [3] Bishop (2006). Pattern Recognition and Machine Learning, section 10.2.
+"""
+
+from __future__ import annotations
+
+from bayeslab.exact.emissions._cells import column_variances
+from bayeslab.exact.emissions.categories import Categorical
+from bayeslab.exact.emissions.normal import DiagonalGaussian, FullGaussian, NormalPrior, gaussian
+from bayeslab.exact.emissions.one_parameter import Bernoulli, Binomial, Exponential, Poisson
+from bayeslab.exact.emissions.product import Product
+from bayeslab.exact.emissions.protocol import Emission, Parameters, Statistics
+from bayeslab.exact.emissions.regressions import Regression
+from bayeslab.exact.emissions.student import StudentT
+
+__all__ = [
+    "Bernoulli",
+    "Binomial",
+    "Categorical",
+    "DiagonalGaussian",
+    "Emission",
+    "Exponential",
+    "FullGaussian",
+    "NormalPrior",
+    "Parameters",
+    "Poisson",
+    "Product",
+    "Regression",
+    "Statistics",
+    "StudentT",
+    "column_variances",
+    "gaussian",
+]

@@ -1,0 +1,99 @@
+"""What emissions share: cells that may be missing, checks, and logarithms of zero."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayeslab.errors import DataError, OptionError
+
+__all__ = [
+    "LOG_2PI",
+    "LOG_ZERO",
+    "check_shape",
+    "check_values",
+    "column_means",
+    "column_variances",
+    "impossible",
+    "observed",
+    "prior_of",
+    "ratio",
+    "refuse_constant",
+    "safe_log",
+    "scaled",
+]
+
+LOG_2PI = float(np.log(2 * np.pi))
+# The logarithm of zero, small enough to be impossible and finite so that 0 · log 0 = 0.
+LOG_ZERO = -1e30
+
+
+def safe_log(p: np.ndarray) -> np.ndarray:
+    with np.errstate(divide="ignore"):
+        return np.maximum(np.log(p), LOG_ZERO)
+
+
+def impossible(log_density: np.ndarray) -> np.ndarray:
+    return np.where(log_density < 0.1 * LOG_ZERO, -np.inf, log_density)
+
+
+def observed(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Values with zeros for missing cells, and 1 where a cell is observed."""
+    seen = ~np.isnan(rows)
+    return np.where(seen, rows, 0.0), seen.astype(float)
+
+
+def ratio(top: np.ndarray, bottom: np.ndarray, otherwise: np.ndarray | float) -> np.ndarray:
+    """top / bottom, and ``otherwise`` where a state has no rows."""
+    good = bottom > 0
+    return np.where(good, top / np.where(good, bottom, 1.0), otherwise)
+
+
+def scaled(rows: np.ndarray) -> np.ndarray:
+    """Columns with mean 0 and sd 1, missing cells at the mean: for distances."""
+    seen = ~np.isnan(rows)
+    count = np.maximum(seen.sum(axis=0), 1)
+    mean = np.where(seen, rows, 0.0).sum(axis=0) / count
+    apart = np.where(seen, rows - mean, 0.0)
+    sd = np.sqrt((apart**2).sum(axis=0) / count)
+    return apart / np.where(sd > 0, sd, 1.0)
+
+
+def column_variances(rows: np.ndarray) -> np.ndarray:
+    """Variances of the columns over their observed cells."""
+    seen = ~np.isnan(rows)
+    count = np.maximum(seen.sum(axis=0), 1)
+    mean = np.where(seen, rows, 0.0).sum(axis=0) / count
+    return (np.where(seen, rows - mean, 0.0) ** 2).sum(axis=0) / count
+
+
+def column_means(rows: np.ndarray) -> np.ndarray:
+    seen = ~np.isnan(rows)
+    return np.where(seen, rows, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+
+
+def check_shape(rows: np.ndarray, n_columns: int) -> None:
+    if rows.ndim != 2 or rows.shape[1] != n_columns:
+        raise DataError(f"rows have shape {rows.shape}; this emission has {n_columns} columns")
+    if np.isinf(rows).any():
+        raise DataError(f"column {int(np.argwhere(np.isinf(rows))[0, 1])} holds an infinite value; remove it")
+
+
+def check_values(rows: np.ndarray, good: np.ndarray, what: str) -> None:
+    bad = ~(good | np.isnan(rows))
+    if bad.any():
+        n, j = np.argwhere(bad)[0]
+        raise DataError(f"row {n}, column {j} is {rows[n, j]:g}; {what}")
+
+
+def refuse_constant(rows: np.ndarray, why: str) -> None:
+    scale = np.abs(column_means(rows)) + 1e-300
+    for j in np.flatnonzero(np.sqrt(column_variances(rows)) <= 1e-12 * scale):
+        raise DataError(f"column {j} is constant: {why}; drop the column, or give the components a prior (method: map)")
+
+
+def prior_of(emission: Any) -> Any:
+    if emission.prior is None:
+        raise OptionError("this needs a prior for the components: use `with_prior`, or give one")
+    return emission.prior

@@ -1,0 +1,123 @@
+"""Groups of columns that are independent given the state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from bayeslab.errors import DataError, OptionError
+from bayeslab.exact.emissions._cells import check_shape
+from bayeslab.exact.emissions.protocol import Parameters, Statistics
+
+__all__ = ["Product"]
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """Groups of columns that are independent given the state, each with an emission of its own.
+
+    Parameters are those of the parts, their names after the part's: ``height.mean``.
+    """
+
+    parts: Mapping[str, tuple[tuple[int, ...], Any]]
+
+    @property
+    def n_columns(self) -> int:
+        return sum(len(columns) for columns, _ in self.parts.values())
+
+    @property
+    def prior(self) -> Any:
+        priors = [emission.prior for _, emission in self.parts.values()]
+        return None if any(p is None for p in priors) else priors
+
+    def _each(self, rows: np.ndarray) -> Iterator[tuple[str, Any, np.ndarray]]:
+        for name, (columns, emission) in self.parts.items():
+            yield name, emission, rows[:, list(columns)]
+
+    def _own(self, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        start = f"{name}."
+        return {key.removeprefix(start): value for key, value in values.items() if key.startswith(start)}
+
+    def _named(self, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {f"{name}.{key}": value for key, value in values.items()}
+
+    def check(self, rows: np.ndarray) -> None:
+        check_shape(rows, self.n_columns)
+        for name, emission, some in self._each(rows):
+            try:
+                emission.check(some)
+            except DataError as error:
+                raise DataError(f"part '{name}': {error.message}") from None
+
+    def log_density(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray:
+        return sum(e.log_density(self._own(name, parameters), some) for name, e, some in self._each(rows))
+
+    def statistics(
+        self, rows: np.ndarray, responsibilities: np.ndarray, parameters: Parameters | None = None
+    ) -> Statistics:
+        out: Statistics = {}
+        for name, e, some in self._each(rows):
+            own = None if parameters is None else self._own(name, parameters)
+            out |= self._named(name, e.statistics(some, responsibilities, own))
+        return out
+
+    def maximise(self, statistics: Statistics, parameters: Parameters | None = None) -> Parameters:
+        out: dict[str, Any] = {}
+        for name, (_, e) in self.parts.items():
+            own = None if parameters is None else self._own(name, parameters)
+            out |= self._named(name, e.maximise(self._own(name, statistics), own))
+        return out
+
+    def log_prior(self, parameters: Parameters) -> float:
+        return sum(e.log_prior(self._own(name, parameters)) for name, (_, e) in self.parts.items())
+
+    def n_free(self, n_states: int) -> int:
+        return sum(e.n_free(n_states) for _, e in self.parts.values())
+
+    def with_prior(self, rows: np.ndarray, n_states: int) -> Self:
+        parts = {
+            name: (self.parts[name][0], e if e.prior is not None else e.with_prior(some, n_states))
+            for name, e, some in self._each(rows)
+        }
+        return replace(self, parts=parts)
+
+    def degenerate(self, parameters: Parameters, variances: np.ndarray) -> np.ndarray:
+        flags = [
+            e.degenerate(self._own(name, parameters), variances[list(columns)])
+            for name, (columns, e) in self.parts.items()
+        ]
+        return np.any(flags, axis=0)
+
+    def sample(self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray) -> np.ndarray:
+        out = np.empty((len(states), self.n_columns))
+        for name, (columns, e) in self.parts.items():
+            out[:, list(columns)] = e.sample(rng, self._own(name, parameters), states)
+        return out
+
+    def features(self, rows: np.ndarray) -> np.ndarray:
+        return np.concatenate([e.features(some) for _, e, some in self._each(rows)], axis=1)
+
+    def log_base(self, rows: np.ndarray) -> np.ndarray:
+        return sum(_conjugate(e).log_base(some) for _, e, some in self._each(rows))
+
+    def draw(self, rng: np.random.Generator, statistics: Statistics) -> Parameters:
+        out: dict[str, Any] = {}
+        for name, (_, e) in self.parts.items():
+            out |= self._named(name, _conjugate(e).draw(rng, self._own(name, statistics)))
+        return out
+
+    def expected_log_density(self, statistics: Statistics, rows: np.ndarray) -> np.ndarray:
+        parts = self._each(rows)
+        return sum(_conjugate(e).expected_log_density(self._own(name, statistics), some) for name, e, some in parts)
+
+    def log_marginal(self, statistics: Statistics) -> np.ndarray:
+        return sum(_conjugate(e).log_marginal(self._own(name, statistics)) for name, (_, e) in self.parts.items())
+
+
+def _conjugate(emission: Any) -> Any:
+    if not hasattr(emission, "log_marginal"):
+        raise OptionError(f"{type(emission).__name__} has no conjugate prior; choose another component or method: em")
+    return emission

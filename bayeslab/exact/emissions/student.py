@@ -1,0 +1,137 @@
+"""Student's t rows: normal rows whose precision is scaled by a gamma variable, for outliers.
+
+References
+----------
+.. [1] Liu, Rubin (1995). ML estimation of the t distribution using EM and its extensions. Statistica Sinica 5, 19-39.
+.. [2] Liu, Rubin, Wu (1998). Parameter expansion to accelerate EM. Biometrika 85, 755-770.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from scipy.special import digamma, gammaln
+
+from bayeslab.errors import OptionError
+from bayeslab.exact.emissions._cells import check_shape, ratio, refuse_constant, scaled
+from bayeslab.exact.emissions.normal import (
+    FullGaussian,
+    NormalPrior,
+    about_mean,
+    mahalanobis,
+    moments_about,
+    patterns,
+    start_moments,
+)
+from bayeslab.exact.emissions.protocol import Parameters, Statistics
+
+__all__ = ["StudentT"]
+
+
+@dataclass(frozen=True, eq=False)
+class StudentT:
+    """Multivariate Student's t rows: normal rows whose precision is scaled by a gamma variable.
+
+    Parameters ``mean`` (K, d), ``scale`` (K, d, d) and ``dof`` (K,). With ``dof`` given it is fixed,
+    otherwise learned between 0.5 and 200 by EM (with a prior: Gamma(2, 0.1)).
+    """
+
+    n_columns: int
+    dof: float | None = None
+    prior: NormalPrior | None = None
+
+    def check(self, rows: np.ndarray) -> None:
+        check_shape(rows, self.n_columns)
+        if self.dof is not None and not self.dof > 0:
+            raise OptionError(f"degrees of freedom are positive, not {self.dof:g}")
+        if self.prior is None:
+            refuse_constant(rows, "every scale would be singular")
+
+    def log_density(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray:
+        scale, dof = parameters["scale"], parameters["dof"]
+        squares, observed = mahalanobis(rows, parameters["mean"], scale)
+        out = np.zeros_like(squares)
+        for at, seen in patterns(rows):
+            log_det = np.linalg.slogdet(scale[:, seen[:, None], seen])[1] if len(seen) else np.zeros(len(dof))
+            out[at] = -0.5 * log_det
+        d = observed[:, None]
+        constant = gammaln(0.5 * (dof + d)) - gammaln(0.5 * dof) - 0.5 * d * np.log(dof * np.pi)
+        return out + constant - 0.5 * (dof + d) * np.log1p(squares / dof)
+
+    def statistics(
+        self, rows: np.ndarray, responsibilities: np.ndarray, parameters: Parameters | None = None
+    ) -> Statistics:
+        if parameters is None:
+            means, scales = start_moments(rows, responsibilities)
+            dof = np.full(len(means), self.dof or 10.0)
+        else:
+            means, scales, dof = parameters["mean"], parameters["scale"], parameters["dof"]
+        squares, observed = mahalanobis(rows, means, scales)
+        d = observed[:, None]
+        precision = (dof + d) / (dof + squares)
+        log_precision = digamma(0.5 * (dof + d)) - np.log(0.5 * (dof + squares))
+        weights = responsibilities * precision
+        first, second = moments_about(rows, weights, responsibilities, means, scales)
+        out = about_mean(weights.sum(axis=0), first, second, means)
+        gap = (responsibilities * (log_precision - precision)).sum(axis=0)
+        return out | {"count": responsibilities.sum(axis=0), "gap": gap}
+
+    def maximise(self, statistics: Statistics, parameters: Parameters | None = None) -> Parameters:
+        u, n, mean, scatter = (statistics[name] for name in ("weight", "count", "mean", "scatter"))
+        if (prior := self.prior) is not None:
+            apart = mean - prior.mean
+            mean = prior.mean + apart * (u / (prior.kappa + u))[:, None]
+            outer = apart[:, :, None] * apart[:, None, :]
+            scatter = prior.scale + scatter + (prior.kappa * u / (prior.kappa + u))[:, None, None] * outer
+            scale = scatter / (prior.nu + n + self.n_columns + 2)[:, None, None]
+        else:
+            # Parameter-expanded EM [2]_: over the weights' sum, not the count; as monotone, and faster.
+            scale = ratio(scatter, u[:, None, None], 0.0)
+        if self.dof is not None:
+            dof = np.full(len(n), float(self.dof))
+        else:
+            dof = np.array([self._best_dof(c, g) for c, g in zip(n, statistics["gap"], strict=True)])
+        return {"mean": mean, "scale": scale, "dof": dof}
+
+    def _best_dof(self, count: float, gap: float) -> float:
+        """Root of the M-step's equation for ν: its function is concave in log ν's range of interest."""
+        from scipy.optimize import brentq
+
+        def slope(dof: float) -> float:
+            half = 0.5 * dof
+            out = 0.5 * (count * (np.log(half) + 1 - digamma(half)) + gap)
+            return out + (1 / dof - 0.1 if self.prior is not None else 0.0)
+
+        low, high = 0.5, 200.0
+        if slope(low) <= 0:
+            return low
+        return high if slope(high) >= 0 else float(brentq(slope, low, high, xtol=1e-12, rtol=1e-12))
+
+    def log_prior(self, parameters: Parameters) -> float:
+        if self.prior is None:
+            return 0.0
+        normal = FullGaussian(self.n_columns, prior=self.prior)
+        value = normal.log_prior({"mean": parameters["mean"], "covariance": parameters["scale"]})
+        if self.dof is not None:
+            return value
+        return value + float(np.sum(np.log(parameters["dof"]) - 0.1 * parameters["dof"]))
+
+    def n_free(self, n_states: int) -> int:
+        return FullGaussian(self.n_columns).n_free(n_states) + (n_states if self.dof is None else 0)
+
+    def with_prior(self, rows: np.ndarray, n_states: int) -> Self:
+        return replace(self, prior=NormalPrior.weak(rows, n_states, diagonal=False))
+
+    def degenerate(self, parameters: Parameters, variances: np.ndarray) -> np.ndarray:
+        same = {"mean": parameters["mean"], "covariance": parameters["scale"]}
+        return FullGaussian(self.n_columns).degenerate(same, variances)
+
+    def sample(self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray) -> np.ndarray:
+        lower, dof = np.linalg.cholesky(parameters["scale"])[states], parameters["dof"][states]
+        noise = np.einsum("nij,nj->ni", lower, rng.standard_normal((len(states), self.n_columns)))
+        return parameters["mean"][states] + noise / np.sqrt(rng.chisquare(dof) / dof)[:, None]
+
+    def features(self, rows: np.ndarray) -> np.ndarray:
+        return scaled(rows)
