@@ -59,6 +59,8 @@ def command(
 
     if batch is not None and given:
         raise typer.BadParameter("--batch brings its own evidence; leave --given out")
+    if most_probable is not None and (batch is not None or target):
+        raise typer.BadParameter("--most-probable is of all variables at once; leave --batch and --target out")
     if out is not None and batch is None:
         raise typer.BadParameter("--out is for --batch")
     asked = network(file)

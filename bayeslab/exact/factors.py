@@ -150,6 +150,8 @@ def _code(variable: str, own: tuple[str, ...], state: object) -> int:
 def _likelihood(variable: str, own: tuple[str, ...], value: Mapping[str, Any]) -> np.ndarray:
     out = np.zeros(len(own))
     for state, weight in value.items():
+        if isinstance(weight, bool | str) or np.ndim(weight) != 0:
+            raise EvidenceError(f"the likelihood of '{variable}={state}' is a number, not {weight!r}")
         out[_code(variable, own, state)] = weight
     if not np.all(np.isfinite(out)) or np.any(out < 0) or not np.any(out > 0):
         raise EvidenceError(f"likelihoods of '{variable}' must be non-negative numbers, not all zero")

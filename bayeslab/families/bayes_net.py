@@ -23,6 +23,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from bayeslab.dataset import Data
 from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
 from bayeslab.exact.answer import EMPlan, Plan
+from bayeslab.exact.incomplete_rows import IncompleteRows
 from bayeslab.exact.mixed_network import MixedNetwork
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.families._local import Place, Rows, local
@@ -450,8 +451,10 @@ def em(model: Model, data: Data) -> EMPlan | str:
 
 
 def network(model: Model, data: Data) -> nx.DiGraph:
-    """The net itself."""
+    """The net itself; of an influence diagram with its decisions and utilities."""
     spec = _spec(model)
+    if spec.decisions:
+        return _diagram_network(spec)
     net, codes, _ = resolved(model, data)
     rows = (model.data.rows,) if len(codes) else ()
     out = nx.DiGraph(dims={model.data.rows: len(codes)} if len(codes) else {})
@@ -462,6 +465,21 @@ def network(model: Model, data: Data) -> nx.DiGraph:
         if not one.states:
             out.add_node(v, kind="observed" if data.has(v) else "random", text="Normal", dims=rows)
     out.add_edges_from(net.graph.edges)
+    return out
+
+
+def _diagram_network(spec: BayesNet) -> nx.DiGraph:
+    out = nx.DiGraph(dims={})
+    for v, one in spec.variables.items():
+        out.add_node(v, kind="discrete", text=", ".join(one.states), dims=())
+    for d, choice in spec.decisions.items():
+        out.add_node(d, kind="data", text=", ".join(choice.options), dims=())
+    for u in spec.utilities:
+        out.add_node(u, kind="potential", text="", dims=())
+    nodes: dict[str, list[str]] = {v: one.parents for v, one in spec.variables.items()}
+    nodes |= {d: choice.knows for d, choice in spec.decisions.items()}
+    nodes |= {u: worth.parents for u, worth in spec.utilities.items()}
+    out.add_edges_from((parent, node) for node, parents in nodes.items() for parent in parents)
     return out
 
 
@@ -550,7 +568,8 @@ def log_likelihoods(
     net, codes, values = resolved(model, data)
     out = np.empty((_n_draws(draws), len(codes)))
     if net.linears:
-        from bayeslab.exact.mixed_network import log_density
+        from bayeslab.exact.incomplete_rows import IncompleteRows
+from bayeslab.exact.mixed_network import log_density
         from bayeslab.exact.mixed_statistics import expected_statistics
 
         complete = not (np.any(codes < 0) or np.any(np.isnan(values)))
@@ -561,11 +580,10 @@ def log_likelihoods(
                 log_density(one, codes, values) if complete else expected_statistics(one, codes, values).log_density
             )
         return {"row": ((model.data.rows,), out)}
-    distinct, inverse = np.unique(codes, axis=0, return_inverse=True)
-    tree = None
+    rows = IncompleteRows.of(net.states, net.parents, codes)
     for i in range(len(out)):
-        tree = _tree(net, draws, i, tree)
-        out[i] = tree.log_evidence_of(distinct)[inverse.ravel()]
+        tables = net.tables(parameter_values(net, draws, i), np)
+        out[i] = rows.log_evidence([np.asarray(tables[v]) for v in net.states])
     return {"row": ((model.data.rows,), out)}
 
 
@@ -584,7 +602,8 @@ def predictive(
     model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Replications of the outcomes at each draw: of the target given the rest of its row, or of whole rows."""
-    from bayeslab.exact.mixed_network import draws as mixed_draws
+    from bayeslab.exact.incomplete_rows import IncompleteRows
+from bayeslab.exact.mixed_network import draws as mixed_draws
     from bayeslab.exact.sampling import forward_sample
 
     spec, (net, codes, _) = _spec(model), resolved(model, data)
