@@ -25,33 +25,24 @@ __all__ = ["with_evidence", "written_out"]
 def with_evidence(model: Model, seen: Resolved) -> pymc.Model:
     """Parameters, and log p(data | parameters) with everything that was not observed summed out.
 
-    Complete rows enter through the counts of their families, the others through the junction tree.
+    What is missing in a row falls into groups that the observed cells separate; equal groups are summed out
+    once, and only the widest need the junction tree.
     """
     import pymc as pm
     import pytensor.tensor as pt
 
     from bayeslab.evidence import log_evidence
-    from bayeslab.exact.counting import family_counts
+    from bayeslab.exact.incomplete_rows import IncompleteRows
     from bayeslab.exact.junction_tree import JunctionTree
 
     net, codes, values = seen
     if net.linears and (np.any(codes < 0) or np.any(np.isnan(values))):
         raise ModelError("a net with continuous variables needs complete rows here; method em takes missing cells")
     built = _parameters(model, seen, dims=True)
-    complete = (codes >= 0).all(axis=1)
     place = {v: k for k, v in enumerate(net.states)}
-    families = [[place[w] for w in (*net.parents[v], v)] for v in net.states]
-    cards = [len(s) for s in net.states.values()]
     with built:
         value = _values(built, net)
         tables = {v: pt.as_tensor_variable(t) for v, t in net.tables(value, pt).items()}
-        terms = []
-        if complete.any():
-            counts = family_counts(codes[complete], cards, families)
-            for v, count in zip(net.states, counts, strict=True):
-                if count.any():
-                    there = np.flatnonzero(count.ravel())
-                    terms.append((count.ravel()[there] * pt.log(tables[v].ravel()[there])).sum())
         column = {v: k for k, v in enumerate(net.linears)}
         for v, node in net.linears.items():
             mean, sd = _normal(
@@ -61,13 +52,15 @@ def with_evidence(model: Model, seen: Resolved) -> pymc.Model:
                 [values[:, column[p]] for p in node.continuous],
             )
             pm.Normal(v, mean, sd, observed=values[:, column[v]])
-        rest, weights = np.unique(codes[~complete & (codes >= 0).any(axis=1)], axis=0, return_counts=True)
-        if len(rest):
-            tree = JunctionTree.of(net.network(_prior_means(net)))
+        if net.states:
             flat = pt.concatenate([tables[v].ravel() for v in net.states])
-            kernel = "bayeslab.exact._tree_kernels:log_evidence_and_gradient"
-            terms.append(log_evidence(kernel, flat, rest.astype(np.int64), weights.astype(float), *tree.arrays))
-        pm.Potential("evidence", sum(terms, start=pt.constant(0.0)))
+            rows = IncompleteRows.of(net.states, net.parents, codes)
+            terms = [log_evidence("bayeslab.exact._counting_kernels:evidence_of_tables", flat, *rows.kernel_arrays)]
+            if len(rows.wide):
+                tree = JunctionTree.of(net.network(_prior_means(net)))
+                kernel = "bayeslab.exact._tree_kernels:log_evidence_and_gradient"
+                terms.append(log_evidence(kernel, flat, rows.wide, rows.wide_weights, *tree.arrays))
+            pm.Potential("evidence", sum(terms, start=pt.constant(0.0)))
     return built
 
 

@@ -23,7 +23,6 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from bayeslab.dataset import Data
 from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
 from bayeslab.exact.answer import EMPlan, Plan
-from bayeslab.exact.incomplete_rows import IncompleteRows
 from bayeslab.exact.mixed_network import MixedNetwork
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.families._local import Place, Rows, local
@@ -565,11 +564,12 @@ def log_likelihoods(
     model: Model, data: Data, draws: Mapping[str, np.ndarray]
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Log probability of what was observed in each row at each draw, the rest summed out."""
+    from bayeslab.exact.incomplete_rows import IncompleteRows
+
     net, codes, values = resolved(model, data)
     out = np.empty((_n_draws(draws), len(codes)))
     if net.linears:
-        from bayeslab.exact.incomplete_rows import IncompleteRows
-from bayeslab.exact.mixed_network import log_density
+        from bayeslab.exact.mixed_network import log_density
         from bayeslab.exact.mixed_statistics import expected_statistics
 
         complete = not (np.any(codes < 0) or np.any(np.isnan(values)))
@@ -602,8 +602,7 @@ def predictive(
     model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Replications of the outcomes at each draw: of the target given the rest of its row, or of whole rows."""
-    from bayeslab.exact.incomplete_rows import IncompleteRows
-from bayeslab.exact.mixed_network import draws as mixed_draws
+    from bayeslab.exact.mixed_network import draws as mixed_draws
     from bayeslab.exact.sampling import forward_sample
 
     spec, (net, codes, _) = _spec(model), resolved(model, data)

@@ -278,6 +278,30 @@ def expectation() -> None:
     line("alarm, E-step, 2,000 rows", mine, fastest("pyagrum", ["BNLearner"], "expectation"), "pyAgrum")
 
 
+def sampling() -> None:
+    """A million rows of alarm by forward sampling."""
+    from _sampling_case import forward_sampling
+
+    ours, theirs = forward_sampling(FOLDER / "alarm.bif")
+    plain("alarm, 1,000,000 rows sampled", ours, theirs, "pyAgrum")
+
+
+def learning() -> None:
+    """Tables from complete rows, and EM with a hidden variable."""
+    from _learning_case import main as measure
+
+    for what, seconds in measure(str(FOLDER / "alarm.bif")).items():
+        own = {k: v for k, v in seconds.items() if k.startswith("ours")}
+        for peer in ("pgmpy", "pyagrum"):
+            if peer in seconds:
+                for name, mine in own.items():
+                    plain(f"alarm, {what} ({name})", mine, seconds[peer], peer)
+
+
+def plain(what: str, ours: float, theirs: float, engine: str) -> None:
+    print(f"{what:<50}{1e3 * ours:>10.3f}{1e3 * theirs:>12.2f}{theirs / ours:>10.1f}   {engine}", flush=True)
+
+
 CASES: dict[str, Callable[[], None]] = {
     "small": lambda: posteriors(SMALL),
     "middle": lambda: posteriors(MIDDLE),
@@ -285,6 +309,8 @@ CASES: dict[str, Callable[[], None]] = {
     "batch": batch,
     "expectation": expectation,
     "pgmpy": against_pgmpy,
+    "sampling": sampling,
+    "learning": learning,
 }
 
 
