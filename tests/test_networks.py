@@ -1,0 +1,371 @@
+"""A network as a user meets it, from every source; answers against the joint distribution written out here."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import bayeslab as bl
+from bayeslab.errors import EvidenceError, ModelError, OptionError
+from bayeslab.exact.factors import FactorGraph
+from bayeslab.exact.mixed_network import LinearGaussian, MixedNetwork
+from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.networks import decisions
+
+# Confounded: cloudy -> sprinkler, rain -> wet. Names and states that files and YAML could trip over.
+STATES = {
+    "cloudy": ("yes", "no"),
+    "sprinkler": ("1", "2"),
+    "regen / pluie": ("None", "étroit", "x=y"),
+    "wet": ("on", "off"),
+}
+PARENTS = {"cloudy": (), "sprinkler": ("cloudy",), "regen / pluie": ("cloudy",), "wet": ("regen / pluie", "sprinkler")}
+TABLES = {
+    "cloudy": np.array([0.4, 0.6]),
+    "sprinkler": np.array([[0.1, 0.9], [0.5, 0.5]]),
+    "regen / pluie": np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]]),
+    "wet": np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.95, 0.05], [0.5, 0.5]], [[1.0, 0.0], [0.0, 1.0]]]),
+}
+PLAIN = DiscreteNetwork(STATES, PARENTS, TABLES, "garden")
+# Axes: cloudy, sprinkler, rain, wet.
+JOINT = np.einsum("c,cs,cr,rsw->csrw", *TABLES.values())
+AXES = {v: k for k, v in enumerate(STATES)}
+
+
+def marginal(joint: np.ndarray, *names: str) -> np.ndarray:
+    """Normalised, axes in the order of the names."""
+    out = joint.sum(axis=tuple(k for v, k in AXES.items() if v not in names))
+    order = [sorted(names, key=AXES.__getitem__).index(v) for v in names]
+    return np.transpose(out, order) / out.sum()
+
+
+def weighted(joint: np.ndarray, variable: str, weights: list[float]) -> np.ndarray:
+    shape = [1] * joint.ndim
+    shape[AXES[variable]] = -1
+    return joint * np.reshape(weights, shape)
+
+
+@pytest.fixture(scope="module")
+def garden():
+    return bl.network(PLAIN)
+
+
+def same(found, joint) -> None:
+    for v, own in found.marginals.items():
+        np.testing.assert_allclose([own[s] for s in STATES[v]], marginal(joint, v), atol=1e-12)
+
+
+# --------------------------------------------------------------------------------- sources
+
+
+@pytest.mark.parametrize("ending", ["bif", "xmlbif", "xdsl", "net", "yaml"])
+def test_every_file_gives_the_same_network(garden, tmp_path, ending):
+    file = tmp_path / f"garden.{ending}"
+    if ending == "yaml":
+        garden.save(file)
+    else:
+        garden.write(file)
+    back = bl.network(file)
+    names = dict(zip(back.states, STATES, strict=True))  # some formats have no spaces in names
+    assert list(back.states.values()) == [STATES[v] for v in names.values()] or ending in ("xdsl", "net")
+    for v, own in names.items():
+        np.testing.assert_allclose(back.plain.tables[v], TABLES[own], atol=1e-15)
+        assert [names[p] for p in back.plain.parents[v]] == list(PARENTS[own])
+
+
+def test_model_files_keep_odd_names_exactly(garden, tmp_path):
+    garden.save(tmp_path / "a.yaml")
+    back = bl.network(tmp_path / "a.yaml")
+    assert back.states == STATES and back.plain.parents == PARENTS
+    assert bl.load(tmp_path / "a.yaml").digest() == garden.model().digest()
+    for v in STATES:
+        np.testing.assert_array_equal(back.plain.tables[v], TABLES[v])
+
+
+def test_models_plain_data_and_networks_are_sources(garden):
+    assert bl.network(garden) is garden
+    assert bl.network(garden.model()).states == STATES
+    undirected = bl.network(FactorGraph.of(PLAIN))
+    same(undirected.query({"wet": "on"}), weighted(JOINT, "wet", [1, 0]))
+    assert isinstance(undirected.graph, nx.Graph) and not undirected.graph.is_directed()
+    with pytest.raises(ModelError, match="not int"):
+        bl.network(3)
+    with pytest.raises(ModelError, match="this model is of the family graph"):
+        bl.network(bl.Model(model=bl.Graph(nodes={"a": "Normal(0, 1)"})))
+
+
+def test_a_model_with_unknown_tables_is_no_network(tmp_path):
+    (tmp_path / "m.yaml").write_text(
+        "bayeslab: 1\nmodel:\n  family: bayes_net\n  variables:\n    a: {states: [x, y], table: 0.2}\n    b: [x, y]\n"
+    )
+    with pytest.raises(ModelError, match=r"m\.yaml:6:8: the table of 'b' is unknown: give it, or fit"):
+        bl.network(tmp_path / "m.yaml")
+
+
+def test_a_network_file_in_a_model_file(garden, tmp_path):
+    garden.write(tmp_path / "g.bif")
+    (tmp_path / "m.yaml").write_text(
+        "bayeslab: 1\nmodel:\n  family: bayes_net\n  network: g.bif\n"
+        "  variables:\n    cloudy: {states: [yes, no], table: 0.9}\n    more: {states: [a, b], parents: [cloudy], table: {yes: 0.2, no: 0.4}}\n"
+    )
+    found = bl.network(tmp_path / "m.yaml")
+    np.testing.assert_allclose(list(found.query(targets="cloudy")["cloudy"].values()), [0.9, 0.1])
+    np.testing.assert_allclose(found.query(targets=["more"])["more"]["a"], 0.9 * 0.2 + 0.1 * 0.4)
+    assert list(found.states)[-1] == "more"
+    (tmp_path / "m.yaml").write_text("bayeslab: 1\nmodel: {family: bayes_net, network: h.bif}\n")
+    with pytest.raises(ModelError, match=r"h\.bif"):
+        bl.network(tmp_path / "m.yaml")
+    (tmp_path / "m.yaml").write_text("bayeslab: 1\nmodel: {family: bayes_net, network: 3}\n")
+    with pytest.raises(ModelError, match=r"m\.yaml:2:37: network is the path"):
+        bl.network(tmp_path / "m.yaml")
+
+
+# --------------------------------------------------------------------------------- queries
+
+
+def test_queries_against_the_joint(garden):
+    same(garden.query(), JOINT)
+    for c, w in product(STATES["cloudy"], STATES["wet"]):
+        found = garden.query({"cloudy": c, "wet": w})
+        joint = weighted(
+            weighted(JOINT, "cloudy", np.eye(2)[STATES["cloudy"].index(c)]), "wet", np.eye(2)[STATES["wet"].index(w)]
+        )
+        same(found, joint)
+        assert found.log_evidence == pytest.approx(np.log(joint.sum()))
+    assert set(garden.query({"wet": "on"}, "cloudy").marginals) == {"cloudy"}
+
+
+def test_virtual_and_soft_evidence(garden):
+    found = garden.query({"wet": {"on": 0.6, "off": 0.2}, "sprinkler": "1"})
+    joint = weighted(weighted(JOINT, "wet", [0.6, 0.2]), "sprinkler", [1, 0])
+    same(found, joint)
+    assert found.log_evidence == pytest.approx(np.log(joint.sum()))
+    # Jeffrey's rule: P(rest | wet) stays, P(wet) is what is believed.
+    believed = np.array([0.25, 0.75])
+    same(
+        garden.query(believed={"wet": {"on": 0.25, "off": 0.75}}),
+        weighted(JOINT, "wet", believed / marginal(JOINT, "wet")),
+    )
+
+
+def test_what_a_query_gives_back(garden):
+    found = garden.query({"wet": "on"})
+    assert found.to_dict()["evidence"] == {"wet": "on"}
+    assert found.to_dict()["marginals"]["wet"] == {"on": 1.0, "off": 0.0}
+    frame = found.to_frame()
+    assert list(frame.columns) == ["variable", "state", "probability"] and len(frame) == 9
+    np.testing.assert_allclose(frame.groupby("variable")["probability"].sum(), 1.0)
+    assert "log evidence" in repr(found) and "étroit" in repr(found)
+    assert found._repr_html_().startswith("<svg") and garden._repr_html_().startswith("<svg")
+    assert repr(garden) == "<Network 'garden': 4 variables, 4 edges, 13 parameters>"
+    with pytest.raises(EvidenceError, match="did you mean 'wet'"):
+        found["wett"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"wett": "on"}, "'wett' is not a variable; did you mean 'wet'?"),
+        ({"wet": "onn"}, "'onn' is not a state of 'wet'; did you mean 'on'?"),
+        ({"wet": {"on": -1}}, "non-negative"),
+        ({"wet": {"on": "much"}}, "is a number, not 'much'"),
+        ({"regen / pluie": "x=y", "sprinkler": "1", "wet": "off"}, "probability zero"),
+    ],
+)
+def test_what_cannot_be_given(garden, given, said):
+    with pytest.raises(EvidenceError, match=said.replace("?", r"\?")):
+        garden.query(given)
+
+
+def test_query_many_is_one_query_a_row(garden):
+    rows = pd.DataFrame({"wet": ["on", None, "off", None], "sprinkler": [1, 2, np.nan, np.nan]})
+    found = garden.query_many(rows)
+    for i, row in enumerate(({"wet": "on", "sprinkler": "1"}, {"sprinkler": "2"}, {"wet": "off"}, {})):
+        one = garden.query(row)
+        assert found["log_evidence"][i] == pytest.approx(one.log_evidence)
+        for v, s in (("cloudy", "yes"), ("regen / pluie", "x=y"), ("wet", "on")):
+            assert found[f"P({v}={s})"][i] == pytest.approx(one[v][s])
+    assert "P(cloudy=no)" not in garden.query_many(rows, "wet")
+    impossible = pd.DataFrame({"regen / pluie": ["x=y", "x=y"], "sprinkler": [1, 1], "wet": ["off", "on"]})
+    found = garden.query_many(impossible)
+    assert found["log_evidence"][0] == -np.inf and np.isnan(found["P(cloudy=yes)"][0])
+    assert np.isfinite(found["P(cloudy=yes)"][1])
+    with pytest.raises(EvidenceError, match="column 'wett' is not a variable; did you mean 'wet'"):
+        garden.query_many(pd.DataFrame({"wett": ["on"]}))
+    with pytest.raises(bl.BayeslabError, match=r"row 2: 'of' is not a state of 'wet'; did you mean 'off'"):
+        garden.query_many(pd.DataFrame({"wet": ["on", "of"]}))
+
+
+def test_joint_most_probable_and_marginal_map(garden):
+    joint = garden.joint(["wet", "cloudy"], {"sprinkler": "2"})
+    truth = marginal(weighted(JOINT, "sprinkler", [0, 1]), "wet", "cloudy")
+    np.testing.assert_allclose(joint.values, truth, atol=1e-12)
+    assert joint.dims == ("wet", "cloudy") and list(joint.coords["wet"].values) == ["on", "off"]
+    given = weighted(JOINT, "wet", [1, 0])
+    order = np.argsort(-given, axis=None)[:3]
+    for found, flat in zip(garden.most_probable({"wet": "on"}, 3), order, strict=True):
+        codes = np.unravel_index(flat, given.shape)
+        assert found.assignment | {"wet": "on"} == {v: STATES[v][c] for v, c in zip(STATES, codes, strict=True)}
+        assert found.log_probability == pytest.approx(np.log(given.flat[flat] / given.sum()))
+    pair = marginal(given, "cloudy", "sprinkler")
+    best = np.unravel_index(pair.argmax(), pair.shape)
+    found = garden.marginal_map(["cloudy", "sprinkler"], {"wet": "on"})
+    assert found.assignment == {"cloudy": STATES["cloudy"][best[0]], "sprinkler": STATES["sprinkler"][best[1]]}
+    assert found.log_probability == pytest.approx(np.log(pair.max()))
+
+
+@pytest.mark.parametrize("given", [None, {"wet": "on"}])
+def test_draws_have_the_right_frequencies(garden, given):
+    draws = garden.sample(20_000, given=given, seed=1)
+    assert list(draws.columns) == list(STATES) and isinstance(draws["wet"].dtype, pd.CategoricalDtype)
+    joint = weighted(JOINT, "wet", [1, 0]) if given else JOINT
+    counts = np.zeros(JOINT.shape)
+    np.add.at(counts, tuple(draws[v].cat.codes.to_numpy() for v in STATES), 1)
+    possible = joint > 0
+    assert counts[~possible].sum() == 0
+    expected = 20_000 * joint[possible] / joint.sum()
+    assert stats.chisquare(counts[possible], expected).pvalue > 1e-3
+    pd.testing.assert_frame_equal(draws, garden.sample(20_000, given=given, seed=1))
+
+
+# --------------------------------------------------------------------------------- structure and causes
+
+
+def test_structure(garden):
+    assert garden.d_separated("sprinkler", "regen / pluie", "cloudy")
+    assert not garden.d_separated("sprinkler", "regen / pluie", ["cloudy", "wet"])
+    assert garden.open_path("sprinkler", "regen / pluie") is not None
+    assert garden.open_path("sprinkler", "regen / pluie", "cloudy") is None
+    assert garden.markov_blanket("sprinkler") == {"cloudy", "wet", "regen / pluie"}
+    with pytest.raises(OptionError, match="directed networks"):
+        bl.network(FactorGraph.of(PLAIN)).d_separated("wet", "cloudy")
+
+
+def test_causal_net(garden):
+    """Setting is not seeing where clouds confound; it is where nothing does."""
+    cut = np.einsum("c,s,cr,rsw->csrw", TABLES["cloudy"], [1.0, 0.0], TABLES["regen / pluie"], TABLES["wet"])
+    done = garden.do({"sprinkler": "1"})
+    same(done.query(), cut)
+    seen = garden.query({"sprinkler": "1"})["wet"]["on"]
+    assert abs(done.query()["wet"]["on"] - seen) > 0.01
+    assert (
+        done.query()["cloudy"]["yes"] == pytest.approx(0.4) and garden.query({"sprinkler": "1"})["cloudy"]["yes"] < 0.3
+    )
+    # Without confounding both agree: clouds have no cause.
+    assert garden.do({"cloudy": "yes"}).query()["wet"]["on"] == pytest.approx(
+        garden.query({"cloudy": "yes"})["wet"]["on"]
+    )
+    other = np.einsum("c,s,cr,rsw->csrw", TABLES["cloudy"], [0.0, 1.0], TABLES["regen / pluie"], TABLES["wet"])
+    effect = marginal(other, "wet")[0] - marginal(cut, "wet")[0]
+    assert garden.average_effect("sprinkler", "wet", values="on") == pytest.approx(effect)
+    assert garden.adjustment_sets("sprinkler", "wet") == [frozenset({"cloudy"})] or set(
+        garden.adjustment_sets("sprinkler", "wet")
+    ) == {frozenset({"cloudy"}), frozenset({"regen / pluie"})}
+    with pytest.raises(bl.BayeslabError, match="did you mean 'sprinkler'"):
+        garden.do({"sprinklr": "1"})
+
+
+def test_sensitivity_and_the_value_of_observing(garden):
+    found = garden.information_value("cloudy", {"wet": "on"})
+    assert found is not None
+    assert garden.sensitivity({"cloudy": "yes"}, {"wet": "on"}) is not None
+    assert garden.evidence_influence({"cloudy": "yes"}, {"wet": "on", "sprinkler": "1"}) is not None
+
+
+# --------------------------------------------------------------------------------- continuous variables
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """sex -> height, and weight given both: normal within each sex."""
+    return MixedNetwork(
+        {"sex": ("f", "m")},
+        {"sex": ()},
+        {"sex": np.array([0.5, 0.5])},
+        {
+            "height": LinearGaussian(("sex",), np.array([166.0, 179.0]), np.zeros((2, 0)), np.array([6.0, 7.0])),
+            "weight": LinearGaussian(("sex", "height"), np.array([-60.0, -70.0]), np.array([[0.75], [0.85]]), np.array([9.0, 10.0])),
+        },
+        "people",
+    )  # fmt: skip
+
+
+def test_continuous_variables(mixed):
+    net = bl.network(mixed)
+    found = net.query({"height": 175})
+    like = np.array([stats.norm.pdf(175, 166, 6), stats.norm.pdf(175, 179, 7)]) / 2
+    p = like / like.sum()
+    assert found["sex"]["f"] == pytest.approx(p[0])
+    assert found.log_evidence == pytest.approx(np.log(like.sum()))
+    means, sds = np.array([-60 + 0.75 * 175, -70 + 0.85 * 175]), np.array([9.0, 10.0])
+    assert found["weight"].mean == pytest.approx(p @ means)
+    assert found["weight"].sd == pytest.approx(np.sqrt(p @ (sds**2 + means**2) - (p @ means) ** 2))
+    frame = found.to_frame()
+    assert set(frame["variable"]) == {"sex", "height", "weight"} and "continuous" in found.to_dict()
+    draws = net.sample(40_000, seed=2)
+    assert draws["height"].mean() == pytest.approx(172.5, abs=4 * draws["height"].std() / 200)
+    with pytest.raises(OptionError, match="without continuous variables"):
+        _ = net.tree
+    with pytest.raises(OptionError, match="hold discrete variables"):
+        net.write("x.bif")
+
+
+def test_linear_gaussian_bn_is_a_multivariate_normal():
+    """The joint of a linear-Gaussian net has mean and covariance of its structural equations (000 eq 20.5)."""
+    b = np.array([[0, 0, 0], [2.0, 0, 0], [-1.0, 0.5, 0]])  # row: child, column: parent
+    intercept, sd = np.array([1.0, 0.0, 3.0]), np.array([1.0, 0.5, 2.0])
+    names = ["x", "y", "z"]
+    variables = {
+        n: {
+            "parents": [names[j] for j in range(i)],
+            "linear_gaussian": {
+                "intercept": intercept[i],
+                "slopes": {names[j]: b[i, j] for j in range(i)},
+                "sd": sd[i],
+            },
+        }
+        for i, n in enumerate(names)
+    }
+    net = bl.network(bl.Model(model=bl.BayesNet(variables=variables)))
+    spread = np.linalg.inv(np.eye(3) - b)
+    mean, covariance = spread @ intercept, spread @ np.diag(sd**2) @ spread.T
+    found = net.query()
+    np.testing.assert_allclose([found[n].mean for n in names], mean)
+    np.testing.assert_allclose([found[n].sd for n in names], np.sqrt(np.diag(covariance)))
+    given = net.query({"z": 4.0})
+    gain = covariance[:2, 2] / covariance[2, 2]
+    np.testing.assert_allclose([given[n].mean for n in names[:2]], mean[:2] + gain * (4.0 - mean[2]))
+    assert given.log_evidence == pytest.approx(stats.norm.logpdf(4.0, mean[2], np.sqrt(covariance[2, 2])))
+
+
+def test_a_mixed_net_without_continuous_variables_asked_as_discrete():
+    net = bl.network(MixedNetwork(STATES, PARENTS, TABLES, {}, "garden"))
+    same(net.query({"wet": "on"}), weighted(JOINT, "wet", [1, 0]))
+
+
+# --------------------------------------------------------------------------------- decisions
+
+
+def test_decisions_of_a_file_and_of_a_model(tmp_path):
+    text = (
+        "bayeslab: 1\nmodel:\n  family: bayes_net\n  variables: {rain: {states: [yes, no], table: 0.3}}\n"
+        "  decisions: {umbrella: {options: [take, leave]}}\n"
+        "  utilities: {u: {parents: [rain, umbrella], table: {yes: {take: -1, leave: -10}, no: {take: -2, leave: 0}}}}\n"
+    )
+    (tmp_path / "u.yaml").write_text(text)
+    from bayeslab.decisions import influence
+
+    for source in (tmp_path / "u.yaml", bl.load(tmp_path / "u.yaml")):
+        policy = influence.solve(decisions(source))
+        assert policy.expected_utility == pytest.approx(max(-0.3 - 1.4, -3.0))
+        assert policy.choose("umbrella") == "take"
+    (tmp_path / "u.yaml").write_text(text.replace("leave: 0", "leave: much"))
+    with pytest.raises(ModelError, match=r"u\.yaml:6:\d+: 'much' is not a number"):
+        decisions(tmp_path / "u.yaml")
+    with pytest.raises(ModelError, match="has no decisions"):
+        decisions(bl.network(PLAIN).model())
