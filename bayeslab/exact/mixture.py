@@ -249,24 +249,56 @@ class MixtureProblem:
     # ------------------------------------------------------------------ variants of EM
 
     def flatten(self, theta: Parameters) -> np.ndarray:
-        """Unconstrained coordinates, for accelerated EM."""
-        return np.concatenate([_to_real(name, value).ravel() for name, value in theta.items()])
-
-    @cached_property
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        flat = np.full((len(self.rows), self.n_components), 1 / self.n_components)
-        jitter = np.random.default_rng(0).dirichlet(np.ones(self.n_components), len(self.rows))
-        theta = self.update(self.statistics(0.5 * flat + 0.5 * jitter))
-        return {name: value.shape for name, value in theta.items()}
+        """Unconstrained coordinates of what is free, for variants of EM that extrapolate or use slopes."""
+        return np.concatenate([_to_real(name, theta[name]).ravel() for name in self._free])
 
     def unflatten(self, x: np.ndarray) -> Parameters:
         """The inverse of :meth:`flatten`."""
-        theta, at = {}, 0
-        for name, shape in self._shapes.items():
+        theta, at = dict(self._example), 0
+        for name in self._free:
+            shape = theta[name].shape
             size = int(np.prod(shape))
             theta[name] = _from_real(name, x[at : at + size].reshape(shape))
             at += size
         return theta
+
+    @cached_property
+    def _example(self) -> dict[str, np.ndarray]:
+        """Some parameters: their names, shapes, and the values of those that are fixed."""
+        guess = np.random.default_rng(0).dirichlet(np.full(self.n_components, 5.0), len(self.rows))
+        return dict(self.update(self.statistics(guess)))
+
+    @cached_property
+    def _free(self) -> tuple[str, ...]:
+        fixed = set(getattr(self.emission, "fixed_parameters", ()))
+        if self.fixed_weights is not None:
+            fixed.add("weights")
+        return tuple(name for name in self._example if name not in fixed)
+
+    def gradient(self, theta: Parameters, statistics: Mapping[str, Any]) -> np.ndarray:
+        """Slope of log likelihood plus log prior in the coordinates of :meth:`flatten`.
+
+        By Fisher's identity it is that of the expected complete log likelihood, which needs the totals only: central
+        differences of it cost no pass over the data.
+        """
+        x = self.flatten(theta)
+        step = 1e-5 * np.maximum(1.0, np.abs(x))
+        out = np.empty(len(x))
+        for i in range(len(x)):
+            sides = []
+            for sign in (1, -1):
+                moved = x.copy()
+                moved[i] += sign * step[i]
+                sides.append(self._expected(self.unflatten(moved), statistics))
+            out[i] = (sides[0] - sides[1]) / (2 * step[i])
+        return out
+
+    def _expected(self, theta: Parameters, statistics: Mapping[str, Any]) -> float:
+        value = self.emission.expected_log_likelihood(statistics, _own(theta)) + self.log_prior(theta)
+        if self.inputs is None:
+            return value + float(statistics["component"] @ np.log(np.maximum(theta["weights"], 1e-300)))
+        eta = self.inputs @ theta["gate"].T
+        return value + float(np.sum(statistics["gate"] * (eta - logsumexp(eta, axis=1, keepdims=True))))
 
     def chain(self, theta: Parameters, rng: np.random.Generator) -> Callable[[Parameters], Statistics]:
         """Draws of the components, for stochastic EM; totals are averaged as responsibilities."""
@@ -573,7 +605,7 @@ class MixtureOptions:
     """
 
     method: Method = "em"
-    variant: Literal["em", "accelerated", "stochastic"] = "em"
+    variant: Literal["em", "accelerated", "newton", "stochastic"] = "em"
     restarts: int = 10
     start: Start = "k_means"
     tolerance: float = 1e-6

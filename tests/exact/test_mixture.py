@@ -26,7 +26,7 @@ from bayeslab.exact.emissions import (
     StudentT,
     gaussian,
 )
-from bayeslab.exact.expectation_maximisation import maximise
+from bayeslab.exact.expectation_maximisation import maximise, standard_errors
 from bayeslab.exact.mixture import (
     MixtureOptions,
     MixtureProblem,
@@ -245,6 +245,55 @@ def test_em_general(name):
         assert np.all(np.diff(values) > -1e-9 * abs(values[0])), name
 
 
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_slope_by_fishers_identity_is_that_of_the_observed_log_posterior(name):
+    """In every coordinate, by finite differences; with missing cells, and with priors too."""
+    make, kind = FAMILIES[name]
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        rows = rows_for(kind, rng)
+        rows[(rng.random(rows.shape) < 0.15) & (np.arange(rows.shape[1]) > 0)] = np.nan
+        emission = make().with_prior(rows, 2) if seed else make()
+        problem = MixtureProblem(emission, rows, 2, concentration=2.0 if seed else 1.0)
+        theta = start_from_labels(problem, rng.dirichlet([1, 1], len(rows)))
+        x = problem.flatten(theta) + rng.normal(0, 0.1, len(problem.flatten(theta)))
+        theta = problem.unflatten(x)
+        found = problem.gradient(theta, problem.expect(theta)[1])
+
+        def height(x, problem=problem):
+            theta = problem.unflatten(x)
+            return problem.expect(theta)[0] + problem.log_prior(theta)
+
+        slope = [(height(x + s) - height(x - s)) / 2e-5 for s in 1e-5 * np.eye(len(x))]
+        np.testing.assert_allclose(found, slope, rtol=1e-4, atol=2e-3)
+
+
+def test_what_is_fixed_has_no_coordinates():
+    rows = planted(3, 50)[0]
+    problem = MixtureProblem(StudentT(2, 4.0), rows, 2, fixed_weights=np.array([0.3, 0.7]))
+    theta = start_from_labels(problem, np.arange(50) % 2)
+    again = problem.unflatten(problem.flatten(theta))
+    assert len(problem.flatten(theta)) == 4 + 8
+    for name in theta:
+        np.testing.assert_allclose(again[name], theta[name], rtol=1e-12)
+
+
+def test_newton_and_standard_errors():
+    """The quasi-Newton variant ends where EM ends; errors of one normal's mean and variance are the textbook's."""
+    rows, _ = planted(3, 200)
+    problem = MixtureProblem(gaussian(2), rows, 3)
+    start = start_from_labels(problem, np.argmin([np.sum((rows - m) ** 2, axis=1) for m in MEANS], axis=0))
+    em = maximise(problem, start, tolerance=1e-10, max_iterations=5000)
+    newton = maximise(problem, start, variant="newton", tolerance=1e-10)
+    assert newton.log_likelihood == pytest.approx(em.log_likelihood, abs=1e-6)
+    one = MixtureProblem(gaussian(1, "diagonal"), rows[:, :1], 1)
+    theta = one.update(one.statistics(np.ones((200, 1))))
+    errors = standard_errors(one, theta)
+    variance = theta["variance"][0, 0]
+    assert errors["mean"][0, 0] == pytest.approx(np.sqrt(variance / 200), rel=1e-4)
+    assert errors["variance"][0, 0] == pytest.approx(variance * np.sqrt(2 / 200), rel=1e-4)
+
+
 @pytest.mark.parametrize("name", ["full", "tied", "diagonal", "poisson", "bernoulli", "student, 4"])
 def test_the_fixed_point_of_em_is_the_direct_optimum(name):
     make, kind = FAMILIES[name]
@@ -254,10 +303,7 @@ def test_the_fixed_point_of_em_is_the_direct_optimum(name):
     x = problem.flatten(fit.parameters)
 
     def falling(x):
-        theta = problem.unflatten(x)
-        if "dof" in theta:
-            theta["dof"] = fit.parameters["dof"]  # fixed in this family
-        return -problem.expect(theta)[0]
+        return -problem.expect(problem.unflatten(x))[0]
 
     direct = minimize(
         falling, x + rng.normal(0, 0.02, len(x)), method="L-BFGS-B", options={"maxiter": 2000, "maxfun": 10**6}

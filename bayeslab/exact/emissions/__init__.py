@@ -10,6 +10,7 @@ An emission offers what its conjugacy allows:
 ``log_density``              log p(row | state), (N, K)
 ``statistics``               expected sufficient statistics under responsibilities (N, K)
 ``maximise``                 the M-step: maximum likelihood, or the joint mode when ``prior`` is set
+``expected_log_likelihood``  of rows and states, from the statistics; parts free of parameters may be left out
 ``log_prior``                log density of the prior, up to a constant; 0 without
 ``n_free``                   free parameters, for BIC
 ``with_prior``               the same emission with a weak prior scaled by the data

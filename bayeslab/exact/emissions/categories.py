@@ -71,6 +71,9 @@ class Categorical:
         uniform = self._used() / np.array(self.levels)[:, None]
         return {"probability": ratio(counts, counts.sum(axis=-1, keepdims=True), uniform)}
 
+    def expected_log_likelihood(self, statistics: Statistics, parameters: Parameters) -> float:
+        return float(np.sum(statistics["counts"] * safe_log(parameters["probability"])))
+
     def log_prior(self, parameters: Parameters) -> float:
         if self.prior is None:
             return 0.0

@@ -38,6 +38,7 @@ __all__ = [
     "FullGaussian",
     "NormalPrior",
     "about_mean",
+    "about_normal",
     "gaussian",
     "mahalanobis",
     "moments_about",
@@ -187,6 +188,16 @@ def about_mean(weight: np.ndarray, first: np.ndarray, second: np.ndarray, about:
     return {"weight": weight, "mean": about + shift, "scatter": scatter}
 
 
+def about_normal(statistics: Statistics, counts: np.ndarray, means: np.ndarray, covariances: np.ndarray) -> float:
+    """Expected normal log likelihood; the counts of the determinants are apart from the weights of the squares."""
+    factors = inverse_cholesky(covariances)
+    d, apart = means.shape[1], statistics["mean"] - means
+    square = statistics["scatter"] + statistics["weight"][:, None, None] * apart[:, :, None] * apart[:, None, :]
+    trace = np.einsum("kij,kjl,kil->k", factors, square, factors, optimize=True)
+    log_det = 2 * np.log(np.einsum("kii->ki", factors)).sum(axis=1)
+    return float(0.5 * np.sum(counts * (log_det - d * LOG_2PI) - trace))
+
+
 def start_moments(rows: np.ndarray, responsibilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Means and covariances to complete missing cells with before there are parameters: variances only."""
     filled, seen = observed(rows)
@@ -270,6 +281,9 @@ class FullGaussian:
         if prior is not None:
             return {"mean": mean, "covariance": (prior.scale + scatter) / (prior.nu + n + d + 2)[:, None, None]}
         return {"mean": mean, "covariance": ratio(scatter, n[:, None, None], 0.0)}
+
+    def expected_log_likelihood(self, statistics: Statistics, parameters: Parameters) -> float:
+        return about_normal(statistics, statistics["weight"], parameters["mean"], self.covariances(parameters))
 
     def log_prior(self, parameters: Parameters) -> float:
         if (prior := self.prior) is None:
@@ -442,6 +456,11 @@ class DiagonalGaussian:
             return {"mean": mean, "variance": (prior.scale + scatter) / (prior.nu + n + 3)}
         total = np.mean(prior.scale) + scatter.sum(axis=1)
         return {"mean": mean, "variance": total / (prior.nu + n.sum(axis=1) + d + 2)}
+
+    def expected_log_likelihood(self, statistics: Statistics, parameters: Parameters) -> float:
+        n, variance = statistics["weight"], self.variances(parameters)
+        square = statistics["scatter"] + n * (statistics["mean"] - parameters["mean"]) ** 2
+        return float(-0.5 * np.sum(n * (LOG_2PI + np.log(variance)) + square / variance))
 
     def log_prior(self, parameters: Parameters) -> float:
         if (prior := self.prior) is None:

@@ -77,6 +77,10 @@ class _OneParameter:
             return {self.name: self._ml(won, base)}
         return {self.name: self._mode(self.prior[0] + won, self.prior[1] + base)}
 
+    def expected_log_likelihood(self, statistics: Statistics, parameters: Parameters) -> float:
+        f, g = self._logs(parameters[self.name])
+        return float(np.sum(statistics["won"] * f + statistics["base"] * g))
+
     def log_prior(self, parameters: Parameters) -> float:
         if self.prior is None:
             return 0.0

@@ -33,6 +33,11 @@ class Product:
         priors = [emission.prior for _, emission in self.parts.values()]
         return None if any(p is None for p in priors) else priors
 
+    @property
+    def fixed_parameters(self) -> tuple[str, ...]:
+        parts = self.parts.items()
+        return tuple(f"{name}.{key}" for name, (_, e) in parts for key in getattr(e, "fixed_parameters", ()))
+
     def _each(self, rows: np.ndarray) -> Iterator[tuple[str, Any, np.ndarray]]:
         for name, (columns, emission) in self.parts.items():
             yield name, emission, rows[:, list(columns)]
@@ -70,6 +75,13 @@ class Product:
             own = None if parameters is None else self._own(name, parameters)
             out |= self._named(name, e.maximise(self._own(name, statistics), own))
         return out
+
+    def expected_log_likelihood(self, statistics: Statistics, parameters: Parameters) -> float:
+        parts = self.parts.items()
+        return sum(
+            e.expected_log_likelihood(self._own(name, statistics), self._own(name, parameters))
+            for name, (_, e) in parts
+        )
 
     def log_prior(self, parameters: Parameters) -> float:
         return sum(e.log_prior(self._own(name, parameters)) for name, (_, e) in self.parts.items())

@@ -137,6 +137,14 @@ class Regression:
                 break
         return best
 
+    def expected_log_likelihood(self, statistics: Statistics, parameters: Parameters) -> float:
+        if self.outcome != "gaussian":
+            density = self.log_density(parameters, statistics["rows"])
+            return float(np.sum(statistics["responsibilities"] * density))
+        variance = parameters["variance"]
+        residual = self._residual(statistics, parameters["coefficients"])
+        return float(-0.5 * np.sum(statistics["weight"] * (LOG_2PI + np.log(variance)) + residual / variance))
+
     def log_prior(self, parameters: Parameters) -> float:
         if self.prior is None:
             return 0.0

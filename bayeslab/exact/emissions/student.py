@@ -20,6 +20,7 @@ from bayeslab.exact.emissions.normal import (
     FullGaussian,
     NormalPrior,
     about_mean,
+    about_normal,
     mahalanobis,
     moments_about,
     patterns,
@@ -41,6 +42,11 @@ class StudentT:
     n_columns: int
     dof: float | None = None
     prior: NormalPrior | None = None
+
+    @property
+    def fixed_parameters(self) -> tuple[str, ...]:
+        """Parameters that are given rather than learned."""
+        return () if self.dof is None else ("dof",)
 
     def check(self, rows: np.ndarray) -> None:
         check_shape(rows, self.n_columns)
@@ -108,6 +114,12 @@ class StudentT:
         if slope(low) <= 0:
             return low
         return high if slope(high) >= 0 else float(brentq(slope, low, high, xtol=1e-12, rtol=1e-12))
+
+    def expected_log_likelihood(self, statistics: Statistics, parameters: Parameters) -> float:
+        count, half = statistics["count"], 0.5 * parameters["dof"]
+        value = about_normal(statistics, count, parameters["mean"], parameters["scale"])
+        # The precisions' own gamma density: E log τ - E τ is in `gap`.
+        return value + float(np.sum(count * (half * np.log(half) - gammaln(half)) + half * statistics["gap"]))
 
     def log_prior(self, parameters: Parameters) -> float:
         if self.prior is None:
