@@ -271,10 +271,21 @@ def test_causal_net(garden):
 
 
 def test_sensitivity_and_the_value_of_observing(garden):
-    found = garden.information_value("cloudy", {"wet": "on"})
-    assert found is not None
-    assert garden.sensitivity({"cloudy": "yes"}, {"wet": "on"}) is not None
-    assert garden.evidence_influence({"cloudy": "yes"}, {"wet": "on", "sprinkler": "1"}) is not None
+    given = weighted(JOINT, "wet", [1, 0])
+    pair = marginal(given, "cloudy", "sprinkler")
+    alone = pair.sum(axis=1, keepdims=True) * pair.sum(axis=0, keepdims=True)
+    bits = {one.variable: one.bits for one in garden.information_value("cloudy", {"wet": "on"})}
+    assert bits["sprinkler"] == pytest.approx(np.sum(pair * np.log2(pair / alone)))
+    first = garden.sensitivity({"cloudy": "yes"}, {"wet": "on"})[0]
+    assert (first.parameter.variable, first.parameter.state) == ("cloudy", "yes")
+    chances = marginal(JOINT, "cloudy", "wet")[:, 0] / marginal(JOINT, "cloudy")  # P(on | cloudy), whatever P(cloudy)
+    theta = 0.55
+    moved = theta * chances[0] / (theta * chances[0] + (1 - theta) * chances[1])
+    assert (first.a * theta + first.b) / (first.c * theta + first.d) == pytest.approx(moved)
+    influence = {
+        one.variable: one for one in garden.evidence_influence({"cloudy": "yes"}, {"wet": "on", "sprinkler": "1"})
+    }
+    assert influence["sprinkler"].without == pytest.approx(marginal(given, "cloudy")[0])
 
 
 # --------------------------------------------------------------------------------- continuous variables
