@@ -291,11 +291,12 @@ def learning() -> None:
     from _learning_case import main as measure
 
     for what, seconds in measure(str(FOLDER / "alarm.bif")).items():
-        own = {k: v for k, v in seconds.items() if k.startswith("ours")}
-        for peer in ("pgmpy", "pyagrum"):
-            if peer in seconds:
-                for name, mine in own.items():
-                    plain(f"alarm, {what} ({name})", mine, seconds[peer], peer)
+        ways = ("", " from codes", " from names")
+        own = {name: seconds[f"bayeslab{name}"] for name in ways if f"bayeslab{name}" in seconds}
+        for name, mine in own.items():
+            for peer in ("pgmpy", "pyAgrum"):
+                if peer in seconds:
+                    plain(f"alarm, {what}{name}", mine, seconds[peer], peer)
 
 
 def plain(what: str, ours: float, theirs: float, engine: str) -> None:
