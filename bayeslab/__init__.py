@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bayeslab.families.bayes_net import BayesNet as BayesNet
     from bayeslab.families.graph import Graph as Graph
     from bayeslab.families.hypotheses import Hypotheses as Hypotheses
+    from bayeslab.families.mixture import Mixture as Mixture
     from bayeslab.families.regression import Regression as Regression
     from bayeslab.fitting import check as check
     from bayeslab.fitting import fit as fit
@@ -38,6 +39,7 @@ _PUBLIC = {
     "Fit": ("bayeslab.results.fit", "Fit"),
     "Graph": ("bayeslab.families.graph", "Graph"),
     "Hypotheses": ("bayeslab.families.hypotheses", "Hypotheses"),
+    "Mixture": ("bayeslab.families.mixture", "Mixture"),
     "Model": ("bayeslab.spec", "Model"),
     "Network": ("bayeslab.networks", "Network"),
     "calibrate": ("bayeslab.results.calibrate", "calibrate"),

@@ -38,6 +38,8 @@ Contract. A family module has
 ``relabelled(model, data, draws) -> (dict, str) | None`` (optional)
     draws in which the exchangeable states of hidden variables have been given names that agree, by
     the algorithm of Stephens (2000), and whose states these are; None where nothing is exchangeable.
+``ordered(model, data, draws) -> dict`` (optional)
+    draws, also of the prior, in which states are numbered by a rule that the model states.
 ``network(model, data) -> networkx.DiGraph``
     the model's nodes and edges, for drawing (attributes: kind, text, dims; lengths of the
     dimensions in ``graph["dims"]``).

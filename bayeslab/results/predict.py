@@ -84,6 +84,8 @@ def prior_groups(model: Model, data: Data, draws: int, seed: int) -> dict[str, x
     _refuse_flat(graph)
     names = [rv.name for rv in graph.free_RVs] + [d.name for d in graph.deterministics]
     drawn = forward(graph, {}, names, seed, draws)
+    if hasattr(family, "ordered"):
+        drawn = family.ordered(model, data, drawn)
     observed = set(family.outcomes(model, data.names()))
     coords = {"chain": np.array([0]), "draw": np.arange(draws)}
     attrs = {"seed": seed, "model_digest": model.digest(), "creation_library": "bayeslab"}

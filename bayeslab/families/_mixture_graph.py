@@ -1,0 +1,114 @@
+"""A mixture as a PyMC graph: with the components summed out, or with one node for the labels and each column."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.dataset import Data
+from bayeslab.exact.mixture import MixtureFit, MixtureOptions, fit_mixture
+from bayeslab.families._mixture_model import Resolved
+from bayeslab.families._mixture_parts import Nodes
+from bayeslab.spec import Model
+
+if TYPE_CHECKING:
+    import pymc
+
+__all__ = ["with_evidence", "written_out"]
+
+
+def start_of(seen: Resolved) -> dict[str, Any]:
+    """The mode of the posterior, from a few searches: where chains start."""
+    found: MixtureFit = fit_mixture(
+        seen.problem,
+        MixtureOptions(method="map", restarts=3, max_iterations=200, tolerance=1e-3, repairs=1),
+        rng=np.random.default_rng(0),
+    )
+    return dict(found.parameters)
+
+
+def with_evidence(model: Model, seen: Resolved) -> pymc.Model:
+    """Parameters, and log p(rows | parameters) with every row's component summed out."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    from bayeslab.evidence import log_evidence
+    from bayeslab.exact.components import ANY
+
+    problem = seen.problem
+    start = start_of(seen)
+    built = pm.Model(coords={dim: labels.tolist() for dim, labels in seen.labels.items()})
+    with built:
+        log_weights = _mixing(seen, start)
+        nodes = {name: part.nodes(seen.n_components, seen.own(name, start)) for name, part in seen.parts.items()}
+        only = next(iter(nodes.values()))
+        plain = problem.allowed is None and problem.inputs is None and not np.isnan(problem.rows).any()
+        if len(nodes) == 1 and plain and hasattr(only, "kernel"):
+            kernel, parameters, rows, constant = only.kernel(problem.rows)
+            value = log_evidence(kernel, pt.concatenate([log_weights, *parameters]), rows) + constant
+        else:
+            terms = _log_density(seen, nodes)
+            if problem.inputs is not None or problem.allowed is not None:
+                terms = terms + (log_weights if problem.inputs is not None else log_weights[None, :])
+                log_weights = pt.zeros(seen.n_components)
+            if problem.allowed is not None:
+                terms = terms + np.where(problem.allowed, 0.0, -np.inf)
+            value = log_evidence(ANY, pt.concatenate([log_weights, terms.ravel()]), np.array([seen.n_components]))
+        pm.Potential("evidence", value)
+    return built
+
+
+def _log_density(seen: Resolved, nodes: dict[str, Nodes]) -> Any:
+    """log p(row | component), (N, K)."""
+    terms: Any = 0.0
+    for name, part in seen.parts.items():
+        own = [seen.columns.index(c) for c in (*part.columns, *part.trials)]
+        terms = terms + nodes[name].log_density(seen.rows[:, own])
+    return terms
+
+
+def _mixing(seen: Resolved, start: dict[str, Any] | None) -> Any:
+    """Log weights (K,), or (N, K) where a gate makes them."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    problem, k = seen.problem, seen.n_components
+    if problem.inputs is not None:
+        shape = (k - 1, problem.inputs.shape[1])
+        begin = None if start is None else start["gate"][1:]
+        free = pm.Normal("_gate", 0.0, problem.gate_precision**-0.5, shape=shape, initval=begin)
+        gate = pm.Deterministic("gate", pt.concatenate([pt.zeros((1, shape[1])), free]), dims=("component", "input"))
+        eta = pt.dot(problem.inputs, gate.T)
+        return eta - pt.logsumexp(eta, axis=1, keepdims=True)
+    if k == 1:
+        return pt.log(pm.Deterministic("weights", pt.ones(1), dims="component"))
+    begin = None
+    if start is not None:
+        begin = np.maximum(start["weights"], 0.1 / k)
+        begin = begin / begin.sum()
+    concentration = np.broadcast_to(np.asarray(problem.concentration, float), (k,))
+    return pt.log(pm.Dirichlet("weights", concentration, dims="component", initval=begin))
+
+
+def written_out(model: Model, seen: Resolved, data: Data) -> pymc.Model:
+    """Parameters, ``label`` for each row, and a node for each column."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    rows = model.data.rows
+    n_rows = len(data.labels[rows]) if rows in data.labels else 1
+    built = pm.Model(coords={dim: labels.tolist() for dim, labels in seen.labels.items()})
+    with built:
+        if rows in data.labels:
+            built.add_coord(rows, data.labels[rows].tolist())
+        dims = rows if rows in data.labels else None
+        log_weights = _mixing(seen, None)
+        nodes = {name: part.nodes(seen.n_components, None) for name, part in seen.parts.items()}
+        p = pt.exp(log_weights)
+        p = p if seen.problem.inputs is not None else pt.repeat(p[None, :], n_rows, axis=0)
+        label = pm.Categorical("label", p=p, dims=dims)
+        for name, part in seen.parts.items():
+            for column, node in zip(part.columns, nodes[name].draw(label, n_rows), strict=True):
+                pm.Deterministic(column, node, dims=dims)
+    return built

@@ -1,0 +1,424 @@
+"""A mixture and its data as arrays: rows, components with their priors, known labels, the gate's inputs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.dataset import Data
+from bayeslab.errors import DataError, ModelError, OptionError, hint
+from bayeslab.exact import emissions
+from bayeslab.exact.component_number import NumberPrior
+from bayeslab.exact.mixture import MixtureProblem
+from bayeslab.exact.mixture_choice import ComponentChoice, choose_components
+from bayeslab.families._mixture_parts import Categories, Gaussian, OneParameter, Part, StudentT
+from bayeslab.families._mixture_priors import beta_or_gamma, concentration, gaussian_prior
+from bayeslab.spec import Model
+
+if TYPE_CHECKING:
+    from bayeslab.families.mixture import Mixture
+
+__all__ = ["Resolved", "resolved"]
+
+# The chance of a right label before there are data, as pseudocounts beside 1 for every label: their number.
+_TRUST = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Resolved:
+    """A mixture on its data.
+
+    Attributes
+    ----------
+    parts : dict of str to Part
+    problem : MixtureProblem
+        With the priors; of a mixture with an unknown number of components that with the most.
+    columns : tuple of str
+        What the columns of the rows are.
+    names : ndarray
+        Of the components.
+    number : NumberPrior or None
+        Where the number of components is sampled.
+    choice : ComponentChoice or None
+        Where it was chosen.
+    by : str or None
+        The column by whose locations components are numbered.
+    """
+
+    parts: Mapping[str, Part]
+    problem: MixtureProblem
+    columns: tuple[str, ...]
+    names: np.ndarray
+    inputs: tuple[str, ...] = ()
+    scales: tuple[np.ndarray, np.ndarray] | None = None
+    number: NumberPrior | None = None
+    choice: ComponentChoice | None = None
+    by: str | None = None
+
+    @property
+    def n_components(self) -> int:
+        return self.problem.n_components
+
+    @property
+    def rows(self) -> np.ndarray:
+        return self.problem.rows
+
+    @property
+    def labels(self) -> dict[str, np.ndarray]:
+        """Of the dimensions of the parameters."""
+        out = {"component": self.names}
+        if self.inputs:
+            out["input"] = np.array(["Intercept", *self.inputs])
+        for part in self.parts.values():
+            out |= part.labels
+        return out
+
+    @property
+    def dims(self) -> dict[str, tuple[str, ...]]:
+        """Of the parameters in results."""
+        out: dict[str, tuple[str, ...]] = {"gate": ("component", "input")} if self.inputs else {}
+        if not self.inputs:
+            out["weights"] = ("component",)
+        for part in self.parts.values():
+            out |= part.dims
+        return out
+
+    def values(self, theta: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Parameters of the problem by their names in results."""
+        out = {name: theta[name] for name in ("weights", "gate") if name in theta}
+        for name, part in self.parts.items():
+            out |= part.values(self.own(name, theta))
+        return {name: np.asarray(out[name]) for name in self.dims}
+
+    def numbered(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The values with components in the order of their locations in a column, unless labels name them."""
+        if self.by is None:
+            return dict(values)
+        name, at = next(part.location(self.by) for part in self.parts.values() if self.by in part.columns)
+        move = np.argsort(values[name][:, at], kind="stable")
+        own = {n for n, dims in self.dims.items() if dims[:1] == ("component",)}
+        out = {n: v[move] if n in own else v for n, v in values.items()}
+        return out | {"gate": out["gate"] - out["gate"][0]} if "gate" in out else out
+
+    def own(self, part: str, theta: Mapping[str, Any]) -> dict[str, Any]:
+        """One part's parameters."""
+        if len(self.parts) == 1:
+            return {name: value for name, value in theta.items() if name not in ("weights", "gate")}
+        return {n.removeprefix(f"{part}."): v for n, v in theta.items() if n.startswith(f"{part}.")}
+
+    def theta(self, values: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """The inverse of :meth:`values`."""
+        out = {name: values[name] for name in ("weights", "gate") if name in values}
+        for name, part in self.parts.items():
+            own = part.theta(values)
+            out |= own if len(self.parts) == 1 else {f"{name}.{key}": value for key, value in own.items()}
+        return out
+
+
+def resolved(model: Model, data: Data) -> Resolved:
+    """The mixture on its data; remembered on the data.
+
+    Priors on the scale of the data, the number of components and their names are those of the fit.
+    """
+    if "mixture" not in data.memo:
+        spec: Any = model.model
+        if data.origin is not None:
+            data.memo["mixture"] = _on(resolved(model, data.origin), spec, model, data)
+        else:
+            data.memo["mixture"] = _first(spec, model, data)
+    found: Resolved = data.memo["mixture"]
+    return found
+
+
+def _first(spec: Mixture, model: Model, data: Data) -> Resolved:
+    columns = _column_names(spec)
+    rows = _rows(spec, data, columns)
+    names, allowed = _components(spec, model, data)
+    inputs, scales = _inputs(spec, data, None)
+    with _named(columns):
+        parts = _parts(spec, data, rows, columns, len(names))
+        n = len(names)
+        problem = MixtureProblem(
+            _emission(parts, columns),
+            rows,
+            n,
+            concentration(spec, n),
+            allowed=allowed,
+            inputs=inputs,
+            gate_precision=0.1,
+        )
+        _check_rows(spec, problem, columns)
+        choice = _chosen(spec, problem) if isinstance(spec.components, list) else None
+    if choice is not None:
+        n = choice.best
+        names = names[:n]
+        parts = _parts(spec, data, rows, columns, n)
+        problem = replace(
+            problem, emission=_emission(parts, columns), n_components=n, concentration=concentration(spec, n)
+        )
+    number = None
+    if spec.components == "sampled":
+        number = NumberPrior.uniform(n, float(np.ravel(problem.concentration)[0]))
+    by = None if spec.labels else spec.order or spec.columns[0]
+    return Resolved(parts, problem, columns, names, tuple(spec.gating), scales, number, choice, by)
+
+
+def _on(fitted: Resolved, spec: Mixture, model: Model, data: Data) -> Resolved:
+    """The mixture of a fit on other data."""
+    rows = _rows(spec, data, fitted.columns)
+    _, allowed = _components(spec, model, data, len(fitted.names))
+    inputs, _ = _inputs(spec, data, fitted.scales)
+    with _named(fitted.columns):
+        for part in fitted.parts.values():
+            own = [fitted.columns.index(c) for c in _taken(part)]
+            part.emission.check(rows[:, own])
+    return replace(fitted, problem=replace(fitted.problem, rows=rows, allowed=allowed, inputs=inputs))
+
+
+def _taken(part: Part) -> tuple[str, ...]:
+    """The columns a part reads."""
+    return (*part.columns, *part.trials)
+
+
+# --------------------------------------------------------------------------------- data
+
+
+class _named:
+    """Errors of emissions, which know columns by number, with the columns' names and rows counted from one."""
+
+    def __init__(self, columns: tuple[str, ...]) -> None:
+        self.columns = columns
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if isinstance(error, DataError):
+            text = re.sub(r"\bcolumn (\d+)", lambda m: f"column '{self.columns[int(m[1])]}'", error.message)
+            text = re.sub(r"\brow (\d+)", lambda m: f"row {int(m[1]) + 1}", text)
+            raise DataError(text, where=error.where, path=error.path) from None
+
+
+def _column_names(spec: Mixture) -> tuple[str, ...]:
+    more = (spec.trials,) if isinstance(spec.trials, str) else ()
+    noisy = (spec.labels,) if spec.labels and spec.label_noise else ()
+    return (*spec.columns, *more, *noisy)
+
+
+def _rows(spec: Mixture, data: Data, columns: tuple[str, ...]) -> np.ndarray:
+    """(N, D), NaN where a cell is missing; without the columns all are missing."""
+    n = len(data.labels.get(data.dataset.rows, ()))
+    categorical = set(spec.words("categorical")) | ({spec.labels} if spec.labels else set())
+    out = np.full((n, len(columns)), np.nan)
+    for j, name in enumerate(columns):
+        if not data.has(name):
+            continue
+        term = data.term(name, missing=True)
+        if term.dims != (data.dataset.rows,):
+            raise DataError(f"column '{name}' does not hold one value a row")
+        if name in categorical:
+            codes = np.asarray(term.codes, float)
+            out[:, j] = np.where(codes < 0, np.nan, codes)
+        elif term.value is None:
+            raise DataError(
+                f"column '{name}' is text, and its components are {spec.word(name)}; give it 'categorical' in component"
+            )
+        else:
+            out[:, j] = np.asarray(term.value, float)
+    return out
+
+
+def _components(
+    spec: Mixture, model: Model, data: Data, number: int | None = None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Names of the components, and which of them each row may come from."""
+    n = number or (max(spec.components) if isinstance(spec.components, list) else spec.components)
+    n = spec.most if n == "sampled" else int(n)
+    levels = data.labels.get(spec.labels, np.array([])) if spec.labels else np.array([])
+    declared = model.dims.get("component")
+    names = np.arange(1, n + 1)
+    if isinstance(declared, list):
+        if len(declared) < n or (number is None and len(declared) > n):
+            raise ModelError(
+                f"the dimension 'component' has {len(declared)} names for {n} components", path=("dims", "component")
+            )
+        names = np.array([str(x) for x in declared[:n]])
+    elif len(levels):
+        if len(levels) > n:
+            raise ModelError(
+                f"column '{spec.labels}' has {len(levels)} labels for {n} components; use at least {len(levels)}",
+                path=("model", "components"),
+            )
+        names = np.array([*(str(x) for x in levels), *(str(i) for i in range(len(levels) + 1, n + 1))])
+    if not spec.labels or spec.label_noise or not data.has(spec.labels):
+        return names, None
+    codes = np.asarray(data.term(spec.labels, missing=True).codes)
+    words = [str(x) for x in levels]
+    unknown = [w for w in words if w not in names]
+    if unknown:
+        raise DataError(
+            f"column '{spec.labels}': '{unknown[0]}' is not the name of a component{hint(unknown[0], names)}"
+        )
+    place = np.array([[str(x) for x in names].index(w) for w in words], dtype=int)
+    allowed = np.ones((len(codes), len(names)), bool)
+    seen = codes >= 0
+    allowed[seen] = np.eye(len(names), dtype=bool)[place[codes[seen]]]
+    return names, allowed
+
+
+def _inputs(
+    spec: Mixture, data: Data, scales: tuple[np.ndarray, np.ndarray] | None
+) -> tuple[np.ndarray | None, tuple[np.ndarray, np.ndarray] | None]:
+    """The gate's inputs with a column of ones, standardised as in the fit."""
+    if not spec.gating:
+        return None, None
+    x = np.column_stack([np.asarray(data.term(name).value, float) for name in spec.gating])
+    if scales is None:
+        sd = x.std(axis=0)
+        for name, spread in zip(spec.gating, sd, strict=True):
+            if not spread > 0:
+                raise DataError(f"column '{name}' is constant: it cannot tell components apart; leave it out of gating")
+        scales = x.mean(axis=0), sd
+    return np.column_stack([np.ones(len(x)), (x - scales[0]) / scales[1]]), scales
+
+
+def _check_rows(spec: Mixture, problem: MixtureProblem, columns: tuple[str, ...]) -> None:
+    if not len(problem.rows):
+        return
+    least = min(spec.components) if isinstance(spec.components, list) else problem.n_components
+    for j, name in enumerate(columns):
+        cells = problem.rows[:, j]
+        cells = cells[~np.isnan(cells)]
+        if not len(cells):
+            raise DataError(f"column '{name}' has no value; leave it out of columns")
+        if spec.word(name) in ("gaussian", "student_t", "exponential") and np.ptp(cells) == 0:
+            raise DataError(f"column '{name}' is constant: it cannot tell components apart; leave it out of columns")
+    if spec.components != "sampled":
+        replace(problem, n_components=least, allowed=None).check()
+        if problem.allowed is not None:
+            problem.check()
+
+
+def _chosen(spec: Mixture, problem: MixtureProblem) -> ComponentChoice:
+    assert isinstance(spec.components, list)
+    try:
+        plain = replace(problem, emission=_without_prior(problem.emission), concentration=1.0)
+        numbers = [k for k in spec.components if k <= len(problem.rows)]
+        return choose_components(plain, numbers, criterion=spec.choose, rng=np.random.default_rng(0))
+    except OptionError as error:
+        raise ModelError(error.message, path=("model", "components")) from None
+
+
+def _without_prior(emission: Any) -> Any:
+    if isinstance(emission, emissions.Product):
+        parts = {name: (columns, replace(e, prior=None)) for name, (columns, e) in emission.parts.items()}
+        return replace(emission, parts=parts)
+    return replace(emission, prior=None)
+
+
+# --------------------------------------------------------------------------------- parts
+
+
+def _emission(parts: Mapping[str, Part], columns: tuple[str, ...]) -> Any:
+    if len(parts) == 1:
+        return next(iter(parts.values())).emission
+    return emissions.Product(
+        {n: (tuple(columns.index(c) for c in _taken(part)), part.emission) for n, part in parts.items()}
+    )
+
+
+def _parts(spec: Mixture, data: Data, rows: np.ndarray, columns: tuple[str, ...], n_components: int) -> dict[str, Part]:
+    words = list(dict.fromkeys(spec.word(c) for c in spec.columns))
+    several = len([w for w in words if w != "categorical"]) > 1
+    out: dict[str, Part] = {}
+    for word in words:
+        own = tuple(c for c in spec.columns if spec.word(c) == word)
+        some = rows[:, [columns.index(c) for c in own]]
+        prefix = f"{word}_" if several else ""
+        out[word] = _MAKERS[word](spec, data, own, some, n_components, prefix)
+    if spec.labels and spec.label_noise:
+        out["label"] = _label_part(spec, data, n_components)
+    return out
+
+
+def _gaussian(
+    spec: Mixture, data: Data, own: tuple[str, ...], rows: np.ndarray, n_components: int, prefix: str
+) -> Part:
+    try:
+        emission: Any = emissions.gaussian(len(own), spec.covariance, known=spec.known)
+    except OptionError as error:
+        raise ModelError(error.message, path=("model", "covariance")) from None
+    return Gaussian(own, replace(emission, prior=gaussian_prior(spec, emission, rows, n_components)), prefix)
+
+
+def _student(spec: Mixture, data: Data, own: tuple[str, ...], rows: np.ndarray, n_components: int, prefix: str) -> Part:
+    emission = emissions.StudentT(len(own), spec.dof)
+    return StudentT(own, replace(emission, prior=gaussian_prior(spec, emission, rows, n_components)), prefix)
+
+
+def _one(make: Callable[[Mixture, int], Any]) -> Callable[..., Part]:
+    def maker(
+        spec: Mixture, data: Data, own: tuple[str, ...], rows: np.ndarray, n_components: int, prefix: str
+    ) -> Part:
+        emission = make(spec, len(own))
+        word = spec.word(own[0])
+        if (found := beta_or_gamma(spec, word)) is not None:
+            emission = replace(emission, prior=found)
+        elif not len(rows) and word in ("poisson", "exponential"):
+            raise ModelError(
+                "the prior of the rates is on the scale of the data, and there are none; give"
+                " priors: {rate: Gamma(a, b)}",
+                path=("model", "priors"),
+            )
+        else:
+            emission = emission.with_prior(rows, n_components)
+        trials = (spec.trials,) if word == "binomial" and isinstance(spec.trials, str) else ()
+        return OneParameter(word, own, emission, prefix, trials)
+
+    return maker
+
+
+def _binomial(spec: Mixture, n: int) -> Any:
+    if isinstance(spec.trials, str) and n > 1:
+        raise ModelError(
+            "one column of trials serves one binomial column; give trials as a number", path=("model", "trials")
+        )
+    return emissions.Binomial(n, spec.trials if isinstance(spec.trials, int) else None)
+
+
+def _categories(
+    spec: Mixture, data: Data, own: tuple[str, ...], rows: np.ndarray, n_components: int, prefix: str
+) -> Part:
+    states = tuple(tuple(str(x) for x in data.labels.get(c, ())) for c in own)
+    for c, s in zip(own, states, strict=True):
+        if not s:
+            raise ModelError(f"the states of '{c}' are not known without data; give them: dims: {{{c}: [..]}}")
+        if len(s) < 2:
+            raise DataError(f"column '{c}' is constant: it cannot tell components apart; leave it out of columns")
+    return Categories(
+        own, emissions.Categorical(tuple(map(len, states)), concentration(spec, 1, "probability")), states
+    )
+
+
+def _label_part(spec: Mixture, data: Data, n_components: int) -> Part:
+    """Reported labels: a column of categories whose table is the confusion matrix, believed to be right more often."""
+    assert spec.labels is not None
+    states = tuple(str(x) for x in data.labels.get(spec.labels, ()))
+    n = len(states)
+    prior = 1.0 + _TRUST * n * np.eye(n_components, n)
+    return Categories((spec.labels,), emissions.Categorical((n,), prior[:, None, :]), (states,))
+
+
+_MAKERS: dict[str, Callable[..., Part]] = {
+    "gaussian": _gaussian,
+    "student_t": _student,
+    "poisson": _one(lambda spec, n: emissions.Poisson(n)),
+    "exponential": _one(lambda spec, n: emissions.Exponential(n)),
+    "bernoulli": _one(lambda spec, n: emissions.Bernoulli(n)),
+    "binomial": _one(_binomial),
+    "categorical": _categories,
+}

@@ -1,0 +1,682 @@
+"""What the components of a mixture are made of: each kind of distribution, as results and as PyMC nodes.
+
+A part is one kind of component distribution on some columns. The arithmetic on plain arrays is an emission of
+:mod:`bayeslab.exact.emissions`; here are the names that its parameters have in results, and the same distribution
+with the same prior as nodes of a PyMC graph.
+
+Gaussian components have a normal-inverse-Wishart prior, Σ ~ IW(ν, Ψ) and mean | Σ ~ Normal(m, Σ / κ). With
+Ψ = L L' write Σ^-1 = W'W, W = A L^-1. By Bartlett's decomposition [1]_ A is lower triangular with independent
+elements: normal below the diagonal, and squares on it that are χ² with ν - (d - 1 - i) degrees of freedom. So in
+coordinates L^-1 (x - m) the factor of the precision is A itself, everything is of order one whatever the units of the
+data, and the sampler sees no constraints.
+
+References
+----------
+.. [1] Bartlett (1933). On the theory of statistical regression. Proceedings of the Royal Society of Edinburgh 53,
+   260-283.
+.. [2] Fraley, Raftery (2007). Bayesian regularization for normal mixture estimation. J. Classification 24, 155-181
+   (the default prior: see :class:`bayeslab.exact.emissions.NormalPrior`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from bayeslab.exact import emissions
+
+__all__ = ["Categories", "Gaussian", "Nodes", "OneParameter", "Part", "StudentT"]
+
+type Arrays = Mapping[str, np.ndarray]
+
+
+class Nodes(Protocol):
+    """A part's parameters as nodes of the PyMC model that is being built."""
+
+    def log_density(self, rows: np.ndarray) -> Any:
+        """log p(row | component), (N, K), missing cells left out."""
+        ...
+
+    def draw(self, labels: Any, n_rows: int) -> list[Any]:
+        """One random variable for each column, given the rows' components."""
+        ...
+
+
+class Part(Protocol):
+    """One kind of distribution on some columns.
+
+    Attributes
+    ----------
+    columns : tuple of str
+    trials : tuple of str
+        Columns that are not predicted: numbers of trials.
+    emission : Emission
+        With its prior.
+    dims : dict of str to tuple of str
+        Names and dimensions of the parameters in results.
+    labels : dict of str to ndarray
+    """
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+    @property
+    def trials(self) -> tuple[str, ...]: ...
+    @property
+    def emission(self) -> Any: ...
+    @property
+    def dims(self) -> dict[str, tuple[str, ...]]: ...
+    @property
+    def labels(self) -> dict[str, np.ndarray]: ...
+
+    def values(self, theta: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """The emission's parameters by their names in results."""
+        ...
+
+    def theta(self, values: Arrays) -> dict[str, Any]:
+        """The inverse of :meth:`values`."""
+        ...
+
+    @property
+    def discrete(self) -> bool: ...
+
+    def sample(
+        self, rng: np.random.Generator, theta: Mapping[str, Any], labels: np.ndarray, trials: np.ndarray
+    ) -> np.ndarray:
+        """Rows from given components, and numbers of trials where these are data."""
+        ...
+
+    def location(self, column: str) -> tuple[str, int]:
+        """The parameter, and the position in its last axis, that says where a column lies."""
+        ...
+
+    def nodes(self, n_components: int, start: Mapping[str, Any] | None) -> Nodes:
+        """The parameters as nodes of the model on PyMC's context stack, starting at the emission's ``start``."""
+        ...
+
+
+def _outer(root: np.ndarray) -> np.ndarray:
+    return np.asarray(root @ np.swapaxes(root, -1, -2))
+
+
+# --------------------------------------------------------------------------------- gaussian
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian:
+    """Normal columns: ``mean`` and ``sd``, and ``covariance`` where there is one."""
+
+    columns: tuple[str, ...]
+    emission: Any
+    prefix: str = ""
+    trials: tuple[str, ...] = ()
+
+    @property
+    def covariance(self) -> str:
+        return str(self.emission.covariance)
+
+    @cached_property
+    def _column(self) -> str:
+        return f"{self.prefix}column"
+
+    @property
+    def dims(self) -> dict[str, tuple[str, ...]]:
+        at, p = ("component", self._column), self.prefix
+        match self.covariance:
+            case "full":
+                return {f"{p}mean": at, f"{p}sd": at, f"{p}covariance": (*at, f"{self._column}_2")}
+            case "tied":
+                return {f"{p}mean": at, f"{p}sd": at[1:], f"{p}covariance": (self._column, f"{self._column}_2")}
+            case "diagonal":
+                return {f"{p}mean": at, f"{p}sd": at}
+            case "spherical":
+                return {f"{p}mean": at, f"{p}sd": ("component",)}
+        return {f"{p}mean": at}
+
+    @property
+    def labels(self) -> dict[str, np.ndarray]:
+        return {self._column: np.array(self.columns), f"{self._column}_2": np.array(self.columns)}
+
+    def values(self, theta: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        out, p = {f"{self.prefix}mean": theta["mean"]}, self.prefix
+        if self.covariance in ("full", "tied"):
+            covariance = theta["covariance"]
+            out |= {f"{p}sd": np.sqrt(np.einsum("...ii->...i", covariance)), f"{p}covariance": covariance}
+        elif self.covariance != "known":
+            out[f"{p}sd"] = np.sqrt(theta["variance"])
+        return out
+
+    def theta(self, values: Arrays) -> dict[str, Any]:
+        p = self.prefix
+        out = {"mean": values[f"{p}mean"]}
+        if self.covariance in ("full", "tied"):
+            out["covariance"] = values[f"{p}covariance"]
+        elif self.covariance != "known":
+            out["variance"] = values[f"{p}sd"] ** 2
+        return out
+
+    @property
+    def discrete(self) -> bool:
+        return False
+
+    def sample(
+        self, rng: np.random.Generator, theta: Mapping[str, Any], labels: np.ndarray, trials: np.ndarray
+    ) -> np.ndarray:
+        out: np.ndarray = self.emission.sample(rng, theta, labels)
+        return out
+
+    def location(self, column: str) -> tuple[str, int]:
+        return f"{self.prefix}mean", self.columns.index(column)
+
+    def nodes(self, n_components: int, start: Mapping[str, Any] | None) -> Nodes:
+        if self.covariance in ("diagonal", "spherical"):
+            return DiagonalNodes.of(self, n_components, start)
+        return FullNodes.of(self, n_components, start)
+
+
+@dataclass(frozen=True, eq=False)
+class FullNodes:
+    """Normal columns with matrices, in the coordinates L^-1 (x - m).
+
+    Attributes
+    ----------
+    at : TensorVariable (K, d)
+        Means.
+    factors : TensorVariable (K, d, d)
+        A.
+    packed : TensorVariable (K, d (d + 1) / 2)
+        Its lower triangles row by row.
+    centre : ndarray (d,)
+    root : ndarray (d, d)
+        L.
+    """
+
+    at: Any
+    factors: Any
+    packed: Any
+    centre: np.ndarray
+    root: np.ndarray
+
+    @classmethod
+    def of(cls, part: Gaussian, n_components: int, start: Mapping[str, Any] | None) -> FullNodes:
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        p, e = part.prefix, part.emission
+        prior, d = e.prior, e.n_columns
+        matrix = e.known if part.covariance == "known" else prior.scale
+        root = np.linalg.cholesky(matrix)
+        known_factors = None
+        if start is not None:
+            known_factors = np.linalg.solve(np.linalg.cholesky(e.covariances(start)), np.broadcast_to(root, (1, d, d)))
+        i, j = np.tril_indices(d)
+        if part.covariance == "known":
+            packed = pt.constant(np.broadcast_to(np.eye(d)[i, j], (n_components, len(i))).copy())
+        else:
+            sets = 1 if part.covariance == "tied" else n_components
+            begin = None if known_factors is None else known_factors[:sets]
+            packed = _triangles(p, sets, d, prior.nu, begin)
+            packed = pt.repeat(packed, n_components, axis=0) if part.covariance == "tied" else packed
+        factors = pt.zeros((n_components, d, d))[:, i, j].set(packed)
+        begin = None if start is None else np.linalg.solve(root, (start["mean"] - prior.mean).T).T
+        at = _scaled_normal(f"_{p}mean", factors, packed, prior.kappa, begin)
+        pm.Deterministic(f"{p}mean", prior.mean + pt.dot(at, root.T), dims=part.dims[f"{p}mean"])
+        if part.covariance != "known":
+            spread = pt.matmul(root, pt.linalg.inv(factors if part.covariance == "full" else factors[0]))
+            covariance = pt.matmul(spread, pt.swapaxes(spread, -1, -2))
+            sd = pt.sqrt(pt.diagonal(covariance, axis1=-2, axis2=-1))
+            pm.Deterministic(f"{p}sd", sd, dims=part.dims[f"{p}sd"])
+            pm.Deterministic(f"{p}covariance", covariance, dims=part.dims[f"{p}covariance"])
+        return cls(at, factors, packed, np.asarray(prior.mean, float), root)
+
+    def whitened(self, rows: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(np.linalg.solve(self.root, (rows - self.centre).T).T)
+
+    def squares(self, rows: np.ndarray) -> tuple[Any, Any, np.ndarray]:
+        """Squared distances (N, K), log determinants of the precision's factors, and cells observed (N,)."""
+        import pytensor.tensor as pt
+
+        seen = ~np.isnan(rows)
+        if seen.all():
+            apart = self.whitened(rows)[:, None, :] - self.at
+            z = (self.factors * apart[:, :, None, :]).sum(axis=-1)
+            log_det = pt.log(pt.diagonal(self.factors, axis1=-2, axis2=-1)).sum(axis=-1)
+            log_det = log_det - np.log(np.diag(self.root)).sum()
+            return (z**2).sum(axis=-1), log_det[None, :], seen.sum(axis=1)
+        squares, log_dets, order = [], [], []
+        spread = pt.matmul(self.root, pt.linalg.inv(self.factors))
+        covariance = pt.matmul(spread, pt.swapaxes(spread, -1, -2))
+        means = self.centre + pt.dot(self.at, self.root.T)
+        patterns, kind = np.unique(seen, axis=0, return_inverse=True)
+        for number, pattern in enumerate(patterns):
+            own, cells = np.flatnonzero(kind.ravel() == number), np.flatnonzero(pattern)
+            order.append(own)
+            if not len(cells):
+                squares.append(pt.zeros((len(own), self.at.shape[0])))
+                log_dets.append(pt.zeros((len(own), self.at.shape[0])))
+                continue
+            lower = pt.linalg.cholesky(covariance[:, cells[:, None], cells])
+            apart = pt.constant(rows[np.ix_(own, cells)]).T[None] - means[:, cells][:, :, None]
+            z = pt.linalg.solve_triangular(lower, apart, lower=True, b_ndim=2)
+            squares.append((z**2).sum(axis=1).T)
+            log_det = -pt.log(pt.diagonal(lower, axis1=-2, axis2=-1)).sum(axis=-1)
+            log_dets.append(pt.repeat(log_det[None, :], len(own), axis=0))
+        back = np.argsort(np.concatenate(order), kind="stable")
+        return pt.concatenate(squares)[back], pt.concatenate(log_dets)[back], seen.sum(axis=1)
+
+    def log_density(self, rows: np.ndarray) -> Any:
+        squares, log_det, observed = self.squares(rows)
+        return log_det - 0.5 * squares - 0.5 * observed[:, None] * np.log(2 * np.pi)
+
+    def kernel(self, rows: np.ndarray) -> tuple[str, list[Any], np.ndarray, float]:
+        """The compiled kernel for complete rows, its parameters after the log weights, its rows, and a constant."""
+        from bayeslab.exact.components import FULL_GAUSSIAN
+
+        constant = -len(rows) * float(np.log(np.diag(self.root)).sum())
+        return FULL_GAUSSIAN, [self.at.ravel(), self.packed.ravel()], self.whitened(rows), constant
+
+    def draw(self, labels: Any, n_rows: int) -> list[Any]:
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        d = len(self.centre)
+        noise = pm.Normal.dist(shape=(n_rows, d))
+        spread = pt.linalg.inv(self.factors)[labels]
+        rows = self.centre + pt.dot(self.at[labels] + (spread * noise[:, None, :]).sum(axis=-1), self.root.T)
+        return [rows[:, c] for c in range(d)]
+
+
+def _triangles(prefix: str, sets: int, d: int, nu: float, start: np.ndarray | None) -> Any:
+    """Bartlett factors of ``sets`` standard Wishart matrices, packed row by row."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    i, j = np.tril_indices(d)
+    begin = None if start is None else np.einsum("kii->ki", start) ** 2
+    squares = pm.ChiSquared(f"_{prefix}diagonal", nu - np.arange(d)[::-1], shape=(sets, d), initval=begin)
+    if d == 1:
+        return pt.sqrt(squares)
+    below = i > j
+    begin = None if start is None else start[:, i[below], j[below]]
+    off = pm.Normal(f"_{prefix}below", shape=(sets, int(below.sum())), initval=begin)
+    place = np.empty(len(i), int)
+    place[~below], place[below] = np.arange(d), d + np.arange(below.sum())
+    return pt.concatenate([pt.sqrt(squares), off], axis=1)[:, place]
+
+
+def _scaled_normal(name: str, factors: Any, packed: Any, kappa: float, start: np.ndarray | None) -> Any:
+    """u with A u ~ Normal(0, I / κ), row by row of A (K, d, d)."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    def logp(value: Any, a: Any) -> Any:
+        z = (a * value[..., None, :]).sum(axis=-1)
+        log_det = pt.log(pt.diagonal(a, axis1=-2, axis2=-1)).sum()
+        size = value.shape[0] * value.shape[1]
+        return log_det - 0.5 * kappa * (z**2).sum() + 0.5 * size * np.log(kappa / (2 * np.pi))
+
+    def random(a: np.ndarray, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+        z = rng.standard_normal(a.shape[:-1]) / np.sqrt(kappa)
+        return np.linalg.solve(a, z[..., None])[..., 0]
+
+    return pm.CustomDist(name, factors, logp=logp, random=random, signature="(k,d,d)->(k,d)", initval=start)
+
+
+@dataclass(frozen=True, eq=False)
+class DiagonalNodes:
+    """Normal columns, independent given the component, in the coordinates (x - m) / √ψ.
+
+    Attributes
+    ----------
+    at : TensorVariable (K, d)
+        Means.
+    log_sd : TensorVariable (K, d)
+    """
+
+    at: Any
+    log_sd: Any
+    centre: np.ndarray
+    scale: np.ndarray
+
+    @classmethod
+    def of(cls, part: Gaussian, n_components: int, start: Mapping[str, Any] | None) -> DiagonalNodes:
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        p, e = part.prefix, part.emission
+        prior, d, spherical = e.prior, e.n_columns, part.covariance == "spherical"
+        scale = np.sqrt(np.broadcast_to(np.mean(prior.scale) if spherical else prior.scale, (d,)).astype(float))
+        own = 1 if spherical else d
+        begin = None if start is None else scale[:own] ** 2 / start["variance"].reshape(n_components, own)
+        precision = pm.ChiSquared(f"_{p}precision", prior.nu, shape=(n_components, own), initval=begin)
+        log_sd = -0.5 * pt.log(precision)
+        log_sd = pt.repeat(log_sd, d, axis=1) if spherical and d > 1 else log_sd
+        begin = None if start is None else (start["mean"] - prior.mean) / scale
+        width = pt.exp(log_sd) / np.sqrt(prior.kappa)
+        at = pm.Normal(f"_{p}mean", 0.0, width, shape=(n_components, d), initval=begin)
+        pm.Deterministic(f"{p}mean", prior.mean + at * scale, dims=part.dims[f"{p}mean"])
+        sd = pt.exp(log_sd) * scale
+        pm.Deterministic(f"{p}sd", sd[:, 0] if spherical else sd, dims=part.dims[f"{p}sd"])
+        return cls(at, log_sd, np.asarray(prior.mean, float), scale)
+
+    def whitened(self, rows: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray((rows - self.centre) / self.scale)
+
+    def log_density(self, rows: np.ndarray) -> Any:
+        import pytensor.tensor as pt
+
+        seen = ~np.isnan(rows)
+        filled = np.where(seen, self.whitened(rows), 0.0)
+        apart = (filled[:, None, :] - self.at) * pt.exp(-self.log_sd)
+        terms = -0.5 * apart**2 - self.log_sd - 0.5 * np.log(2 * np.pi) - np.log(self.scale)
+        return (terms * seen[:, None, :]).sum(axis=-1)
+
+    def kernel(self, rows: np.ndarray) -> tuple[str, list[Any], np.ndarray, float]:
+        """As :meth:`FullNodes.kernel`."""
+        from bayeslab.exact.components import DIAGONAL_GAUSSIAN
+
+        constant = -len(rows) * float(np.log(self.scale).sum())
+        return DIAGONAL_GAUSSIAN, [self.at.ravel(), self.log_sd.ravel()], self.whitened(rows), constant
+
+    def draw(self, labels: Any, n_rows: int) -> list[Any]:
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        d = len(self.centre)
+        noise = pm.Normal.dist(shape=(n_rows, d))
+        rows = self.centre + self.scale * (self.at[labels] + pt.exp(self.log_sd[labels]) * noise)
+        return [rows[:, c] for c in range(d)]
+
+
+# --------------------------------------------------------------------------------- Student's t
+
+
+@dataclass(frozen=True, eq=False)
+class StudentT:
+    """Student's t columns: ``location``, ``scale`` of each column, ``scale_matrix`` and ``dof``."""
+
+    columns: tuple[str, ...]
+    emission: emissions.StudentT
+    prefix: str = ""
+    trials: tuple[str, ...] = ()
+
+    @property
+    def dims(self) -> dict[str, tuple[str, ...]]:
+        p, column = self.prefix, f"{self.prefix}column"
+        at = ("component", column)
+        return {
+            f"{p}location": at,
+            f"{p}scale": at,
+            f"{p}scale_matrix": (*at, f"{column}_2"),
+            f"{p}dof": ("component",),
+        }
+
+    @property
+    def labels(self) -> dict[str, np.ndarray]:
+        column = f"{self.prefix}column"
+        return {column: np.array(self.columns), f"{column}_2": np.array(self.columns)}
+
+    def values(self, theta: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        p, matrix = self.prefix, theta["scale"]
+        return {
+            f"{p}location": theta["mean"],
+            f"{p}scale": np.sqrt(np.einsum("...ii->...i", matrix)),
+            f"{p}scale_matrix": matrix,
+            f"{p}dof": theta["dof"],
+        }
+
+    def theta(self, values: Arrays) -> dict[str, Any]:
+        p = self.prefix
+        return {"mean": values[f"{p}location"], "scale": values[f"{p}scale_matrix"], "dof": values[f"{p}dof"]}
+
+    @property
+    def discrete(self) -> bool:
+        return False
+
+    def sample(
+        self, rng: np.random.Generator, theta: Mapping[str, Any], labels: np.ndarray, trials: np.ndarray
+    ) -> np.ndarray:
+        return self.emission.sample(rng, theta, labels)
+
+    def location(self, column: str) -> tuple[str, int]:
+        return f"{self.prefix}location", self.columns.index(column)
+
+    def nodes(self, n_components: int, start: Mapping[str, Any] | None) -> Nodes:
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        p, e = self.prefix, self.emission
+        prior, d = e.prior, e.n_columns
+        assert prior is not None
+        root = np.linalg.cholesky(prior.scale)
+        begin = None if start is None else np.linalg.solve(np.linalg.cholesky(start["scale"]), root[None])
+        packed = _triangles(p, n_components, d, prior.nu, begin)
+        i, j = np.tril_indices(d)
+        factors = pt.zeros((n_components, d, d))[:, i, j].set(packed)
+        begin = None if start is None else np.linalg.solve(root, (start["mean"] - prior.mean).T).T
+        at = _scaled_normal(f"_{p}mean", factors, packed, prior.kappa, begin)
+        spread = pt.matmul(root, pt.linalg.inv(factors))
+        matrix = pt.matmul(spread, pt.swapaxes(spread, -1, -2))
+        pm.Deterministic(f"{p}location", prior.mean + pt.dot(at, root.T), dims=self.dims[f"{p}location"])
+        pm.Deterministic(f"{p}scale", pt.sqrt(pt.diagonal(matrix, axis1=-2, axis2=-1)), dims=self.dims[f"{p}scale"])
+        pm.Deterministic(f"{p}scale_matrix", matrix, dims=self.dims[f"{p}scale_matrix"])
+        if e.dof is None:
+            begin = None if start is None else np.clip(start["dof"], 1.0, 100.0)
+            dof = pm.Gamma(f"{p}dof", 2.0, 0.1, dims=("component",), initval=begin)
+        else:
+            dof = pm.Deterministic(f"{p}dof", pt.constant(np.full(n_components, float(e.dof))), dims=("component",))
+        return StudentNodes(FullNodes(at, factors, packed, np.asarray(prior.mean, float), root), dof)
+
+
+@dataclass(frozen=True, eq=False)
+class StudentNodes:
+    """Student's t columns."""
+
+    normal: FullNodes
+    dof: Any
+
+    def log_density(self, rows: np.ndarray) -> Any:
+        import pytensor.tensor as pt
+
+        squares, log_det, observed = self.normal.squares(rows)
+        d, dof = observed[:, None].astype(float), self.dof[None, :]
+        if (observed == observed[0]).all():
+            d = d[:1]
+        constant = pt.gammaln(0.5 * (dof + d)) - pt.gammaln(0.5 * dof) - 0.5 * d * pt.log(dof * np.pi)
+        return constant + log_det - 0.5 * (dof + d) * pt.log1p(squares / dof)
+
+    def draw(self, labels: Any, n_rows: int) -> list[Any]:
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        d = len(self.normal.centre)
+        mixing = pm.Gamma.dist(0.5 * self.dof[labels], 0.5 * self.dof[labels], shape=n_rows)
+        noise = pm.Normal.dist(shape=(n_rows, d)) / pt.sqrt(mixing)[:, None]
+        spread = pt.linalg.inv(self.normal.factors)[labels]
+        rows = self.normal.at[labels] + (spread * noise[:, None, :]).sum(axis=-1)
+        rows = self.normal.centre + pt.dot(rows, self.normal.root.T)
+        return [rows[:, c] for c in range(d)]
+
+
+# --------------------------------------------------------------------------------- one parameter a column
+
+
+@dataclass(frozen=True, eq=False)
+class OneParameter:
+    """Bernoulli, binomial (``probability``), Poisson and exponential (``rate``) columns."""
+
+    word: str
+    columns: tuple[str, ...]
+    emission: Any
+    prefix: str = ""
+    trials: tuple[str, ...] = ()
+
+    @property
+    def _name(self) -> str:
+        return "rate" if self.word in ("poisson", "exponential") else "probability"
+
+    @property
+    def dims(self) -> dict[str, tuple[str, ...]]:
+        return {f"{self.prefix}{self._name}": ("component", f"{self.prefix}column")}
+
+    @property
+    def labels(self) -> dict[str, np.ndarray]:
+        return {f"{self.prefix}column": np.array(self.columns)}
+
+    def values(self, theta: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        return {f"{self.prefix}{self._name}": theta[self._name]}
+
+    def theta(self, values: Arrays) -> dict[str, Any]:
+        return {self._name: values[f"{self.prefix}{self._name}"]}
+
+    @property
+    def discrete(self) -> bool:
+        return self.word != "exponential"
+
+    def sample(
+        self, rng: np.random.Generator, theta: Mapping[str, Any], labels: np.ndarray, trials: np.ndarray
+    ) -> np.ndarray:
+        if self.trials:
+            return rng.binomial(trials.astype(int), theta["probability"][labels]).astype(float)
+        out: np.ndarray = self.emission.sample(rng, theta, labels)
+        return out
+
+    def location(self, column: str) -> tuple[str, int]:
+        return f"{self.prefix}{self._name}", self.columns.index(column)
+
+    def nodes(self, n_components: int, start: Mapping[str, Any] | None) -> Nodes:
+        import pymc as pm
+
+        name, (a, b) = f"{self.prefix}{self._name}", self.emission.prior
+        shape = (n_components, len(self.columns))
+        a, b = np.broadcast_to(a, shape), np.broadcast_to(b, shape)
+        begin = None if start is None else start[self._name]
+        if self._name == "rate":
+            begin = None if begin is None else np.maximum(begin, 1e-3 * a / b)
+            node = pm.Gamma(name, a, b, dims=self.dims[name], initval=begin)
+        else:
+            begin = None if begin is None else np.clip(begin, 0.01, 0.99)
+            node = pm.Beta(name, a, b, dims=self.dims[name], initval=begin)
+        return OneParameterNodes(self.word, node, self.emission)
+
+
+@dataclass(frozen=True, eq=False)
+class OneParameterNodes:
+    word: str
+    parameter: Any
+    emission: Any
+
+    def log_density(self, rows: np.ndarray) -> Any:
+        import pytensor.tensor as pt
+
+        won, base = self.emission._split(rows)
+        theta = self.parameter.T
+        if self.word in ("poisson", "exponential"):
+            term = pt.dot(won, pt.log(theta)) - pt.dot(base, theta)
+        else:
+            term = pt.dot(won, pt.log(theta)) + pt.dot(base, pt.log1p(-theta))
+        return term + self.emission.log_base(rows)[:, None]
+
+    def draw(self, labels: Any, n_rows: int) -> list[Any]:
+        import pymc as pm
+
+        theta, made = self.parameter[labels], []
+        for c in range(self._n):
+            own = theta[:, c]
+            made.append(
+                pm.Poisson.dist(own)
+                if self.word == "poisson"
+                else pm.Exponential.dist(own)
+                if self.word == "exponential"
+                else pm.Bernoulli.dist(own)
+                if self.word == "bernoulli"
+                else pm.Binomial.dist(self.emission.trials, own)
+            )
+        return made
+
+    @property
+    def _n(self) -> int:
+        return int(getattr(self.emission, "n_outcomes", self.emission.n_columns))
+
+
+# --------------------------------------------------------------------------------- categories
+
+
+@dataclass(frozen=True, eq=False)
+class Categories:
+    """Columns of categories: a table ``p_<column>`` each."""
+
+    columns: tuple[str, ...]
+    emission: emissions.Categorical
+    states: tuple[tuple[str, ...], ...]
+    trials: tuple[str, ...] = ()
+
+    @property
+    def dims(self) -> dict[str, tuple[str, ...]]:
+        return {f"p_{c}": ("component", f"{c}_state") for c in self.columns}
+
+    @property
+    def labels(self) -> dict[str, np.ndarray]:
+        return {f"{c}_state": np.array(s) for c, s in zip(self.columns, self.states, strict=True)}
+
+    def values(self, theta: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        p = theta["probability"]
+        return {f"p_{c}": p[:, j, : len(self.states[j])] for j, c in enumerate(self.columns)}
+
+    def theta(self, values: Arrays) -> dict[str, Any]:
+        tables = [np.asarray(values[f"p_{c}"]) for c in self.columns]
+        out = np.zeros((len(tables[0]), len(tables), max(self.emission.levels)))
+        for j, table in enumerate(tables):
+            out[:, j, : table.shape[1]] = table
+        return {"probability": out}
+
+    @property
+    def discrete(self) -> bool:
+        return True
+
+    def sample(
+        self, rng: np.random.Generator, theta: Mapping[str, Any], labels: np.ndarray, trials: np.ndarray
+    ) -> np.ndarray:
+        return self.emission.sample(rng, theta, labels)
+
+    def location(self, column: str) -> tuple[str, int]:
+        # The probability of the last state: for two states like a 0/1 column's.
+        return f"p_{column}", len(self.states[self.columns.index(column)]) - 1
+
+    def nodes(self, n_components: int, start: Mapping[str, Any] | None) -> Nodes:
+        import pymc as pm
+
+        shape = (n_components, len(self.columns), max(self.emission.levels))
+        prior = np.broadcast_to(np.asarray(self.emission.prior, float), shape)
+        tables = []
+        for j, c in enumerate(self.columns):
+            n = len(self.states[j])
+            begin = None
+            if start is not None:
+                begin = np.maximum(start["probability"][:, j, :n], 0.01)
+                begin = begin / begin.sum(axis=1, keepdims=True)
+            tables.append(pm.Dirichlet(f"p_{c}", prior[:, j, :n], dims=self.dims[f"p_{c}"], initval=begin))
+        return CategoryNodes(tuple(tables))
+
+
+@dataclass(frozen=True, eq=False)
+class CategoryNodes:
+    tables: tuple[Any, ...]
+
+    def log_density(self, rows: np.ndarray) -> Any:
+        import pytensor.tensor as pt
+
+        total = 0.0
+        for j, table in enumerate(self.tables):
+            seen = ~np.isnan(rows[:, j])
+            codes = np.where(seen, rows[:, j], 0).astype(int)
+            total = total + pt.log(table).T[codes] * seen[:, None].astype(float)
+        return total
+
+    def draw(self, labels: Any, n_rows: int) -> list[Any]:
+        import pymc as pm
+
+        return [pm.Categorical.dist(p=table[labels]) for table in self.tables]

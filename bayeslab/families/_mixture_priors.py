@@ -1,0 +1,110 @@
+"""Priors of mixtures, as model files give them: conjugate ones with numbers."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.errors import ModelError
+from bayeslab.exact import emissions
+from bayeslab.expressions import parse
+from bayeslab.families._nodes import bound_arguments, call_name
+
+if TYPE_CHECKING:
+    from bayeslab.families.mixture import Mixture
+
+__all__ = ["beta_or_gamma", "concentration", "gaussian_prior", "numbers"]
+
+
+def numbers(text: str, words: Mapping[str, tuple[str, ...]], where: str) -> tuple[str, tuple[Any, ...]]:
+    """The distribution and the numbers of a prior such as ``Beta(2, 3)``.
+
+    Raises
+    ------
+    ModelError
+        Another distribution, or parameters that are not numbers.
+    """
+    path = ("model", "priors", where)
+    try:
+        tree = parse(text).tree
+    except ModelError as error:
+        raise ModelError(error.message, path=path, offset=error.offset) from None
+    word = call_name(tree)
+    if word is not None and word in words and isinstance(tree, ast.Call):
+        found = bound_arguments(tree, word)
+        try:
+            return word, tuple(ast.literal_eval(found[key]) for key in words[word])
+        except (KeyError, ValueError, TypeError):
+            pass
+    allowed = " or ".join(f"{w}({', '.join(keys)})" for w, keys in words.items())
+    raise ModelError(f"the prior of '{where}' is {allowed} with numbers, not {text}", path=path)
+
+
+def concentration(spec: Mixture, n: int, where: str = "weights") -> Any:
+    """Of a Dirichlet prior: a number, or for weights one for each component."""
+    given = spec.priors.get(where, 1.0)
+    if isinstance(given, str):
+        word, found = numbers(given, {"Dirichlet": ("a",), "Beta": ("alpha", "beta")}, where)
+        given = list(found) if word == "Beta" else found[0]
+    path = ("model", "priors", where)
+    try:
+        value = np.asarray(given, float)
+    except (TypeError, ValueError):
+        raise ModelError(f"the prior of '{where}' is Dirichlet([..]) or a number, not {given!r}", path=path) from None
+    if not (value > 0).all() or value.ndim > 1:
+        raise ModelError(f"the concentration of '{where}' is positive, not {given!r}", path=path)
+    if value.ndim == 0:
+        return float(value)
+    if len(np.unique(value)) == 1 and where != "weights":
+        return float(value[0])
+    if where != "weights" or len(value) != n:
+        raise ModelError(f"the prior of '{where}' has {len(value)} numbers, {n} are wanted; or give one", path=path)
+    return value
+
+
+def beta_or_gamma(spec: Mixture, word: str) -> tuple[float, float] | None:
+    """The prior of rates or probabilities, where the file has one."""
+    rates = word in ("poisson", "exponential")
+    name = "rate" if rates else "probability"
+    given = spec.priors.get(name)
+    if given is None:
+        return None
+    form = {"Gamma": ("alpha", "beta")} if rates else {"Beta": ("alpha", "beta")}
+    _, (a, b) = numbers(str(given), form, name)
+    if not (a > 0 and b > 0):
+        raise ModelError(f"the parameters of {given} are positive", path=("model", "priors", name))
+    return float(a), float(b)
+
+
+def gaussian_prior(spec: Mixture, emission: Any, rows: np.ndarray, n_components: int) -> emissions.NormalPrior:
+    """Normal-inverse-Wishart: numbers of the file, and for what it leaves out those on the scale of the data."""
+    given, path = spec.priors.get("components"), ("model", "priors", "components")
+    d = emission.n_columns
+    diagonal = isinstance(emission, emissions.DiagonalGaussian)
+    known = given if isinstance(given, Mapping) else {}
+    if len(rows):
+        weak = emissions.NormalPrior.weak(rows, n_components, diagonal=diagonal)
+    elif {"mean", "scale"} <= set(known):
+        weak = emissions.NormalPrior(np.zeros(d), 0.01, 3.0 if diagonal else d + 2.0, np.eye(d))
+    else:
+        raise ModelError(
+            "the prior of the components is on the scale of the data, and there are none; give priors: {components:"
+            " {mean: .., scale: ..}}",
+            path=("model", "priors"),
+        )
+    mean = np.broadcast_to(np.asarray(known.get("mean", weak.mean), float), (d,)).copy()
+    scale = np.asarray(known.get("scale", weak.scale), float)
+    if diagonal:
+        scale = np.broadcast_to(scale, (d,)).copy()
+    elif scale.ndim < 2:
+        scale = np.diag(np.broadcast_to(scale, (d,)))
+    kappa, nu = float(known.get("rows", weak.kappa)), float(known.get("dof", weak.nu))
+    good = scale.shape == ((d,) if diagonal else (d, d)) and kappa > 0 and nu > (0 if diagonal else d - 1)
+    if not good or not np.all((scale if diagonal else np.linalg.eigvalsh(scale)) > 0):
+        raise ModelError(
+            f"the prior of {d} columns has rows > 0, dof > {0 if diagonal else d - 1} and a positive scale", path=path
+        )
+    return emissions.NormalPrior(mean, kappa, nu, scale)

@@ -1,0 +1,392 @@
+"""Family ``mixture``: every row comes from one of K components, which one is not known.
+
+The component is summed out of the likelihood exactly (:mod:`bayeslab.exact.components`), so that the same pass over
+the rows serves EM, NUTS and the clustering afterwards. The numbering of components means nothing unless known
+labels, an ``order`` or different priors tell them apart: draws are renamed so that they agree (Stephens 2000), and
+``Fit.clusters`` gives summaries that need no names.
+
+References
+----------
+.. [1] McLachlan, Peel (2000). Finite Mixture Models. Wiley.
+.. [2] Frühwirth-Schnatter (2006). Finite Mixture and Markov Switching Models. Springer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import networkx as nx
+import numpy as np
+from pydantic import BeforeValidator, Field, model_validator
+
+from bayeslab.dataset import Data
+from bayeslab.errors import DataError, ModelError, hint, listed
+from bayeslab.exact.answer import EMPlan, Plan
+from bayeslab.families import _mixture_em, _mixture_graph
+from bayeslab.families._mixture_model import Resolved, resolved
+from bayeslab.spec import Family, Identifier, Model
+
+if TYPE_CHECKING:
+    import pymc
+
+__all__ = ["Mixture", "Spec", "check", "em", "exact", "factors", "graph", "network", "outcomes", "summed_out"]
+
+KINDS = ("gaussian", "student_t", "poisson", "binomial", "exponential", "bernoulli", "categorical")
+# Names that results use.
+_TAKEN = {"weights", "gate", "label", "component", "column", "input", "evidence"}
+_PARAMETERS = {"mean", "sd", "covariance", "location", "scale", "scale_matrix", "dof", "rate", "probability"}
+
+
+def _as_components(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | list | str):
+        raise ValueError(f"a number, a list of numbers to choose from, or sampled; not {value!r}")
+    if isinstance(value, str):
+        if value == "dirichlet_process":
+            raise ValueError("mixtures without a bound on the number of components are not there yet; use sampled")
+        if value != "sampled":
+            raise ValueError(f"a number, a list of numbers to choose from, or sampled; not '{value}'")
+        return value
+    each = value if isinstance(value, list) else [value]
+    if not each:
+        raise ValueError("a list to choose from needs at least one number")
+    for k in each:
+        if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= 1000:
+            raise ValueError(f"a mixture has at least 1 component, not {k!r}")
+    if isinstance(value, list) and len(set(value)) < len(value):
+        raise ValueError("each number of components once")
+    return value
+
+
+def _as_kinds(value: Any) -> Any:
+    each = list(value.values()) if isinstance(value, Mapping) else [value]
+    for word in each:
+        if word not in KINDS:
+            raise ValueError(f"unknown component '{word}'{hint(word, KINDS)}")
+    return value
+
+
+class Mixture(Family):
+    """A finite mixture."""
+
+    family: Literal["mixture"] = "mixture"
+    columns: list[Identifier] = Field(min_length=1, max_length=1000, description="The columns that are modelled.")
+    components: Annotated[int | list[int] | Literal["sampled"], BeforeValidator(_as_components)] = Field(
+        description="How many; a list from which `choose` picks; or sampled: a posterior over the number."
+    )
+    choose: Literal["bic", "aic", "icl", "evidence", "held_out"] = Field(
+        "bic", description="How one of several numbers of components is chosen."
+    )
+    most: int = Field(20, ge=1, le=1000, description="Of a sampled number: at most so many components.")
+    component: Annotated[str | dict[str, str], BeforeValidator(_as_kinds)] = Field(
+        "gaussian",
+        description="gaussian, student_t, poisson, binomial, exponential, bernoulli or categorical; or one for each"
+        " column, independent given the component.",
+    )
+    covariance: Literal["full", "tied", "diagonal", "spherical", "known"] = Field(
+        "full", description="Of gaussian components: tied is one matrix for all; known is given in `known`."
+    )
+    known: Any = Field(None, description="The known covariance: a variance, one for each column, or a matrix.")
+    dof: float | int | None = Field(None, gt=0, description="Degrees of freedom of student_t; left out: learned.")
+    trials: int | str | None = Field(None, description="Trials of binomial columns: a number, or a column.")
+    gating: list[Identifier] = Field(
+        default_factory=list, description="Columns on which the weights depend, by a multinomial logit."
+    )
+    labels: Identifier | None = Field(
+        None, description="A column with the component of rows for which it is known; empty cells elsewhere."
+    )
+    label_noise: bool = Field(False, description="The labels may be wrong: their confusion matrix is learned.")
+    order: Identifier | None = Field(
+        None, description="Components are numbered by increasing location in this column; left out: by agreement."
+    )
+    priors: dict[str, Any] = Field(
+        default_factory=dict,
+        description="weights: concentration of the Dirichlet; rate: Gamma(a, b); probability: Beta(a, b) or a"
+        " concentration; components: {mean, rows, dof, scale} of the normal-inverse-Wishart prior.",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Mixture:
+        if len(set(self.columns)) < len(self.columns):
+            raise ValueError("each column once")
+        for name in (*self.columns, *((self.labels,) if self.labels else ())):
+            if name in _TAKEN | _PARAMETERS:
+                raise ValueError(f"a column called '{name}' cannot be modelled: results use that name; rename it")
+        if isinstance(self.component, dict):
+            for name in self.component:
+                if name not in self.columns:
+                    raise ValueError(f"'{name}' in component is not among the columns{hint(name, self.columns)}")
+            for name in self.columns:
+                if name not in self.component:
+                    raise ValueError(f"component does not say what '{name}' is; give one of {listed(KINDS)}")
+        if self.words("binomial") and self.trials is None:
+            raise ValueError("binomial components need `trials`: a number, or a column")
+        if (self.covariance == "known") != (self.known is not None):
+            raise ValueError("covariance: known and `known`, the covariance, go together")
+        if self.label_noise and not self.labels:
+            raise ValueError("label_noise needs `labels`, the column of labels")
+        if self.gating and (self.components == "sampled" or self.labels):
+            raise ValueError("gating goes with a number of components and no labels")
+        if self.labels and not isinstance(self.components, int):
+            raise ValueError("known labels need a number of components")
+        if self.order is not None and self.order not in self.columns:
+            raise ValueError(f"order: '{self.order}' is not among the columns{hint(self.order, self.columns)}")
+        if self.order is not None and self.labels:
+            raise ValueError("labels say which component is which; leave `order` out")
+        for name in self.priors:
+            known = ("weights", "rate", "probability", "components")
+            if name not in known:
+                raise ValueError(f"unknown prior '{name}'{hint(name, known)}")
+        given = self.priors.get("components", {})
+        parts = ("mean", "rows", "dof", "scale")
+        if not isinstance(given, Mapping) or set(given) - set(parts):
+            raise ValueError(f"the prior of components is a mapping with {listed(parts)}")
+        return self
+
+    def word(self, column: str) -> str:
+        """What the components are in a column."""
+        return self.component.get(column, "") if isinstance(self.component, dict) else self.component
+
+    def words(self, word: str) -> tuple[str, ...]:
+        """The columns in which components are ``word``."""
+        return tuple(c for c in self.columns if self.word(c) == word)
+
+
+Spec = Mixture
+
+
+def _spec(model: Model) -> Mixture:
+    assert isinstance(model.model, Mixture)
+    return model.model
+
+
+# --------------------------------------------------------------------------------- the contract
+
+
+def check(model: Model, columns: set[str] | None) -> None:
+    """The data have the columns that are named."""
+    spec = _spec(model)
+    if not columns:
+        return
+    wanted = {"columns": spec.columns, "gating": spec.gating, "labels": [spec.labels] if spec.labels else []}
+    wanted["trials"] = [spec.trials] if isinstance(spec.trials, str) else []
+    # A model of data that are to be simulated may have no column yet.
+    simulated = not any(name in columns for name in spec.columns)
+    for key, names in wanted.items():
+        for i, name in enumerate(names):
+            if name not in columns and not (simulated and key in ("columns", "labels")):
+                path = ("model", key) if isinstance(getattr(spec, key), str) else ("model", key, i)
+                raise ModelError(f"the data have no column '{name}'{hint(name, columns)}", path=path)
+
+
+def factors(model: Model) -> set[str]:
+    """Columns of categories and of labels."""
+    spec = _spec(model)
+    return {*spec.words("categorical"), *((spec.labels,) if spec.labels else ()), *model.dims} - {"component"}
+
+
+def outcomes(model: Model, columns: set[str]) -> tuple[str, ...]:
+    """The columns."""
+    spec = _spec(model)
+    return (*spec.columns, *((spec.labels,) if spec.labels and spec.label_noise else ()))
+
+
+def summed_out(model: Model, columns: set[str]) -> tuple[str, ...]:
+    """Nothing that would have to be recovered: components are summed out by the family itself."""
+    return ()
+
+
+def derived(model: Model, columns: set[str]) -> tuple[str, ...]:
+    """Nothing is computed from components in a draw."""
+    return ()
+
+
+def graph(
+    model: Model,
+    data: Data,
+    *,
+    purpose: Literal["fit", "predict", "simulate"] = "fit",
+    targets: Collection[str] = (),
+) -> pymc.Model:
+    """The mixture as a PyMC model.
+
+    To fit: its parameters, and one node ``evidence`` with the components summed out. To simulate: a node ``label`` for
+    the component of every row, and one for every column.
+    """
+    seen = _counted(model, data)
+    if purpose == "fit" and any(data.has(name) for name in _spec(model).columns):
+        return _mixture_graph.with_evidence(model, seen)
+    return _mixture_graph.written_out(model, seen, data)
+
+
+def _counted(model: Model, data: Data) -> Resolved:
+    if _spec(model).components == "sampled":
+        raise ModelError(
+            "a sampled number of components has no graph of fixed size; use method gibbs, or give a number",
+            path=("model", "components"),
+        )
+    return resolved(model, data)
+
+
+def exact(model: Model, data: Data) -> Plan | str:
+    """In closed form only where every label is known."""
+    return "components are summed out"
+
+
+def em(model: Model, data: Data) -> EMPlan | str:
+    """The mode of the posterior, or of the likelihood, by expectation maximisation."""
+    if _spec(model).components == "sampled":
+        return "EM needs a number of components, or a list to choose from; method gibbs samples the number"
+    return _mixture_em.em(resolved(model, data))
+
+
+def network(model: Model, data: Data) -> nx.DiGraph:
+    """Parameters, the label, and the columns."""
+    spec = _spec(model)
+    rows = model.data.rows
+    seen = resolved(model, data) if any(data.has(c) for c in spec.columns) else None
+    sizes = {dim: len(labels) for dim, labels in seen.labels.items()} if seen is not None else {}
+    if rows in data.labels:
+        sizes[rows] = len(data.labels[rows])
+    along = (rows,) if rows in sizes else ()
+    out = nx.DiGraph(dims=sizes)
+    shown = str(spec.components) if isinstance(spec.components, int | str) else "chosen"
+    top = "gate" if spec.gating else "weights"
+    out.add_node(top, kind="random", text="logit" if spec.gating else "Dirichlet", dims=("component",) if seen else ())
+    out.add_node("label", kind="latent", text=f"of {shown}", dims=along)
+    out.add_edge(top, "label")
+    for name in spec.gating:
+        out.add_node(name, kind="data", dims=along)
+        out.add_edge(name, "label")
+    parts = seen.parts.values() if seen is not None else ()
+    for part in parts:
+        for name, dims in part.dims.items():
+            kept = tuple(d for d in dims if d in sizes)
+            out.add_node(name, kind="random", dims=kept)
+    for part in parts:
+        for column in part.columns:
+            out.add_node(column, kind="observed" if data.has(column) else "random", text=spec.word(column), dims=along)
+            out.add_edge("label", column)
+            for name in part.dims:
+                if not name.startswith("p_") or name == f"p_{column}":
+                    out.add_edge(name, column)
+    return out
+
+
+# --------------------------------------------------------------------------------- names of components
+
+
+def ordered(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Draws in which components are numbered by the model's ``order``, where it has one."""
+    spec = _spec(model)
+    if spec.order is None:
+        return dict(draws)
+    from bayeslab.exact.clusters import ordered as by_location
+
+    seen = resolved(model, data)
+    name, column = next(part.location(spec.order) for part in seen.parts.values() if spec.order in part.columns)
+    return _renamed(seen, draws, by_location(np.asarray(draws[name])[..., column]))
+
+
+def _renamed(seen: Resolved, draws: Mapping[str, np.ndarray], moves: np.ndarray) -> dict[str, np.ndarray]:
+    from bayeslab.exact.clusters import permute, permute_labels
+
+    out = dict(draws)
+    for name, dims in seen.dims.items():
+        if name in draws and dims[:1] == ("component",):
+            out[name] = permute(np.asarray(draws[name]), moves)
+    if "gate" in out:
+        out["gate"] = out["gate"] - out["gate"][:, :1]
+    if "label" in draws:
+        out["label"] = permute_labels(np.asarray(draws["label"]), moves)
+    return out
+
+
+def exchangeable(model: Model, data: Data) -> bool:
+    """Whether components can trade places without changing the model."""
+    spec, seen = _spec(model), resolved(model, data)
+    even = np.ndim(seen.problem.concentration) == 0
+    return seen.n_components > 1 and even and not spec.labels
+
+
+# So many rows tell which component is which.
+_TELLING = 100
+
+
+def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], str] | None:
+    """Draws in which components have names that agree: by the ``order``, or as their responsibilities agree best."""
+    if not exchangeable(model, data):
+        return None
+    from bayeslab.exact.clusters import relabel_by_probabilities
+
+    seen = resolved(model, data)
+    kept = {name: draws[name] for name, dims in seen.dims.items() if dims[:1] == ("component",)}
+    if _spec(model).order is not None:
+        return {n: v for n, v in ordered(model, data, draws).items() if n in kept}, "components"
+    rows = np.unique(np.linspace(0, len(seen.rows) - 1, _TELLING).astype(int))
+    chances = np.stack([r for _, r in _responsibilities(seen, draws, rows)])
+    moves = relabel_by_probabilities(chances)
+    return {n: v for n, v in _renamed(seen, draws, moves).items() if n in kept}, "components"
+
+
+# --------------------------------------------------------------------------------- from draws
+
+
+def _responsibilities(seen: Resolved, draws: Mapping[str, np.ndarray], rows: np.ndarray | None = None) -> Any:
+    """Log evidence (N,) and responsibilities (N, K) at each draw."""
+    problem = seen.problem if rows is None else _mixture_em.some_rows(seen.problem, rows)
+    names = list(seen.dims)
+    for i in range(len(draws[names[0]])):
+        yield problem.responsibilities(seen.theta({name: draws[name][i] for name in names}))
+
+
+def log_likelihoods(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray]
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Log density of each row at each draw, its component summed out."""
+    seen = resolved(model, data)
+    return {"row": ((model.data.rows,), np.stack([e for e, _ in _responsibilities(seen, draws)]))}
+
+
+def predictive(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Replications of the rows at each draw."""
+    seen = resolved(model, data)
+    names, n_rows = list(seen.dims), len(seen.rows)
+    columns = [c for part in seen.parts.values() for c in part.columns]
+    out = np.empty((len(draws[names[0]]), n_rows, len(columns)))
+    for i in range(len(out)):
+        theta = seen.theta({name: draws[name][i] for name in names})
+        labels = _mixture_em.draw_labels(seen.problem, theta, n_rows, rng)
+        at = 0
+        for name, part in seen.parts.items():
+            own = seen.own(name, theta)
+            made = part.sample(rng, own, labels, seen.rows[:, [seen.columns.index(c) for c in part.trials]])
+            out[i, :, at : at + made.shape[1]] = made
+            at += made.shape[1]
+    whole = {c for part in seen.parts.values() if part.discrete for c in part.columns}
+    return {
+        c: ((model.data.rows,), out[..., j].astype(np.int64) if c in whole else out[..., j])
+        for j, c in enumerate(columns)
+    }
+
+
+def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+    """P(component | row) for new rows, averaged over the posterior draws."""
+    on = resolved(model, new)
+    names = list(on.dims)
+    n = len(draws[names[0]])
+    some = np.unique(np.linspace(0, n - 1, min(n, _DRAWS)).astype(int))
+    total = np.zeros((len(on.rows), on.n_components))
+    for _, r in _responsibilities(on, {name: draws[name][some] for name in names}):
+        total += r
+    if (lost := total.sum(axis=1) == 0).any():
+        raise DataError(f"row {int(np.argmax(lost)) + 1} of the new data is impossible in every component")
+    total /= total.sum(axis=1, keepdims=True)
+    labels = new.labels.get(model.data.rows, np.arange(len(total)))
+    return {model.data.rows: labels} | {f"P({name})": total[:, k] for k, name in enumerate(on.names)}
+
+
+# So many draws are averaged: their Monte Carlo error is a twentieth of the posterior's sd.
+_DRAWS = 400
