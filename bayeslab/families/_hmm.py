@@ -1,0 +1,299 @@
+"""A hidden Markov model resolved: its sequences, its chain, and what its states emit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.dataset import Data
+from bayeslab.errors import DataError, ModelError
+from bayeslab.exact import markov_chain
+from bayeslab.exact.forward_backward import HiddenChain, smooth
+from bayeslab.exact.mixture import k_means
+from bayeslab.families import _emission_graph as emitted
+from bayeslab.families._emission_graph import Part
+from bayeslab.families._hmm_chain import Chain
+from bayeslab.families._hmm_data import Sequences, read_columns, sequences_of, spread
+from bayeslab.spec import Model
+
+if TYPE_CHECKING:
+    from bayeslab.families.hmm import HMM
+
+__all__ = ["Hidden", "chain_of", "draws_of", "hidden_of", "labels_of", "layout_of"]
+
+# Starting points are found on at most so many rows.
+_SOME = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class Hidden:
+    """A model and its data.
+
+    Attributes
+    ----------
+    states : ndarray (n_states,)
+        Their names.
+    chain : Chain
+    parts : tuple of Part
+        What states emit.
+    sequences : Sequences
+    rows : ndarray (n_times, n_columns)
+        NaN for missing cells.
+    """
+
+    states: np.ndarray
+    chain: Chain
+    parts: tuple[Part, ...]
+    sequences: Sequences
+    rows: np.ndarray
+
+    @property
+    def n_states(self) -> int:
+        return len(self.states)
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """Names of all that is unknown."""
+        return (*self.chain.learned, *(name for part in self.parts for name in part.learned))
+
+    @property
+    def exchangeable(self) -> bool:
+        """Whether states can trade places: nothing written tells one from another."""
+        return self.n_states > 1 and self.chain.symmetric and all(part.symmetric for part in self.parts)
+
+    @property
+    def dims(self) -> dict[str, tuple[str, ...]]:
+        """Dimensions of everything unknown."""
+        own = {name: self.chain.dims(name) for name in self.chain.learned}
+        return own | {name: part.dims(name, "state") for part in self.parts for name in part.learned}
+
+    @property
+    def labels(self) -> dict[str, np.ndarray]:
+        out = dict.fromkeys(("state", "next_state", "state_before"), self.states)
+        for part in self.parts:
+            out |= part.labels()
+        return out
+
+    def log_emission(self, values: Mapping[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
+        """log p(row | state), (n_times, n_states)."""
+        rows = self.rows if rows is None else rows
+        out = np.zeros((len(rows), self.n_states))
+        for part in self.parts:
+            out += part.emission.log_density(part.to_exact(values), rows[:, list(part.at)])
+        return out
+
+    def computed(self, values: Mapping[str, np.ndarray]) -> tuple[HiddenChain, np.ndarray]:
+        """The chain and its log emissions, as :mod:`bayeslab.exact.forward_backward` takes them."""
+        log_emission = self.log_emission(values)
+        return self.chain.hidden(values), log_emission if self.chain.order == 1 else log_emission[:, self.chain.last]
+
+    def prefix(self, most: int) -> Hidden:
+        """The same on the first ``most`` times."""
+        if self.sequences.n_times <= most:
+            return self
+        first = self.sequences.prefix(most)
+        return replace(self, sequences=first, rows=self.rows[: first.n_times])
+
+    def permuted(self, values: Mapping[str, np.ndarray], order: np.ndarray, lead: int = 0) -> dict[str, np.ndarray]:
+        """Values with state ``order[..., k]`` as the new state k; ``lead`` axes come before those of the parameters."""
+        out, dims = {}, self.dims
+        for name, value in values.items():
+            for axis, dim in enumerate(dims.get(name, ())):
+                if dim in ("state", "next_state", "state_before"):
+                    shape = [1] * value.ndim
+                    shape[:lead], shape[lead + axis] = order.shape[:lead], order.shape[-1]
+                    value = np.take_along_axis(value, order.reshape(shape), axis=lead + axis)
+            out[name] = value
+        return out
+
+    def rule(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The states in ascending order of what the first column tells of them."""
+        part = self.parts[0]
+        name = next(n for n in part.names if n in part.learned)
+        own = np.asarray(values[name])
+        return np.argsort(own.reshape(len(own), -1)[:, 0], kind="stable")
+
+    @property
+    def ruled_by(self) -> str:
+        """What :meth:`rule` goes by, for people."""
+        part = self.parts[0]
+        name = next(n for n in part.names if n in part.learned)
+        return f"the probability of '{part.levels[0]}'" if part.word == "categorical" else f"'{name}'"
+
+    def guess(self, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
+        """Where a search can begin: at groups of similar rows; random, or (without rng) always the same."""
+        own = rng if rng is not None else np.random.default_rng(0)
+        rows = self.rows[:_SOME]
+        seen = ~np.isnan(rows).all(axis=1)
+        weights = np.full((len(rows), self.n_states), 1.0 / self.n_states)
+        if seen.sum() >= self.n_states:
+            features = np.concatenate(
+                [part.emission.features(rows[seen][:, list(part.at)]) for part in self.parts], axis=1
+            )
+            groups = k_means(features, self.n_states, own).labels
+            weights[seen] = np.eye(self.n_states)[groups]
+        noise = own.dirichlet(np.ones(self.n_states), len(rows)) if rng is not None else 1.0 / self.n_states
+        weights = 0.75 * weights + 0.25 * noise
+        out: dict[str, np.ndarray] = {}
+        for part in self.parts:
+            statistics = part.emission.statistics(rows[:, list(part.at)], weights)
+            found = part.from_exact(part.emission.maximise(statistics))
+            out |= {name: found[name] for name in part.learned}
+        if self.exchangeable:
+            out = self.permuted(out, self.rule(out)) if out else out
+        if rng is not None:
+            return out | self.chain.draw(rng)
+        return out | self._calm()
+
+    def _calm(self) -> dict[str, np.ndarray]:
+        """Transitions that mostly stay."""
+        out = {}
+        for name in self.chain.learned:
+            a = (self.chain.concentration(name) > 0).astype(float)
+            if name == "transition":
+                # What the state is and what it will be are the last two axes, whatever the order.
+                a = a * (1.0 + 3.0 * self.n_states * np.eye(self.n_states))
+            out[name] = a / a.sum(axis=-1, keepdims=True)
+        return out
+
+    def check_possible(self, values: Mapping[str, np.ndarray]) -> None:
+        """Refuse data that the zeros of the model exclude.
+
+        Raises
+        ------
+        DataError
+            With the sequence, the time and the column's value.
+        """
+        chain, log_emission = self.computed(values)
+        found = smooth(chain, log_emission, self.sequences.offsets)
+        bad = np.flatnonzero(found.impossible >= 0)
+        if not len(bad):
+            return
+        row = int(found.impossible[bad[0]])
+        whose = f" of sequence '{self.sequences.names[bad[0]]}'" if self.sequences.n_sequences > 1 else ""
+        cells = np.flatnonzero(self.sequences.at == row)
+        where = f"row {cells[0] + 1}" if len(cells) else f"time {self.sequences.times[row]}"
+        raise DataError(
+            f"{where}{whose} has probability zero given the rows before it, whatever the state: check the"
+            " values, and zeros in initial, transition and parameters"
+        )
+
+
+def layout_of(spec: HMM) -> list[tuple[str, str, tuple[str, ...]]]:
+    """The parts of the emission: (name, word, columns)."""
+    return emitted.columns_of(spec.columns, spec.emission)
+
+
+def labels_of(spec: HMM) -> np.ndarray:
+    """Names of the states."""
+    assert not isinstance(spec.states, str)
+    return np.arange(1, spec.states + 1) if isinstance(spec.states, int) else np.array(spec.states)
+
+
+def chain_of(spec: HMM) -> Chain:
+    """The chain of a spec.
+
+    Raises
+    ------
+    ModelError
+        A pattern or probabilities that do not fit.
+    """
+    k = len(labels_of(spec))
+    mask = _mask(spec, k)
+    if spec.order == 2 and (not mask.all() or spec.transition is not None or spec.initial == "stationary"):
+        raise ModelError("a chain of order 2 is learned, ergodic, with a free initial state", path=("model", "order"))
+    transition = None
+    if spec.transition is not None:
+        transition = _probabilities(spec.transition, (k, k), ("model", "transition"))
+        mask = mask & (transition > 0)
+    initial: Any = spec.initial
+    if initial is None:
+        initial = np.eye(k)[0] if spec.topology == "left_right" else "free"
+    elif not isinstance(initial, str):
+        initial = _probabilities(initial, (k,), ("model", "initial"))
+    elif initial == "uniform":
+        initial = np.full(k, 1.0 / k)
+    elif initial == "stationary" and transition is not None:
+        initial = markov_chain.stationary(transition)
+    prior = np.full((k, k), float(spec.pseudocount)) + spec.stickiness * np.eye(k)
+    return Chain(k, mask, spec.order, initial, transition, prior, np.full(k, float(spec.pseudocount)))
+
+
+def _mask(spec: HMM, k: int) -> np.ndarray:
+    match spec.topology:
+        case "ergodic":
+            return markov_chain.ergodic(k)
+        case "left_right":
+            return markov_chain.left_right(k, spec.reach)
+        case "banded":
+            return markov_chain.banded(k, spec.reach)
+    path = ("model", "topology")
+    try:
+        mask = np.asarray(spec.topology, dtype=float) != 0
+    except ValueError:
+        raise ModelError("a pattern is a list of rows of zeros and ones", path=path) from None
+    if mask.shape != (k, k):
+        raise ModelError(f"a pattern for {k} states has {k} rows of {k}, not {mask.shape}", path=path)
+    if not mask.any(axis=1).all():
+        raise ModelError(f"row {int(np.argmin(mask.any(axis=1))) + 1} of the pattern leads nowhere", path=path)
+    return mask
+
+
+def _probabilities(value: Any, shape: tuple[int, ...], path: tuple[str, ...]) -> np.ndarray:
+    try:
+        out = np.asarray(value, dtype=float)
+    except (ValueError, TypeError):
+        raise ModelError("probabilities are numbers, in rows of equal length", path=path) from None
+    if out.shape != shape:
+        raise ModelError(f"{' × '.join(map(str, shape))} numbers are meant, not {out.shape}", path=path)
+    if np.any(out < 0) or np.any(np.abs(out.sum(axis=-1) - 1) > 1e-8):
+        rows = np.atleast_2d(out)
+        row = int(np.argmax(np.abs(rows.sum(axis=-1) - 1)))
+        raise ModelError(f"row {row + 1} sums to {rows[row].sum():g}, not to 1, or has negative numbers", path=path)
+    return out
+
+
+def hidden_of(model: Model, data: Data) -> Hidden:
+    """The model on its data; remembered on the data."""
+    if "hidden" not in data.memo:
+        spec: Any = model.model
+        sequences = sequences_of(data, spec.sequence, spec.time)
+        layout = layout_of(spec)
+        categories = frozenset(own[0] for _, word, own in layout if word == "categorical")
+        order = [column for _, _, own in layout for column in own]
+        read = read_columns(data, order, categories, len(sequences.at))
+        base = read if data.origin is None else _read_origin(data.origin, order, categories)
+        chain = chain_of(spec)
+        parts = emitted.parts_of(
+            data, layout, read, base, chain.n_states, spec.parameters, covariance=spec.covariance, trials=spec.trials,
+            dof=spec.dof,
+        )  # fmt: skip
+        hidden = Hidden(labels_of(spec), chain, parts, sequences, spread(sequences, read))
+        data.memo["hidden"] = hidden
+    found: Hidden = data.memo["hidden"]
+    return found
+
+
+def _read_origin(data: Data, order: list[str], categories: frozenset[str]) -> np.ndarray:
+    return read_columns(data, order, categories, len(data.labels.get(data.dataset.rows, ())))
+
+
+def draws_of(
+    hidden: Hidden, draws: Mapping[str, np.ndarray], most: int | None = None
+) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+    """Values of what is unknown at each draw, or at ``most`` of them evenly spaced.
+
+    Raises
+    ------
+    ModelError
+        Something is unknown and there are no draws of it.
+    """
+    lacking = [name for name in hidden.learned if name not in draws]
+    if lacking:
+        raise ModelError(f"'{lacking[0]}' is unknown: fit the model, or give it as numbers")
+    n = len(next(iter(draws.values()))) if hidden.learned else 1
+    for i in range(n) if most is None else np.unique(np.linspace(0, n - 1, min(n, most)).astype(int)):
+        yield int(i), {name: draws[name][i] for name in hidden.learned}

@@ -1,0 +1,168 @@
+"""The law of the hidden states: which transitions there can be, what is known of them, and their prior."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayeslab.exact.forward_backward import Edges, HiddenChain
+from bayeslab.exact.markov_chain import stationary
+
+__all__ = ["Chain"]
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """The chain as a file declares it.
+
+    Attributes
+    ----------
+    n_states : int
+    mask : ndarray (n_states, n_states) of bool
+        Possible transitions.
+    order : int
+        1, or 2: the next state depends on the last two.
+    initial : ndarray (n_states,), or "free" or "stationary"
+        Numbers if it is known.
+    transition : ndarray or None
+        Numbers if it is known.
+    prior : ndarray (n_states, n_states)
+        Dirichlet concentrations of the rows.
+    initial_prior : ndarray (n_states,)
+    """
+
+    n_states: int
+    mask: np.ndarray
+    order: int
+    initial: Any
+    transition: np.ndarray | None
+    prior: np.ndarray
+    initial_prior: np.ndarray
+
+    @property
+    def full(self) -> bool:
+        return self.order == 1 and bool(self.mask.all())
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether nothing here tells one state from another."""
+        even = isinstance(self.initial, str) or np.ptp(self.initial) == 0
+        return bool(self.mask.all()) and self.transition is None and even and bool(np.ptp(self.initial_prior) == 0)
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """Names of what is unknown."""
+        out = ["initial"] if isinstance(self.initial, str) and self.initial == "free" else []
+        if self.transition is None:
+            out += ["transition"] if self.order == 1 else ["second_transition", "transition"]
+        return tuple(out)
+
+    def dims(self, name: str) -> tuple[str, ...]:
+        if name == "initial":
+            return ("state",)
+        if name == "second_transition" or self.order == 1:
+            return ("state", "next_state")
+        return ("state_before", "state", "next_state")
+
+    @property
+    def edges(self) -> Edges | None:
+        """Of the chain of first order that is computed with."""
+        if self.full:
+            return None
+        if self.order == 1:
+            return Edges.of(self.mask)
+        k = self.n_states
+        pairs = k + np.arange(k * k)
+        return Edges(np.arange(k + k * k + 1) * k, np.append(pairs, np.tile(pairs, k)))
+
+    @property
+    def last(self) -> np.ndarray:
+        """The state that each state of the computed chain ends in."""
+        own = np.arange(self.n_states)
+        return own if self.order == 1 else np.concatenate([own, np.tile(own, self.n_states)])
+
+    def complete(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Initial and transition probabilities, the known ones with the unknown ones' values."""
+        names = ("transition",) if self.order == 1 else ("second_transition", "transition")
+        out = {n: np.asarray(values[n] if self.transition is None else self.transition) for n in names}
+        match self.initial:
+            case "free":
+                out["initial"] = np.asarray(values["initial"])
+            case "stationary":
+                out["initial"] = stationary(out["transition"])
+            case _:
+                out["initial"] = self.initial
+        return out
+
+    def hidden(self, values: Mapping[str, np.ndarray]) -> HiddenChain:
+        """The chain that is computed with, at values of what is unknown."""
+        own = self.complete(values)
+        if self.full:
+            return HiddenChain.of(own["initial"], own["transition"])
+        edges = self.edges
+        assert edges is not None
+        if self.order == 1:
+            return HiddenChain.of(own["initial"], edges.take(own["transition"]), edges)
+        start = np.append(own["initial"], np.zeros(self.n_states**2))
+        both = np.concatenate([own["second_transition"].ravel(), own["transition"].ravel()])
+        return HiddenChain.of(start, both, edges)
+
+    def fold(self, posterior: np.ndarray) -> np.ndarray:
+        """Probabilities (..., n_chain_states) of the computed chain as those of the states."""
+        if self.order == 1:
+            return posterior
+        k = self.n_states
+        return posterior[..., :k] + posterior[..., k:].reshape(*posterior.shape[:-1], k, k).sum(axis=-2)
+
+    def counts(self, start: np.ndarray, transition: np.ndarray) -> dict[str, np.ndarray]:
+        """Expected counts of the computed chain as those of the parameters."""
+        k = self.n_states
+        if self.order == 1:
+            return {"initial": start, "transition": transition if self.full else _edges(self).dense(transition)}
+        second, rest = transition[: k * k].reshape(k, k), transition[k * k :].reshape(k, k, k)
+        return {"initial": start[:k], "second_transition": second, "transition": rest}
+
+    def concentration(self, name: str) -> np.ndarray:
+        """Of the Dirichlet prior of a parameter; zero where a transition is impossible."""
+        if name == "initial":
+            return self.initial_prior
+        own = np.where(self.mask, self.prior, 0.0)
+        return np.broadcast_to(own, (self.n_states, *own.shape)) if name == "transition" and self.order == 2 else own
+
+    def maximise(self, counts: Mapping[str, np.ndarray], *, prior: bool) -> dict[str, np.ndarray]:
+        """The most probable parameters for expected counts."""
+        out = {}
+        for name in self.learned:
+            own = counts[name]
+            a = self.concentration(name)
+            total = np.where(a > 0, np.maximum(own + (a - 1 if prior else 0.0), 0.0), 0.0)
+            sums = total.sum(axis=-1, keepdims=True)
+            even = (a > 0) / (a > 0).sum(axis=-1, keepdims=True)
+            out[name] = np.where(sums > 0, total / np.where(sums > 0, sums, 1.0), even)
+        return out
+
+    def log_prior(self, values: Mapping[str, np.ndarray]) -> float:
+        total = 0.0
+        for name in self.learned:
+            exponent = np.where(self.concentration(name) > 0, self.concentration(name) - 1, 0.0)
+            used = exponent != 0
+            with np.errstate(divide="ignore"):
+                total += float(np.sum(exponent[used] * np.log(values[name][used])))
+        return total
+
+    def draw(self, rng: np.random.Generator, weight: float = 1.0) -> dict[str, np.ndarray]:
+        """Random values of what is unknown."""
+        out = {}
+        for name in self.learned:
+            gammas = rng.standard_gamma(np.where(self.concentration(name) > 0, weight, 0.0))
+            out[name] = gammas / gammas.sum(axis=-1, keepdims=True)
+        return out
+
+
+def _edges(chain: Chain) -> Edges:
+    edges = chain.edges
+    assert edges is not None
+    return edges

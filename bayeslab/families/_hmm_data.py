@@ -1,0 +1,184 @@
+"""Rows of a table as sequences: where each begins, and what is missing inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayeslab.dataset import Data
+from bayeslab.errors import DataError
+
+__all__ = ["Sequences", "read_columns", "sequences_of", "spread"]
+
+# A table with gaps becomes at most so many rows, and at most so many times as many as it had.
+_MOST, _TIMES = 20_000_000, 200
+
+
+@dataclass(frozen=True, eq=False)
+class Sequences:
+    """The times of one or several sequences, gaps filled.
+
+    Attributes
+    ----------
+    offsets : ndarray (n_sequences + 1,)
+        Sequence s has the times ``offsets[s]`` to ``offsets[s + 1]``.
+    names : ndarray (n_sequences,)
+        What the column that tells sequences apart calls them.
+    times : ndarray (n_times,)
+    at : ndarray (n_rows,)
+        The time of each row of the table.
+    """
+
+    offsets: np.ndarray
+    names: np.ndarray
+    times: np.ndarray
+    at: np.ndarray
+
+    @property
+    def n_times(self) -> int:
+        return int(self.offsets[-1])
+
+    @property
+    def n_sequences(self) -> int:
+        return len(self.names)
+
+    @property
+    def sequence(self) -> np.ndarray:
+        """The number of the sequence of each time."""
+        return np.repeat(np.arange(self.n_sequences), np.diff(self.offsets))
+
+    def prefix(self, most: int) -> Sequences:
+        """The first ``most`` times."""
+        offsets = np.minimum(self.offsets, most)
+        kept = int(np.searchsorted(self.offsets[:-1], most, side="left"))
+        kept = max(kept, 1)
+        offsets = offsets[: kept + 1]
+        inside = self.at < offsets[-1]
+        return Sequences(offsets, self.names[:kept], self.times[: offsets[-1]], self.at[inside])
+
+
+def sequences_of(data: Data, sequence: str | None, time: str | None) -> Sequences:
+    """The sequences in a table.
+
+    Parameters
+    ----------
+    sequence : str or None
+        The column that tells sequences apart; without it there is one.
+    time : str or None
+        The column of times, whole numbers; without it rows follow each other.
+
+    Raises
+    ------
+    DataError
+        A sequence in two pieces; times that do not rise, or are not whole numbers.
+    """
+    n_rows = len(data.labels.get(data.dataset.rows, ()))
+    names, offsets = _pieces(data, sequence, n_rows)
+    if time is None:
+        return Sequences(offsets, names, np.concatenate([np.arange(n) for n in np.diff(offsets)] or [np.arange(0)]),
+                         np.arange(n_rows))  # fmt: skip
+    times = _times(data, time, n_rows)
+    inner = np.ones(n_rows, bool)
+    inner[offsets[:-1]] = False
+    step = np.diff(times, prepend=0)
+    wrong = np.flatnonzero(inner & (step <= 0))
+    if len(wrong):
+        row = int(wrong[0])
+        which = "is there twice" if step[row] == 0 else f"comes after {times[row - 1]}"
+        whose = f" of '{_named(names, offsets, row)}'" if sequence else ""
+        raise DataError(
+            f"column '{time}', row {row + 1}: {times[row]}{whose} {which}; sort the rows by {time}, each once"
+        )
+    first = np.repeat(times[offsets[:-1]], np.diff(offsets))
+    lengths = times[offsets[1:] - 1] - times[offsets[:-1]] + 1
+    total = int(lengths.sum())
+    if total > max(10_000, min(_MOST, _TIMES * n_rows)):
+        widest = int(np.where(inner, step, 0).max())
+        raise DataError(
+            f"column '{time}': {n_rows:,} rows span {total:,} times, with a gap of {widest:,}; the chain moves once a"
+            " unit of time: change the unit (data.derive), or leave `time` out"
+        )
+    filled = np.append(0, np.cumsum(lengths))
+    at = np.repeat(filled[:-1], np.diff(offsets)) + times - first
+    every = np.concatenate([np.arange(a, a + n) for a, n in zip(times[offsets[:-1]], lengths, strict=True)])
+    return Sequences(filled, names, every, at)
+
+
+def _pieces(data: Data, sequence: str | None, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Names and offsets of runs of equal names."""
+    if n_rows == 0:
+        raise DataError("the data have no rows")
+    if sequence is None:
+        return np.array(["all"]), np.array([0, n_rows])
+    if sequence not in data.dataset.columns:
+        raise DataError(f"the data have no column '{sequence}', which tells sequences apart")
+    column = data.dataset.columns[sequence]
+    if np.any(column.absent()):
+        raise DataError(f"column '{sequence}', row {int(np.flatnonzero(column.absent())[0]) + 1}: the cell is missing")
+    values = column.values
+    begins = np.append(0, np.flatnonzero(values[1:] != values[:-1]) + 1)
+    names = values[begins]
+    distinct, counts = np.unique(names, return_counts=True)
+    if len(distinct) < len(names):
+        again = distinct[counts > 1][0]
+        row = int(begins[np.flatnonzero(names == again)[1]])
+        raise DataError(f"column '{sequence}': '{again}' begins again in row {row + 1}; sort the rows by {sequence}")
+    return names, np.append(begins, n_rows)
+
+
+def _times(data: Data, time: str, n_rows: int) -> np.ndarray:
+    if time == data.dataset.rows:
+        values, absent = data.labels[time], np.zeros(n_rows, bool)
+    elif time in data.dataset.columns:
+        column = data.dataset.columns[time]
+        values, absent = column.values, column.absent()
+    else:
+        values = np.asarray(data.term(time, missing=True).value)
+        absent = np.isnan(values.astype(float))
+    if values.dtype.kind == "U":
+        raise DataError(f"column '{time}' holds text such as '{values[0]}'; times are whole numbers")
+    if np.any(absent):
+        raise DataError(f"column '{time}', row {int(np.flatnonzero(absent)[0]) + 1}: the cell is missing")
+    odd = np.flatnonzero(values != np.floor(values))
+    if len(odd):
+        raise DataError(f"column '{time}', row {int(odd[0]) + 1}: {values[odd[0]]:g}; times are whole numbers")
+    return values.astype(np.int64)
+
+
+def _named(names: np.ndarray, offsets: np.ndarray, row: int) -> str:
+    return str(names[int(np.searchsorted(offsets, row, side="right")) - 1])
+
+
+def spread(rows: Sequences, values: np.ndarray) -> np.ndarray:
+    """Values of the table's rows (n_rows, ...) at all times, NaN where there is no row."""
+    out = np.full((rows.n_times, *values.shape[1:]), np.nan)
+    out[rows.at] = values
+    return out
+
+
+def read_columns(data: Data, columns: Sequence[str], categories: frozenset[str], n_rows: int) -> np.ndarray:
+    """Columns as numbers (n_rows, n_columns), level codes for categories; NaN for missing cells and columns.
+
+    Raises
+    ------
+    DataError
+        Text where numbers are meant.
+    """
+    out = np.full((n_rows, len(columns)), np.nan)
+    for j, name in enumerate(columns):
+        if not data.has(name):
+            continue
+        term = data.term(name, missing=True)
+        if name in categories:
+            assert term.codes is not None
+            out[:, j] = np.where(term.codes < 0, np.nan, term.codes)
+            continue
+        if term.value is None:
+            raise DataError(f"column '{name}' holds text; numbers are meant (emission: categorical takes words)")
+        values = np.asarray(term.value, dtype=float)
+        if values.shape != (n_rows,):
+            raise DataError(f"column '{name}' does not hold one value a row")
+        out[:, j] = values
+    return out

@@ -1,0 +1,212 @@
+"""Hidden Markov models as problems for EM: Baum-Welch, with priors, known parameters and missing cells.
+
+References
+----------
+.. [1] Baum, Petrie, Soules, Weiss (1970). A maximization technique occurring in the statistical analysis of
+   probabilistic functions of Markov chains. Annals of Mathematical Statistics 41, 164-171.
+.. [2] Rabiner (1989). A tutorial on hidden Markov models and selected applications in speech recognition.
+   Proceedings of the IEEE 77, 257-286.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bayeslab.errors import ModelError
+from bayeslab.exact.answer import EMPlan
+from bayeslab.exact.forward_backward import smooth
+from bayeslab.families._emission_graph import Part
+from bayeslab.families._hmm import Hidden
+
+__all__ = ["HiddenProblem", "plan"]
+
+type Values = Mapping[str, np.ndarray]
+
+# Without a prior a state may shrink to a single point: standard deviations stay above this share of the column's.
+_NARROWEST = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenProblem:
+    """A model and its data, as EM sees them. Parameters are called as in the posterior."""
+
+    hidden: Hidden
+    prior: bool
+
+    def expect(self, theta: Values) -> tuple[float, dict[str, Any]]:
+        hidden = self.hidden
+        chain, log_emission = hidden.computed(theta)
+        if np.isnan(log_emission).any():
+            return -np.inf, {}
+        found = smooth(chain, log_emission, hidden.sequences.offsets)
+        value = float(found.log_evidence.sum())
+        if not np.isfinite(value):
+            return -np.inf, {}
+        out: dict[str, Any] = hidden.chain.counts(found.start_counts, found.transition_counts)
+        posterior = hidden.chain.fold(found.posterior)
+        for k, part in enumerate(hidden.parts):
+            if part.learned:
+                rows = hidden.rows[:, list(part.at)]
+                own = part.emission.statistics(rows, posterior, part.to_exact(theta))
+                out |= {f"{k}.{name}": total for name, total in own.items()}
+        return value, out
+
+    def update(self, statistics: Mapping[str, Any], theta: Values) -> dict[str, np.ndarray]:
+        out = self.hidden.chain.maximise(statistics, prior=self.prior)
+        for k, part in enumerate(self.hidden.parts):
+            if part.learned:
+                own = {name.partition(".")[2]: v for name, v in statistics.items() if name.startswith(f"{k}.")}
+                out |= _fitted(part, own, theta, prior=self.prior)
+        return out
+
+    def log_prior(self, theta: Values) -> float:
+        if not self.prior:
+            return 0.0
+        own = sum(p.emission.log_prior(p.to_exact(theta)) for p in self.hidden.parts if p.learned)
+        return self.hidden.chain.log_prior(theta) + own
+
+    # ------------------------------------------------------------------ coordinates for acceleration
+
+    def flatten(self, theta: Values) -> np.ndarray:
+        return np.concatenate([_free(self._kind(name), theta[name]).ravel() for name in self.hidden.learned])
+
+    def unflatten(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        out, at = {}, 0
+        for name in self.hidden.learned:
+            shape = self._shape(name)
+            size = int(np.prod(shape))
+            out[name] = _bound(self._kind(name), x[at : at + size].reshape(shape))
+            at += size
+        return out
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        hidden = self.hidden
+        if name in hidden.chain.learned:
+            return (hidden.n_states,) * len(hidden.chain.dims(name))
+        return next(part.shape(name) for part in hidden.parts if name in part.names)
+
+    def _kind(self, name: str) -> str:
+        if name in self.hidden.chain.learned:
+            return "simplex"
+        part = next(part for part in self.hidden.parts if name in part.names)
+        parameter = part.parameter(name)
+        return {"p": "simplex", "probability": "unit", "mean": "real", "location": "real"}.get(parameter, "positive")
+
+
+def _fitted(part: Part, statistics: dict[str, Any], theta: Values, *, prior: bool) -> dict[str, np.ndarray]:
+    """The M-step of a part; what is known stays."""
+    emission = part.emission if prior else replace(part.emission, prior=None)
+    found = part.from_exact(emission.maximise(statistics, part.to_exact(theta)))
+    if part.word == "gaussian" and part.called("mean") in part.known and part.called("sd") in part.learned:
+        found[part.called("sd")] = _about_known(part, statistics, prior=prior)
+    for name in part.names:
+        if part.parameter(name) in ("sd", "scale"):
+            found[name] = np.maximum(found[name], _floor(part, name))
+    return {name: found[name] for name in part.learned}
+
+
+def _about_known(part: Part, statistics: dict[str, Any], *, prior: bool) -> np.ndarray:
+    """Standard deviations about known means."""
+    n, scatter = statistics["weight"], statistics["scatter"]
+    mean = part.known[part.called("mean")].reshape(scatter.shape)
+    scatter = scatter + n * (statistics["mean"] - mean) ** 2
+    if part.spherical:
+        n, scatter = n.sum(axis=1), scatter.sum(axis=1)
+    own = part.emission.prior
+    scale = np.mean(own.scale) if part.spherical else own.scale
+    variance = (scale + scatter) / (own.nu + n + 2) if prior else scatter / np.maximum(n, 1e-300)
+    return np.sqrt(variance).reshape(part.shape(part.called("sd")))
+
+
+def _floor(part: Part, name: str) -> np.ndarray:
+    own = _NARROWEST * part.spread
+    return np.broadcast_to(own if len(part.shape(name)) == 2 else own.min(), part.shape(name))
+
+
+def _free(kind: str, value: np.ndarray) -> np.ndarray:
+    """Any real numbers."""
+    match kind:
+        case "simplex":
+            # Zeros of a pattern stay: what is added to -700 is lost again in the exponential.
+            return np.log(np.maximum(value, 1e-300))
+        case "positive":
+            return np.log(np.maximum(value, 1e-300))
+        case "unit":
+            return np.log(np.maximum(value, 1e-300)) - np.log(np.maximum(1 - value, 1e-300))
+    return value
+
+
+def _bound(kind: str, x: np.ndarray) -> np.ndarray:
+    match kind:
+        case "simplex":
+            p = np.exp(x - x.max(axis=-1, keepdims=True))
+            p = np.where(p < 1e-290, 0.0, p)
+            return p / p.sum(axis=-1, keepdims=True)
+        case "positive":
+            return np.exp(np.clip(x, -690.0, 690.0))
+        case "unit":
+            return 1 / (1 + np.exp(-np.clip(x, -690.0, 690.0)))
+    return x
+
+
+def plan(hidden: Hidden) -> EMPlan | str:
+    """How EM applies, or why not."""
+    if not hidden.learned:
+        return "everything is given, so that there is nothing to learn; `bayeslab decode` finds the states"
+    if isinstance(hidden.chain.initial, str) and hidden.chain.initial == "stationary":
+        return (
+            "with a stationary initial state the M-step of the transitions has no closed form;"
+            " use method map, or initial: free"
+        )
+    mixed = [p for p in hidden.parts if p.word == "student_t" and p.known and p.learned]
+    if mixed:
+        given = next(iter(mixed[0].known))
+        return f"of a student_t column EM learns both location and scale, and '{given}' is given; use nuts or map"
+    written = [name for part in hidden.parts for name in part.priors]
+    hidden.check_possible(hidden.guess(None))
+
+    def problem(prior: bool) -> HiddenProblem:
+        if prior and written:
+            raise ModelError(
+                f"EM has no closed form under the prior written for '{written[0]}': use method nuts or map, or"
+                " prior=ignore for maximum likelihood",
+                path=("model", "parameters", written[0]),
+            )
+        if (
+            prior
+            and hidden.chain.learned
+            and min(_least(hidden.chain.concentration(n)) for n in hidden.chain.learned) < 1
+        ):
+            raise ModelError(
+                "a Dirichlet prior with pseudocount below 1 has no mode: use pseudocount 1 or more, or prior=ignore",
+                path=("model", "pseudocount"),
+            )
+        return HiddenProblem(hidden, prior)
+
+    def values(theta: Values) -> dict[str, np.ndarray]:
+        return hidden.permuted(theta, hidden.rule(theta)) if hidden.exchangeable else dict(theta)
+
+    simplices = [*hidden.chain.learned, *(n for p in hidden.parts if p.word == "categorical" for n in p.learned)]
+    bounds = dict.fromkeys((n for n in simplices if not _patterned(hidden, n)), (0.0, 1.0))
+    return EMPlan(
+        how="Baum-Welch: the hidden states are summed out by forward-backward",
+        problem=problem,
+        start=hidden.guess,
+        values=values,
+        dims=hidden.dims,
+        labels=hidden.labels,
+        bounds=bounds,
+    )
+
+
+def _least(concentration: np.ndarray) -> float:
+    return float(concentration[concentration > 0].min())
+
+
+def _patterned(hidden: Hidden, name: str) -> bool:
+    """Where zeros are meant; the first state of a single sequence is seldom in doubt."""
+    return name == "initial" or (name == "transition" and not hidden.chain.mask.all())

@@ -1,0 +1,198 @@
+"""A hidden Markov model as a PyMC graph: states summed out, or drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.dataset import Data
+from bayeslab.exact.forward_backward import KERNEL, SPARSE_KERNEL, HiddenChain, simulate_states
+from bayeslab.families import _emission_graph as emitted
+from bayeslab.families._hmm import Hidden
+from bayeslab.families._hmm_chain import Chain
+from bayeslab.spec import Model
+
+if TYPE_CHECKING:
+    import pymc
+
+__all__ = ["with_evidence", "written_out"]
+
+
+def with_evidence(hidden: Hidden) -> pymc.Model:
+    """Parameters, and log p(data | parameters) by forward-backward."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    from bayeslab.evidence import log_evidence
+
+    start = hidden.guess(None)
+    hidden.check_possible(start)
+    built, values = _parameters(hidden, start)
+    with built:
+        chain = hidden.chain
+        log_start, log_transition = _log_chain(chain, values)
+        log_emission = emitted.log_density(hidden.parts, values, hidden.rows)
+        if chain.order == 2:
+            log_emission = log_emission[:, chain.last]
+        flat = pt.concatenate([log_start.ravel(), log_transition.ravel(), log_emission.ravel()])
+        sizes = np.array([len(chain.last), 1, 1])
+        edges = chain.edges
+        if edges is None:
+            evidence = log_evidence(KERNEL, flat, hidden.sequences.offsets, sizes)
+        else:
+            evidence = log_evidence(SPARSE_KERNEL, flat, hidden.sequences.offsets, sizes, edges.starts, edges.targets)
+        pm.Potential("evidence", evidence)
+    return built
+
+
+def _parameters(hidden: Hidden, start: Mapping[str, np.ndarray] | None) -> tuple[pymc.Model, dict[str, Any]]:
+    """A model with everything unknown as free random variables; all parameters as expressions."""
+    import pymc as pm
+
+    built = pm.Model(coords={dim: hidden.labels[dim].tolist() for dim in ("state", "next_state")})
+    if hidden.chain.order == 2:
+        built.add_coord("state_before", hidden.states.tolist())
+    parts = [emitted.starting(part, start) for part in hidden.parts] if start is not None else hidden.parts
+    with built:
+        values = _chain_variables(hidden.chain, start)
+    return built, values | emitted.parameters(built, parts, "state")
+
+
+def _chain_variables(chain: Chain, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    out: dict[str, Any] = {}
+    if chain.transition is not None:
+        out["transition"] = pt.as_tensor_variable(chain.transition)
+    for name in chain.learned:
+        a = chain.concentration(name)
+        begin = {} if start is None else {"initval": start[name]}
+        if (a > 0).all():
+            out[name] = pm.Dirichlet(name, a, dims=chain.dims(name), **begin)
+        else:
+            out[name] = pm.Deterministic(name, _with_zeros(name, a, start), dims=chain.dims(name))
+    if isinstance(chain.initial, str):
+        if chain.initial == "stationary":
+            out["initial"] = _stationary(out["transition"], chain.n_states)
+    else:
+        out["initial"] = chain.initial
+    return out
+
+
+def _with_zeros(name: str, a: np.ndarray, start: Mapping[str, np.ndarray] | None) -> Any:
+    """Rows with zeros at some places, Dirichlet elsewhere; rows with as many places left are one variable."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    out = pt.zeros(a.shape)
+    sizes = (a > 0).sum(axis=1)
+    for n in np.unique(sizes):
+        rows = np.flatnonzero(sizes == n)
+        at = rows[:, None], np.stack([np.flatnonzero(a[row] > 0) for row in rows])
+        if n == 1:
+            out = pt.set_subtensor(out[at], 1.0)
+            continue
+        begin = {} if start is None else {"initval": start[name][at]}
+        out = pt.set_subtensor(out[at], pm.Dirichlet(f"_{name}_{n}", a[at], shape=a[at].shape, **begin))
+    return out
+
+
+def _stationary(transition: Any, n_states: int) -> Any:
+    """π with π A = π and Σ π = 1: of π (I - A + 1) = 1, which is regular where π is unique."""
+    import pytensor.tensor as pt
+
+    matrix = pt.eye(n_states) - transition + 1.0
+    return pt.linalg.solve(matrix.T, pt.ones(n_states))
+
+
+def _log_chain(chain: Chain, values: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Logarithms of the initial and transition probabilities of the computed chain."""
+    import pytensor.tensor as pt
+
+    initial = values["initial"]
+    if isinstance(initial, np.ndarray):
+        with np.errstate(divide="ignore"):
+            log_start = pt.as_tensor_variable(np.log(initial))
+    else:
+        log_start = pt.log(initial)
+    if chain.order == 2:
+        log_start = pt.concatenate([log_start, np.full(chain.n_states**2, -np.inf)])
+        both = [pt.log(values[name]).ravel() for name in ("second_transition", "transition")]
+        return log_start, pt.concatenate(both)
+    edges = chain.edges
+    transition = values["transition"]
+    return log_start, pt.log(transition if edges is None else transition[edges.sources, edges.targets])
+
+
+# --------------------------------------------------------------------------------- simulation
+
+
+def written_out(model: Model, hidden: Hidden, data: Data) -> pymc.Model:
+    """Parameters, the path of the states, and a random variable for each column."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    rows = model.data.rows
+    built, values = _parameters(hidden, None)
+    with built:
+        built.add_coord(rows, data.labels[rows].tolist())
+        chain = hidden.chain
+        names = ("initial", "transition") if chain.order == 1 else ("initial", "second_transition", "transition")
+        inputs = [pt.as_tensor_variable(values[name]) for name in names]
+        uniform = pm.Uniform.dist(shape=hidden.sequences.n_times)
+        path = _paths(hidden)(uniform, *inputs)
+        states = path[hidden.sequences.at]
+        pm.Deterministic("path", states, dims=rows)
+        for part in hidden.parts:
+            for column, variable in emitted.drawn(part, values, states, len(hidden.sequences.at)).items():
+                variable.name = column
+                built.register_rv(variable, column, dims=rows)
+    return built
+
+
+def _paths(hidden: Hidden) -> Any:
+    """An Op that draws the states of all sequences from uniform numbers and the chain's probabilities."""
+    import pytensor.tensor as pt
+    from pytensor.graph.basic import Apply
+    from pytensor.graph.op import Op
+
+    class Paths(Op):  # type: ignore[misc]
+        def make_node(self, uniform: Any, *probabilities: Any) -> Apply:
+            return Apply(self, [uniform, *probabilities], [pt.lvector()])
+
+        def perform(self, node: Any, inputs: Any, outputs: Any) -> None:
+            uniform, *rest = inputs
+            outputs[0][0] = _drawn_path(hidden, uniform, rest)
+
+    return Paths()
+
+
+class _Given:
+    """A generator whose uniform numbers are given."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self._values = values
+
+    def random(self, n: int) -> np.ndarray:
+        return np.ascontiguousarray(self._values[:n])
+
+
+def _drawn_path(hidden: Hidden, uniform: np.ndarray, probabilities: list[np.ndarray]) -> np.ndarray:
+    chain = hidden.chain
+    names = ("initial", "transition") if chain.order == 1 else ("initial", "second_transition", "transition")
+    own = dict(zip(names, probabilities, strict=True))
+    if chain.full:
+        law = HiddenChain.of(own["initial"], own["transition"])
+    else:
+        edges = chain.edges
+        assert edges is not None
+        if chain.order == 1:
+            law = HiddenChain.of(own["initial"], edges.take(own["transition"]), edges)
+        else:
+            start = np.append(own["initial"], np.zeros(chain.n_states**2))
+            law = HiddenChain.of(start, np.concatenate([own[n].ravel() for n in names[1:]]), edges)
+    found = simulate_states(law, hidden.sequences.offsets, _Given(uniform))  # type: ignore[arg-type]
+    return np.asarray(chain.last[found], dtype=np.int64)

@@ -1,0 +1,327 @@
+"""Family ``hmm``: sequences driven by a hidden state that moves as a Markov chain.
+
+The states are summed out exactly by forward-backward (:mod:`bayeslab.exact.forward_backward`), whatever the
+engine: its expected counts are what EM needs and, by Fisher's identity, the gradient that NUTS needs.
+
+References
+----------
+.. [1] Rabiner (1989). A tutorial on hidden Markov models and selected applications in speech recognition.
+   Proceedings of the IEEE 77, 257-286.
+.. [2] Scott (2002). Bayesian methods for hidden Markov models. JASA 97, 337-351.
+.. [3] Stephens (2000). Dealing with label switching in mixture models. JRSS B 62, 795-809.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import networkx as nx
+import numpy as np
+from pydantic import BeforeValidator, Field, model_validator
+
+from bayeslab.dataset import Data
+from bayeslab.errors import ModelError, hint
+from bayeslab.exact.answer import EMPlan, Plan
+from bayeslab.exact.forward_backward import filter_states, smooth
+from bayeslab.families import _emission_graph as emitted
+from bayeslab.families import _hmm_em, _hmm_graph
+from bayeslab.families._hmm import Hidden, chain_of, draws_of, hidden_of, labels_of, layout_of
+from bayeslab.spec import Family, Identifier, Model
+
+if TYPE_CHECKING:
+    import pymc
+
+__all__ = ["HMM", "Spec", "check", "em", "exact", "factors", "graph", "network", "outcomes", "summed_out"]
+
+
+def _as_states(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | list):
+        raise ValueError(f"states is a number of states or a list of their names, not {value!r}")
+    if isinstance(value, int):
+        if value < 1:
+            raise ValueError(f"{value} states; at least 1 is needed")
+        return value
+    names = [("true" if v else "false") if isinstance(v, bool) else str(v) for v in value]
+    if not names or len(set(names)) < len(names):
+        raise ValueError("names of states: at least one, each once")
+    return names
+
+
+def _as_topology(value: Any) -> Any:
+    words = ("ergodic", "left_right", "banded")
+    if isinstance(value, str) and value not in words:
+        raise ValueError(f"unknown topology '{value}'{hint(value, words)}")
+    return value
+
+
+def _as_initial(value: Any) -> Any:
+    words = ("free", "stationary", "uniform")
+    if isinstance(value, str) and value not in words:
+        raise ValueError(f"unknown initial '{value}'{hint(value, words)}; or a list of probabilities")
+    return value
+
+
+class HMM(Family):
+    """A hidden Markov model."""
+
+    family: Literal["hmm"] = "hmm"
+    columns: list[Identifier] = Field(min_length=1, description="The observed columns.")
+    states: Annotated[int | list[str], BeforeValidator(_as_states)] = Field(
+        description="Number of hidden states, or a list of their names."
+    )
+    emission: str | dict[str, str] = Field(
+        "gaussian",
+        description="What states emit: gaussian, student_t, categorical, bernoulli, binomial, poisson, exponential;"
+        " or one of these for each column.",
+    )
+    covariance: Literal["diagonal", "spherical"] = Field(
+        "diagonal", description="Gaussian columns: each its own spread in every state, or one for all columns."
+    )
+    trials: int | None = Field(None, ge=1, description="Number of trials of binomial columns.")
+    dof: float | int | None = Field(
+        None, gt=0, description="Degrees of freedom of student_t columns; left out: learned."
+    )
+    parameters: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Parameters that are known (numbers, one for each state) or have a prior of their own"
+        " (distributions): `mean`, `sd`, `probability`, ...; with a word for each column `column_mean`.",
+    )
+    sequence: Identifier | None = Field(None, description="The column that tells sequences apart.")
+    time: Identifier | None = Field(
+        None, description="The column of times (whole numbers, rising); gaps become missing rows."
+    )
+    topology: Annotated[str | list[list[int]], BeforeValidator(_as_topology)] = Field(
+        "ergodic", description="ergodic, left_right, banded, or rows of 0 and 1: which transitions there can be."
+    )
+    reach: int = Field(1, ge=1, description="How far a step of left_right or banded goes at most.")
+    initial: Annotated[str | list[float | int] | None, BeforeValidator(_as_initial)] = Field(
+        None,
+        description="First state: free (learned; the default), stationary, uniform, or probabilities; a left_right"
+        " chain begins in its first state.",
+    )
+    transition: list[list[float | int]] | None = Field(None, description="Transition probabilities, if they are known.")
+    order: Literal[1, 2] = Field(1, description="The next state depends on the last one, or the last two.")
+    pseudocount: float | int = Field(1, gt=0, description="Of the Dirichlet priors of initial and transition rows.")
+    stickiness: float | int = Field(0, ge=0, description="Added to the pseudocount of staying.")
+
+    @model_validator(mode="after")
+    def _columns(self) -> HMM:
+        if len(set(self.columns)) < len(self.columns):
+            raise ValueError("each column once")
+        for other in (self.sequence, self.time):
+            if other is not None and other in self.columns:
+                raise ValueError(f"'{other}' tells where rows belong and cannot be emitted too")
+        return self
+
+
+Spec = HMM
+
+# At so many draws, evenly spaced, probabilities are averaged: their Monte Carlo error is a fifteenth of the spread.
+_DRAWS = 200
+# Labels are made to agree on so many times at the beginning, and so many of these.
+_PREFIX, _TELLING = 1_000, 60
+
+
+def _spec(model: Model) -> HMM:
+    assert isinstance(model.model, HMM)
+    return model.model
+
+
+# --------------------------------------------------------------------------------- the contract
+
+
+def check(model: Model, columns: set[str] | None) -> None:
+    """The words can be read; the data have the columns."""
+    spec = _spec(model)
+    layout, chain = layout_of(spec), chain_of(spec)
+    emitted.given_of(spec.parameters, layout, chain.n_states)
+    if not columns:
+        return
+    for key in ("sequence", "time"):
+        name = getattr(spec, key)
+        if name is not None and name not in columns and name != model.data.rows:
+            raise ModelError(f"the data have no column '{name}'{hint(name, columns)}", path=("model", key))
+    if not any(column in columns for column in spec.columns):
+        raise ModelError(
+            f"the data have no column '{spec.columns[0]}'{hint(spec.columns[0], columns)}", path=("model", "columns", 0)
+        )
+
+
+def factors(model: Model) -> set[str]:
+    """Declared dimensions, and columns of categories."""
+    spec = _spec(model)
+    return set(model.dims) | {own[0] for _, word, own in layout_of(spec) if word == "categorical"}
+
+
+def outcomes(model: Model, columns: set[str]) -> tuple[str, ...]:
+    """The observed columns."""
+    return tuple(_spec(model).columns)
+
+
+def summed_out(model: Model, columns: set[str]) -> tuple[str, ...]:
+    """Nothing that would have to be recovered: `decode` finds the states."""
+    return ()
+
+
+def derived(model: Model, columns: set[str]) -> tuple[str, ...]:
+    """Nothing is computed from the states in a draw."""
+    return ()
+
+
+def priors(model: Model, data: Data) -> dict[str, str]:
+    """The prior of each unknown."""
+    hidden = hidden_of(model, data)
+    out = {}
+    for name in hidden.chain.learned:
+        a = hidden.chain.concentration(name)
+        rows = np.unique(np.atleast_2d(a), axis=0)
+        shown = ", ".join(f"{x:g}" for x in rows[0])
+        out[name] = f"Dirichlet([{shown}])" if len(rows) == 1 else "Dirichlet, row by row"
+    return out | {name: part.default_prior(name) for part in hidden.parts for name in part.learned}
+
+
+def graph(
+    model: Model,
+    data: Data,
+    *,
+    purpose: Literal["fit", "predict", "simulate"] = "fit",
+    targets: Collection[str] = (),
+) -> pymc.Model:
+    """The model as a PyMC model: with the states summed out; to simulate, with a path drawn."""
+    hidden = hidden_of(model, data)
+    if purpose == "fit":
+        return _hmm_graph.with_evidence(hidden)
+    return _hmm_graph.written_out(model, hidden, data)
+
+
+def em(model: Model, data: Data) -> EMPlan | str:
+    """Baum-Welch."""
+    return _hmm_em.plan(hidden_of(model, data))
+
+
+def exact(model: Model, data: Data) -> Plan | str:
+    """No closed form: the states are hidden."""
+    return "the posterior of a hidden Markov model has no closed form"
+
+
+def remarks(model: Model, data: Data) -> list[tuple[str, str, float | None, str, str]]:
+    """Gaps that were filled, columns without data."""
+    hidden = hidden_of(model, data)
+    out: list[tuple[str, str, float | None, str, str]] = []
+    silent = [c for c in _spec(model).columns if not data.has(c)]
+    if silent:
+        out.append(("missing", silent[0], None, f"the data have no column '{silent[0]}'", "it says nothing here"))
+    empty = _silent_sequences(hidden)
+    if empty:
+        out.append(
+            (
+                "missing",
+                "",
+                float(empty),
+                f"{empty} of {hidden.sequences.n_sequences} sequences have no observed cell",
+                "they say nothing; leave them out",
+            )
+        )
+    return out
+
+
+def _silent_sequences(hidden: Hidden) -> int:
+    seen = (~np.isnan(hidden.rows)).any(axis=1)
+    per = np.bincount(hidden.sequences.sequence, seen, minlength=hidden.sequences.n_sequences)
+    return int(np.sum(per == 0))
+
+
+def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], str] | None:
+    """Draws whose states have names that agree, numbered by the family's rule [3]_."""
+    from bayeslab.exact.clusters import relabel_by_probabilities
+
+    hidden = hidden_of(model, data)
+    if not hidden.exchangeable or not all(name in draws for name in hidden.learned):
+        return None
+    first = hidden.prefix(_PREFIX)
+    own = {name: draws[name] for name in hidden.learned}
+    telling = np.unique(np.linspace(0, first.sequences.n_times - 1, _TELLING).astype(int))
+    chances = [_posterior(first, values)[telling] for _, values in draws_of(first, own)]
+    moves = relabel_by_probabilities(np.stack(chances))
+    moved = hidden.permuted(own, moves, lead=1)
+    middle = {name: value.mean(axis=0) for name, value in moved.items()}
+    rule = np.broadcast_to(hidden.rule(middle), moves.shape)
+    return hidden.permuted(moved, rule, lead=1), "the chain"
+
+
+def _posterior(hidden: Hidden, values: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Smoothed probabilities of the states."""
+    chain, log_emission = hidden.computed(values)
+    return hidden.chain.fold(smooth(chain, log_emission, hidden.sequences.offsets).possible().posterior)
+
+
+def network(model: Model, data: Data) -> nx.DiGraph:
+    """Two steps of the chain and what they emit."""
+    spec = _spec(model)
+    rows = model.data.rows
+    n = len(data.labels.get(rows, ()))
+    k = len(labels_of(spec))
+    out = nx.DiGraph(dims={rows: n} if n else {})
+    out.add_node("initial", kind="random", text="Dirichlet", dims=("state",))
+    out.add_node("transition", kind="random", text="Dirichlet", dims=("state", "next_state"))
+    out.add_node("state", kind="discrete", text=f"Markov chain, {k} states", dims=(rows,))
+    out.add_edges_from([("initial", "state"), ("transition", "state")])
+    for name, word, own in layout_of(spec):
+        for column in own:
+            out.add_node(column, kind="observed" if data.has(column) else "random", text=word, dims=(rows,))
+            out.add_edge("state", column)
+        label = f"{name}_parameters" if name else "parameters"
+        out.add_node(label, kind="random", text=word, dims=("state",))
+        out.add_edges_from((label, column) for column in own)
+    return out
+
+
+# --------------------------------------------------------------------------------- predictions
+
+
+def log_likelihoods(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray]
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Log likelihood of each sequence; of a single one, of each row given the rows before it."""
+    hidden = hidden_of(model, data)
+    several = hidden.sequences.n_sequences > 1
+    out = []
+    for _, values in draws_of(hidden, draws):
+        found = filter_states(*hidden.computed(values), hidden.sequences.offsets)
+        out.append(found.log_evidence if several else found.log_predictive[hidden.sequences.at])
+    dims = ("sequence_number",) if several else (model.data.rows,)
+    return {"sequence" if several else "row": (dims, np.stack(out))}
+
+
+def predictive(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Replications of the rows, each in a state drawn given all that was observed; missing cells are predictions."""
+    from bayeslab.exact.decoding import sample_paths
+
+    hidden = hidden_of(model, data)
+    made: dict[str, list[np.ndarray]] = {c: [] for c in _spec(model).columns}
+    at = hidden.sequences.at
+    for _, values in draws_of(hidden, draws):
+        path = sample_paths(*hidden.computed(values), 1, rng, hidden.sequences.offsets)[0]
+        states = hidden.chain.last[path][at]
+        for part in hidden.parts:
+            rows = part.emission.sample(rng, part.to_exact(values), states)
+            for j, column in enumerate(part.columns):
+                made[column].append(rows[:, j])
+    whole = {c for _, word, own in layout_of(_spec(model)) if word not in ("gaussian", "student_t", "exponential")
+             for c in own}  # fmt: skip
+    return {
+        c: ((model.data.rows,), np.stack(values).astype(np.int64) if c in whole else np.stack(values))
+        for c, values in made.items()
+    }
+
+
+def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """P(state | all rows) of every row, averaged over the posterior draws."""
+    hidden = hidden_of(model, new)
+    each = [_posterior(hidden, values) for _, values in draws_of(hidden, draws, _DRAWS)]
+    mean = np.mean(each, axis=0)[hidden.sequences.at]
+    labels = new.labels.get(model.data.rows, np.arange(len(mean)))
+    return {model.data.rows: labels} | {f"P(state={s})": mean[:, k] for k, s in enumerate(hidden.states)}
