@@ -88,7 +88,9 @@ def _normalise_block(
         total[b] = 0.0
     for k in range(1, n_components):
         for b in range(size):
-            top[b] = max(top[b], terms[k, b])
+            term_here = terms[k, b]
+            # NaN stays: a density that is none must show.
+            top[b] = term_here if term_here > top[b] or np.isnan(term_here) else top[b]
     for k in range(n_components):
         term = terms[k, :size]
         for b in range(size):
@@ -122,26 +124,20 @@ def normalise_rows(log_weights: np.ndarray, log_components: np.ndarray) -> tuple
     n_rows, n_components = log_components.shape
     each = log_weights.shape[0] > 1
     evidence, responsibilities = np.empty(n_rows), np.empty((n_rows, n_components))
-    for n in range(n_rows):
-        w = n if each else 0
-        top = -np.inf
-        for k in range(n_components):
-            term = log_weights[w, k] + log_components[n, k]
-            responsibilities[n, k] = term
-            if not term <= top:
-                top = term
-        if top == -np.inf:
-            evidence[n] = -np.inf
-            responsibilities[n, :] = 0.0
-            continue
-        total = 0.0
-        for k in range(n_components):
-            part = math.exp(responsibilities[n, k] - top)
-            responsibilities[n, k] = part
-            total += part
-        evidence[n] = top + math.log(total)
-        for k in range(n_components):
-            responsibilities[n, k] /= total
+    terms, everyone = np.empty((n_components, _BLOCK)), np.empty(0)
+    top, total, scratch = np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
+    bits = scratch.view(np.int64)
+    for begin in range(0, n_rows, _BLOCK):
+        size = min(_BLOCK, n_rows - begin)
+        for b in range(size):
+            w = begin + b if each else 0
+            for k in range(n_components):
+                terms[k, b] = log_weights[w, k] + log_components[begin + b, k]
+        _normalise_block(terms, size, everyone, begin, top, total, scratch, bits)
+        for b in range(size):
+            evidence[begin + b] = top[b]
+            for k in range(n_components):
+                responsibilities[begin + b, k] = terms[k, b]
     return evidence, responsibilities
 
 

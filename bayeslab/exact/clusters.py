@@ -50,6 +50,9 @@ __all__ = [
 
 Loss = Literal["vi", "binder"]
 
+# Two gigabytes of pairs.
+_MOST_ROWS = 16_000
+
 
 # --------------------------------------------------------------------------------- comparing
 
@@ -137,8 +140,10 @@ def relabel_to_pivot(labels: np.ndarray, n_components: int, pivot: np.ndarray | 
 
     _check_labels(labels)
     if pivot is None:
-        together = coclustering(labels)
-        losses = [_binder_against(draw, together) for draw in labels]
+        # A thousand rows are enough to tell which draw is typical.
+        some = labels[:, np.unique(np.linspace(0, labels.shape[1] - 1, 1000).astype(int))]
+        together = coclustering(some)
+        losses = [_binder_against(draw, together) for draw in some]
         pivot = labels[int(np.argmin(losses))]
     elif pivot.max() >= n_components:
         raise OptionError(f"the pivot has labels up to {pivot.max()}; there are {n_components} components")
@@ -185,6 +190,11 @@ def _agreed(probabilities: np.ndarray, permutations: np.ndarray, max_iterations:
 def coclustering(labels: np.ndarray) -> np.ndarray:
     """Share of draws (S, N) in which two rows are in the same cluster, (N, N)."""
     _check_labels(labels)
+    if labels.shape[1] > _MOST_ROWS:
+        raise DataError(
+            f"a matrix of pairs of {labels.shape[1]} rows does not fit into memory; give the labels of at most"
+            f" {_MOST_ROWS} rows"
+        )
     out = np.zeros((labels.shape[1], labels.shape[1]))
     for draw in labels:
         member = np.eye(draw.max() + 1)[draw]

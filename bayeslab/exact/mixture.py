@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -46,6 +46,7 @@ from bayeslab.exact.expectation_maximisation import EMResult, maximise
 
 __all__ = [
     "Clusters",
+    "Collapse",
     "MixtureFit",
     "MixtureOptions",
     "MixtureProblem",
@@ -60,6 +61,7 @@ __all__ = [
 
 Start = Literal["k_means", "k_means++", "random"]
 Method = Literal["em", "map", "hard"]
+type Progress = Callable[[int, int, Mapping[str, Any], float], None]
 
 
 class Collapse(Exception):
@@ -190,7 +192,10 @@ class MixtureProblem:
         except np.linalg.LinAlgError:
             # A guess of an accelerated search may lie outside.
             return -np.inf, {}
-        value = float(evidence.sum() if self.row_weights is None else self.row_weights @ evidence)
+        if self.row_weights is None:
+            return float(evidence.sum()), self.statistics(responsibilities, theta)
+        counted = self.row_weights > 0
+        value = float(self.row_weights[counted] @ evidence[counted])
         return value, self.statistics(responsibilities, theta)
 
     def statistics(self, responsibilities: np.ndarray, theta: Parameters | None = None) -> Statistics:
@@ -573,7 +578,7 @@ def _replanted(
     r[:, others] = among
     size = max(problem.rows.shape[1] + 2, len(points) // (2 * problem.n_components))
     for k in components:
-        # The middle of a group rather than a lone outlier: a row's surprise averaged with its neighbours'.
+        # A row that the others explain badly, with its neighbours: alone it would collapse again.
         surprise = evidence.max() - np.maximum(evidence, evidence.max() - 1e3)
         centre = points[rng.choice(len(points), p=surprise / surprise.sum() if surprise.sum() > 0 else None)]
         near = np.argsort(np.sum((points - centre) ** 2, axis=1), kind="stable")[:size]
@@ -670,6 +675,7 @@ class _Search:
 
     result: EMResult | None = None
     repaired: list[str] = field(default_factory=list)
+    interrupted: bool = False
 
 
 def fit_mixture(
@@ -678,6 +684,7 @@ def fit_mixture(
     *,
     rng: np.random.Generator,
     start: Parameters | None = None,
+    progress: Progress | None = None,
 ) -> MixtureFit:
     """The best of several searches.
 
@@ -685,6 +692,9 @@ def fit_mixture(
     ----------
     start : dict, optional
         Parameters to start the first search from; with ``restarts=1`` the only one.
+    progress : callable, optional
+        Called with the number of the search, the iteration, the parameters and the log posterior. A KeyboardInterrupt
+        ends the searches with what they have.
 
     Raises
     ------
@@ -703,9 +713,10 @@ def fit_mixture(
     searches = []
     for number, own in enumerate(rng.spawn(options.restarts)):
         given = start if number == 0 else None
-        searches.append(
-            _hard(problem, options, own, given) if options.method == "hard" else _search(problem, options, own, given)
-        )
+        step = None if progress is None else partial(progress, number)
+        searches.append(_search(problem, options, own, given, step))
+        if searches[-1].interrupted:
+            break
     ends = np.array([-np.inf if s.result is None else s.result.log_posterior for s in searches])
     best = searches[int(ends.argmax())]
     if best.result is None:
@@ -716,6 +727,8 @@ def fit_mixture(
     end = best.result
     pairs = merging(problem, end.parameters) if problem.n_components > 1 else []
     warnings = tuple(f"components {j} and {k} say the same: fewer components would do" for j, k in pairs)
+    if searches[-1].interrupted:
+        warnings += (f"interrupted in search {len(searches)} of {options.restarts}",)
     return MixtureFit(
         problem,
         dict(end.parameters),
@@ -731,20 +744,26 @@ def fit_mixture(
 
 
 def _search(
-    problem: MixtureProblem, options: MixtureOptions, rng: np.random.Generator, given: Parameters | None
+    problem: MixtureProblem,
+    options: MixtureOptions,
+    rng: np.random.Generator,
+    given: Parameters | None,
+    progress: Callable[[int, Mapping[str, Any], float], None] | None,
 ) -> _Search:
     search, theta, fixes = _Search(), given, []
+    climbed = _Hard(problem) if options.method == "hard" else problem
     for attempt in range(options.repairs + 1):
         try:
             if theta is None:
                 theta = _start(problem, options.start, rng)
             end = maximise(
-                problem,
+                climbed,
                 theta,
                 variant=options.variant,
                 tolerance=options.tolerance,
                 max_iterations=options.max_iterations,
                 rng=rng,
+                progress=progress,
             )
         except Collapse as collapse:
             fixes.append(f"components {collapse.components.tolist()} collapsed and were planted anew")
@@ -752,8 +771,9 @@ def _search(
             continue
         if search.result is None or end.log_posterior > search.result.log_posterior:
             search.result, search.repaired = end, list(fixes)
+        search.interrupted = end.reason == "interrupted"
         pairs = merging(problem, search.result.parameters) if problem.n_components > 1 else []
-        if not pairs or attempt == options.repairs:
+        if not pairs or attempt == options.repairs or search.interrupted:
             break
         j, k = pairs[0]
         fixes.append(f"components {j} and {k} had merged; {k} was planted anew")
@@ -771,39 +791,26 @@ def _planted(
         return None
 
 
-def _hard(
-    problem: MixtureProblem, options: MixtureOptions, rng: np.random.Generator, given: Parameters | None
-) -> _Search:
-    """Classification EM [4]_: the joint log likelihood of rows and labels never falls."""
-    search = _Search()
-    try:
-        theta = _start(problem, options.start, rng) if given is None else given
-        labels, trace, posteriors = np.full(len(problem.rows), -1), [], []
-        weights = np.ones(len(labels)) if problem.row_weights is None else problem.row_weights
-        converged = False
-        for _ in range(options.max_iterations):
-            joint = problem.log_weights(theta) + problem.emission.log_density(_own(theta), problem.rows)
-            new = joint.argmax(axis=1)
-            trace.append(float(weights @ joint[np.arange(len(new)), new]))
-            posteriors.append(trace[-1] + problem.log_prior(theta))
-            if np.array_equal(new, labels):
-                converged = True
-                break
-            labels = new
-            theta = problem.update(problem.statistics(np.eye(problem.n_components)[labels], theta), theta)
-    except Collapse as collapse:
-        search.repaired.append(str(collapse))
-        return search
-    done = len(trace) - 1
-    search.result = EMResult(
-        theta,
-        trace[-1],
-        posteriors[-1],
-        np.array(trace),
-        np.array(posteriors),
-        done,
-        done + 1,
-        converged,
-        "no label changed" if converged else "out of iterations",
-    )
-    return search
+@dataclass(frozen=True, eq=False)
+class _Hard:
+    """Classification EM [4]_: each row wholly in its best component.
+
+    The joint log likelihood of rows and labels takes the place of the log likelihood, and never falls.
+    """
+
+    problem: MixtureProblem
+
+    def expect(self, theta: Parameters) -> tuple[float, Statistics]:
+        joint = self.problem.log_weights(theta) + self.problem.emission.log_density(_own(theta), self.problem.rows)
+        labels = joint.argmax(axis=1)
+        best = joint[np.arange(len(labels)), labels]
+        weights = np.ones(len(labels)) if self.problem.row_weights is None else self.problem.row_weights
+        counted = weights > 0
+        value = float(weights[counted] @ best[counted])
+        return value, self.problem.statistics(np.eye(self.problem.n_components)[labels], theta)
+
+    def update(self, statistics: Mapping[str, Any], theta: Parameters) -> Parameters:
+        return self.problem.update(statistics, theta)
+
+    def log_prior(self, theta: Parameters) -> float:
+        return self.problem.log_prior(theta)

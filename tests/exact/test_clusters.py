@@ -130,6 +130,10 @@ def test_coclustering_needs_no_labels():
     together = coclustering(labels)
     np.testing.assert_allclose(together, coclustering(clean))
     np.testing.assert_allclose(together, np.mean([np.equal.outer(d, d) for d in labels], axis=0))
+    with pytest.raises(DataError, match="at most 16000 rows"):
+        coclustering(np.zeros((2, 20_000), int))
+    many = np.tile(labels, (1, 600))
+    assert np.array_equal(relabel_to_pivot(many, 3), relabel_to_pivot(many[:, np.arange(24_000)], 3))
     with pytest.raises(DataError, match="draws, rows"):
         coclustering(labels[0])
 

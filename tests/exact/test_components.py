@@ -52,6 +52,16 @@ def test_normalise_is_bayes_rule():
             np.testing.assert_allclose(r[row], np.exp(terms[row] - total), rtol=1e-9, atol=1e-300)
 
 
+def test_a_density_that_is_none_shows():
+    """NaN in one component is not taken for an impossible one."""
+    logs = np.zeros((300, 3))
+    for k in range(3):
+        logs[50 + k, k] = np.nan
+    evidence, r = normalise(np.log(np.full(3, 1 / 3)), logs)
+    assert np.isnan(evidence[50:53]).all() and np.isfinite(np.delete(evidence, [50, 51, 52])).all()
+    np.testing.assert_allclose(np.delete(r, [50, 51, 52], axis=0), 1 / 3)
+
+
 def test_evidence_is_the_sum_over_all_labelings():
     rng = np.random.default_rng(2)
     for _ in range(200):

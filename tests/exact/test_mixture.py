@@ -879,6 +879,21 @@ def test_bad_input_is_refused_in_one_line():
         k_means(missing, 2, np.random.default_rng(0))
 
 
+def test_an_interrupted_fit_keeps_what_it_has():
+    rows, _ = planted(0, 100)
+    seen = []
+
+    def progress(search, iteration, theta, value):
+        seen.append((search, value))
+        if search == 1 and iteration == 2:
+            raise KeyboardInterrupt
+
+    fit = fit_mixture(MixtureProblem(gaussian(2), rows, 3), rng=np.random.default_rng(0), progress=progress)
+    assert fit.ends.shape == (2,) and {s for s, _ in seen} == {0, 1}
+    assert "interrupted in search 2 of 10" in fit.warnings
+    assert fit.log_posterior == max(value for _, value in seen)
+
+
 def test_two_runs_agree():
     rows, _ = planted(0, 100)
     a, b = (fit_mixture(MixtureProblem(gaussian(2), rows, 3), rng=np.random.default_rng(3)) for _ in range(2))
