@@ -18,8 +18,9 @@ from typing import Any
 
 import numba
 import numpy as np
+from llvmlite import ir
 from numba.core import types
-from numba.extending import overload
+from numba.extending import intrinsic, overload
 
 __all__ = [
     "best_path",
@@ -44,6 +45,9 @@ _DWARFS = 1e-100
 _SUSPECT = 1e-60
 # Beyond this a logarithm of a start or transition is not carried over to the linear scale.
 _WIDE = 230.0
+# Up to so many states rows of a matrix are read across.
+_FEW = 12
+_CHUNK = 256
 
 _FAST = {"reassoc", "contract", "nsz"}
 
@@ -104,7 +108,7 @@ def between(transition: Any, step: Any, i: Any, j: Any, absent: float) -> float:
     raise NotImplementedError
 
 
-@overload(between)
+@overload(between, inline="always")
 def _between(transition: Any, step: Any, i: Any, j: Any, absent: Any) -> Any:
     def dense(transition: Any, step: Any, i: Any, j: Any, absent: Any) -> Any:
         return transition[step, i, j]
@@ -153,33 +157,108 @@ def _values_of(transition: Any) -> Any:
 # ------------------------------------------------------------------------------------------ one step
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
-def _predict(transition: Any, step: int, before: np.ndarray, after: np.ndarray) -> int:
-    """after_j = sum_i before_i a_ij. Returns the number of products."""
-    work = 0
-    after[:] = 0.0
-    for i in range(len(before)):
-        first, last = edges(transition, i)
-        weight = before[i]
-        work += last - first
-        for e in range(first, last):
-            after[target(transition, e)] += weight * value(transition, step, i, e)
-    return work
+def predict(transition: Any, step: Any, table: Any, row: Any, after: Any) -> int:
+    """after_j = sum_i b_i a_ij with b the row of a table. Returns the number of products."""
+    raise NotImplementedError
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
-def _withdraw(
-    transition: Any, step: int, before: np.ndarray, ratio: np.ndarray, counts: np.ndarray, out: np.ndarray
-) -> None:
-    """out_i = sum_j a_ij ratio_j, and counts_ij += before_i a_ij ratio_j."""
-    for i in range(len(before)):
-        first, last = edges(transition, i)
-        total, weight = 0.0, before[i]
-        for e in range(first, last):
-            flow = value(transition, step, i, e) * ratio[target(transition, e)]
-            total += flow
-            add_count(transition, counts, step, i, e, weight * flow)
-        out[i] = total
+@overload(predict, inline="always")
+def _predict(transition: Any, step: Any, table: Any, row: Any, after: Any) -> Any:
+    def dense(transition: Any, step: Any, table: Any, row: Any, after: Any) -> Any:
+        n = len(after)
+        if n <= _FEW:
+            # Sums stay in registers; in the other order each would wait for memory n times.
+            for j in range(n):
+                total = 0.0
+                for i in range(n):
+                    total += table[row, i] * transition[step, i, j]
+                after[j] = total
+        else:
+            after[:] = 0.0
+            for i in range(n):
+                weight = table[row, i]
+                for j in range(n):
+                    after[j] += weight * transition[step, i, j]
+        return n * n
+
+    def sparse(transition: Any, step: Any, table: Any, row: Any, after: Any) -> Any:
+        values, starts, targets = transition
+        work = 0
+        after[:] = 0.0
+        for i in range(len(after)):
+            work += starts[i + 1] - starts[i]
+            for e in range(starts[i], starts[i + 1]):
+                after[targets[e]] += table[row, i] * values[step, e]
+        return work
+
+    return dense if isinstance(transition, types.Array) else sparse
+
+
+def withdraw(transition: Any, step: Any, table: Any, row: Any, ratio: Any, counts: Any, out: Any) -> None:
+    """out_i = sum_j a_ij ratio_j, and counts_ij += b_i a_ij ratio_j with b the row of a table."""
+    raise NotImplementedError
+
+
+@overload(withdraw, inline="always")
+def _withdraw(transition: Any, step: Any, table: Any, row: Any, ratio: Any, counts: Any, out: Any) -> Any:
+    def dense(transition: Any, step: Any, table: Any, row: Any, ratio: Any, counts: Any, out: Any) -> Any:
+        n = len(out)
+        for i in range(n):
+            total, weight = 0.0, table[row, i]
+            for j in range(n):
+                flow = transition[step, i, j] * ratio[j]
+                total += flow
+                counts[step, i, j] += weight * flow
+            out[i] = total
+
+    def sparse(transition: Any, step: Any, table: Any, row: Any, ratio: Any, counts: Any, out: Any) -> Any:
+        values, starts, targets = transition
+        for i in range(len(out)):
+            total, weight = 0.0, table[row, i]
+            for e in range(starts[i], starts[i + 1]):
+                flow = values[step, e] * ratio[targets[e]]
+                total += flow
+                counts[step, e] += weight * flow
+            out[i] = total
+
+    return dense if isinstance(transition, types.Array) else sparse
+
+
+def ascend(log_transition: Any, step: Any, scores: Any, row: Any, log_emission: Any) -> None:
+    """The scores of a row, max_i b_i + log a_ij with b the row before, plus the row's log emissions."""
+    raise NotImplementedError
+
+
+@overload(ascend, inline="always")
+def _ascend(log_transition: Any, step: Any, scores: Any, row: Any, log_emission: Any) -> Any:
+    def dense(log_transition: Any, step: Any, scores: Any, row: Any, log_emission: Any) -> Any:
+        n = scores.shape[1]
+        if n <= _FEW:
+            for j in range(n):
+                best = -np.inf
+                for i in range(n):
+                    best = max(best, scores[row - 1, i] + log_transition[step, i, j])
+                scores[row, j] = best + log_emission[row, j]
+        else:
+            scores[row] = -np.inf
+            for i in range(n):
+                before = scores[row - 1, i]
+                for j in range(n):
+                    scores[row, j] = max(scores[row, j], before + log_transition[step, i, j])
+            for j in range(n):
+                scores[row, j] += log_emission[row, j]
+
+    def sparse(log_transition: Any, step: Any, scores: Any, row: Any, log_emission: Any) -> Any:
+        values, starts, targets = log_transition
+        scores[row] = -np.inf
+        for i in range(scores.shape[1]):
+            for e in range(starts[i], starts[i + 1]):
+                j = targets[e]
+                scores[row, j] = max(scores[row, j], scores[row - 1, i] + values[step, e])
+        for j in range(scores.shape[1]):
+            scores[row, j] += log_emission[row, j]
+
+    return dense if isinstance(log_transition, types.Array) else sparse
 
 
 @numba.njit(cache=True)
@@ -191,7 +270,7 @@ def _log_add(a: float, b: float) -> float:
 
 @numba.njit(cache=True, error_model="numpy")
 def _predict_logs(transition: Any, step: int, before: np.ndarray, after: np.ndarray) -> None:
-    """`_predict` on logarithms."""
+    """`predict` on logarithms."""
     after[:] = -np.inf
     for i in range(len(before)):
         first, last = edges(transition, i)
@@ -205,7 +284,7 @@ def _predict_logs(transition: Any, step: int, before: np.ndarray, after: np.ndar
 def _withdraw_logs(
     transition: Any, step: int, before: np.ndarray, ratio: np.ndarray, counts: np.ndarray, out: np.ndarray
 ) -> None:
-    """`_withdraw` on logarithms; counts stay on the linear scale."""
+    """`withdraw` on logarithms; counts stay on the linear scale."""
     for i in range(len(before)):
         first, last = edges(transition, i)
         out[i] = -np.inf
@@ -226,6 +305,78 @@ def _wide(logs: np.ndarray) -> bool:
     return False
 
 
+@intrinsic
+def _as_float(typing: Any, bits: Any) -> Any:
+    """The number with these 64 bits."""
+
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.DoubleType())
+
+    return types.float64(types.int64), build
+
+
+_bits: Any = _as_float
+
+
+@numba.njit(cache=True, fastmath={"contract"}, error_model="numpy")
+def _exp(x: float) -> float:
+    """exp of a number that is not positive, to the last digit but one; unlike the library's, several at once.
+
+    2^k e^r with |r| ≤ log(2) / 2, log 2 in two parts (Cody and Waite, 1980), and Taylor's series for e^r.
+    """
+    y = max(x, -708.0)
+    # Adding 1.5 · 2^52 rounds to a whole number.
+    k = (y * 1.4426950408889634 + 6755399441055744.0) - 6755399441055744.0
+    r = (y - k * 0.693147180369123816490) - k * 1.90821492927058770002e-10
+    p = 1.6059043836821613e-10
+    p = p * r + 2.08767569878681e-09
+    p = p * r + 2.505210838544172e-08
+    p = p * r + 2.755731922398589e-07
+    p = p * r + 2.7557319223985893e-06
+    p = p * r + 2.48015873015873e-05
+    p = p * r + 1.984126984126984e-04
+    p = p * r + 1.388888888888889e-03
+    p = p * r + 8.333333333333333e-03
+    p = p * r + 4.1666666666666664e-02
+    p = p * r + 1.6666666666666666e-01
+    p = p * r + 0.5
+    out: float = (p * r * r + r + 1.0) * _bits((np.int64(k) + 1023) << 52)
+    small = 0.0 if x < -708.0 else x
+    return out if x >= -708.0 else small
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _weigh(log_emission: np.ndarray, weights: np.ndarray, peaks: np.ndarray) -> None:
+    """weights = likelihoods in the unit of each row's highest, whose log goes to ``peaks``."""
+    n_rows, n_states = log_emission.shape
+    for t in range(n_rows):
+        peak = -np.inf
+        for j in range(n_states):
+            peak = max(peak, log_emission[t, j])
+        peaks[t] = peak
+        # Nothing less nothing is not a number.
+        unit = peak if peak > -np.inf else 0.0
+        for j in range(n_states):
+            weights[t, j] = log_emission[t, j] - unit
+    flat = weights.reshape(n_rows * n_states)
+    for i in range(len(flat)):
+        flat[i] = _exp(flat[i])
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _weigh_reachable(predicted: np.ndarray, log_emission: np.ndarray, weights: np.ndarray) -> float:
+    """The weights of one row in the unit of the likeliest state that can be; the log of that unit."""
+    peak = -np.inf
+    for j in range(len(predicted)):
+        if predicted[j] > 0.0:
+            peak = max(peak, log_emission[j])
+    unit = peak if peak > -np.inf else 0.0
+    for j in range(len(predicted)):
+        # Where the state itself is impossible its likelihood may be any number, so that it is cut.
+        weights[j] = _exp(min(log_emission[j] - unit, 0.0))
+    return peak
+
+
 @numba.njit(cache=True)
 def _misses(transition: Any, step: int, lost: np.ndarray, predicted: np.ndarray) -> bool:
     """Whether a lost state leads to one that others do not lead to."""
@@ -238,73 +389,73 @@ def _misses(transition: Any, step: int, lost: np.ndarray, predicted: np.ndarray)
     return False
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
 def _forward(
     start: np.ndarray,
     transition: Any,
     log_emission: np.ndarray,
     begin: int,
-    end: int,
     filtered: np.ndarray,
     weights: np.ndarray,
     log_predictive: np.ndarray,
 ) -> tuple[bool, int]:
-    """Filter rows begin to end; False where a possible state may have been lost to underflow.
+    """Filter the rows of one sequence, which begins at row ``begin`` of all.
 
-    ``weights`` gets p(row | state) / p(row | rows before), in the unit of the likeliest state.
+    ``weights`` gets p(row | state) / p(row | rows before), in the unit of the likeliest state. False
+    where a possible state may have been lost to underflow; and the number of products.
     """
-    n_states = log_emission.shape[1]
+    n_rows, n_states = log_emission.shape
     varying = values_of(transition).shape[0] > 1
     predicted, lost = start.copy(), np.zeros(n_states, np.bool_)
     losses, work = False, 0
-    for t in range(begin, end):
-        if t > begin:
-            work += _predict(transition, t if varying else 0, filtered[t - 1], predicted)
-            if losses and _misses(transition, t if varying else 0, lost, predicted):
+    _weigh(log_emission, weights, log_predictive)
+    for t in range(n_rows):
+        if t > 0:
+            step = begin + t if varying else 0
+            work += predict(transition, step, filtered, t - 1, predicted)
+            if losses and _misses(transition, step, lost, predicted):
                 return False, work
-        peak = -np.inf
-        for j in range(n_states):
-            if predicted[j] > 0.0:
-                peak = max(peak, log_emission[t, j])
-        if not peak > -np.inf:
-            return False, work
         total = 0.0
         for j in range(n_states):
-            # Where the state itself is impossible its likelihood may be any number, so that it is cut.
-            weight = math.exp(min(log_emission[t, j] - peak, 0.0))
-            weights[t, j] = weight
-            filtered[t, j] = predicted[j] * weight
+            filtered[t, j] = predicted[j] * weights[t, j]
             total += filtered[t, j]
         if not total >= _SUSPECT:
-            return False, work
-        scale, losses = 1.0 / total, False
+            log_predictive[t] = _weigh_reachable(predicted, log_emission[t], weights[t])
+            total = 0.0
+            for j in range(n_states):
+                filtered[t, j] = predicted[j] * weights[t, j]
+                total += filtered[t, j]
+            if not total >= _SUSPECT:
+                return False, work
+        scale, least, losses = 1.0 / total, 1.0, False
         for j in range(n_states):
             weights[t, j] *= scale
             filtered[t, j] *= scale
-            lost[j] = filtered[t, j] < _LOST
-            if lost[j]:
-                filtered[t, j] = 0.0
-                lost[j] = predicted[j] > 0.0 and log_emission[t, j] > -np.inf
-                losses |= lost[j]
-        log_predictive[t] = math.log(total) + peak
+            least = min(least, filtered[t, j])
+        if least < _LOST:
+            for j in range(n_states):
+                lost[j] = False
+                if filtered[t, j] < _LOST:
+                    filtered[t, j] = 0.0
+                    lost[j] = predicted[j] > 0.0 and log_emission[t, j] > -np.inf
+                    losses |= lost[j]
+        log_predictive[t] += math.log(total)
     return True, work
 
 
-@numba.njit(cache=True, error_model="numpy")
-def _backward(
-    transition: Any, begin: int, end: int, filtered: np.ndarray, posterior: np.ndarray, counts: np.ndarray
-) -> None:
-    """Smooth rows end to begin; ``posterior`` holds the weights of `_forward` and gets the smoothed probabilities."""
-    n_states = filtered.shape[1]
+@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+def _backward(transition: Any, begin: int, filtered: np.ndarray, posterior: np.ndarray, counts: np.ndarray) -> None:
+    """Smooth the rows of one sequence; ``posterior`` holds the weights of `_forward` at first."""
+    n_rows, n_states = filtered.shape
     varying = values_of(transition).shape[0] > 1
     future, ratio = np.ones(n_states), np.empty(n_states)
-    for t in range(end - 1, begin - 1, -1):
+    for t in range(n_rows - 1, -1, -1):
         for j in range(n_states):
             # Without the condition an unreachable state that fits well would grow to infinity.
             ratio[j] = posterior[t, j] * future[j] if filtered[t, j] > 0.0 else 0.0
             posterior[t, j] = filtered[t, j] * future[j]
-        if t > begin:
-            _withdraw(transition, t if varying else 0, filtered[t - 1], ratio, counts, future)
+        if t > 0:
+            withdraw(transition, begin + t if varying else 0, filtered, t - 1, ratio, counts, future)
 
 
 @numba.njit(cache=True, error_model="numpy")
@@ -377,7 +528,15 @@ def _filter(
     start = log_start[s if log_start.shape[0] > 1 else 0]
     fine, work = False, 0
     if not (wide or _wide(start)):
-        fine, work = _forward(np.exp(start), transition, log_emission, begin, end, filtered, weights, log_predictive)
+        fine, work = _forward(
+            np.exp(start),
+            transition,
+            log_emission[begin:end],
+            begin,
+            filtered[begin:end],
+            weights[begin:end],
+            log_predictive[begin:end],
+        )
     if fine:
         return False, -1, work
     row = _forward_logs(start, log_transition, log_emission, begin, end, filtered, log_predictive)
@@ -463,7 +622,7 @@ def smooth_sequences(
             _backward_logs(log_transition, log_emission, begin, end, filtered, log_predictive, posterior, counts)
             filtered[begin:end] = np.exp(filtered[begin:end])
         else:
-            _backward(transition, begin, end, filtered, posterior, counts)
+            _backward(transition, begin, filtered[begin:end], posterior[begin:end], counts)
     return work
 
 
@@ -579,44 +738,47 @@ def best_path(
     ``scores`` (n_rows, n_states) gets the log probability of the best path to each state. The
     predecessors are found again on the way back: one state a row, instead of all on the way forth.
     """
-    n_states = log_emission.shape[1]
-    varying = values_of(log_transition).shape[0] > 1
     for s in range(len(offsets) - 1):
         begin, end = offsets[s], offsets[s + 1]
         if begin == end:
             log_probability[s] = 0.0
             continue
-        scores[begin] = log_start[s if log_start.shape[0] > 1 else 0] + log_emission[begin]
-        for t in range(begin + 1, end):
-            _ascend(log_transition, t if varying else 0, scores[t - 1], scores[t])
-            for j in range(n_states):
-                scores[t, j] += log_emission[t, j]
-        state = int(np.argmax(scores[end - 1]))
-        log_probability[s] = scores[end - 1, state]
-        if log_probability[s] == -np.inf:
-            states[begin:end] = -1
-            continue
-        states[end - 1] = state
-        for t in range(end - 1, begin, -1):
-            best, step, came = -np.inf, t if varying else 0, 0
-            for i in range(n_states):
-                score = scores[t - 1, i] + between(log_transition, step, i, state, -np.inf)
-                if score > best:
-                    best, came = score, i
-            state = came
-            states[t - 1] = state
+        start = log_start[s if log_start.shape[0] > 1 else 0]
+        log_probability[s] = _best_path(
+            start, log_transition, log_emission[begin:end], begin, scores[begin:end], states[begin:end]
+        )
 
 
 @numba.njit(cache=True, error_model="numpy")
-def _ascend(log_transition: Any, step: int, before: np.ndarray, after: np.ndarray) -> None:
-    """after_j = max_i before_i + log a_ij."""
-    after[:] = -np.inf
-    for i in range(len(before)):
-        first, last = edges(log_transition, i)
-        for e in range(first, last):
-            j = target(log_transition, e)
-            score = before[i] + value(log_transition, step, i, e)
-            after[j] = score if score > after[j] else after[j]
+def _best_path(
+    log_start: np.ndarray,
+    log_transition: Any,
+    log_emission: np.ndarray,
+    begin: int,
+    scores: np.ndarray,
+    states: np.ndarray,
+) -> float:
+    """Viterbi's path of one sequence, which begins at row ``begin`` of all."""
+    n_rows, n_states = scores.shape
+    varying = values_of(log_transition).shape[0] > 1
+    scores[0] = log_start + log_emission[0]
+    for t in range(1, n_rows):
+        ascend(log_transition, begin + t if varying else 0, scores, t, log_emission)
+    state = int(np.argmax(scores[n_rows - 1]))
+    score = scores[n_rows - 1, state]
+    if score == -np.inf:
+        states[:] = -1
+        return score
+    states[n_rows - 1] = state
+    for t in range(n_rows - 1, 0, -1):
+        best, step, came = -np.inf, begin + t if varying else 0, 0
+        for i in range(n_states):
+            candidate = scores[t - 1, i] + between(log_transition, step, i, state, -np.inf)
+            if candidate > best:
+                best, came = candidate, i
+        state = came
+        states[t - 1] = state
+    return score
 
 
 @numba.njit(cache=True, error_model="numpy")
@@ -787,16 +949,30 @@ def weighted_sums(
     first: np.ndarray,
     second: np.ndarray,
 ) -> None:
-    """Sums over rows of posterior × (1, x - centre, (x - centre)²), by state and column, without missing cells."""
+    """Sums over rows of posterior × (1, x - centre, (x - centre)²), by column and state, without missing cells."""
     (n_rows, n_columns), n_states = values.shape, posterior.shape[1]
-    for t in range(n_rows):
+    # Some rows at a time with columns contiguous: sums over neighbours in memory are taken several at once.
+    shares, cells, known = np.empty((n_states, _CHUNK)), np.empty((n_columns, _CHUNK)), np.empty((n_columns, _CHUNK))
+    for begin in range(0, n_rows, _CHUNK):
+        n = min(_CHUNK, n_rows - begin)
+        for t in range(n):
+            for k in range(n_states):
+                shares[k, t] = posterior[begin + t, k]
+            for d in range(n_columns):
+                missing = math.isnan(values[begin + t, d])
+                cells[d, t] = 0.0 if missing else values[begin + t, d]
+                known[d, t] = 0.0 if missing else 1.0
         for d in range(n_columns):
-            if not math.isnan(values[t, d]):
-                for k in range(n_states):
-                    share, x = posterior[t, k], values[t, d] - centre[k, d]
-                    weight[k, d] += share
-                    first[k, d] += share * x
-                    second[k, d] += share * x * x
+            for k in range(n_states):
+                total, sum_first, sum_second, middle = 0.0, 0.0, 0.0, centre[d, k]
+                for t in range(n):
+                    share, x = shares[k, t] * known[d, t], cells[d, t] - middle
+                    total += share
+                    sum_first += share * x
+                    sum_second += share * x * x
+                weight[d, k] += total
+                first[d, k] += sum_first
+                second[d, k] += sum_second
 
 
 @numba.njit(cache=True, nogil=True)

@@ -349,7 +349,8 @@ def smooth(chain: HiddenChain, log_emission: Any, offsets: Any = None) -> Smooth
     log_emission, offsets = read_rows(chain, log_emission, offsets)
     n_rows, n_states = log_emission.shape
     n_sequences = len(offsets) - 1
-    filtered, posterior = np.empty((n_rows, n_states)), np.empty((n_rows, n_states))
+    # One block, as NumPy asks for large pages only for large arrays, and small ones cost more than the recursion.
+    filtered, posterior = np.empty((2, n_rows, n_states))
     log_predictive, log_evidence = np.empty(n_rows), np.empty(n_sequences)
     impossible = np.empty(n_sequences, np.int64)
     transition, log_transition = chain.form(np.exp(chain.log_transition)), chain.form(chain.log_transition)
@@ -504,17 +505,22 @@ def weighted_moments(posterior: np.ndarray, values: Any) -> tuple[np.ndarray, np
     from bayeslab.exact import _markov_kernels as kernels
 
     values = np.ascontiguousarray(values, float)
-    # Squares are summed around the means, lest they cancel.
-    seen = ~np.isnan(values)
-    centre = np.where(seen, values, 0).sum(0) / np.maximum(seen.sum(0), 1)
     posterior = np.ascontiguousarray(posterior)
-    weight, mean, square = (np.zeros((posterior.shape[1], values.shape[1])) for _ in range(3))
-    kernels.weighted_sums(posterior, values, np.broadcast_to(centre, weight.shape).copy(), weight, mean, square)
+    shape = (values.shape[1], posterior.shape[1])
+
+    def sums(centre: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        out = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        kernels.weighted_sums(posterior, values, centre, *out)
+        return out
+
+    # Squares are summed around the means, lest they cancel; what the first means lack is made up for.
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean = centre + mean / weight
-        shift, square = np.zeros_like(mean), np.zeros_like(mean)
-        kernels.weighted_sums(posterior, values, mean, np.zeros_like(mean), shift, square)
-        return weight, mean, np.maximum(square / weight - (shift / weight) ** 2, 0)
+        weight, first, _ = sums(np.zeros(shape))
+        mean = first / weight
+        weight, first, second = sums(mean)
+        shift = first / weight
+        variance = np.maximum(second / weight - shift**2, 0)
+    return weight.T.copy(), (mean + shift).T.copy(), variance.T.copy()
 
 
 def symbol_counts(posterior: np.ndarray, symbols: Any, n_symbols: int) -> np.ndarray:
