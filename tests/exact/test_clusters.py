@@ -133,7 +133,8 @@ def test_coclustering_needs_no_labels():
     with pytest.raises(DataError, match="at most 16000 rows"):
         coclustering(np.zeros((2, 20_000), int))
     many = np.tile(labels, (1, 600))
-    assert np.array_equal(relabel_to_pivot(many, 3), relabel_to_pivot(many[:, np.arange(24_000)], 3))
+    own = permute_labels(many, relabel_to_pivot(many, 3))
+    assert np.mean(own == np.array([np.bincount(column).argmax() for column in own[:, :40].T] * 600)) > 0.85
     with pytest.raises(DataError, match="draws, rows"):
         coclustering(labels[0])
 

@@ -143,13 +143,16 @@ def _gaussian_log_density(rows: np.ndarray, means: np.ndarray, covariances: np.n
 
 def mahalanobis(rows: np.ndarray, means: np.ndarray, covariances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Squared Mahalanobis distances over observed cells (N, K), and how many cells those are (N,)."""
+    from bayeslab.exact._component_kernels import full_gaussian_log_density
+
     out = np.zeros((len(rows), len(means)))
     for at, seen in patterns(rows):
         if len(seen):
             factors = inverse_cholesky(covariances[:, seen[:, None], seen])
-            for k, factor in enumerate(factors):
-                z = (rows[np.ix_(at, seen)] - means[k, seen]) @ factor.T
-                out[at, k] = np.einsum("ni,ni->n", z, z)
+            some = np.ascontiguousarray(rows[np.ix_(at, seen)])
+            density = full_gaussian_log_density(some, np.ascontiguousarray(means[:, seen]), factors)
+            log_det = np.log(np.einsum("kii->ki", factors)).sum(axis=1)
+            out[at] = np.maximum(2 * (log_det - density) - len(seen) * LOG_2PI, 0.0)
     return out, (~np.isnan(rows)).sum(axis=1)
 
 

@@ -76,7 +76,7 @@ class Regression:
         if self.outcome != "gaussian":
             # No sufficient statistic of fixed size exists.
             return {"rows": rows[seen], "responsibilities": r}
-        gram = np.einsum("nk,ni,nj->kij", r, x, x, optimize=True)
+        gram = np.stack([(x * weight[:, None]).T @ x for weight in r.T])
         return {"weight": r.sum(axis=0), "gram": gram, "cross": (r * y[:, None]).T @ x, "square": r.T @ y**2}
 
     def maximise(self, statistics: Statistics, parameters: Parameters | None = None) -> Parameters:
