@@ -40,6 +40,8 @@ Contract. A family module has
     the algorithm of Stephens (2000), and whose states these are; None where nothing is exchangeable.
 ``ordered(model, data, draws) -> dict`` (optional)
     draws, also of the prior, in which states are numbered by a rule that the model states.
+``decoded(model, data, draws, method, best, sequence) -> (dict, dict)`` (optional)
+    the hidden states time by time, as columns of a table, and what is to be said about them.
 ``network(model, data) -> networkx.DiGraph``
     the model's nodes and edges, for drawing (attributes: kind, text, dims; lengths of the
     dimensions in ``graph["dims"]``).

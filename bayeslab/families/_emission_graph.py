@@ -559,7 +559,7 @@ def scaled(centre: np.ndarray, step: np.ndarray) -> Any:
     from pymc.logprob.transforms import Transform
     from pytensor import tensor as pt
 
-    class Scaled(Transform):  # type: ignore[misc]
+    class Scaled(Transform):
         name = "scaled"
 
         def forward(self, value: Any, *inputs: Any) -> Any:

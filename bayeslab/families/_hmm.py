@@ -189,7 +189,6 @@ def layout_of(spec: HMM) -> list[tuple[str, str, tuple[str, ...]]]:
 
 def labels_of(spec: HMM) -> np.ndarray:
     """Names of the states."""
-    assert not isinstance(spec.states, str)
     return np.arange(1, spec.states + 1) if isinstance(spec.states, int) else np.array(spec.states)
 
 

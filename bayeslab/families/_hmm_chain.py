@@ -88,13 +88,12 @@ class Chain:
         """Initial and transition probabilities, the known ones with the unknown ones' values."""
         names = ("transition",) if self.order == 1 else ("second_transition", "transition")
         out = {n: np.asarray(values[n] if self.transition is None else self.transition) for n in names}
-        match self.initial:
-            case "free":
-                out["initial"] = np.asarray(values["initial"])
-            case "stationary":
-                out["initial"] = stationary(out["transition"])
-            case _:
-                out["initial"] = self.initial
+        if not isinstance(self.initial, str):
+            out["initial"] = self.initial
+        elif self.initial == "free":
+            out["initial"] = np.asarray(values["initial"])
+        else:
+            out["initial"] = stationary(out["transition"])
         return out
 
     def hidden(self, values: Mapping[str, np.ndarray]) -> HiddenChain:

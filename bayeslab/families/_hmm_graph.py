@@ -159,7 +159,7 @@ def _paths(hidden: Hidden) -> Any:
     from pytensor.graph.basic import Apply
     from pytensor.graph.op import Op
 
-    class Paths(Op):  # type: ignore[misc]
+    class Paths(Op):
         def make_node(self, uniform: Any, *probabilities: Any) -> Apply:
             return Apply(self, [uniform, *probabilities], [pt.lvector()])
 

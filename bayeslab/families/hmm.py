@@ -25,7 +25,7 @@ from bayeslab.errors import ModelError, hint
 from bayeslab.exact.answer import EMPlan, Plan
 from bayeslab.exact.forward_backward import filter_states, smooth
 from bayeslab.families import _emission_graph as emitted
-from bayeslab.families import _hmm_em, _hmm_graph
+from bayeslab.families import _hmm_decode, _hmm_em, _hmm_graph
 from bayeslab.families._hmm import Hidden, chain_of, draws_of, hidden_of, labels_of, layout_of
 from bayeslab.spec import Family, Identifier, Model
 
@@ -117,8 +117,6 @@ class HMM(Family):
 
 Spec = HMM
 
-# At so many draws, evenly spaced, probabilities are averaged: their Monte Carlo error is a fifteenth of the spread.
-_DRAWS = 200
 # Labels are made to agree on so many times at the beginning, and so many of these.
 _PREFIX, _TELLING = 1_000, 60
 
@@ -191,6 +189,8 @@ def graph(
     """The model as a PyMC model: with the states summed out; to simulate, with a path drawn."""
     hidden = hidden_of(model, data)
     if purpose == "fit":
+        if not hidden.learned:
+            raise ModelError("every parameter is given: there is nothing to fit; `bayeslab decode` finds the states")
         return _hmm_graph.with_evidence(hidden)
     return _hmm_graph.written_out(model, hidden, data)
 
@@ -318,10 +318,19 @@ def predictive(
     }
 
 
+def decoded(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray], method: str, best: int, sequence: str | None
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The states time by time: see :func:`bayeslab.results.decode.decode`."""
+    hidden, spec = hidden_of(model, data), _spec(model)
+    hidden.check_possible(_hmm_decode.posterior_mean(hidden, draws))
+    times = {spec.time: hidden.sequences.times} if spec.time else {model.data.rows: data.labels[model.data.rows]}
+    return _hmm_decode.decoded(hidden, draws, method, best, sequence=sequence, times=times, called=spec.sequence)
+
+
 def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """P(state | all rows) of every row, averaged over the posterior draws."""
     hidden = hidden_of(model, new)
-    each = [_posterior(hidden, values) for _, values in draws_of(hidden, draws, _DRAWS)]
-    mean = np.mean(each, axis=0)[hidden.sequences.at]
+    mean = _hmm_decode.averaged(hidden, draws, "smooth")[hidden.sequences.at]
     labels = new.labels.get(model.data.rows, np.arange(len(mean)))
     return {model.data.rows: labels} | {f"P(state={s})": mean[:, k] for k, s in enumerate(hidden.states)}

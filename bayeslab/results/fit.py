@@ -217,6 +217,14 @@ class Fit:
 
         return predict(self, data, kind, ci_prob=ci_prob, seed=self.seed if seed is None else seed)
 
+    def decode(
+        self, data: Any = None, method: str = "viterbi", *, best: int = 1, sequence: str | None = None
+    ) -> pd.DataFrame:
+        """The hidden states time by time: see :func:`bayeslab.results.decode.decode`."""
+        from bayeslab.results.decode import decode
+
+        return decode(self, data, method, best=best, sequence=sequence)
+
     def check(
         self,
         statistics: Sequence[str | Callable[[Any], Any]] = ("mean", "sd", "min", "max"),

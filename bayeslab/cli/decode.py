@@ -1,0 +1,60 @@
+"""``bayeslab decode``: the hidden states of a sequence, time by time."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayeslab.cli._shared import DataOption, JsonOption, output, print_json
+
+
+def command(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help="A run folder, or a model file whose parameters are all given.",
+            show_default=False,
+        ),
+    ],
+    data: DataOption = None,
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            "-m",
+            help="viterbi (the most likely path), posterior (the likeliest state of each time), smooth, filter, predict"
+            " (probabilities given all rows, those so far, those before).",
+        ),
+    ] = "viterbi",
+    best: Annotated[int, typer.Option(help="The so many most likely paths (viterbi).")] = 1,
+    sequence: Annotated[str | None, typer.Option("--sequence", "-s", help="Only this sequence.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Write here: .csv .tsv .parquet .json; .svg .png .pdf: a picture."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Which hidden state at which time."""
+    from bayeslab.io.tables import write_table
+    from bayeslab.results.decode import decode
+
+    if out is not None and out.suffix in (".svg", ".png", ".pdf"):
+        from bayeslab.plots.hmm import plot_states
+
+        figure = plot_states(source, data, sequence=sequence)
+        figure.savefig(out, dpi=150)
+        print(f"written {out}")
+        return
+    frame = decode(source, data, method, best=best, sequence=sequence)
+    if out is not None:
+        write_table({name: frame[name].to_numpy() for name in frame.columns}, out)
+        print(f"written {out}")
+    elif json:
+        print_json(frame.to_dict("records"))
+    else:
+        print(frame.attrs["about"], file=sys.stderr)
+        output(None, frame.to_string(index=False, float_format=lambda x: f"{x:.4g}"))

@@ -1,0 +1,155 @@
+"""Which state at which time: the most likely paths, and probabilities time by time.
+
+Probabilities are averaged over posterior draws. A path is not an average of paths: the most likely one is that
+at the posterior mean of the parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bayeslab.errors import DataError, OptionError, hint
+from bayeslab.exact import decoding
+from bayeslab.exact.forward_backward import filter_states, predicted_states, smooth
+from bayeslab.families._hmm import Hidden, draws_of
+
+__all__ = ["METHODS", "averaged", "decoded", "posterior_mean"]
+
+METHODS = ("viterbi", "posterior", "smooth", "filter", "predict")
+# At so many draws, evenly spaced, probabilities are averaged: their Monte Carlo error is a fifteenth of the spread.
+DRAWS = 200
+
+
+def posterior_mean(hidden: Hidden, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Means of the unknown parameters; probabilities still sum to one."""
+    next(draws_of(hidden, draws), None)
+    return {name: np.asarray(draws[name]).mean(axis=0) for name in hidden.learned}
+
+
+def averaged(hidden: Hidden, draws: Mapping[str, np.ndarray], kind: str, most: int = DRAWS) -> np.ndarray:
+    """P(state at each time), (n_times, n_states), averaged over draws.
+
+    Parameters
+    ----------
+    kind : {"smooth", "filter", "predict"}
+        Given all rows of the sequence, those up to the time, or those before it.
+    """
+    total, n = np.zeros((hidden.sequences.n_times, hidden.n_states)), 0
+    for _, values in draws_of(hidden, draws, most):
+        chain, log_emission = hidden.computed(values)
+        offsets = hidden.sequences.offsets
+        if kind == "smooth":
+            own = smooth(chain, log_emission, offsets).possible().posterior
+        else:
+            own = np.exp(filter_states(chain, log_emission, offsets).log_filtered)
+            own = predicted_states(chain, own, offsets) if kind == "predict" else own
+        total += hidden.chain.fold(own)
+        n += 1
+    return total / n
+
+
+def decoded(
+    hidden: Hidden,
+    draws: Mapping[str, np.ndarray],
+    method: str,
+    best: int,
+    *,
+    times: Mapping[str, np.ndarray],
+    sequence: str | None = None,
+    called: str | None = None,
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """A table with a row for every time, and what is to be said about it.
+
+    Parameters
+    ----------
+    method : str
+        One of `METHODS`.
+    best : int
+        So many paths (viterbi).
+    times : mapping of str to ndarray
+        The label of every time, under the name of their column.
+    sequence : str, optional
+        Only this sequence.
+    called : str, optional
+        The name of the column of sequences.
+
+    Raises
+    ------
+    OptionError, DataError
+    """
+    if method not in METHODS:
+        raise OptionError(f"unknown method '{method}'{hint(method, METHODS)}")
+    if best < 1:
+        raise OptionError(f"best is {best}; at least 1 path")
+    if best > 1 and method != "viterbi":
+        raise OptionError("best counts paths: it goes with method viterbi")
+    kept = _times_of(hidden, sequence)
+    index = {} if called is None else {called: hidden.sequences.names[hidden.sequences.sequence][kept]}
+    index |= {name: values[kept] for name, values in times.items()}
+    kind = "smooth" if method in ("viterbi", "posterior") else method
+    chances = averaged(hidden, draws, kind)
+    at = "the posterior mean" if _many(hidden, draws) else "the given parameters" if not hidden.learned else "the fit"
+    if method == "viterbi":
+        return _paths(hidden, posterior_mean(hidden, draws), best, chances, kept, index, at)
+    states = chances.argmax(axis=1)
+    out = index | {"state": hidden.states[states][kept], "probability": chances.max(axis=1)[kept]}
+    if method != "posterior":
+        out |= {f"P(state={s})": chances[kept, k] for k, s in enumerate(hidden.states)}
+    how = "averaged over posterior draws" if _many(hidden, draws) else f"at {at}"
+    return out, {"method": method, "about": f"{method}: probabilities {how}"}
+
+
+def _many(hidden: Hidden, draws: Mapping[str, np.ndarray]) -> bool:
+    return bool(hidden.learned) and len(draws[hidden.learned[0]]) > 1
+
+
+def _times_of(hidden: Hidden, sequence: str | None) -> np.ndarray:
+    own = hidden.sequences
+    if sequence is None:
+        return np.arange(own.n_times)
+    names = own.names.astype(str).tolist()
+    if sequence not in names:
+        raise DataError(f"there is no sequence '{sequence}'{hint(sequence, names)}")
+    s = names.index(sequence)
+    return np.arange(own.offsets[s], own.offsets[s + 1])
+
+
+def _paths(
+    hidden: Hidden,
+    values: Mapping[str, np.ndarray],
+    best: int,
+    chances: np.ndarray,
+    kept: np.ndarray,
+    index: dict[str, np.ndarray],
+    at: str,
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    chain, log_emission = hidden.computed(values)
+    offsets = hidden.sequences.offsets
+    if best == 1:
+        one = decoding.viterbi(chain, log_emission, offsets).possible()
+        paths, heights = one.states[None], one.log_probability[None]
+    else:
+        several = decoding.k_best(chain, log_emission, best, offsets)
+        paths, heights = several.states, several.log_probability
+    parts: list[dict[str, np.ndarray]] = []
+    of = hidden.sequences.sequence
+    for k in range(best):
+        # A sequence may have fewer possible paths.
+        there = kept[paths[k][kept] >= 0]
+        picked = np.isin(kept, there)
+        states = hidden.chain.last[paths[k][there]]
+        own = {name: value[picked] for name, value in index.items()}
+        own |= {"state": hidden.states[states], "probability": chances[there, states]}
+        if best > 1:
+            own |= {"path": np.full(len(there), k + 1), "log_probability": heights[k][of[there]]}
+        parts.append(own)
+    out = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return out, {
+        "method": "viterbi",
+        "log_probability": heights.tolist(),
+        "about": f"viterbi: the most likely path{'s' if best > 1 else ''} at {at}, log probability with the data"
+        f" {heights[0].sum():.6g}; probability: of the state at its time, given all rows",
+    }
