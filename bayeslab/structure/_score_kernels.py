@@ -1,0 +1,400 @@
+"""Compiled loops that count and sum over many sets of variables at once.
+
+The sets of at most ``limit`` variables that begin with one variable are walked depth first, each next variable having a
+larger number. What a set of variables needs is derived from the set without its last variable, so that one more
+variable costs one pass. Sets are numbered by size and then in colexicographic order: the set s_0 < s_1 < ... of
+size k has the number offsets[k] + C(s_0, 1) + C(s_1, 2) + ...
+
+Functions of a count: kind 0 is lgamma(count + shift) - lgamma(shift), kind 1 is count log count. Shifts are ``ess`` over
+the number of cells if ``ess`` is positive, else as given, one a type of sum. Values are read off a table as far as it
+goes.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba
+import numpy as np
+from numba import types
+from numba.extending import intrinsic
+
+__all__ = ["clique_sums_by_bits", "clique_sums_by_codes", "expand", "pack_bits", "sparse_families", "sums_of_set"]
+
+
+@intrinsic
+def _popcount(typingctx, word):  # type: ignore[no-untyped-def]
+    """Number of bits set."""
+
+    def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.ctpop(args[0])
+
+    return types.uint64(types.uint64), code
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def _term(count, kind, shift, row, table):  # type: ignore[no-untyped-def]
+    if count < table.shape[1]:
+        return table[row, int(count)]
+    if kind == 1:
+        return count * math.log(count)
+    return math.lgamma(count + shift) - math.lgamma(shift)
+
+
+@numba.njit(cache=True, nogil=True)
+def _sums(counts, n_cells, n_types, kind, ess, shifts, products, product, table, out, place):  # type: ignore[no-untyped-def]
+    """Sums over cells of one set, one a type, written to out[place]."""
+    row, shift = 0, 1.0
+    if ess > 0.0:
+        shift = ess / product
+        row = np.searchsorted(products, product) if products.size > 0 else 0
+    for t in range(n_types):
+        if ess <= 0.0 and kind == 0:
+            row, shift = t, shifts[t]
+        total = 0.0
+        for i in range(n_cells):
+            if counts[i] > 0:
+                total += _term(counts[i], kind, shift, row, table)
+        out[place, t] = total
+
+
+@numba.njit(cache=True, nogil=True)
+def clique_sums_by_codes(  # type: ignore[no-untyped-def]
+    columns,
+    cards,
+    weights,
+    root,
+    limit,
+    parent_limit,
+    binomial,
+    offsets,
+    n_types,
+    kind,
+    ess,
+    shifts,
+    products,
+    table,
+    out,
+):
+    """Sums of all sets of at most ``limit`` variables whose first is ``root``, from one code a row.
+
+    Sets of more than ``parent_limit`` variables get the first type of sum only: they are no parents.
+
+    Rows in the same cell have the same code, numbered by the cells that occur: never more than there are rows.
+    """
+    n, n_rows = columns.shape
+    longest = 1
+    for c in cards:
+        longest = max(longest, c)
+    codes = np.zeros((limit, n_rows), np.int32)
+    n_codes = np.ones(limit + 1, np.int64)
+    product = np.ones(limit + 1)
+    rank = np.zeros(limit + 1, np.int64)
+    chosen = np.empty(limit, np.int64)
+    counts = np.zeros(n_rows * longest, weights.dtype)
+    fresh = np.empty(counts.size, np.int32)
+    depth = 0
+    chosen[0] = root
+    while True:
+        u = chosen[depth]
+        card, before, column = cards[u], codes[depth], columns[u]
+        n_cells = n_codes[depth] * card
+        for i in range(n_cells):
+            counts[i] = 0
+        for r in range(n_rows):
+            counts[before[r] * card + column[r]] += weights[r]
+        product[depth + 1] = product[depth] * card
+        rank[depth + 1] = rank[depth] + binomial[u, depth + 1]
+        types_here = n_types if depth < parent_limit else 1
+        place = offsets[depth + 1] + rank[depth + 1]
+        _sums(counts, n_cells, types_here, kind, ess, shifts, products, product[depth + 1], table, out, place)
+        if depth + 1 < limit and u + 1 < n:
+            used = 0
+            for i in range(n_cells):
+                if counts[i] > 0:
+                    fresh[i] = used
+                    used += 1
+                else:
+                    fresh[i] = 0
+            for r in range(n_rows):
+                codes[depth + 1, r] = fresh[before[r] * card + column[r]]
+            n_codes[depth + 1] = max(used, 1)
+            depth += 1
+            chosen[depth] = u + 1
+            continue
+        while depth > 0:
+            chosen[depth] += 1
+            if chosen[depth] < n:
+                break
+            depth -= 1
+        if depth == 0:
+            return
+
+
+@numba.njit(cache=True, nogil=True)
+def pack_bits(columns, starts, out):  # type: ignore[no-untyped-def]
+    """One row of bits for each state of each variable: bit r % 64 of word r // 64 is row r."""
+    for v in range(columns.shape[0]):
+        for r in range(columns.shape[1]):
+            out[starts[v] + columns[v, r], r // 64] |= np.uint64(1) << np.uint64(r % 64)
+
+
+@numba.njit(cache=True, nogil=True)
+def clique_sums_by_bits(  # type: ignore[no-untyped-def]
+    bits,
+    starts,
+    cards,
+    n_rows,
+    root,
+    limit,
+    parent_limit,
+    room,
+    binomial,
+    offsets,
+    n_types,
+    kind,
+    ess,
+    shifts,
+    products,
+    table,
+    out,
+):
+    """As :func:`clique_sums_by_codes` for rows of weight one: a cell is a set of rows, 64 to the word.
+
+    ``room`` is the number of cells that occur at most in a set that is extended.
+    """
+    n, n_words = cards.size, bits.shape[1]
+    longest = 1
+    for c in cards:
+        longest = max(longest, c)
+    held = np.empty((limit, room, n_words), np.uint64)
+    sizes = np.empty((limit, room), np.int64)
+    n_held = np.ones(limit + 1, np.int64)
+    product = np.ones(limit + 1)
+    rank = np.zeros(limit + 1, np.int64)
+    chosen = np.empty(limit, np.int64)
+    counts = np.zeros(room * longest, np.int64)
+    for w in range(n_words):
+        held[0, 0, w] = ~np.uint64(0)
+    sizes[0, 0] = n_rows
+    depth = 0
+    chosen[0] = root
+    while True:
+        u = chosen[depth]
+        card, begin = cards[u], starts[u]
+        extend = depth + 1 < limit and u + 1 < n
+        used = 0
+        at = 0
+        for i in range(n_held[depth]):
+            cell = held[depth, i]
+            rest = sizes[depth, i]
+            for x in range(card):
+                count = rest
+                if x + 1 < card:
+                    state = bits[begin + x]
+                    count = 0
+                    if rest > 0:
+                        for w in range(n_words):
+                            count += _popcount(cell[w] & state[w])
+                    rest -= count
+                counts[at] = count
+                at += 1
+                if extend and count > 0:
+                    state, target = bits[begin + x], held[depth + 1, used]
+                    for w in range(n_words):
+                        target[w] = cell[w] & state[w]
+                    sizes[depth + 1, used] = count
+                    used += 1
+        product[depth + 1] = product[depth] * card
+        rank[depth + 1] = rank[depth] + binomial[u, depth + 1]
+        types_here = n_types if depth < parent_limit else 1
+        place = offsets[depth + 1] + rank[depth + 1]
+        _sums(counts, at, types_here, kind, ess, shifts, products, product[depth + 1], table, out, place)
+        if extend:
+            n_held[depth + 1] = used
+            depth += 1
+            chosen[depth] = u + 1
+            continue
+        while depth > 0:
+            chosen[depth] += 1
+            if chosen[depth] < n:
+                break
+            depth -= 1
+        if depth == 0:
+            return
+
+
+@numba.njit(cache=True, nogil=True)
+def sums_of_set(columns, cards, weights, members, n_types, kind, ess, shifts, products, table, out):  # type: ignore[no-untyped-def]
+    """Sums of one set of variables, one a type; returns the number of cells that occur."""
+    n_rows = columns.shape[1]
+    codes = np.zeros(n_rows, np.int64)
+    n_codes, product = 1, 1.0
+    counts = np.zeros(1, weights.dtype)
+    for r in range(n_rows):
+        counts[0] += weights[r]
+    for u in members:
+        card = cards[u]
+        product *= card
+        counts = np.zeros(n_codes * card, weights.dtype)
+        for r in range(n_rows):
+            codes[r] = codes[r] * card + columns[u, r]
+            counts[codes[r]] += weights[r]
+        fresh = np.zeros(counts.size, np.int64)
+        used = 0
+        for i in range(counts.size):
+            if counts[i] > 0:
+                fresh[i] = used
+                counts[used] = counts[i]
+                used += 1
+        for r in range(n_rows):
+            codes[r] = fresh[codes[r]]
+        n_codes = max(used, 1)
+    _sums(counts, n_codes, n_types, kind, ess, shifts, products, product, table, out, 0)
+    return n_codes
+
+
+@numba.njit(cache=True, nogil=True)
+def sparse_families(columns, cards, weights, child, candidates, limit, binomial, offsets, ess, out):  # type: ignore[no-untyped-def]
+    """BDs of a child given each set of at most ``limit`` candidates: ``ess`` is shared by the parents' cells that occur.
+
+    Written in the order of the sets' numbers among the candidates.
+    """
+    m, n_rows, card = candidates.size, columns.shape[1], cards[child]
+    longest = 1
+    for u in candidates:
+        longest = max(longest, cards[u])
+    codes = np.zeros((limit + 1, n_rows), np.int32)
+    n_codes = np.ones(limit + 1, np.int64)
+    rank = np.zeros(limit + 1, np.int64)
+    chosen = np.empty(limit + 1, np.int64)
+    counts = np.zeros(n_rows * card, weights.dtype)
+    seen = np.zeros(n_rows * longest + 1, weights.dtype)
+    fresh = np.empty(seen.size, np.int32)
+    own = columns[child]
+    depth = 0  # number of parents
+    while True:
+        now = codes[depth]
+        for i in range(n_codes[depth] * card):
+            counts[i] = 0
+        for r in range(n_rows):
+            counts[now[r] * card + own[r]] += weights[r]
+        shift = ess / n_codes[depth]
+        part = shift / card
+        above, below = math.lgamma(shift), math.lgamma(part)
+        total = 0.0
+        for j in range(n_codes[depth]):
+            row = 0.0
+            for x in range(card):
+                count = counts[j * card + x]
+                if count > 0:
+                    total += math.lgamma(count + part) - below
+                    row += count
+            if row > 0:
+                total -= math.lgamma(row + shift) - above
+        out[offsets[depth] + rank[depth]] = total
+        if depth < limit and (depth == 0 or chosen[depth] + 1 < m) and m > 0:
+            chosen[depth + 1] = 0 if depth == 0 else chosen[depth] + 1
+            depth += 1
+        else:
+            while depth > 0:
+                chosen[depth] += 1
+                if chosen[depth] < m:
+                    break
+                depth -= 1
+            if depth == 0:
+                return
+        u = candidates[chosen[depth]]
+        rank[depth] = rank[depth - 1] + binomial[chosen[depth], depth]
+        before, column = codes[depth - 1], columns[u]
+        n_cells = n_codes[depth - 1] * cards[u]
+        for i in range(n_cells):
+            seen[i] = 0
+        for r in range(n_rows):
+            seen[before[r] * cards[u] + column[r]] += weights[r]
+        used = 0
+        for i in range(n_cells):
+            fresh[i] = used
+            if seen[i] > 0:
+                used += 1
+        for r in range(n_rows):
+            codes[depth, r] = min(fresh[before[r] * cards[u] + column[r]], max(used - 1, 0))
+        n_codes[depth] = max(used, 1)
+
+
+@numba.njit(cache=True, nogil=True)
+def expand(  # type: ignore[no-untyped-def]
+    child, candidates, limit, labels, cards, binomial, offsets, values, kind, per_parameter, by_size, sets, scores
+):
+    """Parent sets of a child in the order of their numbers among the candidates, with scores from sums of cliques.
+
+    The score is values[parents + child, 0] - values[parents, kind], less ``per_parameter`` for each free parameter and
+    by_size[number of parents]. With no ``values`` only the sets are written. ``labels`` are the variables' numbers in
+    the bits of ``sets``.
+    """
+    m = candidates.size
+    s = np.empty(limit + 1, np.int64)
+    place = 0
+    for k in range(min(limit, m) + 1):
+        for i in range(k):
+            s[i] = i
+        while True:
+            own, both, shift, product = 0, 0, 0, 1.0
+            for i in range(k):
+                u = candidates[s[i]]
+                label = labels[u]
+                sets[place, label // 64] |= np.uint64(1) << np.uint64(label % 64)
+                if u > child and shift == 0:
+                    both += binomial[child, i + 1]
+                    shift = 1
+                own += binomial[u, i + 1]
+                both += binomial[u, i + 1 + shift]
+                product *= cards[u]
+            if shift == 0:
+                both += binomial[child, k + 1]
+            if values.shape[0] > 0:
+                penalty = per_parameter * product * (cards[child] - 1) + by_size[k]
+                scores[place] = values[offsets[k + 1] + both, 0] - values[offsets[k] + own, kind] - penalty
+            place += 1
+            i = 0
+            while i < k:
+                top = m if i + 1 == k else s[i + 1]
+                if s[i] + 1 < top:
+                    break
+                i += 1
+            if i == k:
+                break
+            s[i] += 1
+            for j in range(i):
+                s[j] = j
+    return place
+
+
+@numba.njit(cache=True, nogil=True)
+def undominated(sets, scores, nats):  # type: ignore[no-untyped-def]
+    """Which sets, given best first, have no proper subset whose score is better by more than ``nats``.
+
+    With ``nats`` zero a subset that is as good suffices. Only subsets that are kept need be looked at where nats is
+    zero: one that went did so for a still better subset of its own.
+    """
+    n, words = sets.shape
+    keep = np.ones(n, np.bool_)
+    front = np.empty(n, np.int64)  # sets of which none before is a subset: the best subset of any set is among them
+    used = 0
+    for i in range(n):
+        best = -1
+        for j in range(used):
+            inside = True
+            for w in range(words):
+                if sets[front[j], w] & ~sets[i, w]:
+                    inside = False
+                    break
+            if inside:
+                best = front[j]
+                break
+        if best < 0:
+            front[used] = i
+            used += 1
+        elif nats == 0.0 or scores[best] - scores[i] > nats:
+            keep[i] = False
+    return keep

@@ -1,0 +1,264 @@
+"""Counting over many sets of variables: one sum over cells for each set, shared by all scores that need it.
+
+The score of a family is a difference of two such sums for most scores: log p(v | parents) = c(parents and v) -
+c(parents). So what is counted are sets of variables ("cliques"), each once, instead of families: four times fewer for
+families of three parents.
+
+Two ways to count do the same: *codes* give each row the number of its cell and count rows one by one; *bits* hold each
+cell as a set of rows, 64 to the machine word, and count by intersecting. Which is faster follows from the numbers of
+rows and cells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.structure.data import Observations
+
+__all__ = ["CellSums", "CliqueCounter", "SetIndex", "n_sets"]
+
+# Values of functions of a count are tabulated up to this count, in tables of this many numbers together.
+_LONGEST_TABLE, _TABLE_SIZE = 1 << 15, 1 << 23
+# More rows than this are not laid out as bits.
+_MOST_BITS = 1 << 26
+# Below this many sets, starting threads costs more than they save.
+_THREADS_FROM = 5_000
+
+
+def n_sets(n: int, largest: int) -> int:
+    """Number of sets of at most ``largest`` of n variables."""
+    return sum(math.comb(n, k) for k in range(min(n, largest) + 1))
+
+
+@dataclass(frozen=True)
+class SetIndex:
+    """Numbers of the sets of at most ``largest`` of n variables: by size, then colexicographic."""
+
+    n: int
+    largest: int
+
+    @cached_property
+    def binomial(self) -> NDArray[np.int64]:
+        """C(u, k) at [u, k]."""
+        rows = [[math.comb(u, k) for k in range(self.largest + 2)] for u in range(self.n + 1)]
+        return np.array(rows, dtype=np.int64)
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Number of the first set of each size."""
+        sizes = [math.comb(self.n, k) for k in range(self.largest + 1)]
+        return np.cumsum([0, *sizes], dtype=np.int64)
+
+    @property
+    def size(self) -> int:
+        return int(self.offsets[-1])
+
+
+@dataclass(frozen=True)
+class CellSums:
+    """Which function of a count is summed over the cells of a set of variables.
+
+    Attributes
+    ----------
+    kind : {"log_gamma", "entropy"}
+        log Gamma(count + shift) - log Gamma(shift), or count log count.
+    ess : float
+        The shift is this over the number of cells, if it is positive.
+    shifts : tuple of float
+        Else the shifts, one a type of sum.
+    """
+
+    kind: Literal["log_gamma", "entropy"]
+    ess: float = 0.0
+    shifts: tuple[float, ...] = ()
+
+    @property
+    def n_types(self) -> int:
+        return max(1, len(self.shifts))
+
+    def of_total(self, count: float) -> NDArray[np.float64]:
+        """Sums of the empty set, whose only cell holds all rows."""
+        from scipy.special import gammaln, xlogy
+
+        if self.kind == "entropy":
+            return np.array([float(xlogy(count, count))])
+        shifts = np.array([self.ess] if self.ess > 0 else self.shifts)
+        return np.asarray(gammaln(count + shifts) - gammaln(shifts))
+
+    def table(self, products: NDArray[np.float64], largest: int) -> NDArray[np.float64]:
+        """Values at counts 0, 1, ..., one row a shift; not beyond what memory is worth."""
+        from scipy.special import gammaln, xlogy
+
+        shifts = self.ess / products if self.ess > 0 else np.array(self.shifts or (1.0,))
+        length = min(largest + 1, _LONGEST_TABLE, _TABLE_SIZE // max(1, len(shifts)))
+        counts = np.arange(length, dtype=np.float64)
+        if self.kind == "entropy":
+            return np.asarray(xlogy(counts, counts))[None, :]
+        return np.asarray(gammaln(counts[None, :] + shifts[:, None]) - gammaln(shifts)[:, None])
+
+
+@dataclass(frozen=True, eq=False)
+class CliqueCounter:
+    """Sums over cells of sets of variables, from data."""
+
+    data: Observations
+    sums: CellSums
+
+    @cached_property
+    def _whole(self) -> bool:
+        """Whether all weights are whole numbers, so that counts are and can be looked up."""
+        return bool(self.data.weights.dtype.kind in "iu")
+
+    @cached_property
+    def _columns(self) -> NDArray[np.integer]:
+        return np.ascontiguousarray(self.data.codes.T)
+
+    @cached_property
+    def _weights(self) -> NDArray[Any]:
+        return np.ascontiguousarray(self.data.weights, dtype=np.int64 if self._whole else np.float64)
+
+    def _function(self, cards: NDArray[np.int64], largest: int) -> tuple[Any, ...]:
+        """What kernels know of the function: n_types, kind, ess, shifts, products, table."""
+        products = _products(cards, largest) if self.sums.ess > 0 else np.zeros(0)
+        table = np.zeros((1, 0))
+        if self._whole and (self.sums.ess <= 0 or 0 < len(products) <= 1024):
+            table = self.sums.table(products, int(self.data.n_rows))
+        kind = 0 if self.sums.kind == "log_gamma" else 1
+        shifts = np.array(self.sums.shifts or (1.0,), dtype=np.float64)
+        return self.sums.n_types, kind, float(self.sums.ess), shifts, products, table
+
+    def of_set(self, members: Sequence[int]) -> NDArray[np.float64]:
+        """Sums of one set of variables, one a type."""
+        from bayeslab.structure._score_kernels import sums_of_set
+
+        if not members:
+            return self.sums.of_total(self.data.n_rows)
+        cards, out = self.data.cards, np.zeros((1, self.sums.n_types))
+        function = self._single_function
+        sums_of_set(self._columns, cards, self._weights, np.array(members, np.int64), *function, out)
+        return out[0]
+
+    @cached_property
+    def _single_function(self) -> tuple[Any, ...]:
+        n_types, kind, ess, shifts, _, _ = self._function(np.zeros(0, np.int64), 0)
+        fixed = self._whole and ess <= 0
+        table = self.sums.table(np.zeros(0), int(self.data.n_rows)) if fixed else np.zeros((1, 0))
+        return n_types, kind, ess, shifts, np.zeros(0), table
+
+    def prepare(self) -> None:
+        """Work out what threads will share."""
+        _ = self._whole, self._weights, self._columns
+        if self._whole and self.data.n_rows <= _MOST_BITS:
+            _ = self._bits
+
+    def walk(
+        self,
+        variables: NDArray[np.int64],
+        index: SetIndex,
+        limits: NDArray[np.int64],
+        parent_limit: int,
+        *,
+        threads: int = 1,
+        tick: Callable[[], None] | None = None,
+    ) -> NDArray[np.float64]:
+        """Sums of all sets that begin with each variable and have at most limits[that variable] members.
+
+        Parameters
+        ----------
+        variables
+            Numbers of the variables walked over; sets are numbered by their positions here.
+        parent_limit
+            Sets of more variables than this are no parents and get the first type of sum only.
+
+        Returns
+        -------
+        ndarray, shape (index.size, n_types)
+        """
+        from bayeslab.structure import _score_kernels as kernels
+
+        out = np.zeros((index.size, self.sums.n_types))
+        out[0] = self.sums.of_total(self.data.n_rows)
+        cards, largest = self.data.cards[variables], int(limits.max(initial=0))
+        function = self._function(cards, largest)
+        place = (parent_limit, index.binomial, index.offsets)
+        if self._by_bits(cards, largest):
+            bits, starts, n_rows = self._bits
+            starts, room = starts[variables], _room(cards, largest, n_rows)
+
+            def walk_from(root: int) -> None:
+                head, tail = (root, int(limits[root]), parent_limit), (room, index.binomial, index.offsets)
+                kernels.clique_sums_by_bits(bits, starts, cards, n_rows, *head, *tail, *function, out)
+        else:
+            columns = self._columns if len(variables) == self.data.n else self._columns[variables]
+
+            def walk_from(root: int) -> None:
+                head = (columns, cards, self._weights, root, int(limits[root]))
+                kernels.clique_sums_by_codes(*head, *place, *function, out)
+
+        roots = [root for root in range(len(variables)) if limits[root] > 0]
+        in_threads(walk_from, roots, threads if index.size >= _THREADS_FROM else 1, tick)
+        return out
+
+    def _by_bits(self, cards: NDArray[np.int64], largest: int) -> bool:
+        """Whether intersecting rows of bits is faster than going through the rows."""
+        if not self._whole or self.data.n_rows > _MOST_BITS:
+            return False
+        n_rows = int(self.data.n_rows)
+        words = (n_rows + 63) // 64
+        cells = min(float(n_rows), float(cards.mean()) ** max(largest - 1, 0)) if cards.size else 1.0
+        room = _room(cards, largest, n_rows)
+        by_bits = cells * max(1.0, float(cards.mean()) - 1) * (3 + 0.25 * words)
+        return room * words * 8 * max(largest, 1) < 2**28 and by_bits < 1.5 * len(self.data.weights)
+
+    @cached_property
+    def _bits(self) -> tuple[NDArray[np.uint64], NDArray[np.int64], int]:
+        from bayeslab.structure._score_kernels import pack_bits
+
+        columns = self._columns
+        if np.any(self._weights != 1):
+            columns = np.repeat(columns, self._weights, axis=1)
+        starts = np.cumsum([0, *self.data.cards.tolist()], dtype=np.int64)
+        bits = np.zeros((int(starts[-1]), (columns.shape[1] + 63) // 64), np.uint64)
+        pack_bits(np.ascontiguousarray(columns), starts, bits)
+        return bits, starts[:-1], columns.shape[1]
+
+
+def in_threads(
+    work: Callable[[int], None], tasks: Sequence[int], threads: int, tick: Callable[[], None] | None = None
+) -> None:
+    """Do all tasks; what they write must not depend on their order."""
+    if threads <= 1 or len(tasks) <= 1:
+        for task in tasks:
+            work(task)
+            if tick:
+                tick()
+        return
+    with ThreadPoolExecutor(min(threads, len(tasks))) as pool:
+        for _ in pool.map(work, tasks):
+            if tick:
+                tick()
+
+
+def _products(cards: NDArray[np.int64], largest: int) -> NDArray[np.float64]:
+    """All numbers of cells that sets of at most ``largest`` variables can have; empty if they are very many."""
+    kinds, found, reach = np.unique(cards).astype(float), np.ones(1), np.ones(1)
+    for _ in range(largest):
+        reach = np.unique(np.outer(reach, kinds)) if kinds.size else reach
+        found = np.union1d(found, reach)
+        if len(found) > 1024:
+            return np.zeros(0)
+    return found
+
+
+def _room(cards: NDArray[np.int64], largest: int, n_rows: int) -> int:
+    """Number of cells that occur at most in a set that is not of the largest size."""
+    top = np.sort(cards)[::-1][: max(largest - 1, 0)]
+    return max(1, min(n_rows, math.prod(map(int, top))))

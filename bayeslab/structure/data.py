@@ -1,0 +1,315 @@
+"""What structure learning looks at: complete rows of discrete states, of numbers, or of both.
+
+Equal rows of discrete data are one row with a weight where that saves work, so that counts cost
+what the different rows cost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.dataset import Column, Dataset, as_values
+from bayeslab.errors import DataError, hint
+
+__all__ = ["Kind", "Observations"]
+
+type Kind = Literal["discrete", "continuous", "mixed"]
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """Complete rows, in the form that scores read.
+
+    Attributes
+    ----------
+    names : tuple of str
+    states : tuple of tuple of str
+        States of each discrete variable; empty for a continuous one.
+    codes : ndarray of int8 or int16, shape (n_distinct, n), by column
+        Numbers of the states; 0 for continuous variables.
+    values : ndarray of float, shape (n_distinct, n), by column
+        Values of continuous variables, 0 elsewhere; of shape (0, n) if all are discrete.
+    weights : ndarray, shape (n_distinct,)
+        How often each row occurs: integers, or any numbers >= 0 for expected counts.
+    """
+
+    names: tuple[str, ...]
+    states: tuple[tuple[str, ...], ...]
+    codes: NDArray[np.integer]
+    values: NDArray[np.float64]
+    weights: NDArray[Any]
+
+    @property
+    def n(self) -> int:
+        """Number of variables."""
+        return len(self.names)
+
+    @property
+    def n_rows(self) -> float:
+        """Number of rows; the sum of the weights."""
+        return float(self.weights.sum())
+
+    @property
+    def cards(self) -> NDArray[np.int64]:
+        """Number of states of each variable; 0 for a continuous one."""
+        return np.array([len(own) for own in self.states], dtype=np.int64)
+
+    @property
+    def continuous(self) -> NDArray[np.bool_]:
+        """Which variables are continuous."""
+        return self.cards == 0
+
+    def digest(self) -> str:
+        """SHA-256 of everything."""
+        seen = hashlib.sha256(repr((self.names, self.states)).encode())
+        for part in (self.codes, self.values, self.weights):
+            seen.update(f"{part.dtype.str}{part.shape}".encode() + np.ascontiguousarray(part.T).tobytes())
+        return seen.hexdigest()
+
+    def require(self, kind: Kind, score: str) -> None:
+        """Raise a DataError unless every variable is of this kind."""
+        wrong = np.flatnonzero({"discrete": self.continuous, "continuous": ~self.continuous}.get(kind, np.zeros(0)))
+        if wrong.size:
+            name = self.names[wrong[0]]
+            held, other = ("numbers", "mixed_bic") if kind == "discrete" else ("states", "mixed_bic")
+            raise DataError(
+                f"'{name}' holds {held} and the score '{score}' is for {kind} variables: leave the column out, or take"
+                f" '{other}'" + (", or sort its values into classes" if kind == "discrete" else "")
+            )
+
+    @classmethod
+    def of(
+        cls, data: Any, *, kind: Kind = "discrete", states: Mapping[str, Sequence[Any]] | None = None
+    ) -> Observations:
+        """Read a table.
+
+        Parameters
+        ----------
+        data
+            A dataframe (pandas, polars, pyarrow), a mapping of columns, a Dataset, or Observations, which stay as
+            they are.
+        kind
+            ``discrete``: every column holds states. ``continuous``: every column holds numbers. ``mixed``: columns of
+            text and truth values, and those named in ``states``, hold states, the others numbers.
+        states
+            States of a variable in order; left out, those that occur, sorted.
+
+        Raises
+        ------
+        DataError
+            Missing cells, values that are no states, numbers that are not finite.
+        """
+        if isinstance(data, cls):
+            return data
+        columns = _columns(data)
+        given = dict(states or {})
+        for name in given:
+            if name not in columns:
+                raise DataError(f"states are given for '{name}', which is no column{hint(name, columns)}")
+        n_rows = {len(column) for column in columns.values()}
+        if len(n_rows) != 1 or n_rows == {0}:
+            raise DataError("the table has no rows" if len(n_rows) < 2 else "the columns differ in length")
+        found = {v: _read(v, column, kind, given.get(v)) for v, column in columns.items()}
+        discrete = [own for own, _ in found.values()]
+        _warn_of_odd_columns(found, n_rows.pop())
+        numbers = [values if own is None else np.zeros(len(values)) for own, values in found.values()]
+        return cls.of_codes(
+            np.column_stack([np.zeros(len(c), np.int64) if own is None else c for own, c in found.values()]),
+            {v: own or () for v, own in zip(found, discrete, strict=True)},
+            values=np.column_stack(numbers) if None in discrete else None,
+        )
+
+    @classmethod
+    def of_codes(
+        cls,
+        codes: NDArray[np.integer],
+        states: Mapping[str, Sequence[str]],
+        *,
+        weights: NDArray[Any] | None = None,
+        values: NDArray[np.float64] | None = None,
+    ) -> Observations:
+        """From numbers of states, shape (n_rows, n), in the order of ``states``.
+
+        Parameters
+        ----------
+        weights
+            Weight of each row; integers, or numbers >= 0.
+        values
+            Values of the continuous variables (those without states), shape (n_rows, n).
+        """
+        names, own = tuple(states), tuple(tuple(map(str, s)) for s in states.values())
+        cards = np.array([max(1, len(s)) for s in own])
+        codes = np.asarray(codes)
+        if codes.ndim != 2 or codes.shape[1] != len(names):
+            raise DataError(f"codes of shape {codes.shape} for {len(names)} variables; give one row a case")
+        low, high = codes.min(axis=0, initial=0), codes.max(axis=0, initial=0)
+        wrong = np.flatnonzero((low < 0) | (high >= cards))
+        if wrong.size:
+            v = int(wrong[0])
+            if low[v] < 0:
+                raise _missing(names[v], codes[:, v] < 0)
+            raise DataError(f"'{names[v]}' has codes up to {high[v]} and the states 0 to {cards[v] - 1}")
+        if weights is not None and (len(weights) != len(codes) or np.any(np.asarray(weights) < 0)):
+            raise DataError(f"{len(weights)} weights for {len(codes)} rows; give one number >= 0 a row")
+        if max(cards, default=0) > np.iinfo(np.int16).max:
+            raise DataError(
+                f"'{names[int(np.argmax(cards))]}' has {max(cards):,} states; at most 32,767 can be handled"
+            )
+        packed = np.asfortranarray(codes, dtype=np.int8 if max(cards, default=0) <= 127 else np.int16)
+        w = np.ones(len(codes), np.int64) if weights is None else np.asarray(weights)
+        if w.dtype.kind == "f" and np.all(w == np.floor(w)):
+            w = w.astype(np.int64)
+        if values is None:
+            packed, w = _compressed(packed, w)
+            numbers = np.zeros((0, len(names)))
+        else:
+            numbers = np.asfortranarray(values, dtype=np.float64)
+        return cls(names, own, packed, numbers, w)
+
+    def take(self, rows: NDArray[np.integer]) -> Observations:
+        """Some of the rows (with repetition, for a bootstrap), by their numbers among the distinct rows."""
+        values = self.values[rows] if len(self.values) else None
+        states = dict(zip(self.names, self.states, strict=True))
+        return Observations.of_codes(self.codes[rows], states, weights=self.weights[rows], values=values)
+
+    def reweighted(self, weights: NDArray[Any]) -> Observations:
+        """The same rows with other weights."""
+        if weights.shape != self.weights.shape:
+            raise DataError(f"{weights.size} weights for {self.weights.size} rows")
+        return Observations(self.names, self.states, self.codes, self.values, weights)
+
+
+def _columns(data: Any) -> dict[str, Any]:
+    """Columns as Column objects or plain sequences."""
+    if isinstance(data, Dataset):
+        return {name: column for name, column in data.columns.items() if column.values.ndim == 1}
+    if isinstance(data, Mapping):
+        return {str(name): column for name, column in data.items()}
+    import narwhals as nw
+
+    try:
+        frame = nw.from_native(data, eager_only=True)
+    except TypeError:
+        raise DataError(f"{type(data).__name__} is not a table bayeslab can read (pandas, polars, pyarrow)") from None
+    if len(set(frame.columns)) < len(frame.columns):
+        raise DataError("two columns have the same name; rename one")
+    plain = {}
+    for name in frame.columns:
+        series = frame[name]
+        numbers = series.dtype.is_numeric() and not series.null_count()
+        plain[str(name)] = series.to_numpy() if numbers else series.to_list()
+    return plain
+
+
+def _read(name: str, column: Any, kind: Kind, states: Sequence[Any] | None) -> tuple[tuple[str, ...] | None, Any]:
+    """States and codes of a discrete column; None and values of a continuous one."""
+    if not isinstance(column, Column | np.ndarray):
+        distinct = set(column)
+        if all(isinstance(word, str) for word in distinct):
+            if kind == "continuous":
+                raise DataError(
+                    f"column '{name}' holds text and the score is for numbers; leave it out, or see mixed_bic"
+                )
+            own = tuple(sorted(distinct)) if states is None else tuple(map(str, states))
+            return own, _lookup(name, column, {word: i for i, word in enumerate(own)})
+    if not isinstance(column, Column):
+        truth = getattr(column, "dtype", None) == np.bool_ or (
+            not isinstance(column, np.ndarray) and {type(c) for c in column} <= {bool, np.bool_}
+        )
+        values, missing = as_values(column, f"column '{name}'")
+        column = Column(values, None, missing)
+    else:
+        truth = False
+    absent = column.absent()
+    if absent.any():
+        raise _missing(name, absent)
+    discrete = kind == "discrete" or (kind == "mixed" and (column.text or truth or states is not None))
+    if not discrete:
+        if column.text:
+            raise DataError(f"column '{name}' holds text and the score is for numbers; leave it out, or see mixed_bic")
+        values = column.values.astype(np.float64)
+        if not np.all(np.isfinite(values)):
+            raise DataError(f"column '{name}', row {int(np.flatnonzero(~np.isfinite(values))[0]) + 1} is not finite")
+        return None, values
+    return _states_of_numbers(name, column, states)
+
+
+def _states_of_numbers(name: str, column: Column, states: Sequence[Any] | None) -> tuple[tuple[str, ...], Any]:
+    distinct, inverse = np.unique(column.values, return_inverse=True)
+    if column.values.dtype.kind == "f" and np.any(distinct != np.floor(distinct)) and states is None:
+        raise DataError(
+            f"column '{name}' holds {len(distinct):,} different numbers that are not whole, and the score is for states:"
+            f" sort them into classes, or take 'bge', 'gaussian_bic' or 'mixed_bic'"
+        )
+    words = [
+        cell if isinstance(cell, str) else f"{cell:g}" if cell != int(cell) else str(int(cell))
+        for cell in distinct.tolist()
+    ]
+    if states is None:
+        return tuple(words), inverse
+    own = tuple(map(str, states))
+    return own, _lookup(name, words, {word: i for i, word in enumerate(own)})[inverse]
+
+
+def _lookup(name: str, words: Sequence[str], known: Mapping[str, int]) -> NDArray[np.int64]:
+    try:
+        return np.fromiter(map(known.__getitem__, words), np.int64, len(words))
+    except KeyError as error:
+        word = error.args[0]
+        raise DataError(f"column '{name}': '{word}' is not a state of '{name}'{hint(word, known)}") from None
+
+
+def _missing(name: str, absent: NDArray[np.bool_]) -> DataError:
+    rows = np.flatnonzero(absent) + 1
+    shown = ", ".join(str(row) for row in rows[:5]) + (" ..." if len(rows) > 5 else "")
+    return DataError(
+        f"column '{name}' has {len(rows)} missing cells (row {shown}) and scores need complete rows: drop the rows or the"
+        f" column, or learn with structural EM or with imputation inside the chain, which fill them in"
+    )
+
+
+def _warn_of_odd_columns(found: Mapping[str, tuple[tuple[str, ...] | None, Any]], n_rows: int) -> None:
+    for name, (own, _) in found.items():
+        if own is not None and len(own) == 1:
+            warnings.warn(
+                f"column '{name}' is constant: rows say nothing about how it depends on others; leave it out, or give"
+                f" its states",
+                stacklevel=3,
+            )
+        if own is not None and n_rows > 2 and 2 * len(own) > n_rows:
+            warnings.warn(
+                f"column '{name}' has {len(own):,} states in {n_rows:,} rows: it looks like a name of rows; leave it"
+                f" out, or sort its values into fewer classes",
+                stacklevel=3,
+            )
+
+
+def _compressed(codes: NDArray[np.integer], weights: NDArray[Any]) -> tuple[NDArray[np.integer], NDArray[Any]]:
+    """Equal rows as one, where at least half of them go; the total weight stays."""
+    cards = codes.max(axis=0, initial=0).astype(np.int64) + 1
+    # A first look at a part of the rows: most tables of many columns have no equal rows worth looking for.
+    part = codes[: min(len(codes), 1000)]
+    if math.prod(map(int, cards)) > len(codes) and len(_unique_rows(part)[0]) > 0.7 * len(part):
+        return codes, weights
+    first, kinds = _unique_rows(codes)
+    if 2 * len(first) > len(codes):
+        return codes, weights
+    total = np.zeros(len(first), weights.dtype)
+    np.add.at(total, kinds, weights)
+    return np.asfortranarray(codes[first]), total
+
+
+def _unique_rows(codes: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Numbers of the first of each kind of row, in the order of the rows' codes, and the kind of each row."""
+    rows = np.ascontiguousarray(codes)
+    keys = rows.view([("", np.void, rows.itemsize * rows.shape[1])]).ravel() if rows.size else np.zeros(len(rows))
+    _, first, kinds = np.unique(keys, return_index=True, return_inverse=True)
+    return first, kinds

@@ -1,0 +1,127 @@
+"""Priors over structures that are products over variables: log p(G) = sum over v of log p(parents of v) + constant.
+
+``uniform``
+    Every DAG is as probable as every other.
+``sparse``
+    p(parents) = 1 / C(n - 1, k) for k parents: all numbers of parents are equally probable [1]_.
+``edges``
+    Each edge with a probability of its own, independently of the others but for acyclicity.
+
+Used as such these are priors over DAGs. Samplers and sums over *orders* of the variables give each DAG the weight of
+the number of orders it agrees with on top (an order-modular prior [2]_); that is theirs to say.
+
+References
+----------
+.. [1] Heckerman, Geiger, Chickering (1995). Learning Bayesian networks. Machine Learning 20, 197-243;
+   Friedman, Koller (2003). Being Bayesian about network structure. Machine Learning 50, 95-125.
+.. [2] Koivisto, Sood (2004). Exact Bayesian structure discovery in Bayesian networks. JMLR 5, 549-573.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.errors import OptionError, hint
+
+__all__ = ["EdgePrior", "Sparse", "StructurePrior", "Uniform", "structure_prior"]
+
+Sets = NDArray[np.uint64]
+
+
+class StructurePrior(Protocol):
+    """A log weight of each parent set of a variable."""
+
+    name: str
+
+    def log_weights(self, child: int, sets: Sets, n: int) -> NDArray[np.float64]:
+        """Of parent sets given as bit masks, shape (n_sets, n_words), among n variables."""
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Every DAG is as probable as every other."""
+
+    name: str = "uniform"
+
+    def log_weights(self, child: int, sets: Sets, n: int) -> NDArray[np.float64]:
+        return np.zeros(len(sets))
+
+
+@dataclass(frozen=True)
+class Sparse:
+    """Every number of parents is equally probable, and every set of that number."""
+
+    name: str = "sparse"
+
+    def log_weights(self, child: int, sets: Sets, n: int) -> NDArray[np.float64]:
+        from scipy.special import gammaln
+
+        k = np.arange(n)
+        log_choose = gammaln(n) - gammaln(k + 1) - gammaln(n - k)
+        return -log_choose[np.bitwise_count(sets).sum(axis=1)]
+
+
+@dataclass(frozen=True, eq=False)
+class EdgePrior:
+    """Probabilities of single edges.
+
+    Attributes
+    ----------
+    probability : ndarray, shape (n, n)
+        Of the edge from u to v at [u, v], strictly between 0 and 1; to rule edges out or in, use constraints.
+    """
+
+    probability: NDArray[np.float64]
+    name: str = "edges"
+
+    def __post_init__(self) -> None:
+        p = np.asarray(self.probability, dtype=float)
+        off = ~np.eye(len(p), dtype=bool)
+        if p.ndim != 2 or p.shape[0] != p.shape[1] or not np.all((p[off] > 0) & (p[off] < 1)):
+            raise OptionError(
+                "probabilities of edges are a square table [from, to] strictly between 0 and 1; required and forbidden"
+                " edges are constraints"
+            )
+        object.__setattr__(self, "probability", p)
+
+    @classmethod
+    def of(cls, names: Sequence[str], given: Mapping[tuple[str, str], float], rest: float = 0.5) -> EdgePrior:
+        """From probabilities of some edges (from, to), and that of all others."""
+        number = {v: i for i, v in enumerate(names)}
+        p = np.full((len(names), len(names)), rest)
+        for edge, value in given.items():
+            for v in edge:
+                if v not in number:
+                    raise OptionError(
+                        f"the edge {edge[0]} -> {edge[1]} of the prior: '{v}' is no variable{hint(v, number)}"
+                    )
+            p[number[edge[0]], number[edge[1]]] = value
+        return cls(p)
+
+    def log_weights(self, child: int, sets: Sets, n: int) -> NDArray[np.float64]:
+        if len(self.probability) != n:
+            raise OptionError(f"the prior has probabilities for {len(self.probability)} variables; there are {n}")
+        others = [u for u in range(n) if u != child]
+        p = self.probability[:, child]
+        out = np.full(len(sets), np.log1p(-p[others]).sum())
+        for u in others:
+            inside = (sets[:, u // 64] >> np.uint64(u % 64)) & np.uint64(1)
+            out += (np.log(p[u]) - np.log1p(-p[u])) * inside
+        return out
+
+
+def structure_prior(given: str | StructurePrior | NDArray[np.float64]) -> StructurePrior:
+    """A prior from its name, or from a table of edge probabilities."""
+    if isinstance(given, np.ndarray):
+        return EdgePrior(given)
+    if not isinstance(given, str):
+        return given
+    known: dict[str, StructurePrior] = {"uniform": Uniform(), "sparse": Sparse()}
+    if given not in known:
+        raise OptionError(f"unknown prior over structures '{given}'{hint(given, known)}")
+    return known[given]

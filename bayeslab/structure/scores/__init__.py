@@ -1,0 +1,102 @@
+"""Scores of structures, one file each: how well rows speak for the parents of a variable.
+
+A score is decomposable: the score of a DAG is the sum over its variables of a local score of the variable and its
+parents. A score file offers ``score(data, *, options)``, which reads the table and returns a :class:`LocalScore`:
+
+``names``
+    The variables, in the order of the table's columns.
+``score``
+    The name of the file.
+``local(child, parents)``
+    The local score, by numbers of variables: a natural logarithm, larger is better; -inf where the family cannot be.
+    The order of the parents does not matter.
+``all_sets(children, limits, allowed)``
+    The same for all sets of allowed parents of several variables at once, much faster.
+
+Scores of discrete data: :mod:`bdeu`, :mod:`bds`, :mod:`k2` (Bayesian: log marginal likelihoods), :mod:`bic`,
+:mod:`aic`, :mod:`mdl`, :mod:`log_likelihood`, :mod:`noisy_or_bic`; of numbers: :mod:`bge` (Bayesian),
+:mod:`gaussian_bic`; of both: :mod:`mixed_bic`. Priors over structures are not part of a score
+(:mod:`bayeslab.structure.priors`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab import registry
+from bayeslab.errors import OptionError, hint
+
+__all__ = ["LocalScore", "Work", "load"]
+
+
+@dataclass(frozen=True)
+class Work:
+    """How to go about long work: on how many threads, and whom to tell that a part is done."""
+
+    threads: int = 1
+    tick: Callable[[], None] | None = None
+
+
+class LocalScore(Protocol):
+    """What searches, tables and samplers need of a score."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables."""
+
+    @property
+    def score(self) -> str:
+        """The word for this score."""
+
+    def local(self, child: int, parents: tuple[int, ...]) -> float:
+        """Local score of a variable given its parents."""
+
+    def all_sets(
+        self, children: NDArray[np.int64], limits: NDArray[np.int64], allowed: NDArray[np.bool_], work: Work = ...
+    ) -> list[tuple[NDArray[np.uint64], NDArray[np.float64]]]:
+        """Local scores of all parent sets.
+
+        Parameters
+        ----------
+        children : ndarray of int, shape (n_children,)
+        limits : ndarray of int, shape (n_children,)
+            Largest number of parents of each of these.
+        allowed : ndarray of bool, shape (n_children, n)
+            Which variables may be their parents.
+
+        Returns
+        -------
+        list of (sets, scores)
+            For each child the sets as bits, shape (n_sets, n_words), small sets first, and their scores.
+        """
+
+    def seconds(self, n_sets: int) -> float:
+        """About how long that many sets take."""
+
+
+def load(name: str, data: Any, **options: Any) -> LocalScore:
+    """A score by its word, from a table.
+
+    Raises
+    ------
+    OptionError
+        No such score, or no such option.
+    """
+    package = "structure/scores"
+    if name not in registry.names(package):
+        raise OptionError(f"unknown score '{name}'{hint(name, registry.names(package))}")
+    import inspect
+    from importlib import import_module
+
+    maker = import_module(f"bayeslab.structure.scores.{name}").score
+    known = [p.name for p in inspect.signature(maker).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    for option in options:
+        if option not in known:
+            raise OptionError(f"the score '{name}' has no option '{option}'{hint(option, known)}")
+    made: LocalScore = maker(data, **options)
+    return made
