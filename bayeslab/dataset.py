@@ -451,6 +451,9 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
         labels[dim] = declared
     wanted = set(factors) | {name for name, column in columns.items() if column.text}
     factor_columns = {name for name in wanted & columns.keys() if columns[name].dims is not None}
+    for name, own in model.model.levels().items():
+        if name in columns and name not in labels:
+            labels[name] = np.array(own)
     for name in sorted(factor_columns):
         if name not in labels:
             labels[name] = _levels(name, columns[name], memory)

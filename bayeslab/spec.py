@@ -76,6 +76,10 @@ class Family(Spec):
 
     family: str
 
+    def levels(self) -> dict[str, list[str]]:
+        """Levels of columns that the model itself declares, in order; of others they come from the data."""
+        return {}
+
 
 class Model(Spec):
     """A model: what a model file says, validated.

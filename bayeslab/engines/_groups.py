@@ -194,11 +194,12 @@ def labelled(
 
     out, used = {}, dict(lead)
     for name, array in arrays.items():
-        out[name] = ((*lead, *dims[name]), array)
+        # A tree of groups takes / for a path.
+        out[name.replace("/", "_")] = ((*lead, *(str(dim).replace("/", "_") for dim in dims[name])), array)
         for dim, size in zip(dims[name], array.shape[len(lead) :], strict=True):
             known = labels.get(dim)
             if known is not None and len(known) == size:
-                used[dim] = np.asarray(known)
+                used[str(dim).replace("/", "_")] = np.asarray(known)
     return xr.Dataset(out, coords=used, attrs=dict(attrs))
 
 

@@ -20,7 +20,7 @@ import networkx as nx
 import numpy as np
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from bayeslab.dataset import Data
+from bayeslab.dataset import Column, Data, Dataset
 from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
 from bayeslab.exact.answer import EMPlan, Plan
 from bayeslab.exact.mixed_network import MixedNetwork
@@ -268,6 +268,10 @@ class BayesNet(Family):
             raise _At(message, "variables", circle[0], "parents")
         return self
 
+    def levels(self) -> dict[str, list[str]]:
+        """States and their order come from the model."""
+        return {v: list(one.states) for v, one in self.variables.items() if one.states}
+
 
 Spec = BayesNet
 
@@ -435,6 +439,21 @@ def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tup
     return {name: out[name] for name in touched}, ", ".join(loose)
 
 
+def bound(model: Model, data: Data) -> Data:
+    """The data with truth values and numbers replaced by the states they mean."""
+    spec, (net, codes, _) = _spec(model), resolved(model, data)
+    columns = dict(data.dataset.columns)
+    named = [v for v in net.states if v in columns and v not in spec.hidden]
+    for v in named:
+        own = codes[:, list(net.states).index(v)]
+        words = np.array(net.states[v])[np.maximum(own, 0)]
+        columns[v] = Column(words, columns[v].dims, own < 0)
+    dataset = Dataset(columns, data.dataset.rows, data.dataset.levels)
+    out = Data(dataset, data.labels, data.derive, data.factors | set(named), data.frozen)
+    out.origin, out.memo = data.origin, data.memo
+    return out
+
+
 def exact(model: Model, data: Data) -> Plan | str:
     """Dirichlet rows in closed form, where every family that matters is observed."""
     from bayeslab.families import _net_exact
@@ -568,6 +587,8 @@ def log_likelihoods(
 
     net, codes, values = resolved(model, data)
     out = np.empty((_n_draws(draws), len(codes)))
+    # A variable may not have the name of a dimension.
+    name = "evidence" if model.data.rows != "evidence" else "log_evidence"
     if net.linears:
         from bayeslab.exact.mixed_network import log_density
         from bayeslab.exact.mixed_statistics import expected_statistics
@@ -579,12 +600,12 @@ def log_likelihoods(
             out[i] = (
                 log_density(one, codes, values) if complete else expected_statistics(one, codes, values).log_density
             )
-        return {"row": ((model.data.rows,), out)}
+        return {name: ((model.data.rows,), out)}
     rows = IncompleteRows.of(net.states, net.parents, codes)
     for i in range(len(out)):
         tables = net.tables(parameter_values(net, draws, i), np)
         out[i] = rows.log_evidence([np.asarray(tables[v]) for v in net.states])
-    return {"row": ((model.data.rows,), out)}
+    return {name: ((model.data.rows,), out)}
 
 
 def _tree(net: Net, draws: Mapping[str, np.ndarray], draw: int, tree: JunctionTree | None) -> JunctionTree:

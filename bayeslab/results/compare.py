@@ -188,7 +188,8 @@ def _terms(fit: Fit) -> tuple[list[tuple[str, int]], Array]:
     if "log_likelihood" not in fit.data_tree.children:
         fit.log_likelihood()
     group = fit.data_tree["log_likelihood"].to_dataset()
-    names = [n for n in _outcomes(fit) if n in group]
+    # Some families have one term for all outcomes of a row.
+    names = [n for n in _outcomes(fit) if n in group] or [str(n) for n in group.data_vars]
     if not names:
         raise DataError(f"no pointwise log likelihood of {listed(_outcomes(fit))}")
     cells, parts = [], []
