@@ -45,6 +45,7 @@ from bayeslab.exact.emissions import Parameters, Statistics, column_variances
 from bayeslab.exact.expectation_maximisation import EMResult, maximise
 
 __all__ = [
+    "AllCollapsed",
     "Clusters",
     "Collapse",
     "MixtureFit",
@@ -70,6 +71,10 @@ class Collapse(Exception):
     def __init__(self, components: np.ndarray, theta: Parameters) -> None:
         super().__init__(f"components {components.tolist()} collapsed")
         self.components, self.theta = components, theta
+
+
+class AllCollapsed(DataError):
+    """Every search lost a component."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +123,8 @@ class MixtureProblem:
         n_rows, k = len(self.rows), self.n_components
         if k < 1:
             raise OptionError(f"a mixture has at least 1 component, not {k}")
+        if n_rows == 0:
+            raise DataError("there are no rows; give at least as many as components")
         if n_rows < k:
             raise DataError(f"{n_rows} rows cannot support {k} components; use at most {n_rows} components")
         if self.rows.ndim == 2 and self.rows.shape[1] and (lost := np.isnan(self.rows).all(axis=1)).any():
@@ -129,6 +136,10 @@ class MixtureProblem:
                 raise DataError(f"{name} has {len(value)} entries for {n_rows} rows; give one per row")
         if self.row_weights is not None and not (np.all(self.row_weights >= 0) and np.isfinite(self.row_weights).all()):
             raise DataError("row weights are finite and not negative; remove or correct the others")
+        if not self.n_effective > 0:
+            raise DataError("all row weights are zero; give some rows a positive weight")
+        if self.fixed_weights is not None and not _is_distribution(self.fixed_weights, k):
+            raise OptionError(f"fixed weights are {k} probabilities that add up to 1, one for each component")
         if self.allowed is not None and not self.allowed.any(axis=1).all():
             raise DataError(
                 f"row {int(np.argmin(self.allowed.any(axis=1)))} is allowed no component; allow at least one"
@@ -314,6 +325,10 @@ class MixtureProblem:
             return {"responsibilities": np.eye(self.n_components)[labels]}
 
         return draw
+
+
+def _is_distribution(weights: np.ndarray, size: int) -> bool:
+    return np.shape(weights) == (size,) and bool(np.all(weights >= 0)) and abs(float(np.sum(weights)) - 1) < 1e-9
 
 
 def _own(theta: Mapping[str, np.ndarray]) -> Parameters:
@@ -720,7 +735,7 @@ def fit_mixture(
     ends = np.array([-np.inf if s.result is None else s.result.log_posterior for s in searches])
     best = searches[int(ends.argmax())]
     if best.result is None:
-        raise DataError(
+        raise AllCollapsed(
             f"in each of {options.restarts} searches a component collapsed on a few equal rows; use method: map, or"
             " fewer components"
         )

@@ -32,7 +32,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from bayeslab.errors import OptionError, hint
-from bayeslab.exact.mixture import MixtureFit, MixtureOptions, MixtureProblem, fit_mixture
+from bayeslab.exact.mixture import AllCollapsed, MixtureFit, MixtureOptions, MixtureProblem, fit_mixture
 from bayeslab.exact.variational_mixture import VariationalFit, fit_variational
 
 __all__ = ["CRITERIA", "ComponentChoice", "Criterion", "aic", "bic", "choose_components", "held_out", "icl"]
@@ -67,7 +67,7 @@ class ComponentChoice:
     criterion : str
     numbers : tuple of int
     scores : ndarray
-        The highest is best, all on the scale of a log likelihood.
+        The highest is best, all on the scale of a log likelihood; -inf where components collapsed in every search.
     standard_errors : ndarray
         Of each held-out score's difference from the best, row by row; for other criteria zero.
     fit : MixtureFit or VariationalFit
@@ -128,20 +128,28 @@ def choose_components(
         by_row = np.stack([held_out(candidate, options, folds, rng) for candidate in candidates])
         scores = by_row.sum(axis=1)
         best = int(np.argmax(scores))
-        errors = np.sqrt(by_row.shape[1]) * (by_row - by_row[best]).std(axis=1)
+        apart = np.where(np.isfinite(by_row), by_row - by_row[best], 0.0)
+        errors = np.sqrt(by_row.shape[1]) * apart.std(axis=1)
         return ComponentChoice(criterion, chosen_from, scores, errors, fit_mixture(candidates[best], options, rng=rng))
     scored = [_scored(candidate, criterion, options, rng) for candidate in candidates]
     scores = np.array([score for score, _ in scored])
-    return ComponentChoice(criterion, chosen_from, scores, np.zeros(len(scores)), scored[int(np.argmax(scores))][1])
+    fit = scored[int(np.argmax(scores))][1]
+    if fit is None:
+        raise AllCollapsed("with each number of components one collapsed on a few equal rows; use method: map")
+    return ComponentChoice(criterion, chosen_from, scores, np.zeros(len(scores)), fit)
 
 
 def _scored(
     problem: MixtureProblem, criterion: Criterion, options: MixtureOptions, rng: np.random.Generator
-) -> tuple[float, MixtureFit | VariationalFit]:
+) -> tuple[float, MixtureFit | VariationalFit | None]:
+    """The score and the fit; -inf and none where components collapse in every search."""
     if criterion == "evidence":
         variational = fit_variational(problem, rng=rng, restarts=options.restarts)
         return variational.log_evidence, variational
-    fit = fit_mixture(problem, options, rng=rng)
+    try:
+        fit = fit_mixture(problem, options, rng=rng)
+    except AllCollapsed:
+        return -np.inf, None
     return {"bic": bic, "aic": aic, "icl": icl}[criterion](fit), fit
 
 
@@ -167,6 +175,9 @@ def held_out(problem: MixtureProblem, options: MixtureOptions, folds: int, rng: 
             row_weights=some(problem.row_weights, kept),
             inputs=some(problem.inputs, kept),
         )
-        fit = fit_mixture(part, options, rng=rng)
+        try:
+            fit = fit_mixture(part, options, rng=rng)
+        except AllCollapsed:
+            return np.full(n_rows, -np.inf)
         density[~kept] = fit.log_evidence(problem.rows[~kept], some(problem.inputs, ~kept))
     return density if problem.row_weights is None else problem.row_weights * density

@@ -611,6 +611,22 @@ def test_autoclass():
     assert aic.scores[1] == pytest.approx(aic.fit.log_likelihood - 17)
 
 
+def test_numbers_of_components_that_collapse_are_not_chosen():
+    rows = np.random.default_rng(0).normal(size=(12, 2))
+    for criterion in ("bic", "held_out"):
+        choice = choose_components(
+            MixtureProblem(gaussian(2), rows, 1),
+            (1, 6),
+            criterion=criterion,
+            rng=np.random.default_rng(0),
+            options=MixtureOptions(restarts=2),
+            folds=3,
+        )
+        assert choice.best == 1 and np.isneginf(choice.scores[1])
+    with pytest.raises(DataError, match="collapsed"):
+        choose_components(MixtureProblem(gaussian(2), rows, 1), [6], rng=np.random.default_rng(0))
+
+
 def test_candy_scores():
     """Three parameters against seven: the source data's BIC and AIC."""
     for k, expected_bic, expected_aic in ((1, -2073.521942, -2066.160309), (2, -2003.537271, -1986.360127)):
@@ -856,10 +872,15 @@ def test_bad_input_is_refused_in_one_line():
         (OptionError, "at least 1 component, not 0", MixtureProblem(gaussian(2), rows, 0)),
         (DataError, "row 3 is missing in every column", MixtureProblem(gaussian(2), missing, 2)),
         (DataError, "column 1 is constant", MixtureProblem(gaussian(2), rows * [1, 0], 2)),
+        (DataError, "no rows", MixtureProblem(gaussian(2), rows[:0], 2)),
+        (DataError, "columns 0, 1 depend", MixtureProblem(gaussian(2), rows[:, [0, 0]] * [1, -3], 2)),
+        (DataError, "column 1 has no observed", MixtureProblem(gaussian(2), rows * [1, np.nan], 2)),
+        (DataError, "weights are zero", MixtureProblem(gaussian(2), rows, 2, row_weights=np.zeros(20))),
+        (OptionError, "2 probabilities", MixtureProblem(gaussian(2), rows, 2, fixed_weights=np.array([0.5]))),
         (DataError, "row_weights has 3 entries", MixtureProblem(gaussian(2), rows, 2, row_weights=np.ones(3))),
         (DataError, "not negative", MixtureProblem(gaussian(2), rows, 2, row_weights=-np.ones(20))),
         (DataError, "allowed no component", MixtureProblem(gaussian(2), rows, 2, allowed=np.zeros((20, 2), bool))),
-        (DataError, "collapsed", MixtureProblem(gaussian(2), np.repeat(rows[:2], 10, axis=0), 2)),
+        (DataError, "collapsed", MixtureProblem(gaussian(2), np.repeat(rows[:3], 7, axis=0), 2)),
     ]
     for error, words, problem in cases:
         with pytest.raises(error, match=words) as caught:

@@ -20,6 +20,7 @@ __all__ = [
     "prior_of",
     "ratio",
     "refuse_constant",
+    "refuse_dependent",
     "safe_log",
     "scaled",
 ]
@@ -88,9 +89,27 @@ def check_values(rows: np.ndarray, good: np.ndarray, what: str) -> None:
 
 
 def refuse_constant(rows: np.ndarray, why: str) -> None:
+    """Refuse columns without spread."""
+    for j in np.flatnonzero(np.isnan(rows).all(axis=0)):
+        raise DataError(f"column {j} has no observed cell; drop the column")
     scale = np.abs(column_means(rows)) + 1e-300
     for j in np.flatnonzero(np.sqrt(column_variances(rows)) <= 1e-12 * scale):
         raise DataError(f"column {j} is constant: {why}; drop the column, or give the components a prior (method: map)")
+
+
+def refuse_dependent(rows: np.ndarray) -> None:
+    """Refuse columns that follow from others: no covariance of theirs can be inverted."""
+    complete = rows[~np.isnan(rows).any(axis=1)]
+    if len(complete) <= rows.shape[1]:
+        return
+    values = scaled(complete)
+    lowest, vectors = np.linalg.eigh(values.T @ values / len(values))
+    if lowest[0] < 1e-12:
+        columns = ", ".join(str(j) for j in np.flatnonzero(np.abs(vectors[:, 0]) > 1e-3))
+        raise DataError(
+            f"columns {columns} depend on each other linearly: every covariance would be singular; drop one of them, or"
+            " give the components a prior (method: map)"
+        )
 
 
 def prior_of(emission: Any) -> Any:

@@ -29,6 +29,7 @@ from bayeslab.exact.emissions._cells import (
     prior_of,
     ratio,
     refuse_constant,
+    refuse_dependent,
     scaled,
 )
 from bayeslab.exact.emissions.protocol import Parameters, Statistics
@@ -229,6 +230,7 @@ class FullGaussian:
         check_shape(rows, self.n_columns)
         if self.prior is None and self.covariance != "known":
             refuse_constant(rows, "every covariance would be singular")
+            refuse_dependent(rows)
 
     def covariances(self, parameters: Parameters) -> np.ndarray:
         """(K, d, d), whatever is shared."""

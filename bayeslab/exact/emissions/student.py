@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import digamma, gammaln
 
 from bayeslab.errors import OptionError
-from bayeslab.exact.emissions._cells import check_shape, ratio, refuse_constant, scaled
+from bayeslab.exact.emissions._cells import check_shape, ratio, refuse_constant, refuse_dependent, scaled
 from bayeslab.exact.emissions.normal import (
     FullGaussian,
     NormalPrior,
@@ -54,6 +54,7 @@ class StudentT:
             raise OptionError(f"degrees of freedom are positive, not {self.dof:g}")
         if self.prior is None:
             refuse_constant(rows, "every scale would be singular")
+            refuse_dependent(rows)
 
     def log_density(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray:
         scale, dof = parameters["scale"], parameters["dof"]
