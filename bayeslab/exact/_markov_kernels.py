@@ -37,13 +37,13 @@ __all__ = [
     "weighted_sums",
 ]
 
-# Below this a state's filtered weight is lost, which is harmless where the states it leads to have more than
-# _DWARFS from others.
-_LOST = 1e-200
-_DWARFS = 1e-100
-# In a row as unlikely as this given its likeliest state, weights that matter may be too small for a number.
-_SUSPECT = 1e-60
-# Beyond this a logarithm of a start or transition is not carried over to the linear scale.
+# A state whose weight, predicted or filtered, is below this is lost: it then has less than _LOST / _SUSPECT = 1e-60.
+_LOST = 1e-80
+# In a row as unlikely as this, given its likeliest state, weights that matter may be too small.
+_SUSPECT = 1e-20
+# A loss is harmless where what the state leads to has more than this, times the transition, from others.
+_DWARFS = 1e-40
+# Finite logarithms of transitions below minus this may be zero on the linear scale, those above it infinite.
 _WIDE = 230.0
 # Up to so many states rows of a matrix are read across.
 _FEW = 12
@@ -298,9 +298,22 @@ def _withdraw_logs(
 
 
 @numba.njit(cache=True)
-def _wide(logs: np.ndarray) -> bool:
-    for value in logs.flat:  # noqa: SIM110 (numba)
-        if abs(value) > _WIDE and value > -np.inf:
+def _tiny_edges(log_transition: Any, n_states: int) -> np.ndarray:
+    """States that a possible transition enters which may be zero on the linear scale."""
+    out = np.zeros(n_states, np.bool_)
+    for step in range(values_of(log_transition).shape[0]):
+        for i in range(n_states):
+            first, last = edges(log_transition, i)
+            for e in range(first, last):
+                if -np.inf < value(log_transition, step, i, e) < -_WIDE:
+                    out[target(log_transition, e)] = True
+    return out
+
+
+@numba.njit(cache=True)
+def _huge(logs: np.ndarray) -> bool:
+    for number in logs.flat:  # noqa: SIM110 (numba)
+        if number > _WIDE:
             return True
     return False
 
@@ -364,14 +377,14 @@ def _weigh(log_emission: np.ndarray, weights: np.ndarray, peaks: np.ndarray) -> 
 
 
 @numba.njit(cache=True, error_model="numpy")
-def _weigh_reachable(predicted: np.ndarray, log_emission: np.ndarray, weights: np.ndarray) -> float:
+def _weigh_reachable(possible: np.ndarray, log_emission: np.ndarray, weights: np.ndarray) -> float:
     """The weights of one row in the unit of the likeliest state that can be; the log of that unit."""
     peak = -np.inf
-    for j in range(len(predicted)):
-        if predicted[j] > 0.0:
+    for j in range(len(possible)):
+        if possible[j]:
             peak = max(peak, log_emission[j])
     unit = peak if peak > -np.inf else 0.0
-    for j in range(len(predicted)):
+    for j in range(len(possible)):
         # Where the state itself is impossible its likelihood may be any number, so that it is cut.
         weights[j] = _exp(min(log_emission[j] - unit, 0.0))
     return peak
@@ -384,15 +397,16 @@ def _misses(transition: Any, step: int, lost: np.ndarray, predicted: np.ndarray)
         if lost[i]:
             first, last = edges(transition, i)
             for e in range(first, last):
-                if value(transition, step, i, e) > 0.0 and predicted[target(transition, e)] < _DWARFS:
+                if predicted[target(transition, e)] < _DWARFS * value(transition, step, i, e):
                     return True
     return False
 
 
 @numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
 def _forward(
-    start: np.ndarray,
+    log_start: np.ndarray,
     transition: Any,
+    tiny: np.ndarray,
     log_emission: np.ndarray,
     begin: int,
     filtered: np.ndarray,
@@ -406,8 +420,8 @@ def _forward(
     """
     n_rows, n_states = log_emission.shape
     varying = values_of(transition).shape[0] > 1
-    predicted, lost = start.copy(), np.zeros(n_states, np.bool_)
-    losses, work = False, 0
+    predicted, losses, work = np.exp(log_start), False, 0
+    lost, possible = np.zeros(n_states, np.bool_), np.zeros(n_states, np.bool_)
     _weigh(log_emission, weights, log_predictive)
     for t in range(n_rows):
         if t > 0:
@@ -415,30 +429,33 @@ def _forward(
             work += predict(transition, step, filtered, t - 1, predicted)
             if losses and _misses(transition, step, lost, predicted):
                 return False, work
-        total = 0.0
+        total, least = 0.0, np.inf
         for j in range(n_states):
             filtered[t, j] = predicted[j] * weights[t, j]
+            least = min(least, filtered[t, j])
             total += filtered[t, j]
-        if not total >= _SUSPECT:
-            log_predictive[t] = _weigh_reachable(predicted, log_emission[t], weights[t])
-            total = 0.0
+        losses = False
+        # As weights are 1 at most and the total is above _SUSPECT, a small prediction shows in the product.
+        if not total >= _SUSPECT or least < _LOST / _SUSPECT * total:
             for j in range(n_states):
-                filtered[t, j] = predicted[j] * weights[t, j]
-                total += filtered[t, j]
+                possible[j] = predicted[j] > 0.0 or (tiny[j] if t > 0 else log_start[j] > -np.inf)
             if not total >= _SUSPECT:
-                return False, work
-        scale, least, losses = 1.0 / total, 1.0, False
+                log_predictive[t], total = _weigh_reachable(possible, log_emission[t], weights[t]), 0.0
+                for j in range(n_states):
+                    filtered[t, j] = predicted[j] * weights[t, j]
+                    total += filtered[t, j]
+                if not total >= _SUSPECT:
+                    return False, work
+            for j in range(n_states):
+                lost[j] = False
+                if predicted[j] < _LOST or filtered[t, j] < _LOST * total:
+                    filtered[t, j] = 0.0
+                    lost[j] = possible[j] and log_emission[t, j] > -np.inf
+                    losses |= lost[j]
+        scale = 1.0 / total
         for j in range(n_states):
             weights[t, j] *= scale
             filtered[t, j] *= scale
-            least = min(least, filtered[t, j])
-        if least < _LOST:
-            for j in range(n_states):
-                lost[j] = False
-                if filtered[t, j] < _LOST:
-                    filtered[t, j] = 0.0
-                    lost[j] = predicted[j] > 0.0 and log_emission[t, j] > -np.inf
-                    losses |= lost[j]
         log_predictive[t] += math.log(total)
     return True, work
 
@@ -518,7 +535,8 @@ def _filter(
     log_transition: Any,
     log_emission: np.ndarray,
     offsets: np.ndarray,
-    wide: bool,
+    tiny: np.ndarray,
+    huge: bool,
     filtered: np.ndarray,
     weights: np.ndarray,
     log_predictive: np.ndarray,
@@ -527,10 +545,11 @@ def _filter(
     begin, end = offsets[s], offsets[s + 1]
     start = log_start[s if log_start.shape[0] > 1 else 0]
     fine, work = False, 0
-    if not (wide or _wide(start)):
+    if not (huge or _huge(start)):
         fine, work = _forward(
-            np.exp(start),
+            start,
             transition,
+            tiny,
             log_emission[begin:end],
             begin,
             filtered[begin:end],
@@ -556,7 +575,7 @@ def filter_sequences(
     impossible: np.ndarray,
 ) -> None:
     """Forward over all sequences; ``filtered`` holds logarithms where ``in_logs`` says so."""
-    wide = _wide(values_of(log_transition))
+    huge, tiny = _huge(values_of(log_transition)), _tiny_edges(log_transition, log_emission.shape[1])
     weights = np.empty(log_emission.shape)
     for s in range(len(offsets) - 1):
         in_logs[s], impossible[s], _ = _filter(
@@ -566,7 +585,8 @@ def filter_sequences(
             log_transition,
             log_emission,
             offsets,
-            wide,
+            tiny,
+            huge,
             filtered,
             weights,
             log_predictive,
@@ -593,7 +613,8 @@ def smooth_sequences(
     ``impossible`` gets the first row of a sequence that cannot be, or -1; nothing is counted there.
     Returns the number of products in the forward recursion.
     """
-    wide, work = _wide(values_of(log_transition)), 0
+    huge, work = _huge(values_of(log_transition)), 0
+    tiny = _tiny_edges(log_transition, log_emission.shape[1])
     for s in range(sequences[0], sequences[1]):
         begin, end = offsets[s], offsets[s + 1]
         in_logs, row, products = _filter(
@@ -603,7 +624,8 @@ def smooth_sequences(
             log_transition,
             log_emission,
             offsets,
-            wide,
+            tiny,
+            huge,
             filtered,
             posterior,
             log_predictive,

@@ -79,6 +79,10 @@ def random_case(rng):
         log_transition = np.log(random_rows(rng, (n_rows if varying else 1) * n_states, n_states, zeros))
         log_emission = rng.normal(-2, rng.choice([0.5, 3, 50, 2000]), (n_rows, n_states))
         log_emission[rng.random((n_rows, n_states)) < zeros / 3] = -np.inf
+    if rng.random() < 0.3:
+        # Possible, and beyond the smallest number.
+        log_start[rng.random(log_start.shape) < 0.4] -= rng.choice([100, 300, 2000])
+        log_transition[rng.random(log_transition.shape) < 0.4] -= rng.choice([100, 300, 2000])
     log_emission[rng.random(n_rows) < 0.2] = 0
     log_emission += rng.choice([0, -1e5, 1e3])
     log_transition = log_transition.reshape(-1, n_states, n_states)

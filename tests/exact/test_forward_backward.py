@@ -499,7 +499,7 @@ def test_gradient_compiled_by_pytensor():
     parameters, sizes = chain.flat(rows)
     x = pt.dvector("x")
     value = log_evidence(SPARSE_KERNEL, x, offsets, sizes, chain.edges.starts, chain.edges.targets)
-    evidence = pytensor.function([x], [value, pt.grad(value, x)], mode="NUMBA")
+    evidence = pytensor.function([x], [value, pt.grad(value, x)], mode=pytensor.compile.mode.Mode("numba", None))
     found = smooth(chain, rows, offsets)
     parts = [found.start_counts, found.transition_counts, found.posterior.ravel()]
     assert evidence(parameters)[0] == pytest.approx(found.log_evidence.sum(), abs=1e-12)
