@@ -16,6 +16,7 @@ from bayeslab import registry
 from bayeslab.expressions import FUNCTIONS
 from bayeslab.families._distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE
 from bayeslab.families._likelihoods import LIKELIHOODS
+from bayeslab.families.bayes_net import BayesNet, Decision, Utility, Variable
 from bayeslab.families.regression import Regression
 from bayeslab.spec import DataSource, Model
 
@@ -60,6 +61,12 @@ def keys() -> str:
 def regression() -> str:
     """The keys of a regression."""
     return table(Regression)
+
+
+def bayes_net() -> str:
+    """The keys of a Bayes net and of its nodes."""
+    parts = {"the model": BayesNet, "a variable": Variable, "a decision": Decision, "a utility": Utility}
+    return "\n\n".join(f"**Keys of {name}**\n\n{table(spec)}" for name, spec in parts.items())
 
 
 def likelihoods() -> str:
@@ -125,7 +132,7 @@ def commands() -> str:
     return "\n\n".join(parts)
 
 
-PARTS = {f.__name__: f for f in (keys, regression, likelihoods, distributions, functions, engines, commands)}
+PARTS = {f.__name__: f for f in (keys, regression, bayes_net, likelihoods, distributions, functions, engines, commands)}
 
 
 def setup(app: Any) -> dict[str, Any]:
