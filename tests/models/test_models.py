@@ -104,7 +104,8 @@ def test_fits_and_can_be_trusted(file, fits):
 def test_data_have_a_source(file):
     head = file.read_text().split("bayeslab: 1")[0]
     assert "Data:" in head
-    for path in [bl.load(file).data.table, *bl.load(file).data.tables.values()]:
+    source = bl.load(file).data
+    for path in filter(None, [source.table, *source.tables.values()]):
         assert Path(path).name in (MODELS / "data" / "README.md").read_text()
 
 
