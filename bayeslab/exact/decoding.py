@@ -21,7 +21,7 @@ from typing import Any, Self
 import numpy as np
 
 from bayeslab.errors import DataError, EvidenceError, OptionError
-from bayeslab.exact.forward_backward import HiddenChain, Smoothed, filter_states, read_rows
+from bayeslab.exact.forward_backward import HiddenChain, Smoothed, filter_states, read_rows, room
 
 __all__ = ["Paths", "k_best", "path_log_probability", "posterior_decode", "sample_paths", "viterbi"]
 
@@ -68,7 +68,7 @@ def viterbi(chain: HiddenChain, log_emission: Any, offsets: Any = None) -> Paths
 
     log_emission, offsets = read_rows(chain, log_emission, offsets)
     states, log_probability = np.empty(len(log_emission), np.int64), np.empty(len(offsets) - 1)
-    scores = np.empty(log_emission.shape)
+    scores = room(*log_emission.shape)
     best_path(chain.starts, chain.form(chain.log_transition), log_emission, offsets, scores, states, log_probability)
     return Paths(states, log_probability)
 

@@ -30,6 +30,7 @@ References
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -52,6 +53,7 @@ __all__ = [
     "predict_states",
     "predicted_states",
     "read_rows",
+    "room",
     "simulate_states",
     "smooth",
     "symbol_counts",
@@ -215,6 +217,16 @@ def _array(values: Any) -> np.ndarray:
     return np.require(values, float, ["C", "W"])
 
 
+def room(*shape: int) -> np.ndarray:
+    """An array like np.empty's, in large pages where it is not small.
+
+    NumPy asks for large pages from 4 MiB on. Below, first use of the memory costs more than the recursions do;
+    what is asked for and not used costs nothing.
+    """
+    size = math.prod(shape)
+    return np.empty(size if size < 2**16 else max(size, 2**20))[:size].reshape(shape)
+
+
 def read_rows(chain: HiddenChain, log_emission: Any, offsets: Any = None) -> tuple[np.ndarray, np.ndarray]:
     """Log emissions (n_rows, n_states) and offsets (n_sequences + 1,) checked, as kernels want them.
 
@@ -349,8 +361,7 @@ def smooth(chain: HiddenChain, log_emission: Any, offsets: Any = None) -> Smooth
     log_emission, offsets = read_rows(chain, log_emission, offsets)
     n_rows, n_states = log_emission.shape
     n_sequences = len(offsets) - 1
-    # One block, as NumPy asks for large pages only for large arrays, and small ones cost more than the recursion.
-    filtered, posterior = np.empty((2, n_rows, n_states))
+    filtered, posterior = room(2, n_rows, n_states)
     log_predictive, log_evidence = np.empty(n_rows), np.empty(n_sequences)
     impossible = np.empty(n_sequences, np.int64)
     transition, log_transition = chain.form(np.exp(chain.log_transition)), chain.form(chain.log_transition)
@@ -416,7 +427,7 @@ def filter_states(chain: HiddenChain, log_emission: Any, offsets: Any = None) ->
 
     log_emission, offsets = read_rows(chain, log_emission, offsets)
     n_sequences = len(offsets) - 1
-    filtered, log_predictive = np.empty(log_emission.shape), np.empty(len(log_emission))
+    filtered, log_predictive = room(*log_emission.shape), np.empty(len(log_emission))
     in_logs, impossible = np.empty(n_sequences, np.bool_), np.empty(n_sequences, np.int64)
     transition, log_transition = chain.form(np.exp(chain.log_transition)), chain.form(chain.log_transition)
     inputs = (chain.starts, transition, log_transition, log_emission, offsets)
@@ -492,7 +503,7 @@ def diagonal_gaussian_rows(values: Any, mean: Any, standard_deviation: Any) -> n
     from bayeslab.exact import _markov_kernels as kernels
 
     values, mean, deviation = (np.ascontiguousarray(a, float) for a in (values, mean, standard_deviation))
-    out = np.empty((len(values), len(mean)))
+    out = room(len(values), len(mean))
     kernels.diagonal_gaussian_rows(values, mean, deviation, out)
     return out
 
