@@ -1,0 +1,424 @@
+"""Tests of conditional independence: what constraint-based search asks of data.
+
+The null hypothesis is that X is independent of Y given Z. For states, X and Y are tabulated within each
+joint state of Z (a *stratum*); the likelihood ratio G² = 2 Σ n log(n / e) and Pearson's χ² = Σ (n - e)² / e,
+with e the counts that independence within strata would give, are close to χ² distributed [1]_. A stratum whose
+table has empty rows or columns adds the degrees of freedom of what is left of it [2]_. G² is 2 N times the
+conditional mutual information in nats. With few rows a stratum, compare with tables of the same margins
+instead: the permutation p-value is exact whatever the counts [3]_. For numbers from a normal distribution,
+the partial correlation is zero; Fisher's z = atanh(r) √(N - |Z| - 3) is close to standard normal [4]_, and
+r √(dof / (1 - r²)) follows Student's t with N - |Z| - 2 degrees of freedom.
+
+References
+----------
+.. [1] Agresti (2013). Categorical Data Analysis, 3rd ed., sections 3.2 and 4.3.
+.. [2] Spirtes, Glymour, Scheines (2000). Causation, Prediction, and Search, 2nd ed., section 5.5.
+.. [3] Tsamardinos, Borboudakis (2010). Permutation testing improves Bayesian network learning. ECML PKDD,
+   322-337; Phipson, Smyth (2010) for the added one.
+.. [4] Fisher (1924). The distribution of the partial correlation coefficient. Metron 3, 329-332.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, Protocol
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.errors import DataError, OptionError, hint
+from bayeslab.structure.dag import d_connected, names_in
+from bayeslab.structure.data import Observations
+
+__all__ = [
+    "CorrelationTest",
+    "IndependenceTest",
+    "Oracle",
+    "Outcome",
+    "TableTest",
+    "chi_squared",
+    "contingency",
+    "fisher_z",
+    "g_squared",
+    "independence_test",
+    "mutual_information",
+    "partial_correlation",
+    "permutation_p_value",
+]
+
+_TABLE_TESTS = ("g2", "chi2", "mi")
+_CORRELATION_TESTS = ("fisher_z", "t")
+# Cells of a table that is counted in one pass; larger ones number the strata that occur.
+_DENSE = 1 << 22
+# What is left of a variance, relative to all of it, that is taken for rounding.
+_EXPLAINED = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A test of independence.
+
+    Attributes
+    ----------
+    statistic : float
+    dof : float
+        Degrees of freedom.
+    p_value : float
+        Probability of a statistic at least as large if the variables are independent. It is 1 where the data
+        cannot say anything: no degree of freedom.
+    """
+
+    statistic: float
+    dof: float
+    p_value: float
+
+
+class IndependenceTest(Protocol):
+    """What searches ask: variables by number; x, y and the given ones are all different."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables."""
+
+    def __call__(self, x: int, y: int, given: Sequence[int] = ()) -> Outcome:
+        """Test x against y."""
+
+
+def contingency(observations: Observations, x: int, y: int, given: Sequence[int] = ()) -> NDArray[np.float64]:
+    """Counts of two variables in each stratum of others.
+
+    Returns
+    -------
+    ndarray, shape (n_strata, states of x, states of y)
+        Weighted counts. Strata without rows may be left out.
+    """
+    from bayeslab.structure._independence_kernels import count_table
+
+    cards = observations.cards
+    n_x, n_y = int(cards[x]), int(cards[y])
+    n_cells = math.prod(int(cards[v]) for v in (*given, x, y))
+    if n_cells <= _DENSE:
+        chosen = np.array([*given, x, y], dtype=np.int64)
+        counts = count_table(observations.codes.T, cards, observations.weights, chosen, n_cells)
+        return counts.reshape(-1, n_x, n_y)
+    strata = np.zeros(len(observations.codes), np.int64)
+    for v in given:
+        strata = np.unique(strata * cards[v] + observations.codes[:, v], return_inverse=True)[1]
+    cells = (strata * n_x + observations.codes[:, x]) * n_y + observations.codes[:, y]
+    size = (int(strata.max(initial=0)) + 1) * n_x * n_y
+    return np.bincount(cells, observations.weights, minlength=size).reshape(-1, n_x, n_y)
+
+
+def _of_table(counts: NDArray[Any], pearson: bool) -> Outcome:
+    from scipy.special import chdtrc
+
+    from bayeslab.structure._independence_kernels import table_statistic
+
+    statistic, dof = table_statistic(_strata(counts), pearson)
+    return Outcome(statistic, dof, float(chdtrc(dof, statistic)) if dof else 1.0)
+
+
+def _strata(counts: NDArray[Any]) -> NDArray[np.float64]:
+    """As shape (strata, rows, columns); a plain table is one stratum."""
+    table = np.ascontiguousarray(counts, dtype=np.float64)
+    return table if table.ndim == 3 else table.reshape(-1, *table.shape[-2:])
+
+
+def g_squared(counts: NDArray[Any]) -> Outcome:
+    """Likelihood-ratio test of counts of shape (..., rows, columns), summed over the tables."""
+    return _of_table(counts, False)
+
+
+def chi_squared(counts: NDArray[Any]) -> Outcome:
+    """Pearson's test of counts of shape (..., rows, columns), summed over the tables, without correction."""
+    return _of_table(counts, True)
+
+
+def mutual_information(counts: NDArray[Any]) -> float:
+    """Conditional mutual information in nats that counts of shape (..., rows, columns) have as frequencies."""
+    total = float(np.sum(counts))
+    return g_squared(counts).statistic / (2.0 * total) if total else 0.0
+
+
+def permutation_p_value(
+    counts: NDArray[Any], rng: np.random.Generator, *, draws: int = 1000, pearson: bool = False
+) -> float:
+    """Exact p-value of G² or χ²: the share of tables with the same margins that lie as far from independence.
+
+    Shuffling x within strata draws tables from the multivariate hypergeometric distribution; they are drawn
+    from it cell by cell, so that the number of rows does not matter.
+
+    Parameters
+    ----------
+    counts : ndarray of whole numbers, shape (..., rows, columns)
+    draws
+        Number of tables; the table seen counts as one more.
+
+    Raises
+    ------
+    DataError
+        Weights that are not whole numbers.
+    """
+    table = _strata(counts)
+    if np.any(table != np.floor(table)):
+        raise DataError("a permutation test counts rows, and these weights are not whole numbers; take 'g2' or 'chi2'")
+    cells = table[table.sum(axis=(1, 2)) > 0].astype(np.int64)
+    seen = _statistics(cells[None], pearson)[0]
+    drawn = _statistics(_shuffled(cells, draws, rng), pearson)
+    # Tables that differ by the order of summation only are as far off as the one seen.
+    return float((1 + np.count_nonzero(drawn >= seen - 1e-9 * (1 + seen))) / (draws + 1))
+
+
+def _shuffled(table: NDArray[np.int64], draws: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Tables with the margins of each stratum, shape (draws, strata, rows, columns)."""
+    n_strata, n_x, n_y = table.shape
+    out = np.zeros((draws, n_strata, n_x, n_y), np.int64)
+    free = np.broadcast_to(table.sum(axis=1), (draws, n_strata, n_y)).copy()
+    for i, row in enumerate(table.sum(axis=2).T[:-1]):
+        left = np.broadcast_to(row, (draws, n_strata)).copy()
+        for j in range(n_y - 1):
+            out[:, :, i, j] = rng.hypergeometric(free[:, :, j], free[:, :, j + 1 :].sum(axis=2), left)
+            left -= out[:, :, i, j]
+        out[:, :, i, -1] = left
+        free -= out[:, :, i]
+    out[:, :, -1] = free
+    return out
+
+
+def _statistics(tables: NDArray[np.int64], pearson: bool) -> NDArray[Any]:
+    """Statistic of each of many stratified tables with shared margins, shape (draws, strata, rows, columns)."""
+    rows, columns = tables[0].sum(axis=2, keepdims=True), tables[0].sum(axis=1, keepdims=True)
+    expected = rows * columns / np.maximum(rows.sum(axis=1, keepdims=True), 1)
+    safe = np.where(expected > 0, expected, 1.0)
+    if pearson:
+        return np.sum((tables - expected) ** 2 / safe, axis=(1, 2, 3))
+    ratio = np.where(tables > 0, tables / safe, 1.0)
+    return 2.0 * np.sum(tables * np.log(ratio), axis=(1, 2, 3))
+
+
+@dataclass(frozen=True, eq=False)
+class TableTest:
+    """Tests of independence of discrete variables.
+
+    Parameters
+    ----------
+    observations : Observations
+    statistic : {"g2", "chi2", "mi"}
+        ``mi`` is G² said as mutual information in nats.
+    permutations : int
+        Tables drawn for an exact p-value; 0 takes the χ² distribution.
+    seed : int
+        Of the permutations. A test has the same answer whenever it is asked, and in whatever order its variables
+        are named.
+    """
+
+    observations: Observations
+    statistic: Literal["g2", "chi2", "mi"] = "g2"
+    permutations: int = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.statistic not in _TABLE_TESTS:
+            raise OptionError(f"no statistic '{self.statistic}'{hint(self.statistic, _TABLE_TESTS)}")
+        if self.permutations < 0:
+            raise OptionError(f"permutations is a number of tables, 0 or more, not {self.permutations}")
+        if self.observations.continuous.any():
+            name = self.observations.names[int(np.argmax(self.observations.continuous))]
+            raise DataError(
+                f"'{name}' holds numbers, and the test '{self.statistic}' is for states: sort its values into classes,"
+                f" or take 'fisher_z' if all columns are numbers"
+            )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables."""
+        return self.observations.names
+
+    def __call__(self, x: int, y: int, given: Sequence[int] = ()) -> Outcome:
+        """Test x against y, given others, all by number."""
+        counts = contingency(self.observations, x, y, given)
+        found = _of_table(counts, self.statistic == "chi2")
+        p_value = self._permuted(x, y, given) if self.permutations and found.dof else found.p_value
+        if self.statistic == "mi":
+            return Outcome(found.statistic / max(2.0 * counts.sum(), 1.0), found.dof, p_value)
+        return Outcome(found.statistic, found.dof, p_value)
+
+    def _permuted(self, x: int, y: int, given: Sequence[int]) -> float:
+        def key(v: int) -> str:
+            return self.names[v]
+
+        x, y = sorted((x, y), key=key)
+        given = sorted(given, key=key)
+        words = "\0".join(map(key, (x, y, *given)))
+        rng = np.random.default_rng([self.seed, zlib.crc32(words.encode())])
+        counts = contingency(self.observations, x, y, given)
+        return permutation_p_value(counts, rng, draws=self.permutations, pearson=self.statistic == "chi2")
+
+
+def partial_correlation(covariance: NDArray[np.float64], x: int, y: int, given: Sequence[int] = ()) -> float:
+    """Correlation of what linear regression on the given variables leaves of x and of y.
+
+    Parameters
+    ----------
+    covariance : ndarray, shape (n, n)
+        Covariances or correlations.
+
+    Returns
+    -------
+    float
+        0 if the given variables determine x or y.
+    """
+    pair, z = [x, y], list(given)
+    left = covariance[np.ix_(pair, pair)]
+    if z:
+        cross = covariance[np.ix_(pair, z)]
+        left = left - cross @ _solved(covariance[np.ix_(z, z)], cross.T)
+    scale = left[0, 0] * left[1, 1]
+    if left[0, 0] <= _EXPLAINED * covariance[x, x] or left[1, 1] <= _EXPLAINED * covariance[y, y]:
+        return 0.0
+    return float(np.clip(left[0, 1] / math.sqrt(scale), -1.0, 1.0))
+
+
+def _solved(matrix: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    try:
+        np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return np.linalg.pinv(matrix, rcond=1e-10, hermitian=True) @ right
+    return np.linalg.solve(matrix, right)
+
+
+def fisher_z(r: float, n_rows: float, n_given: int = 0) -> Outcome:
+    """Two-sided test of a partial correlation of zero by Fisher's z; ``statistic`` is z."""
+    dof = n_rows - n_given - 3
+    if dof <= 0:
+        return Outcome(0.0, dof, 1.0)
+    z = math.sqrt(dof) * (math.atanh(r) if abs(r) < 1.0 else math.copysign(math.inf, r))
+    return Outcome(z, dof, math.erfc(abs(z) / math.sqrt(2.0)))
+
+
+def _student(r: float, n_rows: float, n_given: int) -> Outcome:
+    from scipy.special import stdtr
+
+    dof = n_rows - n_given - 2
+    if dof <= 0:
+        return Outcome(0.0, dof, 1.0)
+    t = math.copysign(math.inf, r) if abs(r) >= 1.0 else r * math.sqrt(dof / (1.0 - r * r))
+    return Outcome(t, dof, 2.0 * float(stdtr(dof, -abs(t))))
+
+
+@dataclass(frozen=True, eq=False)
+class CorrelationTest:
+    """Tests of independence of numbers from a joint normal distribution.
+
+    Parameters
+    ----------
+    observations : Observations
+        All continuous.
+    statistic : {"fisher_z", "t"}
+    """
+
+    observations: Observations
+    statistic: Literal["fisher_z", "t"] = "fisher_z"
+
+    def __post_init__(self) -> None:
+        if self.statistic not in _CORRELATION_TESTS:
+            raise OptionError(f"no statistic '{self.statistic}'{hint(self.statistic, _CORRELATION_TESTS)}")
+        if not self.observations.continuous.all():
+            name = self.observations.names[int(np.argmin(self.observations.continuous))]
+            raise DataError(
+                f"'{name}' holds states, and the test '{self.statistic}' is for numbers: leave the column out, or sort"
+                f" the numbers into classes and take 'g2'"
+            )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables."""
+        return self.observations.names
+
+    @cached_property
+    def correlation(self) -> NDArray[np.float64]:
+        """Correlations of the variables, shape (n, n); 0 with a variable that is constant."""
+        weights = self.observations.weights.astype(float)
+        values = self.observations.values
+        centred = values - np.average(values, axis=0, weights=weights)
+        scale = np.sqrt(np.average(centred**2, axis=0, weights=weights))
+        # A column that rounding alone moves is constant.
+        still = scale <= 1e-13 * np.abs(values).max(axis=0, initial=0.0)
+        scaled = np.where(still, 0.0, centred / np.where(still, 1.0, scale))
+        out = (scaled * weights[:, None]).T @ scaled / weights.sum()
+        np.fill_diagonal(out, 1.0)
+        return out
+
+    def __call__(self, x: int, y: int, given: Sequence[int] = ()) -> Outcome:
+        """Test x against y, given others, all by number."""
+        r = partial_correlation(self.correlation, x, y, given)
+        test = fisher_z if self.statistic == "fisher_z" else _student
+        return test(r, self.observations.n_rows, len(given))
+
+
+@dataclass(frozen=True, eq=False)
+class Oracle:
+    """Answers from a known DAG: independent exactly if d-separated.
+
+    Parameters
+    ----------
+    dag : networkx.DiGraph
+    hidden : collection of str
+        Variables that no test may name.
+    selected : collection of str
+        Variables every test is conditional on: rows were chosen by them.
+    """
+
+    dag: nx.DiGraph
+    hidden: Collection[str] = ()
+    selected: Collection[str] = ()
+    _reach: dict[tuple[int, frozenset[int]], frozenset[str]] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        names_in(self.dag, [*self.hidden, *self.selected])
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The variables that can be seen."""
+        return tuple(v for v in self.dag if v not in self.hidden and v not in self.selected)
+
+    def __call__(self, x: int, y: int, given: Sequence[int] = ()) -> Outcome:
+        """P-value 1 if x and y are separated by the given variables, else 0."""
+        key = (x, frozenset(given))
+        if key not in self._reach:
+            names = [self.names[v] for v in given]
+            self._reach[key] = d_connected(self.dag, self.names[x], [*names, *self.selected])
+        open_ = self.names[y] in self._reach[key]
+        return Outcome(float(open_), 1, 0.0 if open_ else 1.0)
+
+
+def independence_test(name: str, data: Any, *, permutations: int = 0, seed: int = 0) -> TableTest | CorrelationTest:
+    """A test by its name.
+
+    Parameters
+    ----------
+    name : {"g2", "chi2", "mi", "fisher_z", "t"}
+    data
+        Observations, or a table as :meth:`bayeslab.structure.data.Observations.of` reads it.
+    permutations, seed
+        See :class:`TableTest`.
+
+    Raises
+    ------
+    OptionError
+        An unknown name, or permutations of numbers.
+    """
+    if name in _TABLE_TESTS:
+        return TableTest(Observations.of(data), name, permutations, seed)  # type: ignore[arg-type]
+    if name not in _CORRELATION_TESTS:
+        raise OptionError(f"no test of independence '{name}'{hint(name, (*_TABLE_TESTS, *_CORRELATION_TESTS))}")
+    if permutations:
+        raise OptionError(
+            f"the test '{name}' has no permutation p-value; take 'g2', 'chi2' or 'mi', or permutations: 0"
+        )
+    return CorrelationTest(Observations.of(data, kind="continuous"), name)  # type: ignore[arg-type]
