@@ -5,9 +5,9 @@ larger number. What a set of variables needs is derived from the set without its
 variable costs one pass. Sets are numbered by size and then in colexicographic order: the set s_0 < s_1 < ... of
 size k has the number offsets[k] + C(s_0, 1) + C(s_1, 2) + ...
 
-Functions of a count: kind 0 is lgamma(count + shift) - lgamma(shift), kind 1 is count log count. Shifts are ``ess`` over
-the number of cells if ``ess`` is positive, else as given, one a type of sum. Values are read off a table as far as it
-goes.
+Functions of a count: kind 0 is lgamma(count + shift) - lgamma(shift), kind 1 is count log count. Shifts are ``ess``
+over the number of cells if ``ess`` is positive, else as given, one a type of sum. Values are read off a table as far as
+it goes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,17 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-__all__ = ["clique_sums_by_bits", "clique_sums_by_codes", "expand", "pack_bits", "sparse_families", "sums_of_set"]
+__all__ = [
+    "clique_log_determinants",
+    "clique_sums_by_bits",
+    "clique_sums_by_codes",
+    "expand",
+    "families_by_bits",
+    "families_by_codes",
+    "pack_bits",
+    "sparse_families",
+    "undominated",
+]
 
 
 @intrinsic
@@ -33,8 +43,8 @@ def _popcount(typingctx, word):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
-def _term(count, kind, shift, row, table):  # type: ignore[no-untyped-def]
-    if count < table.shape[1]:
+def _term(count, kind, shift, row, known, table):  # type: ignore[no-untyped-def]
+    if known and count < table.shape[1]:
         return table[row, int(count)]
     if kind == 1:
         return count * math.log(count)
@@ -44,17 +54,18 @@ def _term(count, kind, shift, row, table):  # type: ignore[no-untyped-def]
 @numba.njit(cache=True, nogil=True)
 def _sums(counts, n_cells, n_types, kind, ess, shifts, products, product, table, out, place):  # type: ignore[no-untyped-def]
     """Sums over cells of one set, one a type, written to out[place]."""
-    row, shift = 0, 1.0
+    row, shift, known = 0, 1.0, True
     if ess > 0.0:
         shift = ess / product
-        row = np.searchsorted(products, product) if products.size > 0 else 0
+        row = np.searchsorted(products, product)
+        known = row < products.size and products[row] == product
     for t in range(n_types):
         if ess <= 0.0 and kind == 0:
             row, shift = t, shifts[t]
         total = 0.0
         for i in range(n_cells):
             if counts[i] > 0:
-                total += _term(counts[i], kind, shift, row, table)
+                total += _term(counts[i], kind, shift, row, known, table)
         out[place, t] = total
 
 
@@ -195,7 +206,7 @@ def clique_sums_by_bits(  # type: ignore[no-untyped-def]
                     count = 0
                     if rest > 0:
                         for w in range(n_words):
-                            count += _popcount(cell[w] & state[w])
+                            count += _popcount(cell[w] & state[w])  # type: ignore[call-arg]
                     rest -= count
                 counts[at] = count
                 at += 1
@@ -225,38 +236,171 @@ def clique_sums_by_bits(  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def sums_of_set(columns, cards, weights, members, n_types, kind, ess, shifts, products, table, out):  # type: ignore[no-untyped-def]
-    """Sums of one set of variables, one a type; returns the number of cells that occur."""
-    n_rows = columns.shape[1]
-    codes = np.zeros(n_rows, np.int64)
-    n_codes, product = 1, 1.0
-    counts = np.zeros(1, weights.dtype)
-    for r in range(n_rows):
-        counts[0] += weights[r]
-    for u in members:
-        card = cards[u]
-        product *= card
-        counts = np.zeros(n_codes * card, weights.dtype)
-        for r in range(n_rows):
-            codes[r] = codes[r] * card + columns[u, r]
-            counts[codes[r]] += weights[r]
-        fresh = np.zeros(counts.size, np.int64)
-        used = 0
-        for i in range(counts.size):
-            if counts[i] > 0:
-                fresh[i] = used
-                counts[used] = counts[i]
-                used += 1
-        for r in range(n_rows):
-            codes[r] = fresh[codes[r]]
-        n_codes = max(used, 1)
-    _sums(counts, n_codes, n_types, kind, ess, shifts, products, product, table, out, 0)
-    return n_codes
+def families_by_bits(  # type: ignore[no-untyped-def]
+    bits, starts, cards, n_rows, child, sets, row, n_types, kind, ess, shifts, products, table, out
+):
+    """Sums of parents (type ``row``) and of parents and child (type 0) for some parent sets given as bits."""
+    n, n_words = cards.size, bits.shape[1]
+    members = np.empty(n + 1, np.int64)
+    values = np.zeros((1, n_types))
+    for p in range(sets.shape[0]):
+        k = _members(sets[p], members)
+        members[k] = child
+        room, size = 1.0, 1.0
+        for i in range(k):
+            size *= cards[members[i]]
+        room = int(min(float(n_rows), size))
+        longest = 1
+        for i in range(k + 1):
+            longest = max(longest, cards[members[i]])
+        held = np.empty((2, room, n_words), np.uint64)
+        sizes = np.empty((2, room), np.int64)
+        counts = np.empty(room * longest, np.int64)
+        for w in range(n_words):
+            held[0, 0, w] = ~np.uint64(0)
+        sizes[0, 0] = n_rows
+        n_held, product = 1, 1.0
+        for i in range(k + 1):
+            here, there = i % 2, 1 - i % 2
+            u = members[i]
+            if i == k:
+                _sums(sizes[here], n_held, n_types, kind, ess, shifts, products, product, table, values, 0)
+                out[p, 0] = values[0, row]
+            at, used = 0, 0
+            for c in range(n_held):
+                cell, rest = held[here, c], sizes[here, c]
+                for x in range(cards[u]):
+                    count = rest
+                    state = bits[starts[u] + x]
+                    if x + 1 < cards[u]:
+                        count = 0
+                        if rest > 0:
+                            for w in range(n_words):
+                                count += _popcount(cell[w] & state[w])  # type: ignore[call-arg]
+                        rest -= count
+                    counts[at] = count
+                    at += 1
+                    if i < k and count > 0:
+                        target = held[there, used]
+                        for w in range(n_words):
+                            target[w] = cell[w] & state[w]
+                        sizes[there, used] = count
+                        used += 1
+            n_held = used
+            product *= cards[u]
+            if i == k:
+                _sums(counts, at, n_types, kind, ess, shifts, products, product, table, values, 0)
+                out[p, 1] = values[0, 0]
+
+
+@numba.njit(cache=True, nogil=True)
+def families_by_codes(  # type: ignore[no-untyped-def]
+    columns, cards, weights, child, sets, row, n_types, kind, ess, shifts, products, table, out
+):
+    """As :func:`families_by_bits`, from one code a row."""
+    n, n_rows = columns.shape
+    members = np.empty(n + 1, np.int64)
+    values = np.zeros((1, n_types))
+    longest = 1
+    for c in cards:
+        longest = max(longest, c)
+    codes = np.empty(n_rows, np.int32)
+    fresh = np.empty(n_rows * longest, np.int32)
+    counts = np.empty(n_rows * longest, weights.dtype)
+    for p in range(sets.shape[0]):
+        k = _members(sets[p], members)
+        members[k] = child
+        codes[:] = 0
+        counts[0] = weights.sum()
+        n_codes, product = 1, 1.0
+        for i in range(k + 1):
+            u = members[i]
+            card = cards[u]
+            if i == k:
+                _sums(counts, n_codes, n_types, kind, ess, shifts, products, product, table, values, 0)
+                out[p, 0] = values[0, row]
+            for c in range(n_codes * card):
+                counts[c] = 0
+            for r in range(n_rows):
+                codes[r] = codes[r] * card + columns[u, r]
+                counts[codes[r]] += weights[r]
+            used = 0
+            for c in range(n_codes * card):
+                fresh[c] = used
+                if counts[c] > 0:
+                    counts[used] = counts[c]
+                    used += 1
+            # Rows of weight zero are in no cell that counts; any will do.
+            n_codes = max(used, 1)
+            if i < k:
+                for r in range(n_rows):
+                    codes[r] = min(fresh[codes[r]], n_codes - 1)
+            product *= card
+        _sums(counts, n_codes, n_types, kind, ess, shifts, products, product, table, values, 0)
+        out[p, 1] = values[0, 0]
+
+
+@numba.njit(cache=True, nogil=True)
+def _members(mask, out):  # type: ignore[no-untyped-def]
+    """The variables of a set given as bits, ascending; returns their number."""
+    k = 0
+    for w in range(mask.size):
+        word = mask[w]
+        u = 64 * w
+        while word:
+            if word & np.uint64(1):
+                out[k] = u
+                k += 1
+            word >>= np.uint64(1)
+            u += 1
+    return k
+
+
+@numba.njit(cache=True, nogil=True)
+def clique_log_determinants(matrix, root, limit, binomial, offsets, constant, slope, out):  # type: ignore[no-untyped-def]
+    """constant[k] + slope[k] * log det matrix[S, S] of all sets S of k <= limit variables whose first is ``root``.
+
+    One more variable adds a row to a Cholesky factor. A variable that the others determine counts as if 1e-14 of its
+    variance were its own.
+    """
+    n = matrix.shape[0]
+    lower = np.zeros((limit, limit))
+    log_det = np.zeros(limit + 1)
+    rank = np.zeros(limit + 1, np.int64)
+    chosen = np.empty(limit, np.int64)
+    depth = 0
+    chosen[0] = root
+    while True:
+        u = chosen[depth]
+        rest = matrix[u, u]
+        for i in range(depth):
+            value = matrix[u, chosen[i]]
+            for j in range(i):
+                value -= lower[depth, j] * lower[i, j]
+            value /= lower[i, i]
+            lower[depth, i] = value
+            rest -= value * value
+        rest = max(rest, 1e-14 * matrix[u, u])
+        lower[depth, depth] = math.sqrt(rest)
+        log_det[depth + 1] = log_det[depth] + math.log(rest)
+        rank[depth + 1] = rank[depth] + binomial[u, depth + 1]
+        out[offsets[depth + 1] + rank[depth + 1], 0] = constant[depth + 1] + slope[depth + 1] * log_det[depth + 1]
+        if depth + 1 < limit and u + 1 < n:
+            depth += 1
+            chosen[depth] = u + 1
+            continue
+        while depth > 0:
+            chosen[depth] += 1
+            if chosen[depth] < n:
+                break
+            depth -= 1
+        if depth == 0:
+            return
 
 
 @numba.njit(cache=True, nogil=True)
 def sparse_families(columns, cards, weights, child, candidates, limit, binomial, offsets, ess, out):  # type: ignore[no-untyped-def]
-    """BDs of a child given each set of at most ``limit`` candidates: ``ess`` is shared by the parents' cells that occur.
+    """BDs of a child given each set of at most ``limit`` candidates: the parents' cells that occur share ``ess``.
 
     Written in the order of the sets' numbers among the candidates.
     """

@@ -117,8 +117,8 @@ class Constraints:
                 raise ModelError(f"the edge {u} -> {v} is required and forbidden; take it out of one of the lists")
             if self._tier(u) > self._tier(v) >= 0:
                 raise ModelError(
-                    f"the required edge {u} -> {v} contradicts the tiers: '{u}' is in tier {self._tier(u) + 1}, later than"
-                    f" '{v}' in tier {self._tier(v) + 1}"
+                    f"the required edge {u} -> {v} contradicts the tiers: '{u}' is in tier {self._tier(u) + 1}, later"
+                    f" than '{v}' in tier {self._tier(v) + 1}"
                 )
             if v in self.candidates and u not in self.candidates[v]:
                 raise ModelError(

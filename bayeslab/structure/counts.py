@@ -135,23 +135,28 @@ class CliqueCounter:
         shifts = np.array(self.sums.shifts or (1.0,), dtype=np.float64)
         return self.sums.n_types, kind, float(self.sums.ess), shifts, products, table
 
-    def of_set(self, members: Sequence[int]) -> NDArray[np.float64]:
-        """Sums of one set of variables, one a type."""
-        from bayeslab.structure._score_kernels import sums_of_set
+    def families(self, child: int, sets: NDArray[np.uint64], row: int) -> NDArray[np.float64]:
+        """Sums of some parent sets (type ``row``) and of these with the child (type 0), shape (n_sets, 2)."""
+        out = np.zeros((len(sets), 2))
+        sets, cards, function = np.ascontiguousarray(sets, dtype=np.uint64), self.data.cards, self._any_function
+        largest = int(np.bitwise_count(sets).sum(axis=1).max(initial=0)) + 1
+        if self._by_bits(cards, largest):
+            bits, starts, n_rows = self._bits
+            self._kernels.families_by_bits(bits, starts, cards, n_rows, child, sets, row, *function, out)
+        else:
+            self._kernels.families_by_codes(self._columns, cards, self._weights, child, sets, row, *function, out)
+        return out
 
-        if not members:
-            return self.sums.of_total(self.data.n_rows)
-        cards, out = self.data.cards, np.zeros((1, self.sums.n_types))
-        function = self._single_function
-        sums_of_set(self._columns, cards, self._weights, np.array(members, np.int64), *function, out)
-        return out[0]
+    @property
+    def _kernels(self) -> Any:
+        from bayeslab.structure import _score_kernels
+
+        return _score_kernels
 
     @cached_property
-    def _single_function(self) -> tuple[Any, ...]:
-        n_types, kind, ess, shifts, _, _ = self._function(np.zeros(0, np.int64), 0)
-        fixed = self._whole and ess <= 0
-        table = self.sums.table(np.zeros(0), int(self.data.n_rows)) if fixed else np.zeros((1, 0))
-        return n_types, kind, ess, shifts, np.zeros(0), table
+    def _any_function(self) -> tuple[Any, ...]:
+        """The function with tables for as many numbers of cells as are worth it."""
+        return self._function(self.data.cards, 4)
 
     def prepare(self) -> None:
         """Work out what threads will share."""
@@ -182,8 +187,6 @@ class CliqueCounter:
         -------
         ndarray, shape (index.size, n_types)
         """
-        from bayeslab.structure import _score_kernels as kernels
-
         out = np.zeros((index.size, self.sums.n_types))
         out[0] = self.sums.of_total(self.data.n_rows)
         cards, largest = self.data.cards[variables], int(limits.max(initial=0))
@@ -195,13 +198,13 @@ class CliqueCounter:
 
             def walk_from(root: int) -> None:
                 head, tail = (root, int(limits[root]), parent_limit), (room, index.binomial, index.offsets)
-                kernels.clique_sums_by_bits(bits, starts, cards, n_rows, *head, *tail, *function, out)
+                self._kernels.clique_sums_by_bits(bits, starts, cards, n_rows, *head, *tail, *function, out)
         else:
             columns = self._columns if len(variables) == self.data.n else self._columns[variables]
 
             def walk_from(root: int) -> None:
                 head = (columns, cards, self._weights, root, int(limits[root]))
-                kernels.clique_sums_by_codes(*head, *place, *function, out)
+                self._kernels.clique_sums_by_codes(*head, *place, *function, out)
 
         roots = [root for root in range(len(variables)) if limits[root] > 0]
         in_threads(walk_from, roots, threads if index.size >= _THREADS_FROM else 1, tick)
@@ -220,14 +223,12 @@ class CliqueCounter:
 
     @cached_property
     def _bits(self) -> tuple[NDArray[np.uint64], NDArray[np.int64], int]:
-        from bayeslab.structure._score_kernels import pack_bits
-
         columns = self._columns
         if np.any(self._weights != 1):
             columns = np.repeat(columns, self._weights, axis=1)
         starts = np.cumsum([0, *self.data.cards.tolist()], dtype=np.int64)
         bits = np.zeros((int(starts[-1]), (columns.shape[1] + 63) // 64), np.uint64)
-        pack_bits(np.ascontiguousarray(columns), starts, bits)
+        self._kernels.pack_bits(np.ascontiguousarray(columns), starts, bits)
         return bits, starts[:-1], columns.shape[1]
 
 

@@ -11,6 +11,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -57,7 +58,7 @@ class Observations:
         """Number of rows; the sum of the weights."""
         return float(self.weights.sum())
 
-    @property
+    @cached_property
     def cards(self) -> NDArray[np.int64]:
         """Number of states of each variable; 0 for a continuous one."""
         return np.array([len(own) for own in self.states], dtype=np.int64)
@@ -130,7 +131,7 @@ class Observations:
     @classmethod
     def of_codes(
         cls,
-        codes: NDArray[np.integer],
+        codes: NDArray[Any],
         states: Mapping[str, Sequence[str]],
         *,
         weights: NDArray[Any] | None = None,
@@ -163,7 +164,7 @@ class Observations:
             raise DataError(
                 f"'{names[int(np.argmax(cards))]}' has {max(cards):,} states; at most 32,767 can be handled"
             )
-        packed = np.asfortranarray(codes, dtype=np.int8 if max(cards, default=0) <= 127 else np.int16)
+        packed: NDArray[Any] = np.asfortranarray(codes, dtype=np.int8 if max(cards, default=0) <= 127 else np.int16)
         w = np.ones(len(codes), np.int64) if weights is None else np.asarray(weights)
         if w.dtype.kind == "f" and np.all(w == np.floor(w)):
             w = w.astype(np.int64)
@@ -246,8 +247,8 @@ def _states_of_numbers(name: str, column: Column, states: Sequence[Any] | None) 
     distinct, inverse = np.unique(column.values, return_inverse=True)
     if column.values.dtype.kind == "f" and np.any(distinct != np.floor(distinct)) and states is None:
         raise DataError(
-            f"column '{name}' holds {len(distinct):,} different numbers that are not whole, and the score is for states:"
-            f" sort them into classes, or take 'bge', 'gaussian_bic' or 'mixed_bic'"
+            f"column '{name}' holds {len(distinct):,} different numbers that are not whole, and the score is for"
+            f" states: sort them into classes, or take 'bge', 'gaussian_bic' or 'mixed_bic'"
         )
     words = [
         cell if isinstance(cell, str) else f"{cell:g}" if cell != int(cell) else str(int(cell))
@@ -271,8 +272,8 @@ def _missing(name: str, absent: NDArray[np.bool_]) -> DataError:
     rows = np.flatnonzero(absent) + 1
     shown = ", ".join(str(row) for row in rows[:5]) + (" ..." if len(rows) > 5 else "")
     return DataError(
-        f"column '{name}' has {len(rows)} missing cells (row {shown}) and scores need complete rows: drop the rows or the"
-        f" column, or learn with structural EM or with imputation inside the chain, which fill them in"
+        f"column '{name}' has {len(rows)} missing cells (row {shown}) and scores need complete rows: drop the rows or"
+        f" the column, or learn with structural EM or with imputation inside the chain, which fill them in"
     )
 
 
@@ -292,7 +293,7 @@ def _warn_of_odd_columns(found: Mapping[str, tuple[tuple[str, ...] | None, Any]]
             )
 
 
-def _compressed(codes: NDArray[np.integer], weights: NDArray[Any]) -> tuple[NDArray[np.integer], NDArray[Any]]:
+def _compressed(codes: NDArray[Any], weights: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Equal rows as one, where at least half of them go; the total weight stays."""
     cards = codes.max(axis=0, initial=0).astype(np.int64) + 1
     # A first look at a part of the rows: most tables of many columns have no equal rows worth looking for.

@@ -36,7 +36,9 @@ Sets = NDArray[np.uint64]
 class StructurePrior(Protocol):
     """A log weight of each parent set of a variable."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The word for it."""
 
     def log_weights(self, child: int, sets: Sets, n: int) -> NDArray[np.float64]:
         """Of parent sets given as bit masks, shape (n_sets, n_words), among n variables."""

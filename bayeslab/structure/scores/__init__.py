@@ -10,6 +10,8 @@ parents. A score file offers ``score(data, *, options)``, which reads the table 
 ``local(child, parents)``
     The local score, by numbers of variables: a natural logarithm, larger is better; -inf where the family cannot be.
     The order of the parents does not matter.
+``many(child, sets)``
+    The same for some sets of parents given as bits, in one call: what greedy searches need.
 ``all_sets(children, limits, allowed)``
     The same for all sets of allowed parents of several variables at once, much faster.
 
@@ -55,6 +57,9 @@ class LocalScore(Protocol):
 
     def local(self, child: int, parents: tuple[int, ...]) -> float:
         """Local score of a variable given its parents."""
+
+    def many(self, child: int, sets: NDArray[np.uint64]) -> NDArray[np.float64]:
+        """Local scores of some parent sets, given as bits of shape (n_sets, n_words)."""
 
     def all_sets(
         self, children: NDArray[np.int64], limits: NDArray[np.int64], allowed: NDArray[np.bool_], work: Work = ...

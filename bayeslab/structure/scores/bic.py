@@ -1,0 +1,26 @@
+r"""BIC: the maximised log likelihood less :math:`\frac{1}{2} \log N` for each free parameter.
+
+The free parameters of a table are q (r - 1), whether its cells occur or not.
+
+References
+----------
+.. [1] Schwarz (1978). Estimating the dimension of a model. Annals of Statistics 6, 461-464.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bayeslab.structure.counts import CellSums
+from bayeslab.structure.data import Observations
+from bayeslab.structure.scores._discrete import DiscreteScore
+
+__all__ = ["score"]
+
+
+def score(data: Any, *, states: Mapping[str, Sequence[Any]] | None = None) -> DiscreteScore:
+    """BIC of a table."""
+    found = Observations.of(data, kind="discrete", states=states)
+    return DiscreteScore.of("bic", found, CellSums("entropy"), per_parameter=0.5 * math.log(found.n_rows))

@@ -1,0 +1,51 @@
+r"""BIC of Gaussian networks: each variable a linear regression on its parents, by maximum likelihood.
+
+.. math:: -\frac{N}{2} (\log 2 \pi \hat\sigma^2 + 1) - \frac{1}{2} \log N \cdot (k + 2)
+
+with k parents: their slopes, the intercept and the variance are the parameters. Equivalent structures score equally.
+
+References
+----------
+.. [1] Schwarz (1978). Estimating the dimension of a model. Annals of Statistics 6, 461-464.
+.. [2] Koller, Friedman (2009). Probabilistic Graphical Models, sections 17.2.4 and 18.3.5.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from bayeslab.errors import DataError
+from bayeslab.structure.scores._gaussian import GaussianScore, numbers, scatter
+
+__all__ = ["score"]
+
+
+def score(data: Any) -> GaussianScore:
+    """Gaussian BIC of a table of numbers."""
+    found = numbers(data, "gaussian_bic")
+    n_rows, _, spread = scatter(found)
+    covariance = spread / n_rows
+    if n_rows > found.n:
+        _check_independent(found.names, covariance)
+    size = np.arange(found.n + 1)
+    # Of parents and child less those of the parents: k + 2.
+    parameters = size * (size + 3) / 2
+    constant = -n_rows / 2 * size * (math.log(2 * math.pi) + 1) - 0.5 * math.log(n_rows) * parameters
+    return GaussianScore("gaussian_bic", found, covariance, constant, np.where(size > 0, -n_rows / 2, 0.0))
+
+
+def _check_independent(names: tuple[str, ...], covariance: np.ndarray) -> None:
+    """Raise a DataError that names a column which the ones before it determine."""
+    sd = np.sqrt(np.diag(covariance))
+    correlation = covariance / np.outer(sd, sd)
+    for k in range(1, len(names)):
+        before = correlation[:k, :k]
+        explained = correlation[k, :k] @ np.linalg.lstsq(before, correlation[:k, k], rcond=None)[0]
+        if 1 - explained < 1e-12:
+            raise DataError(
+                f"column '{names[k]}' is a linear function of the columns before it: its likelihood has no bound; leave"
+                f" it out, or take 'bge'"
+            )

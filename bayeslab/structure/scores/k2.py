@@ -1,0 +1,33 @@
+r"""K2: the log marginal likelihood under uniform distributions of all rows of all tables (Dirichlet with every a = 1).
+
+.. math:: \sum_j \Big[\log\frac{\Gamma(r_i)}{\Gamma(r_i + N_{ij})} + \sum_k \log \Gamma(1 + N_{ijk})\Big]
+
+Equivalent structures do not score equally.
+
+References
+----------
+.. [1] Cooper, Herskovits (1992). A Bayesian method for the induction of probabilistic networks from data.
+   Machine Learning 9, 309-347, eq. 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bayeslab.structure.counts import CellSums
+from bayeslab.structure.data import Observations
+from bayeslab.structure.scores._discrete import DiscreteScore
+
+__all__ = ["score"]
+
+
+def score(data: Any, *, states: Mapping[str, Sequence[Any]] | None = None) -> DiscreteScore:
+    """K2 of a table."""
+    found = Observations.of(data, kind="discrete", states=states)
+    # What is summed over the parents' cells depends on how many states the child has.
+    cards, kinds = np.unique(found.cards, return_inverse=True)
+    sums = CellSums("log_gamma", shifts=(1.0, *cards.astype(float).tolist()))
+    return DiscreteScore.of("k2", found, sums, kinds=kinds.astype(np.int64) + 1)
