@@ -386,7 +386,10 @@ def parts_of(
         levels = np.asarray(data.labels.get(own[0], ())) if word == "categorical" else np.array([])
         emission = _emission(word, own, levels, covariance, trials, dof)
         base = scaled_by[:, list(at)]
-        if word in ("gaussian", "student_t"):
+        written = known.keys() | priors.keys()
+        if word in ("gaussian", "student_t") and any(
+            _called(p, name, own) not in written for p in _PARAMETERS[word][:2]
+        ):
             _refuse_constant(base, own)
         emission = emission.with_prior(base, n_states)
         _check(emission, rows[:, list(at)], own)
@@ -432,7 +435,9 @@ def _refuse_constant(rows: np.ndarray, columns: tuple[str, ...]) -> None:
     for j, column in enumerate(columns):
         seen = rows[~np.isnan(rows[:, j]), j]
         if len(rows) and not len(seen):
-            raise DataError(f"column '{column}' has no values: every cell is missing")
+            raise DataError(
+                f"column '{column}' has no values: every cell is missing, and its weak priors are scaled by them"
+            )
         if len(seen) > 1 and np.ptp(seen) == 0:
             raise DataError(f"column '{column}' is constant ({seen[0]:g}): leave it out")
 

@@ -172,8 +172,7 @@ def plan(hidden: Hidden) -> EMPlan | str:
     def problem(prior: bool) -> HiddenProblem:
         if prior and written:
             raise ModelError(
-                f"EM has no closed form under the prior written for '{written[0]}': use method nuts or map, or"
-                " prior=ignore for maximum likelihood",
+                f"EM has no closed form under the prior written for '{written[0]}': use method nuts or map",
                 path=("model", "parameters", written[0]),
             )
         if (
@@ -182,7 +181,7 @@ def plan(hidden: Hidden) -> EMPlan | str:
             and min(_least(hidden.chain.concentration(n)) for n in hidden.chain.learned) < 1
         ):
             raise ModelError(
-                "a Dirichlet prior with pseudocount below 1 has no mode: use pseudocount 1 or more, or prior=ignore",
+                "a Dirichlet prior with pseudocount below 1 has no mode: use pseudocount 1 or more",
                 path=("model", "pseudocount"),
             )
         return HiddenProblem(hidden, prior)

@@ -1,0 +1,530 @@
+"""The family hmm: its density against a sum over all paths, its engines against each other, and its errors."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import bayeslab as bl
+from bayeslab.engines._density import Density
+from bayeslab.engines._groups import constrained, unconstrained
+from bayeslab.errors import BayeslabError, DataError, EngineRefusal, ModelError
+from bayeslab.exact.forward_backward import HiddenChain, filter_states, simulate_states
+from bayeslab.families import hmm
+from bayeslab.families._hmm import hidden_of
+
+
+def model(**content):
+    return bl.Model(name="m", model={"family": "hmm", "columns": ["y"], "states": 2} | content)
+
+
+def bound(declared, table):
+    return bl.check(declared, table)
+
+
+def series(n, seed=0, means=(-2.0, 2.0), transition=((0.9, 0.1), (0.2, 0.8))):
+    rng = np.random.default_rng(seed)
+    k = len(means)
+    states = simulate_states(HiddenChain.of(np.full(k, 1 / k), np.array(transition)), [0, n], rng)
+    return states, np.array(means)[states] + rng.standard_normal(n)
+
+
+def by_paths(start, transition, emission, offsets):
+    """log p of each sequence by the sum over all paths; ``emission`` are probabilities."""
+    out = []
+    for begin, end in itertools.pairwise(offsets):
+        total = 0.0
+        for path in itertools.product(range(len(start)), repeat=end - begin):
+            p = 1.0
+            for t, z in enumerate(path):
+                p *= (start[z] if t == 0 else transition[path[t - 1]][z]) * emission[begin + t, z]
+            total += p
+        out.append(np.log(total))
+    return np.array(out)
+
+
+# --------------------------------------------------------------------------------- the density
+
+
+RAGGED = {"who": ["a"] * 3 + ["b"] * 4, "day": [1, 2, 5, 3, 4, 5, 6], "y": [0.5, -1.0, 2.0, np.nan, 1.5, -0.7, 1.2]}
+
+
+@pytest.fixture(scope="module")
+def ragged():
+    """A model, its data, and its density: one compilation for several tests."""
+    declared = model(sequence="who", time="day")
+    data = bound(declared, RAGGED)
+    graph = hmm.graph(declared, data)
+    return declared, data, graph, Density.of(graph, jacobian=False)
+
+
+def test_gaps_become_missing_rows(ragged):
+    hidden = hidden_of(*ragged[:2])
+    assert hidden.sequences.offsets.tolist() == [0, 5, 9]
+    assert hidden.sequences.times.tolist() == [1, 2, 3, 4, 5, 3, 4, 5, 6]
+    np.testing.assert_array_equal(hidden.rows[:, 0], [0.5, -1.0, np.nan, np.nan, 2.0, np.nan, 1.5, -0.7, 1.2])
+
+
+def test_density_is_that_of_all_paths_and_its_slope_is_right(ragged):
+    """log p(data | parameters) by enumeration, priors by scipy, the slope by differences."""
+    declared, data, graph, density = ragged
+    point = density.flat(graph.initial_point()) + np.random.default_rng(0).uniform(-0.5, 0.5, density.n_dim)
+    value, slope = density(point)
+    own = {n: v[0] for n, v in constrained(graph, density.split(point[None])).items()}
+    hidden = hidden_of(declared, data)
+    prior = hidden.parts[0].emission.prior
+    y = hidden.rows
+    emission = np.where(np.isnan(y), 1.0, stats.norm.pdf(y, own["mean"], own["sd"]))
+    want = by_paths(own["initial"], own["transition"], emission, hidden.sequences.offsets).sum()
+    want += stats.norm.logpdf(own["mean"], prior.mean, own["sd"] / np.sqrt(prior.kappa)).sum()
+    want += stats.invgamma.logpdf(own["sd"] ** 2, prior.nu / 2, scale=prior.scale / 2).sum()
+    want += 3 * stats.dirichlet.logpdf([0.5, 0.5], [1, 1])  # three even rows
+    assert value == pytest.approx(want, rel=1e-8)
+    step = 1e-5
+    differences = [
+        (density(point + step * e)[0] - density(point - step * e)[0]) / (2 * step) for e in np.eye(density.n_dim)
+    ]
+    np.testing.assert_allclose(slope, differences, rtol=1e-5, atol=1e-6)
+
+
+def test_em_ends_where_the_density_has_no_slope(ragged):
+    """EM's log posterior and the PyMC model's differ by a constant; EM's end is a mode of both."""
+    declared, data, graph, density = ragged
+    problem = hmm.em(declared, data).problem(True)
+    theta = hmm.em(declared, data).start(np.random.default_rng(1))
+    for _ in range(3000):
+        theta = problem.update(problem.expect(theta)[1], theta)
+
+    def at(values):
+        values = values | {"_variance": values["sd"] ** 2}
+        # A probability of 0 or 1 at the mode has no coordinate; there the slope in it vanishes anyway.
+        values = {n: np.clip(v, 1e-12, 1.0) if n in ("initial", "transition") else v for n, v in values.items()}
+        free = {rv.name: values[rv.name][None] for rv in graph.free_RVs}
+        return density(density.flat({n: v[0] for n, v in unconstrained(graph, free).items()}))
+
+    height, slope = at(theta)
+    assert np.abs(slope).max() < 1e-4
+    rng = np.random.default_rng(2)
+    for _ in range(5):
+        other = hmm.em(declared, data).start(rng)
+        gap = problem.expect(other)[0] + problem.log_prior(other) - problem.expect(theta)[0] - problem.log_prior(theta)
+        assert at(other)[0] - height == pytest.approx(gap, abs=1e-5)
+        assert gap < 1e-6
+
+
+def test_columns_of_every_kind_against_enumeration():
+    """Mixed columns with missing cells: log likelihood of the two sequences."""
+    table = {
+        "who": ["a"] * 3 + ["b"] * 3,
+        "height": [1.0, np.nan, 2.0, 0.5, -1.0, 0.0],
+        "heavy": [0.0, 40.0, 1.0, -2.0, np.nan, 0.3],
+        "word": ["u", "v", None, "w", "u", "v"],
+        "sick": [0, 1, 1, np.nan, 0, 1],
+        "calls": [3, 0, 5, 2, np.nan, 1],
+        "won": [2, 3, 0, 1, 3, np.nan],
+        "wait": [0.1, 2.0, np.nan, 0.5, 1.0, 3.0],
+    }
+    words = {
+        "height": "gaussian",
+        "heavy": "student_t",
+        "word": "categorical",
+        "sick": "bernoulli",
+        "calls": "poisson",
+        "won": "binomial",
+        "wait": "exponential",
+    }
+    values = {
+        "height_mean": [0.0, 1.0],
+        "height_sd": [1.0, 2.0],
+        "heavy_location": [0.0, 1.0],
+        "heavy_scale": [1.0, 0.5],
+        "heavy_dof": [3.0, 4.0],
+        "p_word": [[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]],
+        "sick_probability": [0.2, 0.7],
+        "calls_rate": [1.0, 4.0],
+        "won_probability": [0.3, 0.9],
+        "wait_rate": [1.0, 0.2],
+    }
+    start, transition = [0.3, 0.7], [[0.6, 0.4], [0.1, 0.9]]
+    declared = model(
+        columns=list(words), emission=words, trials=3, parameters=values, initial=start, transition=transition,
+        sequence="who",
+    )  # fmt: skip
+    data = bound(declared, table)
+    v = {name: np.array(x) for name, x in values.items()}
+    codes = {"u": 0, "v": 1, "w": 2}
+
+    def cells(name, density):
+        column = np.array([np.nan if x is None else x for x in table[name]], dtype=float)[:, None]
+        return np.where(np.isnan(column), 1.0, density(np.where(np.isnan(column), 0.0, column)))
+
+    emission = (
+        cells("height", lambda x: stats.norm.pdf(x, v["height_mean"], v["height_sd"]))
+        * cells("heavy", lambda x: stats.t.pdf(x, v["heavy_dof"], v["heavy_location"], v["heavy_scale"]))
+        * np.array([[1.0, 1.0] if w is None else v["p_word"][:, codes[w]] for w in table["word"]])
+        * cells("sick", lambda x: stats.bernoulli.pmf(x, v["sick_probability"]))
+        * cells("calls", lambda x: stats.poisson.pmf(x, v["calls_rate"]))
+        * cells("won", lambda x: stats.binom.pmf(x, 3, v["won_probability"]))
+        * cells("wait", lambda x: stats.expon.pdf(x, scale=1 / v["wait_rate"]))
+    )
+    want = by_paths(start, transition, emission, [0, 3, 6])
+    _, (dims, found) = next(iter(hmm.log_likelihoods(declared, data, {}).items()))
+    assert dims == ("sequence_number",)
+    np.testing.assert_allclose(found[0], want, rtol=1e-10)
+    # The same as PyTensor expressions.
+    from bayeslab.families import _emission_graph as emitted
+
+    hidden = hidden_of(declared, data)
+    expression = emitted.log_density(hidden.parts, v, hidden.rows)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(expression.eval(mode="FAST_COMPILE"), np.log(emission), rtol=1e-9, atol=1e-12)
+
+
+def test_order_2_is_the_sum_over_paths():
+    declared = model(order=2, parameters={"mean": [0.0, 2.0], "sd": 1.0})
+    data = bound(declared, {"y": [0.1, 1.5, 2.2, -0.3, 0.8]})
+    rng = np.random.default_rng(3)
+    values = {
+        "initial": rng.dirichlet([1, 1]),
+        "second_transition": rng.dirichlet([1, 1], 2),
+        "transition": rng.dirichlet([1, 1], (2, 2)),
+    }
+    y = data.dataset.columns["y"].values
+    emission = stats.norm.pdf(y[:, None], [0.0, 2.0])
+    total = 0.0
+    for path in itertools.product(range(2), repeat=5):
+        p = values["initial"][path[0]] * values["second_transition"][path[0], path[1]]
+        p *= np.prod([values["transition"][path[t - 2], path[t - 1], path[t]] for t in range(2, 5)])
+        total += p * np.prod([emission[t, z] for t, z in enumerate(path)])
+    found = hmm.log_likelihoods(declared, data, {n: x[None] for n, x in values.items()})["row"][1]
+    assert found.sum() == pytest.approx(np.log(total), rel=1e-12)
+
+
+# --------------------------------------------------------------------------------- engines agree
+
+
+TINY = {"columns": ["y"], "parameters": {"probability": [0.2, 0.9]}, "emission": "bernoulli", "initial": "uniform"}
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    """Two unknown numbers: the probabilities of staying."""
+    y = [1, 1, 1, 0, 0, 1, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0]
+    return model(**TINY), {"y": y}
+
+
+def grid_posterior(y, n=120):
+    """Means of P(stay) in each state by quadrature, the likelihood by matrix products."""
+    points = (np.arange(n) + 0.5) / n
+    likelihood = np.zeros((n, n))
+    b = np.array([[0.8, 0.1], [0.2, 0.9]])
+    for i, p in enumerate(points):
+        for j, q in enumerate(points):
+            a = np.array([[p, 1 - p], [1 - q, q]])
+            alpha = 0.5 * b[y[0]]
+            for value in y[1:]:
+                alpha = (alpha @ a) * b[value]
+            likelihood[i, j] = alpha.sum()
+    weight = likelihood / likelihood.sum()
+    first, second = weight.sum(1), weight.sum(0)
+    return (first @ points, second @ points), weight
+
+
+def test_nuts_agrees_with_a_grid_and_the_run_reopens(tiny, tmp_path):
+    declared, table = tiny
+    means, _ = grid_posterior(table["y"])
+    fit = bl.fit(declared, table, method="nuts", seed=3, progress=False, runs=tmp_path)
+    assert fit.verdict.status == "pass", str(fit.verdict)
+    rows = fit.summary()
+    for name, want in zip(("transition[1, 1]", "transition[2, 2]"), means, strict=True):
+        assert abs(rows.loc[name, "mean"] - want) < 4 * rows.loc[name, "mcse_mean"]
+    again = bl.open(fit.folder)
+    decoded = again.decode()
+    assert decoded.equals(fit.decode())
+    assert len(decoded) == len(table["y"])
+    assert "posterior mean" in decoded.attrs["about"]
+    smoothed = again.decode(method="smooth")
+    np.testing.assert_allclose(smoothed["P(state=1)"] + smoothed["P(state=2)"], 1.0)
+    # New data, with a cell to predict.
+    new = pd.DataFrame({"y": [1.0, 1.0, 1.0, np.nan]})
+    drawn = again.predict(new, kind="draws")
+    assert drawn["y"].dtype.kind == "i"
+    assert 0.5 < float(drawn["y"][:, :, 3].mean()) < 0.95
+    assert again.predict(new, kind="probabilities").shape == (4, 3)
+
+
+def test_em_ends_where_the_grid_is_highest(tiny):
+    declared, table = tiny
+    _, weight = grid_posterior(table["y"], 200)
+    i, j = np.unravel_index(weight.argmax(), weight.shape)
+    fit = bl.fit(declared, table, method="em", seed=1, progress=False, runs=None, tolerance=1e-10)
+    found = fit.posterior["transition"].to_numpy()[0, 0]
+    np.testing.assert_allclose([found[0, 0], found[1, 1]], [(i + 0.5) / 200, (j + 0.5) / 200], atol=0.006)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {},
+        {"topology": "left_right", "states": 3},
+        {"topology": "banded", "states": 4},
+        {"order": 2},
+        {"emission": "student_t"},
+        {"parameters": {"sd": 1.0}},
+        {"parameters": {"mean": [-2.0, 2.0]}},
+        {"initial": "uniform", "pseudocount": 2, "stickiness": 3},
+    ],
+)
+@pytest.mark.parametrize("prior", [True, False])
+def test_baum_welch_never_falls(content, prior):
+    _, y = series(80, seed=2)
+    y[10:14] = np.nan
+    declared = model(**content)
+    plan = hmm.em(declared, bound(declared, {"y": y}))
+    problem = plan.problem(prior)
+    theta = plan.start(np.random.default_rng(4))
+    before = -np.inf
+    for _ in range(25):
+        value, statistics = problem.expect(theta)
+        height = value + problem.log_prior(theta)
+        assert height >= before - 1e-9 * abs(height)
+        before, theta = height, problem.update(statistics, theta)
+    back = problem.unflatten(problem.flatten(theta))
+    for name, value in theta.items():
+        np.testing.assert_allclose(back[name], value, rtol=1e-9, atol=1e-12)
+
+
+def test_filtered_counts_in_place_of_smoothed_ones_fail():
+    """A tempting mistake goes downhill from the top, where a true step stays."""
+    _, y = series(60, seed=2, means=(-0.7, 0.7))
+    declared = model()
+    plan = hmm.em(declared, bound(declared, {"y": y}))
+    problem = plan.problem(True)
+    theta = plan.start(np.random.default_rng(4))
+    for _ in range(500):
+        theta = problem.update(problem.expect(theta)[1], theta)
+    top, statistics = problem.expect(theta)
+    top += problem.log_prior(theta)
+    hidden = problem.hidden
+    filtered = np.exp(filter_states(*hidden.computed(theta)).log_filtered)
+    own = hidden.parts[0].emission.statistics(hidden.rows, filtered, hidden.parts[0].to_exact(theta))
+    wrong = problem.update(statistics | {f"0.{n}": v for n, v in own.items()}, theta)
+    right = problem.update(statistics, theta)
+    assert problem.expect(right)[0] + problem.log_prior(right) > top - 1e-9
+    assert problem.expect(wrong)[0] + problem.log_prior(wrong) < top - 1e-4
+
+
+def test_zeros_of_a_pattern_stay():
+    _, y = series(100, seed=1, means=(0.0, 3.0, 6.0), transition=((0.9, 0.1, 0), (0, 0.9, 0.1), (0, 0, 1.0)))
+    declared = model(states=3, topology="left_right")
+    fit = bl.fit(declared, {"y": y}, method="em", seed=1, progress=False, runs=None)
+    found = fit.posterior["transition"].to_numpy()[0, 0]
+    assert found[np.tril_indices(3, -1)].max() == 0
+    assert found[0, 2] == 0
+    assert found[2, 2] == 1
+    path = fit.decode()["state"].to_numpy()
+    assert np.all(np.diff(path) >= 0)
+
+
+def test_known_means_are_recovered_and_numbered_by_rule():
+    states, y = series(2000, seed=7, means=(3.0, -3.0))
+    tables = [bl.fit(model(), {"y": y}, method="em", seed=s, progress=False, runs=None) for s in (1, 2)]
+    means = [fit.posterior["mean"].to_numpy()[0, 0] for fit in tables]
+    np.testing.assert_allclose(means[0], [-3, 3], atol=0.15)
+    np.testing.assert_allclose(means[0], means[1], atol=1e-3)
+    path = tables[0].decode()["state"].to_numpy()
+    assert np.mean(path == 2 - states) > 0.98
+
+
+def test_labels_are_made_to_agree():
+    """Draws whose states were exchanged come back as they were."""
+    _, y = series(60, seed=3)
+    declared = model()
+    data = bound(declared, {"y": y})
+    rng = np.random.default_rng(0)
+    n = 40
+    draws = {
+        "initial": rng.dirichlet([20, 20], n),
+        "transition": rng.dirichlet([30, 10], (n, 2)),
+        "mean": np.array([-2.0, 2.0]) + 0.1 * rng.standard_normal((n, 2)),
+        "sd": np.exp(0.1 * rng.standard_normal((n, 2))),
+    }
+    order = np.array([rng.permutation(2) for _ in range(n)])
+    shuffled = hidden_of(declared, data).permuted(draws, order, lead=1)
+    assert not np.array_equal(shuffled["mean"], draws["mean"])
+    back, what = hmm.relabelled(declared, data, shuffled)
+    assert what == "the chain"
+    for name, value in draws.items():
+        np.testing.assert_array_equal(back[name], value)
+
+
+# --------------------------------------------------------------------------------- decoding
+
+
+def test_umbrella_against_fact():
+    """F8: filtered, smoothed and most likely states; log P(data)."""
+    declared = bl.Model(
+        name="umbrella",
+        dims={"umbrella": ["yes", "no"]},
+        model={
+            "family": "hmm",
+            "columns": ["umbrella"],
+            "emission": "categorical",
+            "states": ["rain", "dry"],
+            "initial": [0.58, 0.42],
+            "transition": [[0.7, 0.3], [0.3, 0.7]],
+            "parameters": {"p_umbrella": [[0.9, 0.1], [0.2, 0.8]]},
+        },
+    )
+    from bayeslab.results.decode import decode
+
+    table = {"umbrella": ["yes", "yes", "no", "yes", "yes"]}
+    smoothed = decode(declared, table, "smooth")
+    np.testing.assert_allclose(smoothed["P(state=rain)"], [0.900286, 0.831156, 0.310307, 0.820933, 0.867470], atol=5e-7)
+    filtered = decode(declared, table, "filter")
+    np.testing.assert_allclose(filtered["P(state=rain)"], [0.861386, 0.890832, 0.192718, 0.731480, 0.867470], atol=5e-7)
+    best = decode(declared, table)
+    assert best["state"].tolist() == ["rain", "rain", "dry", "rain", "rain"]
+    data = bound(declared, table)
+    assert hmm.log_likelihoods(declared, data, {})["row"][1].sum() == pytest.approx(-3.261365, abs=5e-7)
+    three = decode(declared, table, best=3)
+    assert three["path"].tolist() == [1] * 5 + [2] * 5 + [3] * 5
+    assert three["log_probability"].is_monotonic_decreasing
+    with pytest.raises(ModelError, match="nothing to fit"):
+        bl.fit(declared, table, method="nuts", progress=False, runs=None)
+    with pytest.raises(DataError, match="no sequence 'x'"):
+        decode(declared, table, sequence="x")
+    with pytest.raises(BayeslabError, match=r"unknown method 'viterby'.*'viterbi'"):
+        decode(declared, table, "viterby")
+
+
+def test_an_unknown_parameter_is_named():
+    from bayeslab.results.decode import decode
+
+    with pytest.raises(ModelError, match="'transition' is unknown: fit the model"):
+        decode(model(parameters={"mean": [0, 1], "sd": 1}, initial="uniform"), {"y": [0.0, 1.0, 2.0]})
+
+
+# --------------------------------------------------------------------------------- simulation
+
+
+def test_simulated_rows_follow_the_model():
+    """Shares and means of long simulated sequences, at known parameters."""
+    declared = model(
+        parameters={"mean": ["Normal(0, 0.001)", "Normal(5, 0.001)"], "sd": 1.0},
+        transition=[[0.9, 0.1], [0.3, 0.7]],
+        initial="stationary",
+    )
+    tree = bl.simulate(declared, {"y": np.zeros(400)}, draws=50, seed=1)
+    path, y = (tree[g][n].to_numpy()[0] for g, n in (("prior", "path"), ("prior_predictive", "y")))
+    # Two states with second eigenvalue 0.6: the variance of the share of time is (1 + 0.6) / (1 - 0.6) times binomial.
+    error = np.sqrt(0.25 * 0.75 * 4 / path.size)
+    assert abs(path.mean() - 0.25) < 4 * error
+    for k, want in enumerate((0.0, 5.0)):
+        own = y[path == k]
+        assert abs(own.mean() - want) < 4 / np.sqrt(own.size) + 0.002
+
+
+# --------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"states": 0}, "0 states; at least 1 is needed"),
+        ({"states": []}, "at least one, each once"),
+        ({"states": True}, "a number of states or a list"),
+        ({"emission": "gausian"}, "did you mean 'gaussian'"),
+        ({"emission": {"z": "gaussian"}}, "'z' is not among the columns"),
+        ({"topology": "left-right"}, "did you mean 'left_right'"),
+        ({"topology": [[1, 1]]}, "a pattern for 2 states has 2 rows of 2"),
+        ({"topology": [[0, 0], [1, 1]]}, "row 1 of the pattern leads nowhere"),
+        ({"transition": [[0.5, 0.4], [0.5, 0.5]]}, "row 1 sums to 0.9"),
+        ({"initial": [0.5, 0.6]}, "sums to 1.1"),
+        ({"initial": "freee"}, "did you mean 'free'"),
+        ({"parameters": {"men": 1.0}}, "did you mean 'mean'"),
+        ({"parameters": {"mean": [1.0, 2.0, 3.0]}}, "3 values for 2 states"),
+        ({"parameters": {"sd": -1.0}}, "positive numbers"),
+        ({"parameters": {"sd": "Normal(0, 1)"}}, "Normal is no prior for 'sd', which is positive"),
+        ({"parameters": {"mean": ["Normal(0, 1)", "Cauchy(0, 1)"]}}, "one distribution with different numbers"),
+        ({"parameters": {"mean": "Normal(a, 1)"}}, "the mu of a prior is a number here"),
+        ({"parameters": {"mean": "Norml(0, 1)"}}, "Norml"),
+        ({"columns": ["y", "y"]}, "each column once"),
+        ({"time": "y"}, "cannot be emitted too"),
+        ({"order": 2, "topology": "banded", "states": 3}, "order 2"),
+        ({"emission": "binomial"}, "needs `trials`"),
+    ],
+)
+def test_what_is_wrong_with_a_model_is_said_in_a_line(content, message):
+    def resolve():
+        declared = model(**content)
+        return hidden_of(declared, bound(declared, {"y": [0.0, 1.0, 0.0]}))
+
+    with pytest.raises(BayeslabError, match=re.escape(message)) as error:
+        resolve()
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"who": ["a", "b", "a"], "day": [1, 1, 2], "y": [1.0, 2.0, 3.0]}, "'a' begins again in row 3"),
+        ({"who": ["a", "a", "b"], "day": [2, 1, 1], "y": [1.0, 2.0, 3.0]}, "row 2: 1 of 'a' comes after 2"),
+        ({"who": ["a", "a", "b"], "day": [1, 1, 1], "y": [1.0, 2.0, 3.0]}, "row 2: 1 of 'a' is there twice"),
+        ({"who": ["a", "a", "b"], "day": [1, 1.5, 1], "y": [1.0, 2.0, 3.0]}, "row 2: 1.5; times are whole numbers"),
+        ({"who": ["a", "a", "b"], "day": [1, np.nan, 1], "y": [1.0, 2.0, 3.0]}, "row 2: the cell is missing"),
+        ({"who": ["a", None, "b"], "day": [1, 2, 1], "y": [1.0, 2.0, 3.0]}, "column 'who', row 2"),
+        ({"who": ["a", "a", "b"], "day": [1, 10**9, 1], "y": [1.0, 2.0, 3.0]}, "with a gap of 999,999,999"),
+        ({"who": ["a", "a", "b"], "day": [1, 2, 1], "y": [np.nan] * 3}, "every cell is missing"),
+        ({"who": ["a", "a", "b"], "day": [1, 2, 1], "y": [1.0, 1.0, 1.0]}, "is constant"),
+        ({"who": ["a", "a", "b"], "day": [1, 2, 1], "y": ["u", "v", "u"]}, "holds text"),
+        ({"who": ["a", "a", "b"], "y": [1.0, 2.0, 3.0]}, "no column 'day'"),
+        ({"day": [1, 2, 3], "y": [1.0, 2.0, 3.0]}, "no column 'who'"),
+        ({"who": ["a", "a", "b"], "day": [1, 2, 1], "x": [1.0, 2.0, 3.0]}, "no column 'y'"),
+    ],
+)
+def test_what_is_wrong_with_data_is_said_in_a_line(table, message):
+    declared = model(sequence="who", time="day")
+    with pytest.raises(BayeslabError, match=message) as error:
+        hidden_of(declared, bound(declared, table))
+    assert "\n" not in str(error.value)
+
+
+def test_an_impossible_observation_is_named():
+    declared = model(
+        emission="bernoulli", parameters={"probability": [0.0, 1.0]}, topology=[[1, 0], [1, 1]], sequence="who"
+    )
+    table = {"who": ["a"] * 2 + ["b"] * 3, "y": [1, 0, 0, 0, 1]}
+    with pytest.raises(DataError, match="row 5 of sequence 'b' has probability zero"):
+        bl.fit(declared, table, method="em", progress=False, runs=None)
+
+
+def test_counts_must_be_counts():
+    declared = model(emission="poisson")
+    with pytest.raises(DataError, match=r"column 'y', row 2: 1\.5; counts are whole numbers"):
+        hidden_of(declared, bound(declared, {"y": [1.0, 1.5, 2.0]}))
+
+
+def test_silent_sequences_are_remarked_upon():
+    table = {"who": ["a", "a", "a", "b"], "y": [0.0, 1.0, 3.0, np.nan]}
+    declared = model(sequence="who")
+    data = bound(declared, table)
+    assert "1 of 2 sequences have no observed cell" in hmm.remarks(declared, data)[0][3]
+    fit = bl.fit(declared, table, method="em", seed=1, progress=False, runs=None)
+    assert np.isfinite(fit.posterior["mean"].to_numpy()).all()
+
+
+def test_priors_are_written_out():
+    declared = model(parameters={"mean": "Normal(0, 3)"}, stickiness=2)
+    found = hmm.priors(declared, bound(declared, {"y": [0.0, 1.0, 3.0]}))
+    assert found["mean"] == "Normal(0, 3)"
+    assert found["initial"] == "Dirichlet([1, 1])"
+    assert found["transition"] == "Dirichlet, row by row"
+    assert found["sd"].startswith("sqrt(InverseGamma(1.5")
+    with pytest.raises(EngineRefusal, match="no closed form under the prior written for 'mean'"):
+        bl.fit(declared, {"y": [0.0, 1.0, 3.0, 2.0]}, method="em", progress=False, runs=None)
