@@ -51,10 +51,12 @@ __all__ = [
     "MixtureFit",
     "MixtureOptions",
     "MixtureProblem",
+    "Search",
     "fit_mixture",
     "k_means",
     "leader_clusters",
     "merging",
+    "search",
     "seeds",
     "start_from_labels",
     "starting_labels",
@@ -685,8 +687,17 @@ class MixtureFit:
 
 
 @dataclass
-class _Search:
-    """One start and what became of it."""
+class Search:
+    """One start and what became of it.
+
+    Attributes
+    ----------
+    result : EMResult or None
+        None if every attempt collapsed.
+    repaired : list of str
+        What was repaired on the way.
+    interrupted : bool
+    """
 
     result: EMResult | None = None
     repaired: list[str] = field(default_factory=list)
@@ -717,21 +728,7 @@ def fit_mixture(
         Wrong options or data; or every search collapsed.
     """
     options = options or MixtureOptions()
-    for name, allowed in (("method", ("em", "map", "hard")), ("start", ("k_means", "k_means++", "random"))):
-        if getattr(options, name) not in allowed:
-            raise OptionError(f"unknown {name} '{getattr(options, name)}'{hint(getattr(options, name), allowed)}")
-    if options.restarts < 1:
-        raise OptionError(f"restarts is at least 1, not {options.restarts}")
-    if options.method == "map" and problem.emission.prior is None:
-        problem = replace(problem, emission=problem.emission.with_prior(problem.rows, max(problem.n_components, 1)))
-    problem.check()
-    searches = []
-    for number, own in enumerate(rng.spawn(options.restarts)):
-        given = start if number == 0 else None
-        step = None if progress is None else partial(progress, number)
-        searches.append(_search(problem, options, own, given, step))
-        if searches[-1].interrupted:
-            break
+    problem, searches = search(problem, options, rng=rng, start=start, progress=progress)
     ends = np.array([-np.inf if s.result is None else s.result.log_posterior for s in searches])
     best = searches[int(ends.argmax())]
     if best.result is None:
@@ -758,14 +755,41 @@ def fit_mixture(
     )
 
 
+def search(
+    problem: MixtureProblem,
+    options: MixtureOptions,
+    *,
+    rng: np.random.Generator,
+    start: Parameters | None = None,
+    progress: Progress | None = None,
+) -> tuple[MixtureProblem, list[Search]]:
+    """The problem with the prior that is used, and every search; as :func:`fit_mixture`."""
+    for name, allowed in (("method", ("em", "map", "hard")), ("start", ("k_means", "k_means++", "random"))):
+        if getattr(options, name) not in allowed:
+            raise OptionError(f"unknown {name} '{getattr(options, name)}'{hint(getattr(options, name), allowed)}")
+    if options.restarts < 1:
+        raise OptionError(f"restarts is at least 1, not {options.restarts}")
+    if options.method == "map" and problem.emission.prior is None:
+        problem = replace(problem, emission=problem.emission.with_prior(problem.rows, max(problem.n_components, 1)))
+    problem.check()
+    searches = []
+    for number, own in enumerate(rng.spawn(options.restarts)):
+        given = start if number == 0 else None
+        step = None if progress is None else partial(progress, number)
+        searches.append(_search(problem, options, own, given, step))
+        if searches[-1].interrupted:
+            break
+    return problem, searches
+
+
 def _search(
     problem: MixtureProblem,
     options: MixtureOptions,
     rng: np.random.Generator,
     given: Parameters | None,
     progress: Callable[[int, Mapping[str, Any], float], None] | None,
-) -> _Search:
-    search, theta, fixes = _Search(), given, []
+) -> Search:
+    search, theta, fixes = Search(), given, []
     climbed = _Hard(problem) if options.method == "hard" else problem
     for attempt in range(options.repairs + 1):
         try:
