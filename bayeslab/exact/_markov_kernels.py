@@ -766,28 +766,29 @@ def best_path(
             log_probability[s] = 0.0
             continue
         start = log_start[s if log_start.shape[0] > 1 else 0]
-        log_probability[s] = _best_path(
-            start, log_transition, log_emission[begin:end], begin, scores[begin:end], states[begin:end]
-        )
+        _best_scores(start, log_transition, log_emission[begin:end], begin, scores[begin:end])
+        log_probability[s] = _trace_back(log_transition, begin, scores[begin:end], states[begin:end])
 
 
 @numba.njit(cache=True, error_model="numpy")
-def _best_path(
-    log_start: np.ndarray,
-    log_transition: Any,
-    log_emission: np.ndarray,
-    begin: int,
-    scores: np.ndarray,
-    states: np.ndarray,
-) -> float:
-    """Viterbi's path of one sequence, which begins at row ``begin`` of all."""
-    n_rows, n_states = scores.shape
+def _best_scores(
+    log_start: np.ndarray, log_transition: Any, log_emission: np.ndarray, begin: int, scores: np.ndarray
+) -> None:
+    """Viterbi's scores of one sequence, which begins at row ``begin`` of all."""
+    n_rows, _ = scores.shape
     varying = values_of(log_transition).shape[0] > 1
     scores[0] = log_start + log_emission[0]
     for t in range(1, n_rows):
         ascend(log_transition, begin + t if varying else 0, scores, t, log_emission)
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _trace_back(log_transition: Any, begin: int, scores: np.ndarray, states: np.ndarray) -> float:
+    """The path that reaches the best of the last scores, and that score."""
+    n_rows, n_states = scores.shape
+    varying = values_of(log_transition).shape[0] > 1
     state = int(np.argmax(scores[n_rows - 1]))
-    score = scores[n_rows - 1, state]
+    score: float = scores[n_rows - 1, state]
     if score == -np.inf:
         states[:] = -1
         return score
@@ -796,8 +797,9 @@ def _best_path(
         best, step, came = -np.inf, begin + t if varying else 0, 0
         for i in range(n_states):
             candidate = scores[t - 1, i] + between(log_transition, step, i, state, -np.inf)
-            if candidate > best:
-                best, came = candidate, i
+            # Chosen without a branch, which would be guessed wrong half the time.
+            came = i if candidate > best else came
+            best = candidate if candidate > best else best
         state = came
         states[t - 1] = state
     return score
