@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.errors import ModelError, OptionError
+from bayeslab.plots._figure import figure
 from bayeslab.results.decode import decode, source_of
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ __all__ = ["plot_states", "plot_transitions", "state_colors"]
 
 # Okabe and Ito's colours, told apart by everyone.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#777777")
-# Of this many values or more the bars of a ribbon are drawn as one picture.
+# Transitions less likely than this are not drawn.
 _LEAST = 0.02
 
 
@@ -45,8 +46,6 @@ def plot_states(
     -------
     matplotlib.figure.Figure
     """
-    from matplotlib.figure import Figure
-
     model, bound, _ = source_of(source, data)
     spec: Any = model.model
     if spec.family != "hmm":
@@ -65,11 +64,12 @@ def plot_states(
     first = 0 if sequence is None else _first(hidden, sequence)
     series = hidden.rows[first : first + len(times), [c for p in hidden.parts for c in p.columns].index(column)]
     if axes is None:
-        figure = Figure(figsize=(9, 4.2), layout="constrained")
-        top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+        drawing = figure(9, 4.2)[0]
+        drawing.clear()
+        top, bottom = drawing.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     else:
         top, bottom = axes
-        figure = top.figure
+        drawing = top.figure
     names = [str(s) for s in hidden.states]
     codes = np.array([names.index(str(s)) for s in path["state"]])
     colors = state_colors(len(names))
@@ -78,7 +78,7 @@ def plot_states(
     _ribbon(bottom, times, chances, colors, time_name)
     title = f"{sequence}: " if sequence is not None else ""
     top.set_title(f"{title}{column}, most likely path and P(state | all rows)", fontsize=10, loc="left")
-    return figure
+    return drawing
 
 
 def _first(hidden: Any, sequence: str) -> int:
@@ -133,8 +133,6 @@ def plot_transitions(source: Any, data: Any = None) -> Figure:
     source, data
         As for :func:`bayeslab.results.decode.decode`; of a fit the posterior means are drawn.
     """
-    from matplotlib.figure import Figure
-
     from bayeslab.families._hmm import hidden_of
     from bayeslab.families._hmm_decode import posterior_mean
 
@@ -145,9 +143,9 @@ def plot_transitions(source: Any, data: Any = None) -> Figure:
     if hidden.chain.order != 1:
         raise ModelError("transitions are drawn for chains of order 1")
     own = hidden.chain.complete(posterior_mean(hidden, draws))
-    figure = Figure(figsize=(4.8, 4.6), layout="constrained")
-    _diagram(figure.subplots(), own, [str(s) for s in hidden.states])
-    return figure
+    drawing, ax = figure(4.8, 4.6)
+    _diagram(ax, own, [str(s) for s in hidden.states])
+    return drawing
 
 
 def _diagram(ax: Axes, own: Mapping[str, np.ndarray], names: list[str]) -> None:
