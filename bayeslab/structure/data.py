@@ -285,7 +285,7 @@ def _warn_of_odd_columns(found: Mapping[str, tuple[tuple[str, ...] | None, Any]]
                 f" its states",
                 stacklevel=3,
             )
-        if own is not None and n_rows > 2 and 2 * len(own) > n_rows:
+        if own is not None and len(own) > (n_rows if n_rows < 10 else n_rows / 2):
             warnings.warn(
                 f"column '{name}' has {len(own):,} states in {n_rows:,} rows: it looks like a name of rows; leave it"
                 f" out, or sort its values into fewer classes",
