@@ -13,12 +13,14 @@ __all__ = ["choose"]
 def choose(model: Model, data: Data) -> tuple[str, str]:
     """Name of the engine and the reason.
 
-    In order: closed form, NUTS on the graph with discrete nodes summed out.
+    In order: what the family asks for, closed form, NUTS on the graph with discrete nodes summed out.
     """
+    family = registry.load("families", model.model.family)
+    if hasattr(family, "preferred") and (wanted := family.preferred(model, data)):
+        return wanted
     found = exact.plan(model, data)
     if not isinstance(found, str):
         return "exact", f"exact: {found.how}"
-    family = registry.load("families", model.model.family)
     latent = family.summed_out(model, data.names())
     summed = f" with {', '.join(latent)} summed out" if latent else ""
     return "nuts", f"NUTS on the model's graph{summed}; not exact: {found}"

@@ -42,10 +42,10 @@ class Options(Spec):
     tolerance: float = Field(
         1e-5, ge=0, description="Stop when less than this is left to gain, in units of log posterior."
     )
-    variant: Variant = Field(
+    variant: Variant | Literal["hard"] = Field(
         "accelerated",
         description="em: plain; accelerated: SQUAREM; newton: EM, then BFGS; gradient: projected gradient ascent;"
-        " stochastic: what is hidden is drawn, not summed out.",
+        " stochastic: what is hidden is drawn, not summed out; hard: it takes its most probable value (mixtures).",
     )
     prior: Literal["use", "ignore"] = Field("use", description="Mode of the posterior, or maximum of the likelihood.")
     standard_errors: bool = Field(False, description="Also standard errors, from the curvature at the maximum.")
@@ -78,11 +78,7 @@ def run(job: Job) -> Outcome:
         raise EngineRefusal(f"method em does not apply: {found}")
     job.progress.note(f"EM: {found.how}")
     problem = _problem(found, options)
-    searches = restarted(
-        problem, found.start, restarts=options.restarts, rng=np.random.default_rng(job.seed), cores=options.cores,
-        progress=_Notes(job, options.restarts), variant=options.variant, tolerance=options.tolerance,
-        max_iterations=options.max_iterations,
-    )  # fmt: skip
+    searches, notes = _searched(job, found, problem)
     searched = time.perf_counter()
     best = searches.best
     values = found.values(best.parameters)
@@ -97,7 +93,7 @@ def run(job: Job) -> Outcome:
         "em": _traces(searches, attrs),
         **observed_groups(job.model, job.data, attributes(job)),
     }
-    findings = _findings(searches, found, values, options)
+    findings = [*_findings(searches, found, values, options), *notes]
     if options.standard_errors:
         errors, more = _errors(problem, best.parameters, found)
         groups["standard_errors"] = labelled(errors, found.dims, labels, {}, attrs)
@@ -111,6 +107,23 @@ def _problem(found: EMPlan, options: Options) -> Problem:
         return found.problem(options.prior == "use")
     except ModelError as error:
         raise EngineRefusal(f"{error.message}; or leave the priors out with prior: ignore") from None
+
+
+def _searched(job: Job, found: EMPlan, problem: Problem) -> tuple[Restarts, list[Finding]]:
+    """The searches, by the family if it has its own, and what is to be said of them."""
+    options: Options = job.options
+    rng, notes = np.random.default_rng(job.seed), _Notes(job, options.restarts)
+    how: dict[str, Any] = {k: getattr(options, k) for k in ("variant", "tolerance", "max_iterations")}
+    if found.search is not None:
+        done = found.search(options.prior == "use", options.restarts, rng, notes, how)
+        said = [Finding(note.status, note.check, "", None, note.message, note.advice) for note in done.notes]
+        return done.searches, said
+    if options.variant == "hard":
+        raise EngineRefusal("variant hard is for mixtures; take accelerated, em or stochastic")
+    searches = restarted(
+        problem, found.start, restarts=options.restarts, rng=rng, cores=options.cores, progress=notes, **how
+    )
+    return searches, []
 
 
 class _Notes:

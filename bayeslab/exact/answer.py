@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from bayeslab.exact.expectation_maximisation import Problem
+    from bayeslab.exact.expectation_maximisation import Problem, Restarts
 
-__all__ = ["Answer", "EMPlan", "Plan"]
+__all__ = ["Answer", "EMPlan", "GibbsDraws", "GibbsPlan", "Note", "Plan", "Searched"]
 
 
 class Answer(Protocol):
@@ -74,6 +74,67 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
+class Note:
+    """One line for the verdict."""
+
+    status: Literal["pass", "warn", "fail"]
+    check: str
+    message: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """What a family's own searches found, and what the user should know about them."""
+
+    searches: Restarts
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class GibbsDraws:
+    """Draws of several chains.
+
+    Attributes
+    ----------
+    draws : mapping of str to ndarray
+        Shape (chain, draw, ...).
+    stats : mapping of str to ndarray
+        Statistics of the sampler, (chain, draw) each; ``lp`` is a log density.
+    groups : mapping
+        More than a posterior: {group: {name: (dims, array)}}.
+    notes : tuple of Note
+    """
+
+    draws: Mapping[str, np.ndarray]
+    stats: Mapping[str, np.ndarray]
+    groups: Mapping[str, Mapping[str, tuple[tuple[str, ...], np.ndarray]]] = field(default_factory=dict)
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GibbsPlan:
+    """A model whose posterior can be drawn from by Gibbs steps.
+
+    Attributes
+    ----------
+    how : str
+        One line: what is drawn in turns.
+    sample : callable
+        Draws from chains, draws a chain, tuning draws and a generator.
+    dims : mapping of str to tuple of str
+        Dimensions of each quantity.
+    labels : mapping of str to ndarray
+        Labels of dimensions that the data do not know.
+    """
+
+    how: str
+    sample: Callable[[int, int, int, np.random.Generator], GibbsDraws]
+    dims: Mapping[str, tuple[str, ...]]
+    labels: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class EMPlan:
     """A model whose parameters expectation maximisation can find.
 
@@ -93,6 +154,9 @@ class EMPlan:
         Labels of dimensions that the data do not know.
     bounds : mapping of str to (float, float)
         Where a quantity cannot go beyond: estimates there are reported. (0, 1) for probabilities.
+    search : callable or None
+        Searches of the family's own, from whether to use the priors, the number of restarts, a generator, a callable
+        for progress and options of :func:`bayeslab.exact.expectation_maximisation.maximise`.
     """
 
     how: str
@@ -102,3 +166,4 @@ class EMPlan:
     dims: Mapping[str, tuple[str, ...]]
     labels: Mapping[str, np.ndarray] = field(default_factory=dict)
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    search: Callable[[bool, int, np.random.Generator, Any, Mapping[str, Any]], Searched] | None = None

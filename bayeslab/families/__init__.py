@@ -35,6 +35,12 @@ Contract. A family module has
     how the posterior can be had in closed form (:class:`bayeslab.exact.answer.Plan`), or why not.
 ``em(model, data) -> EMPlan | str`` (optional)
     how expectation maximisation finds the parameters (:class:`bayeslab.exact.answer.EMPlan`), or why it cannot.
+``gibbs(model, data) -> GibbsPlan | str`` (optional)
+    how Gibbs steps draw from the posterior (:class:`bayeslab.exact.answer.GibbsPlan`), or why they cannot.
+``preferred(model, data) -> (engine, reason) | None`` (optional)
+    the engine that ``auto`` takes, where it is the only one that answers the question.
+``clusters(model, data, draws, rng)`` (optional)
+    which component each row comes from, and which rows belong together: name to (dims, array).
 ``relabelled(model, data, draws) -> (dict, str) | None`` (optional)
     draws in which the exchangeable states of hidden variables have been given names that agree, by
     the algorithm of Stephens (2000), and whose states these are; None where nothing is exchangeable.

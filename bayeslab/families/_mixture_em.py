@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.errors import EngineRefusal
 from bayeslab.exact import emissions
-from bayeslab.exact.answer import EMPlan
-from bayeslab.exact.mixture import MixtureProblem
+from bayeslab.exact.answer import EMPlan, Note, Searched
+from bayeslab.exact.expectation_maximisation import Restarts
+from bayeslab.exact.mixture import MixtureOptions, MixtureProblem, merging, search, starting_labels
+from bayeslab.exact.mixture_choice import ComponentChoice
 from bayeslab.families._mixture_model import Resolved
 
 __all__ = ["draw_labels", "em", "some_rows", "without_prior"]
@@ -18,8 +21,6 @@ __all__ = ["draw_labels", "em", "some_rows", "without_prior"]
 
 def em(seen: Resolved) -> EMPlan:
     """How EM finds the mode of the posterior, or of the likelihood."""
-    from bayeslab.exact.mixture import starting_labels
-
     problem = seen.problem
 
     def start(rng: np.random.Generator) -> Mapping[str, Any]:
@@ -32,8 +33,51 @@ def em(seen: Resolved) -> EMPlan:
         values=lambda theta: seen.numbered(seen.values(theta)),
         dims=seen.dims,
         labels=seen.labels,
+        search=lambda prior, restarts, rng, progress, how: _search(seen, prior, restarts, rng, progress, how),
         bounds={n: (0.0, 1.0) for n in seen.dims if n in ("weights", "probability") or n.startswith("p_")},
     )
+
+
+def _search(
+    seen: Resolved, prior: bool, restarts: int, rng: np.random.Generator, progress: Any, how: Mapping[str, Any]
+) -> Searched:
+    """Searches from k-means, in which components that collapse or merge are planted anew."""
+    if how["variant"] == "gradient":
+        raise EngineRefusal("variant gradient is not offered for mixtures; take accelerated, newton, em or hard")
+    hard = how["variant"] == "hard"
+    options = MixtureOptions(
+        method="hard" if hard else "map" if prior else "em",
+        variant="em" if hard else how["variant"],
+        restarts=restarts,
+        tolerance=how["tolerance"],
+        max_iterations=how["max_iterations"],
+    )
+    problem = seen.problem if prior else without_prior(seen.problem)
+    problem, searches = search(problem, options, rng=rng, progress=progress)
+    ends = tuple(s.result for s in searches if s.result is not None)
+    if not ends:
+        raise EngineRefusal(
+            f"in each of {restarts} searches a component collapsed on a few equal rows, where the likelihood has no"
+            " bound; take prior: use, fewer components, or covariance: tied"
+        )
+    best = max(ends, key=lambda end: end.log_posterior)
+    chosen = next(s for s in searches if s.result is best)
+    notes = [Note("pass", "repaired", text) for text in chosen.repaired]
+    if (failed := len(searches) - len(ends)) > 0:
+        text = f"{failed} of {len(searches)} searches ended in a component without spread"
+        notes.append(Note("warn", "collapse", text, "take prior: use, or fewer components"))
+    for j, k in merging(problem, best.parameters) if problem.n_components > 1 else []:
+        pair = f"{seen.names[j]} and {seen.names[k]}"
+        notes.append(Note("warn", "merged", f"two components ({pair}) say the same", "take fewer components"))
+    if seen.choice is not None:
+        notes.append(Note("pass", "components", said(seen.choice)))
+    return Searched(Restarts(best, ends, searches[-1].interrupted), tuple(notes))
+
+
+def said(choice: ComponentChoice) -> str:
+    """The choice of the number of components, in a line."""
+    scores = ", ".join(f"{k}: {s:.1f}" for k, s in zip(choice.numbers, choice.scores, strict=True))
+    return f"{choice.best} components, chosen by {choice.criterion} ({scores}; the highest is best)"
 
 
 def without_prior(problem: MixtureProblem) -> MixtureProblem:

@@ -140,8 +140,9 @@ def _first(spec: Mixture, model: Model, data: Data) -> Resolved:
     names, allowed = _components(spec, model, data)
     inputs, scales = _inputs(spec, data, None)
     with _named(columns):
-        parts = _parts(spec, data, rows, columns, len(names))
         n = len(names)
+        # Where the number is sampled, one prior serves all numbers: on the scale of all the data.
+        parts = _parts(spec, data, rows, columns, 1 if spec.components == "sampled" else n)
         problem = MixtureProblem(
             _emission(parts, columns),
             rows,

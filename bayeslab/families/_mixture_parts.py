@@ -572,7 +572,7 @@ class OneParameterNodes:
     def log_density(self, rows: np.ndarray) -> Any:
         import pytensor.tensor as pt
 
-        won, base = self.emission._split(rows)
+        won, base = self.emission.counted(rows)
         theta = self.parameter.T
         if self.word in ("poisson", "exponential"):
             term = pt.dot(won, pt.log(theta)) - pt.dot(base, theta)

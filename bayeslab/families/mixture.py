@@ -21,8 +21,8 @@ import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from bayeslab.dataset import Data
-from bayeslab.errors import DataError, ModelError, hint, listed
-from bayeslab.exact.answer import EMPlan, Plan
+from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
+from bayeslab.exact.answer import EMPlan, GibbsPlan, Plan
 from bayeslab.families import _mixture_em, _mixture_graph
 from bayeslab.families._mixture_model import Resolved, resolved
 from bayeslab.spec import Family, Identifier, Model
@@ -240,6 +240,34 @@ def em(model: Model, data: Data) -> EMPlan | str:
     return _mixture_em.em(resolved(model, data))
 
 
+def gibbs(model: Model, data: Data) -> GibbsPlan | str:
+    """Labels and parameters in turns; or partitions, where the number of components is sampled."""
+    from bayeslab.families import _mixture_gibbs
+
+    seen = resolved(model, data)
+    if seen.number is not None:
+        return _mixture_gibbs.number_sampled(seen, model.data.rows)
+    return _mixture_gibbs.by_gibbs(seen)
+
+
+def preferred(model: Model, data: Data) -> tuple[str, str] | None:
+    """Gibbs steps where the number of components is sampled."""
+    if _spec(model).components == "sampled":
+        return "gibbs", "Gibbs steps over partitions: the number of components is sampled"
+    return None
+
+
+def clusters(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Which component each row comes from, and which rows belong together: by name, dimensions and values."""
+    from bayeslab.families import _mixture_gibbs
+
+    seen = _with_parameters(model, data)
+    some = _mixture_gibbs.some_draws({name: draws[name] for name in seen.dims})
+    return _mixture_gibbs.cluster_summaries(seen, _responsibilities(seen, some), model.data.rows, rng)
+
+
 def network(model: Model, data: Data) -> nx.DiGraph:
     """Parameters, the label, and the columns."""
     spec = _spec(model)
@@ -302,11 +330,20 @@ def _renamed(seen: Resolved, draws: Mapping[str, np.ndarray], moves: np.ndarray)
     return out
 
 
+def _with_parameters(model: Model, data: Data) -> Resolved:
+    seen = resolved(model, data)
+    if seen.number is not None:
+        raise OptionError(
+            "a sampled number of components leaves no draws of parameters; fit again with the number you settle on"
+        )
+    return seen
+
+
 def exchangeable(model: Model, data: Data) -> bool:
     """Whether components can trade places without changing the model."""
     spec, seen = _spec(model), resolved(model, data)
     even = np.ndim(seen.problem.concentration) == 0
-    return seen.n_components > 1 and even and not spec.labels
+    return seen.n_components > 1 and even and not spec.labels and seen.number is None
 
 
 # So many rows tell which component is which.
@@ -344,7 +381,7 @@ def log_likelihoods(
     model: Model, data: Data, draws: Mapping[str, np.ndarray]
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Log density of each row at each draw, its component summed out."""
-    seen = resolved(model, data)
+    seen = _with_parameters(model, data)
     return {"row": ((model.data.rows,), np.stack([e for e, _ in _responsibilities(seen, draws)]))}
 
 
@@ -352,7 +389,7 @@ def predictive(
     model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Replications of the rows at each draw."""
-    seen = resolved(model, data)
+    seen = _with_parameters(model, data)
     names, n_rows = list(seen.dims), len(seen.rows)
     columns = [c for part in seen.parts.values() for c in part.columns]
     out = np.empty((len(draws[names[0]]), n_rows, len(columns)))
@@ -374,7 +411,7 @@ def predictive(
 
 def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
     """P(component | row) for new rows, averaged over the posterior draws."""
-    on = resolved(model, new)
+    on = _with_parameters(model, new)
     names = list(on.dims)
     n = len(draws[names[0]])
     some = np.unique(np.linspace(0, n - 1, min(n, _DRAWS)).astype(int))

@@ -175,6 +175,27 @@ class Fit:
 
         return self._added({"log_likelihood": log_likelihood(self)}, "log_likelihood")
 
+    def clusters(self) -> xr.DataTree:
+        """Which component each row comes from, added as the group ``clusters``.
+
+        Returns
+        -------
+        xarray.DataTree
+            ``probability`` (row, component), ``component_of`` the most probable one; and, free of the names of
+            components, ``together``, how often two rows share one, and ``partition``, the clustering with the least
+            expected variation of information (up to 2,000 rows).
+
+        Raises
+        ------
+        OptionError
+            The model has no components.
+        """
+        from bayeslab.results.predict import clusters
+
+        if "clusters" in self.data_tree.children:
+            return self.data_tree.children["clusters"]
+        return self._added({"clusters": clusters(self)}, "clusters")
+
     def _added(self, groups: Mapping[str, xr.Dataset], wanted: str) -> xr.DataTree:
         import xarray as xr
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "bound_to",
+    "clusters",
     "log_likelihood",
     "pointwise_graph",
     "posterior_predictive",
@@ -305,6 +306,18 @@ def log_likelihood(fit: Fit, data: Data | None = None) -> xr.Dataset:
         for rv, term in zip(observed, terms, strict=True)
     }
     return dataset(shaped, graph, coords, {"creation_library": "bayeslab"})
+
+
+def clusters(fit: Fit) -> xr.Dataset:
+    """Which component each row of the data comes from, and which rows belong together."""
+    family = registry.load("families", fit.model.model.family)
+    if not hasattr(family, "clusters"):
+        raise OptionError(f"the family {fit.model.model.family} has no components, and so no clusters")
+    made = family.clusters(fit.model, fit.data, _posterior_values(fit), np.random.default_rng(fit.seed))
+    posterior = fit.posterior.to_dataset()
+    labels = fit.data.labels | {str(d): posterior[d].to_numpy() for d in posterior.dims if d in posterior.coords}
+    arrays, dims = ({n: part[i] for n, part in made.items()} for i in (1, 0))
+    return labelled(arrays, dims, labels, {}, {"creation_library": "bayeslab"})
 
 
 def pointwise_graph(model: Model, data: Data) -> pymc.Model:

@@ -1,0 +1,81 @@
+"""Engine ``gibbs``: draws in turns, each from its distribution given the rest; nothing is compiled.
+
+For models with conjugate parts: a mixture's labels given its parameters and its parameters given the labels; or, with
+the parameters integrated out, partitions of the rows, and with them the number of components.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from pydantic import Field
+
+from bayeslab import registry
+from bayeslab.dataset import Data
+from bayeslab.engines._groups import attributes, labelled, observed_groups, relabelled
+from bayeslab.engines._job import Job, Outcome
+from bayeslab.errors import EngineRefusal
+from bayeslab.exact.answer import GibbsPlan
+from bayeslab.results.checks import Finding, judge_mcmc
+from bayeslab.spec import Model, Spec
+
+__all__ = ["USES_GRAPH", "Options", "plan", "refuse", "run"]
+
+USES_GRAPH = False
+
+
+class Options(Spec):
+    """Options of the chains, named as PyMC names them."""
+
+    draws: int = Field(1000, ge=1, description="Draws per chain after tuning.")
+    tune: int = Field(500, ge=0, description="Draws per chain before, thrown away.")
+    chains: int = Field(4, ge=1, le=1024, description="Number of chains.")
+
+
+def plan(model: Model, data: Data) -> GibbsPlan | str:
+    """How Gibbs steps apply, or why not; remembered on the data."""
+    family = registry.load("families", model.model.family)
+    if not hasattr(family, "gibbs"):
+        return f"Gibbs steps are not known for the family {model.model.family}"
+    if "gibbs plan" not in data.memo:
+        data.memo["gibbs plan"] = family.gibbs(model, data)
+    found: GibbsPlan | str = data.memo["gibbs plan"]
+    return found
+
+
+def refuse(model: Model, data: Data) -> str | None:
+    """Only families that say how."""
+    found = plan(model, data)
+    return found if isinstance(found, str) else None
+
+
+def run(job: Job) -> Outcome:
+    """Draw, and judge the draws."""
+    import xarray as xr
+
+    begun = time.perf_counter()
+    found = plan(job.model, job.data)
+    if isinstance(found, str):
+        raise EngineRefusal(f"method gibbs does not apply: {found}")
+    options: Options = job.options
+    job.progress.note(f"Gibbs steps: {found.how}")
+    drawn = found.sample(options.chains, options.draws, options.tune, np.random.default_rng(job.seed))
+    sampled = time.perf_counter()
+    labels = {**job.data.labels, **found.labels}
+    attrs = attributes(job) | {"inference_library": "bayeslab", "how": found.how}
+    lead = {"chain": np.arange(options.chains), "draw": np.arange(options.draws)}
+    groups = {
+        "posterior": labelled(drawn.draws, found.dims, labels, lead, attrs),
+        "sample_stats": labelled(drawn.stats, dict.fromkeys(drawn.stats, ()), {}, lead, attrs),
+        **observed_groups(job.model, job.data, attributes(job)),
+    }
+    groups, notes = relabelled(job, groups)
+    notes += [Finding(note.status, note.check, "", None, note.message, note.advice) for note in drawn.notes]
+    for name, content in drawn.groups.items():
+        arrays = {n: values for n, (_, values) in content.items()}
+        groups[name] = labelled(arrays, {n: dims for n, (dims, _) in content.items()}, labels | lead, {}, attrs)
+    judged = xr.DataTree.from_dict({name: groups[name] for name in ("posterior", "sample_stats")})
+    verdict = judge_mcmc(judged, notes=notes)
+    timings = {"sample": sampled - begun, "report": time.perf_counter() - sampled}
+    return Outcome(groups, verdict, True, timings)
