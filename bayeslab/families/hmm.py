@@ -21,11 +21,11 @@ import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from bayeslab.dataset import Data
-from bayeslab.errors import ModelError, hint
+from bayeslab.errors import ModelError, OptionError, hint
 from bayeslab.exact.answer import EMPlan, Plan
 from bayeslab.exact.forward_backward import filter_states, smooth
 from bayeslab.families import _emission_graph as emitted
-from bayeslab.families import _hmm_decode, _hmm_em, _hmm_graph
+from bayeslab.families import _hmm_decode, _hmm_em, _hmm_graph, _hmm_linear
 from bayeslab.families._hmm import Hidden, chain_of, draws_of, hidden_of, labels_of, layout_of
 from bayeslab.spec import Family, Identifier, Model
 
@@ -36,6 +36,10 @@ __all__ = ["HMM", "Spec", "check", "em", "exact", "factors", "graph", "network",
 
 
 def _as_states(value: Any) -> Any:
+    if value == "continuous":
+        return value
+    if isinstance(value, str):
+        raise ValueError(f"unknown states '{value}'{hint(value, ('continuous',))}; or a number, or a list of names")
     if isinstance(value, bool) or not isinstance(value, int | list):
         raise ValueError(f"states is a number of states or a list of their names, not {value!r}")
     if isinstance(value, int):
@@ -67,8 +71,11 @@ class HMM(Family):
 
     family: Literal["hmm"] = "hmm"
     columns: list[Identifier] = Field(min_length=1, description="The observed columns.")
-    states: Annotated[int | list[str], BeforeValidator(_as_states)] = Field(
-        description="Number of hidden states, or a list of their names."
+    states: Annotated[int | list[str] | Literal["continuous"], BeforeValidator(_as_states)] = Field(
+        description="Number of hidden states, or a list of their names; or continuous: a level that wanders (Kalman)."
+    )
+    dimension: int | None = Field(
+        None, ge=1, le=50, description="Of continuous states that drive all columns; left out: a level for each column."
     )
     emission: str | dict[str, str] = Field(
         "gaussian",
@@ -109,6 +116,13 @@ class HMM(Family):
     def _columns(self) -> HMM:
         if len(set(self.columns)) < len(self.columns):
             raise ValueError("each column once")
+        if self.dimension is not None and self.states != "continuous":
+            raise ValueError("dimension goes with states: continuous")
+        if self.states == "continuous":
+            own = {"family", "columns", "states", "dimension", "sequence", "time"}
+            odd = sorted(self.model_fields_set - own)
+            if odd:
+                raise ValueError(f"{odd[0]} goes with discrete states; continuous ones are normal")
         for other in (self.sequence, self.time):
             if other is not None and other in self.columns:
                 raise ValueError(f"'{other}' tells where rows belong and cannot be emitted too")
@@ -126,14 +140,18 @@ def _spec(model: Model) -> HMM:
     return model.model
 
 
+def _continuous(model: Model) -> bool:
+    return _spec(model).states == "continuous"
+
+
 # --------------------------------------------------------------------------------- the contract
 
 
 def check(model: Model, columns: set[str] | None) -> None:
     """The words can be read; the data have the columns."""
     spec = _spec(model)
-    layout, chain = layout_of(spec), chain_of(spec)
-    emitted.given_of(spec.parameters, layout, chain.n_states)
+    if not _continuous(model):
+        emitted.given_of(spec.parameters, layout_of(spec), chain_of(spec).n_states)
     if not columns:
         return
     for key in ("sequence", "time"):
@@ -149,6 +167,8 @@ def check(model: Model, columns: set[str] | None) -> None:
 def factors(model: Model) -> set[str]:
     """Declared dimensions, and columns of categories."""
     spec = _spec(model)
+    if _continuous(model):
+        return set(model.dims)
     return set(model.dims) | {own[0] for _, word, own in layout_of(spec) if word == "categorical"}
 
 
@@ -169,6 +189,8 @@ def derived(model: Model, columns: set[str]) -> tuple[str, ...]:
 
 def priors(model: Model, data: Data) -> dict[str, str]:
     """The prior of each unknown."""
+    if _continuous(model):
+        return _hmm_linear.priors(_hmm_linear.linear_of(model, data))
     hidden = hidden_of(model, data)
     out = {}
     for name in hidden.chain.learned:
@@ -187,6 +209,8 @@ def graph(
     targets: Collection[str] = (),
 ) -> pymc.Model:
     """The model as a PyMC model: with the states summed out; to simulate, with a path drawn."""
+    if _continuous(model):
+        return _hmm_linear.graph(model, _hmm_linear.linear_of(model, data), data, purpose)
     hidden = hidden_of(model, data)
     if purpose == "fit":
         if not hidden.learned:
@@ -196,7 +220,9 @@ def graph(
 
 
 def em(model: Model, data: Data) -> EMPlan | str:
-    """Baum-Welch."""
+    """Baum-Welch; for continuous states Shumway and Stoffer's algorithm."""
+    if _continuous(model):
+        return _hmm_linear.plan(_hmm_linear.linear_of(model, data))
     return _hmm_em.plan(hidden_of(model, data))
 
 
@@ -206,7 +232,9 @@ def exact(model: Model, data: Data) -> Plan | str:
 
 
 def remarks(model: Model, data: Data) -> list[tuple[str, str, float | None, str, str]]:
-    """Gaps that were filled, columns without data."""
+    """Columns and sequences without data."""
+    if _continuous(model):
+        return []
     hidden = hidden_of(model, data)
     out: list[tuple[str, str, float | None, str, str]] = []
     silent = [c for c in _spec(model).columns if not data.has(c)]
@@ -236,6 +264,8 @@ def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tup
     """Draws whose states have names that agree, numbered by the family's rule [3]_."""
     from bayeslab.exact.clusters import relabel_by_probabilities
 
+    if _continuous(model):
+        return None
     hidden = hidden_of(model, data)
     if not hidden.exchangeable or not all(name in draws for name in hidden.learned):
         return None
@@ -261,8 +291,14 @@ def network(model: Model, data: Data) -> nx.DiGraph:
     spec = _spec(model)
     rows = model.data.rows
     n = len(data.labels.get(rows, ()))
-    k = len(labels_of(spec))
     out = nx.DiGraph(dims={rows: n} if n else {})
+    if _continuous(model):
+        out.add_node("state", kind="random", text="linear, normal", dims=(rows,))
+        for column in spec.columns:
+            out.add_node(column, kind="observed" if data.has(column) else "random", text="Normal", dims=(rows,))
+            out.add_edge("state", column)
+        return out
+    k = len(labels_of(spec))
     out.add_node("initial", kind="random", text="Dirichlet", dims=("state",))
     out.add_node("transition", kind="random", text="Dirichlet", dims=("state", "next_state"))
     out.add_node("state", kind="discrete", text=f"Markov chain, {k} states", dims=(rows,))
@@ -284,6 +320,8 @@ def log_likelihoods(
     model: Model, data: Data, draws: Mapping[str, np.ndarray]
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Log likelihood of each sequence; of a single one, of each row given the rows before it."""
+    if _continuous(model):
+        return _hmm_linear.log_likelihoods(model, _hmm_linear.linear_of(model, data), draws)
     hidden = hidden_of(model, data)
     several = hidden.sequences.n_sequences > 1
     out = []
@@ -300,6 +338,8 @@ def predictive(
     """Replications of the rows, each in a state drawn given all that was observed; missing cells are predictions."""
     from bayeslab.exact.decoding import sample_paths
 
+    if _continuous(model):
+        return _hmm_linear.predictive(model, _hmm_linear.linear_of(model, data), draws, rng)
     hidden = hidden_of(model, data)
     made: dict[str, list[np.ndarray]] = {c: [] for c in _spec(model).columns}
     at = hidden.sequences.at
@@ -322,14 +362,19 @@ def decoded(
     model: Model, data: Data, draws: Mapping[str, np.ndarray], method: str, best: int, sequence: str | None
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The states time by time: see :func:`bayeslab.results.decode.decode`."""
-    hidden, spec = hidden_of(model, data), _spec(model)
-    hidden.check_possible(_hmm_decode.posterior_mean(hidden, draws))
-    times = {spec.time: hidden.sequences.times} if spec.time else {model.data.rows: data.labels[model.data.rows]}
-    return _hmm_decode.decoded(hidden, draws, method, best, sequence=sequence, times=times, called=spec.sequence)
+    spec = _spec(model)
+    own: Any = _hmm_linear.linear_of(model, data) if _continuous(model) else hidden_of(model, data)
+    times = {spec.time: own.sequences.times} if spec.time else {model.data.rows: data.labels[model.data.rows]}
+    if _continuous(model):
+        return _hmm_linear.decoded(own, draws, method, times, sequence, spec.sequence)
+    own.check_possible(_hmm_decode.posterior_mean(own, draws))
+    return _hmm_decode.decoded(own, draws, method, best, sequence=sequence, times=times, called=spec.sequence)
 
 
 def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """P(state | all rows) of every row, averaged over the posterior draws."""
+    if _continuous(model):
+        raise OptionError("continuous states have no probabilities; use kind='mean'")
     hidden = hidden_of(model, new)
     mean = _hmm_decode.averaged(hidden, draws, "smooth")[hidden.sequences.at]
     labels = new.labels.get(model.data.rows, np.arange(len(mean)))
