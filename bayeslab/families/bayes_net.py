@@ -625,22 +625,19 @@ def predictive(
     """Replications of the outcomes at each draw: of the target given the rest of its row, or of whole rows."""
     from bayeslab.exact.mixed_network import draws as mixed_draws
     from bayeslab.exact.sampling import forward_sample
+    from bayeslab.families._net_target import target_draws
 
-    spec, (net, codes, _) = _spec(model), resolved(model, data)
+    spec, (net, codes, values) = _spec(model), resolved(model, data)
+    n = _n_draws(draws)
+    if spec.target is not None:
+        new = data.origin is not None
+        found = target_draws(net, spec.target, codes, values, draws, n, rng, new=new)
+        return {spec.target: ((model.data.rows,), found)}
     names = outcomes(model, data.names() | set(spec.variables))
     place = {v: k for k, v in enumerate(net.states)}
     column = {v: k for k, v in enumerate(net.linears)}
-    out = {v: np.empty((_n_draws(draws), len(codes)), dtype=np.int64 if v in place else float) for v in names}
-    tree = None
-    for i in range(_n_draws(draws)):
-        if spec.target is not None and not net.linears:
-            given = codes.copy()
-            given[:, place[spec.target]] = -1
-            tree = _tree(net, draws, i, tree)
-            chances = tree.query_many(given, [spec.target]).marginals[spec.target]
-            below = np.cumsum(chances, axis=1)[:, :-1]
-            out[spec.target][i] = (rng.random(len(codes))[:, None] > below).sum(axis=1)
-            continue
+    out = {v: np.empty((n, len(codes)), dtype=np.int64 if v in place else float) for v in names}
+    for i in range(n):
         one = net.plain(parameter_values(net, draws, i))
         if isinstance(one, MixedNetwork):
             drawn, more = mixed_draws(one, rng, len(codes))
@@ -648,7 +645,7 @@ def predictive(
             drawn, more = forward_sample(one, len(codes), rng), np.empty((len(codes), 0))
         for v in names:
             out[v][i] = drawn[:, place[v]] if v in place else more[:, column[v]]
-    return {v: ((model.data.rows,), values) for v, values in out.items()}
+    return {v: ((model.data.rows,), array) for v, array in out.items()}
 
 
 def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:

@@ -916,3 +916,81 @@ def test_column_with_missing_sex_is_predicted(people):
             density.append(total)
         p = np.exp(np.array(density) - max(density))
         assert found[i] == pytest.approx((p / p.sum())[0], abs=0.03)
+
+
+# --------------------------------------------------------------------------------- targets of all kinds
+
+
+def student(x: np.ndarray, y: np.ndarray, new: np.ndarray):
+    """The predictive distribution of a conjugate regression at new predictors."""
+    mean, precision, a, b, _ = by_hand(x, y, (x, y))
+    z = np.array([1.0, *(new - x.mean(axis=0))])
+    return stats.t(2 * a, z @ mean, np.sqrt(b / a * (1 + z @ np.linalg.solve(precision, z))))
+
+
+def test_a_continuous_target_is_predicted_from_its_row(people):
+    """A child without children of its own: the Student predictive of a regression; whoever is far out included."""
+    variables = {"height": {"linear_gaussian": {}}, "weight": {"parents": ["height"], "linear_gaussian": {}}}
+    model = net(variables, target="weight")
+    fit = fitted(model, people, draws=4000)
+    new = pd.DataFrame({"height": [160.0, 172.0, 200.0]})
+    found = fit.predict(new)
+    for i, x in enumerate(new["height"]):
+        truth = student(people[["height"]].to_numpy(), people["weight"].to_numpy(), np.array([x]))
+        assert found["mean"][i] == pytest.approx(truth.mean(), abs=4 * truth.std() / np.sqrt(8000))
+        assert found["sd"][i] == pytest.approx(truth.std(), rel=0.04)
+    from bayeslab.families import bayes_net
+
+    with pytest.raises(bl.BayeslabError, match="the target 'weight' is continuous"):
+        fit.predict(new, kind="probabilities")
+    assert bayes_net.outcomes(model, {"height", "weight"}) == ("weight",)
+
+
+def test_a_continuous_target_above_what_is_seen(people):
+    """Height from weight and sex, or from weight alone: at each draw the conditional of a bivariate normal."""
+    model = net(PEOPLE, target="height")
+    fit = fitted(model, people, draws=500)
+    point = {str(n): x.to_numpy().reshape(-1, *x.shape[2:]) for n, x in fit.posterior.data_vars.items()}
+    draws = fit.predict(people.head(1), kind="draws")["height"].to_numpy().ravel()
+    k, w = ["f", "m"].index(people["sex"][0]), people["weight"][0]
+    level, slope = point["intercept_weight"][:, k], point["slope_weight"][:, k, 0]
+    prior, sd = point["intercept_height"][:, k], point["sd_height"][:, k]
+    noise = point["sd_weight"][:, k]
+    precision = 1 / sd**2 + slope**2 / noise**2
+    mean = (prior / sd**2 + slope * (w - level) / noise**2) / precision
+    evidence = np.log(point["p_sex"][:, k]) + stats.norm.logpdf(w, level + slope * prior, np.hypot(noise, slope * sd))
+    weights = np.exp(evidence - evidence.max())
+    expected = weights @ mean / weights.sum()
+    assert draws.mean() == pytest.approx(expected, abs=5 * draws.std() / np.sqrt(len(draws)))
+    alone = fit.predict(people[["weight"]].head(2), kind="draws")["height"].to_numpy()
+    assert alone.std() > draws.std() and np.isfinite(alone).all()
+
+
+def test_draws_of_a_target_agree_with_its_probabilities(table):
+    """Draws for new rows come from p(target | row, data), as probabilities do."""
+    model = net({"y": STATES["y"], "c": STATES["c"], "x": STATES["x"]}, target="y", structure="naive_bayes", prior=0.3)
+    fit = fitted(model, table.head(6), draws=4000)
+    new = pd.DataFrame({"c": ["no", "yes", "yes", None], "x": ["u", "w", None, None]})
+    share = fit.predict(new, kind="draws")["y"].to_numpy().mean(axis=(0, 1))
+    chances = fit.predict(new, kind="probabilities")["P(y=t)"].to_numpy()
+    np.testing.assert_allclose(share, chances, atol=0.02)
+    np.testing.assert_allclose(fit.predict(new)["mean"], share, atol=0.02)
+
+
+def test_decisions_and_calibration_use_the_model_s_order_of_states(table):
+    """States that are not in alphabetical order: an expected loss is that of the right state."""
+    states = {"y": ["t", "s"], "c": ["yes", "no"]}
+    model = net({"y": states["y"], "c": {"states": states["c"], "parents": ["y"]}}, target="y")
+    fit = fitted(model, table)
+    new = pd.DataFrame({"c": ["yes", "no"]})
+    chances = fit.predict(new, kind="probabilities")
+    loss = {"call t": {"t": 0, "s": 1}, "call s": {"t": 10, "s": 0}}
+    found = fit.decide(new, loss)
+    np.testing.assert_allclose(found["E[call t]"], chances["P(y=s)"], atol=0.03)
+    np.testing.assert_allclose(found["E[call s]"], 10 * chances["P(y=t)"], atol=0.3)
+    words = fit.data_tree["observed_data"]["y"].to_numpy()
+    assert [states["y"][int(k)] for k in words] == table["y"].tolist()
+    assert (
+        fit.check(["mean"]).loc["mean" if "mean" in fit.check(["mean"]).index else fit.check(["mean"]).index[0]]
+        is not None
+    )
