@@ -246,7 +246,7 @@ class ScoreTable:
         """
         damaged = RunError("this is not a score table, or it is damaged; build it again", where=str(path))
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
                 held = {name: file[name] for name in ("head", "pointer", "sets", "scores", "digest")}
         except FileNotFoundError:
             raise RunError("there is no score table", where=str(path)) from None

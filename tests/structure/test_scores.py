@@ -304,7 +304,7 @@ def test_score_penalised_latent_class():
     """Candies: a hidden bag (7 parameters, -2003.537) beats independent columns (3 parameters, -2073.522)."""
     cells = np.array(list(itertools.product(range(2), repeat=3)))
     counted = np.array([273, 93, 104, 90, 79, 100, 94, 167])
-    data = Observations.of_codes(cells, {v: ("a", "b") for v in ("flavour", "wrapper", "hole")}, weights=counted)
+    data = Observations.of_codes(cells, dict.fromkeys(("flavour", "wrapper", "hole"), ("a", "b")), weights=counted)
     bic, fit = load("bic", data), load("log_likelihood", data)
     independent = sum(bic.local(v, ()) for v in range(3))
     assert independent == pytest.approx(-2073.522, abs=5e-4)
