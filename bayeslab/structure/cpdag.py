@@ -46,6 +46,7 @@ __all__ = [
     "hamming_distance",
     "meek_closure",
     "members",
+    "reachable",
     "reversible_edges",
     "v_structures",
 ]
@@ -175,7 +176,7 @@ def meek_closure(marks: NDArray[np.int8]) -> NDArray[np.int8]:
         clash = proposed & proposed.T
         barred |= clash
         proposed &= ~clash
-        circular = proposed & _reaches(_arrows(marks) | proposed).T
+        circular = proposed & reachable(_arrows(marks) | proposed).T
         barred |= circular | circular.T
         proposed &= ~circular
         if not proposed.any() and not clash.any() and not circular.any():
@@ -207,8 +208,8 @@ def _meets(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> NDArray[np.bo
     return (first.astype(np.float32) @ second.astype(np.float32)) > 0
 
 
-def _reaches(arrows: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """At [u, v] whether a directed path leads from u to v."""
+def reachable(arrows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """At [u, v] whether a directed path of arrows, one at [u, v] for u → v, leads from u to v."""
     reach = arrows
     while True:
         longer = reach | _meets(reach, reach)
