@@ -53,7 +53,8 @@ def exact(model: Model, data: Data) -> Plan | str:
         return "every table is given, so that there is nothing to learn; `bayeslab query` answers questions"
     odd = [v for v in learned if not isinstance(net.locals[v], Table) or net.locals[v].rows is None]
     if odd or net.parameters:
-        return f"the distribution of '{odd[0]}' has no conjugate prior" if odd else "tables share parameters"
+        shared = f"tables share the parameter '{next(iter(net.parameters), '')}'"
+        return shared if net.parameters else f"the distribution of '{odd[0]}' has no conjugate prior"
     if net.linears and (np.any(codes < 0) or np.any(np.isnan(values))):
         return "cells are missing in a net with continuous variables; method em takes them"
     place = {v: k for k, v in enumerate(net.states)}
