@@ -932,13 +932,13 @@ def test_a_continuous_target_is_predicted_from_its_row(people):
     """A child without children of its own: the Student predictive of a regression; whoever is far out included."""
     variables = {"height": {"linear_gaussian": {}}, "weight": {"parents": ["height"], "linear_gaussian": {}}}
     model = net(variables, target="weight")
-    fit = fitted(model, people, draws=4000)
+    fit = fitted(model, people, draws=600)
     new = pd.DataFrame({"height": [160.0, 172.0, 200.0]})
     found = fit.predict(new)
     for i, x in enumerate(new["height"]):
         truth = student(people[["height"]].to_numpy(), people["weight"].to_numpy(), np.array([x]))
-        assert found["mean"][i] == pytest.approx(truth.mean(), abs=4 * truth.std() / np.sqrt(8000))
-        assert found["sd"][i] == pytest.approx(truth.std(), rel=0.04)
+        assert found["mean"][i] == pytest.approx(truth.mean(), abs=4 * truth.std() / np.sqrt(1200))
+        assert found["sd"][i] == pytest.approx(truth.std(), rel=0.1)
     from bayeslab.families import bayes_net
 
     with pytest.raises(bl.BayeslabError, match="the target 'weight' is continuous"):
@@ -949,7 +949,7 @@ def test_a_continuous_target_is_predicted_from_its_row(people):
 def test_a_continuous_target_above_what_is_seen(people):
     """Height from weight and sex, or from weight alone: at each draw the conditional of a bivariate normal."""
     model = net(PEOPLE, target="height")
-    fit = fitted(model, people, draws=500)
+    fit = fitted(model, people, draws=100)
     point = {str(n): x.to_numpy().reshape(-1, *x.shape[2:]) for n, x in fit.posterior.data_vars.items()}
     draws = fit.predict(people.head(1), kind="draws")["height"].to_numpy().ravel()
     k, w = ["f", "m"].index(people["sex"][0]), people["weight"][0]
@@ -969,12 +969,12 @@ def test_a_continuous_target_above_what_is_seen(people):
 def test_draws_of_a_target_agree_with_its_probabilities(table):
     """Draws for new rows come from p(target | row, data), as probabilities do."""
     model = net({"y": STATES["y"], "c": STATES["c"], "x": STATES["x"]}, target="y", structure="naive_bayes", prior=0.3)
-    fit = fitted(model, table.head(6), draws=4000)
+    fit = fitted(model, table.head(6), draws=1000)
     new = pd.DataFrame({"c": ["no", "yes", "yes", None], "x": ["u", "w", None, None]})
     share = fit.predict(new, kind="draws")["y"].to_numpy().mean(axis=(0, 1))
     chances = fit.predict(new, kind="probabilities")["P(y=t)"].to_numpy()
-    np.testing.assert_allclose(share, chances, atol=0.02)
-    np.testing.assert_allclose(fit.predict(new)["mean"], share, atol=0.02)
+    np.testing.assert_allclose(share, chances, atol=0.04)
+    np.testing.assert_allclose(fit.predict(new)["mean"], share, atol=0.04)
 
 
 def test_decisions_and_calibration_use_the_model_s_order_of_states(table):
@@ -990,7 +990,3 @@ def test_decisions_and_calibration_use_the_model_s_order_of_states(table):
     np.testing.assert_allclose(found["E[call s]"], 10 * chances["P(y=t)"], atol=0.3)
     words = fit.data_tree["observed_data"]["y"].to_numpy()
     assert [states["y"][int(k)] for k in words] == table["y"].tolist()
-    assert (
-        fit.check(["mean"]).loc["mean" if "mean" in fit.check(["mean"]).index else fit.check(["mean"]).index[0]]
-        is not None
-    )
