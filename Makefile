@@ -39,10 +39,11 @@ format: $(VENV)/.stamp-test  ## apply ruff's fixes and formatting
 docs: $(VENV)/.stamp-docs  ## build docs/_build/html, warnings are errors
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
-bench: $(VENV)/.stamp-peers  ## times against plain PyMC, Bambi, pyAgrum and pgmpy, as ratios
+bench: $(VENV)/.stamp-peers  ## times against plain PyMC, Bambi, pyAgrum, pgmpy, hmmlearn and scikit-learn, as ratios
 	$(BIN)/python tests/bench/time_to_posterior.py $(ARGS)
 	$(BIN)/python tests/bench/regression.py
 	$(BIN)/python tests/bench/networks.py
+	$(BIN)/python tests/bench/hidden.py
 
 notebooks: $(VENV)/.stamp-test  ## run the notebooks again and keep their outputs
 	$(BIN)/python -c "$$RERUN" notebooks/*.ipynb
