@@ -1,0 +1,211 @@
+r"""Exact posteriors over structures, and the best structure, by dynamic programming over subsets of the variables.
+
+*Uniform over DAGs.* Let z_v(U) be the sum over the parent sets of v inside U. The sum over the DAGs on S follows from
+inclusion and exclusion over sets T of variables without children [1]_ [2]_,
+
+.. math:: Z(S) = \sum_{\emptyset \ne T \subseteq S} (-1)^{|T|+1} Z(S \setminus T) \prod_{v \in T} z_v(S \setminus T),
+
+in 3^n steps. The same expansion read from the other end, with Y(U) the sum over the ways to add the variables outside U
+to a DAG on U, gives for each v and U the probability that the variables that are *not* below v are exactly U,
+
+.. math:: h_v(U) = \frac{Z(U)}{Z(V)} \sum_{T \ni v} (-1)^{|T|+1} Y(U \cup T) \prod_{w \in T} z_w(U),
+
+and with it both edges and directed paths:
+
+.. math:: P(u \to v) = \sum_{U \ni u} h_v(U)\Big(1 - \frac{z_v(U \setminus u)}{z_v(U)}\Big),
+   \qquad P(v \rightsquigarrow w) = \sum_{U \not\ni w} h_v(U).
+
+Signs alternate, yet little is lost: the terms add up to at most 2^k times the result, k being the number of variables
+without children. How far the h_v are from adding up to one is reported with every result.
+
+*Order-modular.* Each DAG counts once for each order of the variables that it agrees with [3]_: 2^n n steps, all terms
+positive, but another prior: DAGs with many orders weigh more.
+
+*The best DAG* [4]_: for each set of variables the best last one.
+
+References
+----------
+.. [1] Tian, He (2009). Computing posterior probabilities of structural features in Bayesian networks. UAI 25, 538-547.
+.. [2] Robinson (1973). Counting labeled acyclic digraphs. New Directions in the Theory of Graphs, 239-273.
+.. [3] Koivisto, Sood (2004). Exact Bayesian structure discovery in Bayesian networks. JMLR 5, 549-573.
+.. [4] Silander, Myllymäki (2006). A simple approach for finding the globally optimal Bayesian network structure.
+   UAI 22, 445-452.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from math import log
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.errors import EngineRefusal, ModelError
+from bayeslab.structure.score_table import ScoreTable
+
+__all__ = ["DagPosterior", "OrderPosterior", "best_graph", "dag_posterior", "log_count", "order_posterior"]
+
+_LN2 = log(2.0)
+_SECONDS = 3600.0
+
+
+@dataclass(frozen=True, eq=False)
+class DagPosterior:
+    """Exact posterior probabilities with the prior of the score table over DAGs.
+
+    Attributes
+    ----------
+    names : tuple of str
+    edges : ndarray, shape (n, n)
+        Probability of the edge u -> v at [u, v].
+    paths : ndarray, shape (n, n)
+        Probability of a directed path from u to v at [u, v].
+    log_sum : float
+        Log of the sum over DAGs of the exponential of their scores. Less :func:`log_count` it is, with a uniform prior
+        and a Bayesian score, the log evidence of the data.
+    defect : float
+        The largest distance from 1 of probabilities that add up to 1: how exact floating point was.
+    """
+
+    names: tuple[str, ...]
+    edges: NDArray[np.float64]
+    paths: NDArray[np.float64]
+    log_sum: float
+    defect: float
+
+
+@dataclass(frozen=True, eq=False)
+class OrderPosterior:
+    """Exact posterior probabilities with an order-modular prior: a DAG weighs once for each order it agrees with.
+
+    Attributes
+    ----------
+    names : tuple of str
+    edges : ndarray, shape (n, n)
+        Probability of the edge u -> v at [u, v].
+    before : ndarray, shape (n, n)
+        Probability that u comes before v at [u, v].
+    log_sum : float
+        Log of the sum over orders, and DAGs that agree with them, of the exponential of the scores.
+    defect : float
+        The largest distance from 1 of probabilities that add up to 1.
+    """
+
+    names: tuple[str, ...]
+    edges: NDArray[np.float64]
+    before: NDArray[np.float64]
+    log_sum: float
+    defect: float
+
+
+def dag_posterior(table: ScoreTable, *, memory: float | None = None) -> DagPosterior:
+    """Probabilities of all edges and directed paths, summed over all DAGs.
+
+    Parameters
+    ----------
+    table
+        Scores of parent sets; sets that are not in it have no probability.
+    memory
+        Megabytes that may be taken; left out, half of what the machine has.
+
+    Raises
+    ------
+    EngineRefusal
+        Too many variables; the message has the forecast and what to use instead.
+    ModelError
+        No DAG can be made of the parent sets.
+
+    Notes
+    -----
+    On one core about 0.4 s for 16 variables; each further variable takes at most three times as long.
+    """
+    n = _checked(table, "exact sums over DAGs", 5e-9 * 3.0**table.n, memory)
+    from bayeslab.structure._exact_kernels import sum_over_dags, sums_below
+
+    value, exponent = _subset_sums(table, table.scores)
+    total, scale, scale_below = sum_over_dags(n, value, exponent)
+    if not total[-1] > 0:
+        raise _impossible()
+    edges, paths, check = sums_below(n, value, exponent, total, scale, scale_below)
+    log_sum = (np.log2(total[-1]) + scale[-1]) * _LN2
+    return DagPosterior(table.names, edges.clip(0, 1), paths.clip(0, 1), float(log_sum), _defect(check))
+
+
+def order_posterior(table: ScoreTable, *, memory: float | None = None) -> OrderPosterior:
+    """Probabilities of all edges, summed over all orders and the DAGs that agree with them.
+
+    Parameters and errors are those of :func:`dag_posterior`.
+    """
+    n = _checked(table, "exact sums over orders", 1e-8 * table.n**2 * 2.0**table.n, memory)
+    from bayeslab.structure._exact_kernels import order_sums
+
+    value, exponent = _subset_sums(table, table.scores)
+    log_total, edges, after, check = order_sums(n, value, exponent)
+    if log_total == -np.inf:
+        raise _impossible()
+    return OrderPosterior(table.names, edges.clip(0, 1), after.clip(0, 1), float(log_total * _LN2), _defect(check))
+
+
+def log_count(table: ScoreTable, *, memory: float | None = None) -> float:
+    """Log of the number of DAGs that can be made of the parent sets of a table."""
+    n = _checked(table, "counting DAGs", 2e-9 * 3.0**table.n, memory)
+    from bayeslab.structure._exact_kernels import sum_over_dags
+
+    total, scale, _ = sum_over_dags(n, *_subset_sums(table, np.where(table.scores > -np.inf, 0.0, -np.inf)))
+    if not total[-1] > 0:
+        raise _impossible()
+    return float((np.log2(total[-1]) + scale[-1]) * _LN2)
+
+
+def best_graph(table: ScoreTable, *, memory: float | None = None) -> nx.DiGraph:
+    """A DAG of the highest score, certified; the graph carries its score as ``graph.graph["score"]``.
+
+    Parameters and errors are those of :func:`dag_posterior`; memory doubles with each variable, 0.3 GB for 25.
+    """
+    bytes_needed = 8.0 * 2**table.n
+    n = _within(table, "the best graph by dynamic programming", 2e-8 * table.n * 2.0**table.n, bytes_needed, memory)
+    from bayeslab.structure._exact_kernels import best_scores, best_sets
+
+    kept = table.pruned(0.0)
+    sets = kept.sets[:, 0].astype(np.int64)
+    best = best_scores(n, kept.pointer, sets, kept.scores)
+    if best[-1] == -np.inf:
+        raise _impossible()
+    graph = kept.graph(best_sets(n, kept.pointer, sets, kept.scores, best))
+    graph.graph["score"] = float(best[-1])
+    return graph
+
+
+def _subset_sums(table: ScoreTable, scores: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    from bayeslab.structure._exact_kernels import subset_sums
+
+    value, exponent = subset_sums(table.n, table.pointer, table.sets[:, 0], scores / _LN2)
+    return value, exponent
+
+
+def _checked(table: ScoreTable, what: str, seconds: float, memory: float | None) -> int:
+    # Subset sums of each variable, a float and an exponent, and eight numbers for each set.
+    return _within(table, what, seconds, table.n * 2.0 ** (table.n - 1) * 12 + 2.0**table.n * 64, memory)
+
+
+def _within(table: ScoreTable, what: str, seconds: float, bytes_needed: float, memory: float | None) -> int:
+    n = table.n
+    if n == 0:
+        raise ModelError("there are no variables")
+    limit = memory if memory is not None else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2e6
+    if n > 30 or bytes_needed / 1e6 > limit or seconds > _SECONDS:
+        raise EngineRefusal(
+            f"{what} of {n} variables would take about {bytes_needed / 1e6:,.0f} MB and {seconds:,.0f} s;"
+            f" {limit:,.0f} MB and {_SECONDS:,.0f} s may be used. Sample structures instead, or search"
+        )
+    return n
+
+
+def _impossible() -> ModelError:
+    return ModelError("no acyclic graph can be made of the parent sets of the score table")
+
+
+def _defect(check: NDArray[np.float64]) -> float:
+    return float(np.max(np.abs(check - 1.0)))

@@ -1,0 +1,51 @@
+"""Posterior probabilities of edges of real tables that others computed by exact sums over DAGs."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayeslab.structure.exact_posterior import dag_posterior
+from bayeslab.structure.score_table import ScoreTable
+from bayeslab.structure.scores import load
+
+SHARED = Path(__file__).parents[3] / "shared"
+FOLDER = SHARED / "conformance" / "structure"
+NAMES = ["asia", "learning.test", "lizards"]
+
+
+def reference(name):
+    if not FOLDER.is_dir():
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"the reference posteriors are missing: {FOLDER}")
+        pytest.skip("the reference posteriors are not on this machine")
+    return json.loads((FOLDER / f"edges_{name}.json").read_text())
+
+
+def table_of(case):
+    rows = pd.read_csv(SHARED / "data" / "tables" / case["table"], dtype=str, nrows=case["rows"])[case["columns"]]
+    score = load("bdeu", rows, equivalent_sample_size=case["equivalent_sample_size"], states=case["states"])
+    return ScoreTable.build(score, max_parents=case["max_parents"])
+
+
+def test_every_reference_is_compared():
+    reference("asia")
+    assert {path.stem.removeprefix("edges_") for path in FOLDER.glob("edges_*.json")} == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_exact_edge_probabilities_agree_with_the_reference(name):
+    case = reference(name)
+    found = dag_posterior(table_of(case))
+    number = {v: i for i, v in enumerate(found.names)}
+    for edge, want in case["edge_probability"].items():
+        u, v = edge.split("->")
+        # References are written with ten digits.
+        assert found.edges[number[u], number[v]] == pytest.approx(want, abs=2e-9, rel=2e-9), edge
+    assert len(case["edge_probability"]) == len(number) * (len(number) - 1)
+    assert np.all(np.diag(found.edges) == 0)
