@@ -98,8 +98,8 @@ def relabelled(job: Job, groups: dict[str, xr.Dataset]) -> tuple[dict[str, xr.Da
     before = max(_worst_r_hat(posterior[n].to_numpy()) for n in arrays)
     now = max(_worst_r_hat(after[n].to_numpy()) for n in arrays)
     text = (
-        f"the states of {what} can trade places: {moved:,} of {shape[0] * shape[1]:,} draws were renamed to agree"
-        f" (Stephens 2000); worst R-hat {before:.3g} before, {now:.3g} after"
+        f"the states of {what} can trade places: {moved:,} of {shape[0] * shape[1]:,} draws were renamed to agree;"
+        f" worst R-hat {before:.3g} before, {now:.3g} after"
     )
     return groups | {"posterior": after}, [Finding("pass", "relabelled", what, now, text)]
 

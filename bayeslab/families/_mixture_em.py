@@ -44,6 +44,8 @@ def _search(
     """Searches from k-means, in which components that collapse or merge are planted anew."""
     if how["variant"] == "gradient":
         raise EngineRefusal("variant gradient is not offered for mixtures; take accelerated, newton, em or hard")
+    if prior and not seen.conjugate:
+        raise EngineRefusal("EM with priors needs conjugate ones; leave them out with prior: ignore, or use nuts")
     hard = how["variant"] == "hard"
     options = MixtureOptions(
         method="hard" if hard else "map" if prior else "em",

@@ -28,8 +28,13 @@ def by_gibbs(seen: Resolved) -> GibbsPlan | str:
     if seen.problem.inputs is not None:
         return "a gate has no conjugate prior; use nuts or em"
     emission = seen.problem.emission
+    if not seen.conjugate:
+        return "priors of mean and sd in the model language are not conjugate; use nuts"
     if not hasattr(emission, "draw"):
         return f"{type(emission).__name__} components have no conjugate prior; use nuts"
+
+    if getattr(emission, "covariance", "") == "tied":
+        return "one covariance for all components has no closed form here; use full or diagonal, or nuts"
 
     def sample(chains: int, draws: int, tune: int, rng: np.random.Generator) -> GibbsDraws:
         problem, found = seen.problem, []

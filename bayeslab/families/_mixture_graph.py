@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.dataset import Data, Dataset, bind
+from bayeslab.errors import ModelError
 from bayeslab.exact.mixture import MixtureFit, MixtureOptions, fit_mixture
+from bayeslab.families import graph as graphs
 from bayeslab.families._mixture_model import Resolved
 from bayeslab.families._mixture_parts import Nodes
 from bayeslab.spec import Model
@@ -20,8 +23,12 @@ __all__ = ["with_evidence", "written_out"]
 
 def start_of(seen: Resolved) -> dict[str, Any]:
     """The mode of the posterior, from a few searches: where chains start."""
+    problem = seen.problem
+    if np.max(problem.concentration) < 1 and problem.inputs is None:
+        # A Dirichlet that favours few components has no mode inside.
+        problem = replace(problem, concentration=1.0)
     found: MixtureFit = fit_mixture(
-        seen.problem,
+        problem,
         MixtureOptions(method="map", restarts=3, max_iterations=200, tolerance=1e-3, repairs=1),
         rng=np.random.default_rng(0),
     )
@@ -38,7 +45,7 @@ def with_evidence(model: Model, seen: Resolved) -> pymc.Model:
 
     problem = seen.problem
     start = start_of(seen)
-    built = pm.Model(coords={dim: labels.tolist() for dim, labels in seen.labels.items()})
+    built = _begun(model, seen)
     with built:
         log_weights = _mixing(seen, start)
         nodes = {name: part.nodes(seen.n_components, seen.own(name, start)) for name, part in seen.parts.items()}
@@ -56,6 +63,26 @@ def with_evidence(model: Model, seen: Resolved) -> pymc.Model:
                 terms = terms + np.where(problem.allowed, 0.0, -np.inf)
             value = log_evidence(ANY, pt.concatenate([log_weights, terms.ravel()]), np.array([seen.n_components]))
         pm.Potential("evidence", value)
+    return built
+
+
+def _begun(model: Model, seen: Resolved) -> pymc.Model:
+    """A model with the dimensions of the parameters, and the parameters whose priors are in the model language."""
+    import pymc as pm
+
+    nodes, dims = seen.free_nodes(), {dim: labels.tolist() for dim, labels in seen.labels.items()}
+    if not nodes:
+        return pm.Model(coords=dims)
+    lowered = model.model_copy(update={"model": graphs.Graph(nodes=dict(nodes)), "dims": dims})
+    try:
+        graphs.check(lowered, set())
+        built = graphs.graph(lowered, bind(lowered, Dataset({}, model.data.rows), ()))
+    except ModelError as error:
+        where = error.path[2].partition("[")[0] if len(error.path) > 2 else ""
+        raise ModelError(error.message, path=("model", "priors", where), offset=error.offset) from None
+    for dim, labels in dims.items():
+        if dim not in built.coords:
+            built.add_coord(dim, labels)
     return built
 
 
@@ -98,7 +125,7 @@ def written_out(model: Model, seen: Resolved, data: Data) -> pymc.Model:
 
     rows = model.data.rows
     n_rows = len(data.labels[rows]) if rows in data.labels else 1
-    built = pm.Model(coords={dim: labels.tolist() for dim, labels in seen.labels.items()})
+    built = _begun(model, seen)
     with built:
         if rows in data.labels:
             built.add_coord(rows, data.labels[rows].tolist())

@@ -87,6 +87,20 @@ class Resolved:
             out |= part.dims
         return out
 
+    @property
+    def conjugate(self) -> bool:
+        """Whether all priors are those of the emission."""
+        return not self.free_nodes()
+
+    def free_nodes(self) -> dict[str, str]:
+        """Parameters whose priors are in the model language, as nodes of a graph."""
+        out = {}
+        for part in self.parts.values():
+            for name, text in getattr(part, "free", {}).items():
+                full = f"{part.prefix}{name}"  # type: ignore[attr-defined]
+                out[f"{full}[{', '.join(part.dims[full])}]"] = text
+        return out
+
     def values(self, theta: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Parameters of the problem by their names in results."""
         out = {name: theta[name] for name in ("weights", "gate") if name in theta}
@@ -349,11 +363,22 @@ def _parts(spec: Mixture, data: Data, rows: np.ndarray, columns: tuple[str, ...]
 def _gaussian(
     spec: Mixture, data: Data, own: tuple[str, ...], rows: np.ndarray, n_components: int, prefix: str
 ) -> Part:
+    free: dict[str, str] = {n: str(spec.priors[n]) for n in ("mean", "sd") if n in spec.priors}
+    covariance = "diagonal" if free and len(own) == 1 else spec.covariance
+    if free and (len(free) < 2 or covariance not in ("diagonal", "spherical") or "components" in spec.priors):
+        raise ModelError(
+            "priors of mean and sd go together, and with covariance: diagonal or spherical (or a single column)",
+            path=("model", "priors"),
+        )
     try:
-        emission: Any = emissions.gaussian(len(own), spec.covariance, known=spec.known)
+        emission: Any = emissions.gaussian(len(own), covariance, known=spec.known)
     except OptionError as error:
         raise ModelError(error.message, path=("model", "covariance")) from None
-    return Gaussian(own, replace(emission, prior=gaussian_prior(spec, emission, rows, n_components)), prefix)
+    if free and not len(rows):
+        prior = emissions.NormalPrior(np.zeros(len(own)), 0.01, 3.0, np.ones(len(own)))
+    else:
+        prior = gaussian_prior(spec, emission, rows, n_components)
+    return Gaussian(own, replace(emission, prior=prior), prefix, free=free)
 
 
 def _student(spec: Mixture, data: Data, own: tuple[str, ...], rows: np.ndarray, n_components: int, prefix: str) -> Part:

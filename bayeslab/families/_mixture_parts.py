@@ -21,7 +21,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -107,12 +107,16 @@ def _outer(root: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Gaussian:
-    """Normal columns: ``mean`` and ``sd``, and ``covariance`` where there is one."""
+    """Normal columns: ``mean`` and ``sd``, and ``covariance`` where there is one.
+
+    ``free`` has priors of ``mean`` and ``sd`` in the model language, where they are not the conjugate ones.
+    """
 
     columns: tuple[str, ...]
     emission: Any
     prefix: str = ""
     trials: tuple[str, ...] = ()
+    free: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def covariance(self) -> str:
@@ -172,6 +176,8 @@ class Gaussian:
         return f"{self.prefix}mean", self.columns.index(column)
 
     def nodes(self, n_components: int, start: Mapping[str, Any] | None) -> Nodes:
+        if self.free:
+            return DiagonalNodes.free(self, start)
         if self.covariance in ("diagonal", "spherical"):
             return DiagonalNodes.of(self, n_components, start)
         return FullNodes.of(self, n_components, start)
@@ -361,6 +367,21 @@ class DiagonalNodes:
         sd = pt.exp(log_sd) * scale
         pm.Deterministic(f"{p}sd", sd[:, 0] if spherical else sd, dims=part.dims[f"{p}sd"])
         return cls(at, log_sd, np.asarray(prior.mean, float), scale)
+
+    @classmethod
+    def free(cls, part: Gaussian, start: Mapping[str, Any] | None) -> DiagonalNodes:
+        """Of a model that has the nodes ``mean`` and ``sd`` already."""
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        built, p, d = pm.modelcontext(None), part.prefix, len(part.columns)
+        mean, sd = built[f"{p}mean"], built[f"{p}sd"]
+        if start is not None:
+            for node, value in ((mean, start["mean"]), (sd, np.sqrt(start["variance"]))):
+                if node in built.free_RVs:
+                    built.set_initval(node, value)
+        log_sd = pt.log(sd) if part.covariance == "diagonal" else pt.repeat(pt.log(sd)[:, None], d, axis=1)
+        return cls(mean, log_sd, np.zeros(d), np.ones(d))
 
     def whitened(self, rows: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray((rows - self.centre) / self.scale)

@@ -102,7 +102,8 @@ class Mixture(Family):
     priors: dict[str, Any] = Field(
         default_factory=dict,
         description="weights: concentration of the Dirichlet; rate: Gamma(a, b); probability: Beta(a, b) or a"
-        " concentration; components: {mean, rows, dof, scale} of the normal-inverse-Wishart prior.",
+        " concentration; components: {mean, rows, dof, scale} of the normal-inverse-Wishart prior, or mean and sd:"
+        " expressions such as Normal(0, 2).",
     )
 
     @model_validator(mode="after")
@@ -134,7 +135,7 @@ class Mixture(Family):
         if self.order is not None and self.labels:
             raise ValueError("labels say which component is which; leave `order` out")
         for name in self.priors:
-            known = ("weights", "rate", "probability", "components")
+            known = ("weights", "rate", "probability", "components", "mean", "sd")
             if name not in known:
                 raise ValueError(f"unknown prior '{name}'{hint(name, known)}")
         given = self.priors.get("components", {})
@@ -230,6 +231,9 @@ def _counted(model: Model, data: Data) -> Resolved:
 
 def exact(model: Model, data: Data) -> Plan | str:
     """In closed form only where every label is known."""
+    seen = resolved(model, data)
+    if seen.choice is not None:
+        return f"components are summed out, {_mixture_em.said(seen.choice)}"
     return "components are summed out"
 
 
@@ -320,14 +324,21 @@ def _renamed(seen: Resolved, draws: Mapping[str, np.ndarray], moves: np.ndarray)
     from bayeslab.exact.clusters import permute, permute_labels
 
     out = dict(draws)
-    for name, dims in seen.dims.items():
-        if name in draws and dims[:1] == ("component",):
-            out[name] = permute(np.asarray(draws[name]), moves)
+    named = {name for name, dims in seen.dims.items() if dims[:1] == ("component",) and name in draws}
+    for name in named | _inner(seen, draws):
+        out[name] = permute(np.asarray(draws[name]), moves)
     if "gate" in out:
         out["gate"] = out["gate"] - out["gate"][:, :1]
+        if "_gate" in draws:
+            out["_gate"] = out["gate"][:, 1:]
     if "label" in draws:
         out["label"] = permute_labels(np.asarray(draws["label"]), moves)
     return out
+
+
+def _inner(seen: Resolved, draws: Mapping[str, np.ndarray]) -> set[str]:
+    """Inner parameters of the graph, one set for each component."""
+    return {n for n, v in draws.items() if n.startswith("_") and np.ndim(v) > 1 and v.shape[1] == seen.n_components}
 
 
 def _with_parameters(model: Model, data: Data) -> Resolved:
@@ -357,13 +368,15 @@ def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tup
     from bayeslab.exact.clusters import relabel_by_probabilities
 
     seen = resolved(model, data)
-    kept = {name: draws[name] for name, dims in seen.dims.items() if dims[:1] == ("component",)}
+    kept = {name for name, dims in seen.dims.items() if dims[:1] == ("component",)} | _inner(seen, draws)
+    if seen.problem.inputs is not None and "_gate" in draws:
+        kept.add("_gate")
     if _spec(model).order is not None:
-        return {n: v for n, v in ordered(model, data, draws).items() if n in kept}, "components"
+        return {n: v for n, v in ordered(model, data, draws).items() if n in kept}, "the component"
     rows = np.unique(np.linspace(0, len(seen.rows) - 1, _TELLING).astype(int))
     chances = np.stack([r for _, r in _responsibilities(seen, draws, rows)])
     moves = relabel_by_probabilities(chances)
-    return {n: v for n, v in _renamed(seen, draws, moves).items() if n in kept}, "components"
+    return {n: v for n, v in _renamed(seen, draws, moves).items() if n in kept}, "the component"
 
 
 # --------------------------------------------------------------------------------- from draws

@@ -1,0 +1,45 @@
+"""A reference posterior of a mixture that others computed (posteriordb), from a file of the family ``mixture``.
+
+The components of the reference are ordered by their means. With priors that treat the components alike that is the same
+posterior as of draws whose components are put in that order.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bayeslab as bl
+
+HERE = Path(__file__).parent
+FOLDER = HERE.parents[1].parent / "shared" / "conformance" / "posteriordb"
+NAME = "low_dim_gauss_mix-low_dim_gauss_mix"
+OURS = {
+    "mu[1]": "mean[1, y]",
+    "mu[2]": "mean[2, y]",
+    "sigma[1]": "sd[1, y]",
+    "sigma[2]": "sd[2, y]",
+    "theta": "weights[1]",
+}
+
+
+def test_a_mixture_of_two_normals_agrees_with_the_reference():
+    if not FOLDER.is_dir():
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"the reference posteriors are missing: {FOLDER}")
+        pytest.skip("the reference posteriors are not on this machine")
+    y = json.loads((FOLDER / "data" / f"{NAME}.json").read_text())["y"]
+    model = HERE / "mixture" / "low_dim_gauss_mix.yaml"
+    fit = bl.fit(model, {"y": y}, method="nuts", seed=20, progress=False, runs=None)
+    assert fit.verdict.status == "pass", str(fit.verdict)
+    table = fit.summary()
+    reference = json.loads((FOLDER / "reference" / f"{NAME}.json").read_text())["parameters"]
+    assert set(reference) == set(OURS)
+    for parameter, want in reference.items():
+        row = table.loc[OURS[parameter]]
+        assert abs(row["mean"] - want["mean"]) < 4 * np.hypot(row["mcse_mean"], want["mcse_mean"]), parameter
+        assert row["sd"] == pytest.approx(want["sd"], rel=0.1), parameter
