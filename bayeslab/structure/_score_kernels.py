@@ -398,8 +398,19 @@ def clique_log_determinants(matrix, root, limit, binomial, offsets, constant, sl
             return
 
 
+@numba.njit(cache=True, nogil=True, inline="always")
+def _remembered(count, shift, row, memory, whole):  # type: ignore[no-untyped-def]
+    """lgamma(count + shift) - lgamma(shift), kept in memory[row, count]; zero there is not yet known."""
+    if not whole or row >= memory.shape[0] or count >= memory.shape[1]:
+        return math.lgamma(count + shift) - math.lgamma(shift)
+    place = int(count)
+    if memory[row, place] == 0.0:
+        memory[row, place] = math.lgamma(count + shift) - math.lgamma(shift)
+    return memory[row, place]
+
+
 @numba.njit(cache=True, nogil=True)
-def sparse_families(columns, cards, weights, child, candidates, limit, binomial, offsets, ess, out):  # type: ignore[no-untyped-def]
+def sparse_families(columns, cards, weights, whole, child, candidates, limit, binomial, offsets, ess, out):  # type: ignore[no-untyped-def]
     """BDs of a child given each set of at most ``limit`` candidates: the parents' cells that occur share ``ess``.
 
     Written in the order of the sets' numbers among the candidates.
@@ -415,6 +426,12 @@ def sparse_families(columns, cards, weights, child, candidates, limit, binomial,
     counts = np.zeros(n_rows * card, weights.dtype)
     seen = np.zeros(n_rows * longest + 1, weights.dtype)
     fresh = np.empty(seen.size, np.int32)
+    # The same few values come again and again: kept once computed, by the number of cells that occur and the count.
+    heaviest = 0
+    for w in weights:
+        heaviest += int(w)
+    of_cells = np.zeros((min(n_rows, 127) + 1, min(heaviest, 1 << 14) + 1))
+    of_rows = np.zeros(of_cells.shape)
     own = columns[child]
     depth = 0  # number of parents
     while True:
@@ -425,17 +442,16 @@ def sparse_families(columns, cards, weights, child, candidates, limit, binomial,
             counts[now[r] * card + own[r]] += weights[r]
         shift = ess / n_codes[depth]
         part = shift / card
-        above, below = math.lgamma(shift), math.lgamma(part)
         total = 0.0
         for j in range(n_codes[depth]):
-            row = 0.0
+            row = counts[j * card] * 0
             for x in range(card):
                 count = counts[j * card + x]
                 if count > 0:
-                    total += math.lgamma(count + part) - below
+                    total += _remembered(count, part, n_codes[depth], of_cells, whole)
                     row += count
             if row > 0:
-                total -= math.lgamma(row + shift) - above
+                total -= _remembered(row, shift, n_codes[depth], of_rows, whole)
         out[offsets[depth] + rank[depth]] = total
         if depth < limit and (depth == 0 or chosen[depth] + 1 < m) and m > 0:
             chosen[depth + 1] = 0 if depth == 0 else chosen[depth] + 1

@@ -123,7 +123,7 @@ class Observations:
         _warn_of_odd_columns(found, n_rows.pop())
         numbers = [values if own is None else np.zeros(len(values)) for own, values in found.values()]
         return cls.of_codes(
-            np.column_stack([np.zeros(len(c), np.int64) if own is None else c for own, c in found.values()]),
+            np.array([np.zeros(len(c), np.int64) if own is None else c for own, c in found.values()]).T,
             {v: own or () for v, own in zip(found, discrete, strict=True)},
             values=np.column_stack(numbers) if None in discrete else None,
         )
@@ -206,19 +206,47 @@ def _columns(data: Any) -> dict[str, Any]:
     for name in frame.columns:
         series = frame[name]
         numbers = series.dtype.is_numeric() and not series.null_count()
-        plain[str(name)] = series.to_numpy() if numbers else series.to_list()
+        plain[str(name)] = series.to_numpy() if numbers else _coded(series)
     return plain
+
+
+@dataclass(frozen=True, eq=False)
+class _Coded:
+    """A column as its different words and which of them each cell is; -1 for none."""
+
+    words: list[Any]
+    codes: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+def _coded(series: Any) -> Any:
+    """A column of text by its different words, where the dataframe can tell them faster than a loop; else a list."""
+    native = series.to_native()
+    if not hasattr(native, "factorize"):  # pandas has it
+        return series.to_list()
+    codes, words = native.factorize()
+    words = list(words)
+    if all(isinstance(word, str) for word in words):
+        return _Coded(words, np.asarray(codes, dtype=np.int64))
+    return series.to_list()
 
 
 def _read(name: str, column: Any, kind: Kind, states: Sequence[Any] | None) -> tuple[tuple[str, ...] | None, Any]:
     """States and codes of a discrete column; None and values of a continuous one."""
+    if isinstance(column, _Coded):
+        if np.any(column.codes < 0):
+            raise _missing(name, column.codes < 0)
+        if kind == "continuous":
+            raise _text(name)
+        own = tuple(sorted(column.words)) if states is None else tuple(map(str, states))
+        return own, _lookup(name, column.words, {word: i for i, word in enumerate(own)})[column.codes]
     if not isinstance(column, Column | np.ndarray):
         distinct = set(column)
         if all(isinstance(word, str) for word in distinct):
             if kind == "continuous":
-                raise DataError(
-                    f"column '{name}' holds text and the score is for numbers; leave it out, or see mixed_bic"
-                )
+                raise _text(name)
             own = tuple(sorted(distinct)) if states is None else tuple(map(str, states))
             return own, _lookup(name, column, {word: i for i, word in enumerate(own)})
     if not isinstance(column, Column):
@@ -235,7 +263,7 @@ def _read(name: str, column: Any, kind: Kind, states: Sequence[Any] | None) -> t
     discrete = kind == "discrete" or (kind == "mixed" and (column.text or truth or states is not None))
     if not discrete:
         if column.text:
-            raise DataError(f"column '{name}' holds text and the score is for numbers; leave it out, or see mixed_bic")
+            raise _text(name)
         values = column.values.astype(np.float64)
         if not np.all(np.isfinite(values)):
             raise DataError(f"column '{name}', row {int(np.flatnonzero(~np.isfinite(values))[0]) + 1} is not finite")
@@ -266,6 +294,10 @@ def _lookup(name: str, words: Sequence[str], known: Mapping[str, int]) -> NDArra
     except KeyError as error:
         word = error.args[0]
         raise DataError(f"column '{name}': '{word}' is not a state of '{name}'{hint(word, known)}") from None
+
+
+def _text(name: str) -> DataError:
+    return DataError(f"column '{name}' holds text and the score is for numbers; leave it out, or take 'mixed_bic'")
 
 
 def _missing(name: str, absent: NDArray[np.bool_]) -> DataError:

@@ -43,10 +43,11 @@ class SparseDirichlet:
         return self.data.names
 
     @cached_property
-    def _arrays(self) -> tuple[NDArray[np.integer], NDArray[np.int64], NDArray[Any]]:
+    def _arrays(self) -> tuple[NDArray[np.integer], NDArray[np.int64], NDArray[Any], bool]:
         weights = self.data.weights
-        kind = np.int64 if weights.dtype.kind in "iu" else np.float64
-        return np.ascontiguousarray(self.data.codes.T), self.data.cards, np.ascontiguousarray(weights, dtype=kind)
+        whole = weights.dtype.kind in "iu"
+        weights = np.ascontiguousarray(weights, dtype=np.int64 if whole else np.float64)
+        return np.ascontiguousarray(self.data.codes.T), self.data.cards, weights, whole
 
     def _of_sets(self, child: int, candidates: NDArray[np.int64], limit: int) -> NDArray[np.float64]:
         from bayeslab.structure._score_kernels import sparse_families

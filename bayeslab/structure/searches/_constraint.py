@@ -46,7 +46,7 @@ type ColliderRule = Literal["max_p", "majority", "first"]
 type Triple = tuple[int, int, int]
 
 _RULES = ("max_p", "majority", "first")
-# P-values and shares nearer than this are equal: the order of a sum may differ.
+# P-values nearer than this are equal: the order of a sum may differ.
 _TIE = 1e-9
 
 
@@ -247,12 +247,23 @@ def separating_sets(
     return [answer for answer in answers if answer.p_value > asked.alpha]
 
 
-def _share(sets: Sequence[Separation], b: int, rule: ColliderRule) -> float:
-    """The share of the sets that count which contain b."""
-    if rule == "max_p":
-        best = max(s.p_value for s in sets)
-        sets = [s for s in sets if s.p_value >= best - _TIE]
-    return sum(b in s.given for s in sets) / len(sets)
+def deciding_sets(
+    asked: Asked, found: Skeleton, x: int, y: int, rule: ColliderRule, above: NDArray[np.bool_] | None = None
+) -> list[Separation]:
+    """The separating sets of a pair that a rule listens to."""
+    known = found.separations.get((min(x, y), max(x, y)))
+    if rule == "first" and known is not None:
+        return [known]
+    sets = separating_sets(asked, found, x, y, above)
+    if rule != "max_p":
+        return sets
+    best = max((s.p_value for s in sets), default=0.0)
+    return [s for s in sets if s.p_value >= best - _TIE]
+
+
+def share_with(sets: Sequence[Separation], v: int) -> float:
+    """The share of the sets which contain v; one half of none."""
+    return sum(v in s.given for s in sets) / len(sets) if sets else 0.5
 
 
 def judge_triples(
@@ -272,14 +283,12 @@ def judge_triples(
     ends: dict[tuple[int, int], list[Separation]] = {}
     for a, b, c in unshielded(found.joined):
         if (a, c) not in ends:
-            known = found.separations.get((a, c))
-            ends[a, c] = [known] if rule == "first" and known else separating_sets(asked, found, a, c, above)
+            ends[a, c] = deciding_sets(asked, found, a, c, rule, above)
         sets = ends[a, c]
-        share = _share(sets, b, rule) if sets else 0.5
+        share = share_with(sets, b)
         surest = max((s.p_value for s in sets if b not in s.given), default=0.0)
-        collider = share < 0.5 if rule == "majority" else share <= _TIE
-        sure = round(1.0 - share if rule == "majority" else surest, 9)
-        out[a, b, c] = sure if collider else None
+        collider = share < 0.5 if rule == "majority" else share == 0.0
+        out[a, b, c] = round(1.0 - share if rule == "majority" else surest, 9) if collider else None
     return out
 
 
