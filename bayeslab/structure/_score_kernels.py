@@ -27,7 +27,8 @@ __all__ = [
     "families_by_bits",
     "families_by_codes",
     "pack_bits",
-    "sparse_families",
+    "sparse_families_by_bits",
+    "sparse_families_by_codes",
     "undominated",
 ]
 
@@ -410,7 +411,90 @@ def _remembered(count, shift, row, memory, whole):  # type: ignore[no-untyped-de
 
 
 @numba.njit(cache=True, nogil=True)
-def sparse_families(columns, cards, weights, whole, child, candidates, limit, binomial, offsets, ess, out):  # type: ignore[no-untyped-def]
+def _sparse(counts, n_rows, card, ess, whole, of_cells, of_rows):  # type: ignore[no-untyped-def]
+    """BDs of one family from its counts, ``card`` to a row that occurs."""
+    shift = ess / n_rows
+    part = shift / card
+    total = 0.0
+    for j in range(n_rows):
+        row = counts[j * card] * 0
+        for x in range(card):
+            count = counts[j * card + x]
+            if count > 0:
+                total += _remembered(count, part, n_rows, of_cells, whole)
+                row += count
+        if row > 0:
+            total -= _remembered(row, shift, n_rows, of_rows, whole)
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def sparse_families_by_bits(  # type: ignore[no-untyped-def]
+    bits, starts, cards, n_rows, room, child, candidates, limit, binomial, offsets, ess, out
+):
+    """As :func:`sparse_families_by_codes` for rows of weight one; ``room`` cells of parents occur at most."""
+    m, n_words, card = candidates.size, bits.shape[1], cards[child]
+    held = np.empty((limit + 1, room, n_words), np.uint64)
+    sizes = np.empty((limit + 1, room), np.int64)
+    n_held = np.ones(limit + 1, np.int64)
+    rank = np.zeros(limit + 1, np.int64)
+    chosen = np.empty(limit + 1, np.int64)
+    counts = np.empty(room * card, np.int64)
+    of_cells = np.zeros((min(n_rows, 127) + 1, min(n_rows, 1 << 14) + 1))
+    of_rows = np.zeros(of_cells.shape)
+    for w in range(n_words):
+        held[0, 0, w] = ~np.uint64(0)
+    sizes[0, 0] = n_rows
+    depth = 0  # number of parents
+    while True:
+        for i in range(n_held[depth]):
+            cell, rest = held[depth, i], sizes[depth, i]
+            for x in range(card - 1):
+                state = bits[starts[child] + x]
+                count = 0
+                if rest > 0:
+                    for w in range(n_words):
+                        count += _popcount(cell[w] & state[w])  # type: ignore[call-arg]
+                rest -= count
+                counts[i * card + x] = count
+            counts[i * card + card - 1] = rest
+        out[offsets[depth] + rank[depth]] = _sparse(counts, n_held[depth], card, ess, True, of_cells, of_rows)
+        if depth < limit and (depth == 0 or chosen[depth] + 1 < m) and m > 0:
+            chosen[depth + 1] = 0 if depth == 0 else chosen[depth] + 1
+            depth += 1
+        else:
+            while depth > 0:
+                chosen[depth] += 1
+                if chosen[depth] < m:
+                    break
+                depth -= 1
+            if depth == 0:
+                return
+        u = candidates[chosen[depth]]
+        rank[depth] = rank[depth - 1] + binomial[chosen[depth], depth]
+        used = 0
+        for i in range(n_held[depth - 1]):
+            cell, rest = held[depth - 1, i], sizes[depth - 1, i]
+            for x in range(cards[u]):
+                if rest == 0:
+                    break
+                state, target = bits[starts[u] + x], held[depth, used]
+                count = 0
+                for w in range(n_words):
+                    both = cell[w] & state[w]
+                    target[w] = both
+                    count += _popcount(both)  # type: ignore[call-arg]
+                if count > 0:
+                    sizes[depth, used] = count
+                    used += 1
+                    rest -= count
+        n_held[depth] = used
+
+
+@numba.njit(cache=True, nogil=True)
+def sparse_families_by_codes(  # type: ignore[no-untyped-def]
+    columns, cards, weights, whole, child, candidates, limit, binomial, offsets, ess, out
+):
     """BDs of a child given each set of at most ``limit`` candidates: the parents' cells that occur share ``ess``.
 
     Written in the order of the sets' numbers among the candidates.
@@ -440,19 +524,7 @@ def sparse_families(columns, cards, weights, whole, child, candidates, limit, bi
             counts[i] = 0
         for r in range(n_rows):
             counts[now[r] * card + own[r]] += weights[r]
-        shift = ess / n_codes[depth]
-        part = shift / card
-        total = 0.0
-        for j in range(n_codes[depth]):
-            row = counts[j * card] * 0
-            for x in range(card):
-                count = counts[j * card + x]
-                if count > 0:
-                    total += _remembered(count, part, n_codes[depth], of_cells, whole)
-                    row += count
-            if row > 0:
-                total -= _remembered(row, shift, n_codes[depth], of_rows, whole)
-        out[offsets[depth] + rank[depth]] = total
+        out[offsets[depth] + rank[depth]] = _sparse(counts, n_codes[depth], card, ess, whole, of_cells, of_rows)
         if depth < limit and (depth == 0 or chosen[depth] + 1 < m) and m > 0:
             chosen[depth + 1] = 0 if depth == 0 else chosen[depth] + 1
             depth += 1

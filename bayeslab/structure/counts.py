@@ -147,6 +147,19 @@ class CliqueCounter:
             self._kernels.families_by_codes(self._columns, cards, self._weights, child, sets, row, *function, out)
         return out
 
+    def sparse_families(
+        self, child: int, candidates: NDArray[np.int64], index: SetIndex, ess: float, out: NDArray[np.float64]
+    ) -> None:
+        """BDs of a child given each set of candidates in the index, written in the order of the sets' numbers."""
+        cards, shape = self.data.cards, (candidates, index.largest, index.binomial, index.offsets, ess, out)
+        if self._by_bits(cards[candidates], index.largest + 1):
+            bits, starts, n_rows = self._bits
+            room = _room(cards[candidates], index.largest + 1, n_rows)
+            # One row of room to spare: a cell is written before it is known to occur.
+            self._kernels.sparse_families_by_bits(bits, starts, cards, n_rows, room + 1, child, *shape)
+        else:
+            self._kernels.sparse_families_by_codes(self._columns, cards, self._weights, self._whole, child, *shape)
+
     @property
     def _kernels(self) -> Any:
         from bayeslab.structure import _score_kernels
@@ -216,9 +229,10 @@ class CliqueCounter:
             return False
         n_rows = int(self.data.n_rows)
         words = (n_rows + 63) // 64
-        cells = min(float(n_rows), float(cards.mean()) ** max(largest - 1, 0)) if cards.size else 1.0
+        card = float(cards.mean()) if cards.size else 1.0
+        cells = min(float(n_rows), card ** max(largest - 1, 0))
         room = _room(cards, largest, n_rows)
-        by_bits = cells * max(1.0, float(cards.mean()) - 1) * (3 + 0.25 * words)
+        by_bits = cells * max(1.0, card - 1) * (3 + 0.25 * words)
         return room * words * 8 * max(largest, 1) < 2**28 and by_bits < 1.5 * len(self.data.weights)
 
     @cached_property

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from bayeslab.errors import OptionError
 from bayeslab.structure.constraints import mask_of, members_of
-from bayeslab.structure.counts import SetIndex, in_threads
+from bayeslab.structure.counts import CellSums, CliqueCounter, SetIndex, in_threads
 from bayeslab.structure.data import Observations
 from bayeslab.structure.scores import Work
 from bayeslab.structure.scores._families import parent_sets
@@ -43,19 +43,14 @@ class SparseDirichlet:
         return self.data.names
 
     @cached_property
-    def _arrays(self) -> tuple[NDArray[np.integer], NDArray[np.int64], NDArray[Any], bool]:
-        weights = self.data.weights
-        whole = weights.dtype.kind in "iu"
-        weights = np.ascontiguousarray(weights, dtype=np.int64 if whole else np.float64)
-        return np.ascontiguousarray(self.data.codes.T), self.data.cards, weights, whole
+    def _counter(self) -> CliqueCounter:
+        return CliqueCounter(self.data, CellSums("entropy"))
 
     def _of_sets(self, child: int, candidates: NDArray[np.int64], limit: int) -> NDArray[np.float64]:
-        from bayeslab.structure._score_kernels import sparse_families
-
+        """Of all sets of at most ``limit`` candidates, in the order of their numbers."""
         index = SetIndex(len(candidates), limit)
         out = np.zeros(index.size)
-        shape = (index.binomial, index.offsets)
-        sparse_families(*self._arrays, child, candidates, limit, *shape, float(self.equivalent_sample_size), out)
+        self._counter.sparse_families(child, candidates, index, float(self.equivalent_sample_size), out)
         return out
 
     def local(self, child: int, parents: tuple[int, ...]) -> float:
@@ -78,7 +73,7 @@ class SparseDirichlet:
         """Local scores of all sets of allowed parents, small sets first."""
         nothing = (np.zeros((0, 0), np.uint64), np.zeros(0))
         out = [nothing] * len(children)
-        _ = self._arrays
+        self._counter.prepare()
 
         def write(i: int) -> None:
             child = int(children[i])
