@@ -799,7 +799,7 @@ def by_hand(x: np.ndarray, y: np.ndarray, everyone: tuple[np.ndarray, np.ndarray
     all_x, all_y = everyone
     design = np.column_stack([np.ones(len(y)), x - all_x.mean(axis=0)])
     precision = np.diag([1, *all_x.std(axis=0) ** 2]) / 2.5**2
-    mu, a, b = np.array([all_y.mean(), *np.zeros(x.shape[1])]), 1.5, all_y.var() / 2
+    mu, a, b = np.array([all_y.mean(), *np.zeros(x.shape[1])]), 1.5, all_y.var() / 100
     after = precision + design.T @ design
     mean = np.linalg.solve(after, precision @ mu + design.T @ y)
     b_after = b + (y @ y + mu @ precision @ mu - mean @ after @ mean) / 2

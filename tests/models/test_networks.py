@@ -189,7 +189,7 @@ def test_timber_net_is_three_regressions():
     for v, above in parents.items():
         y, x = columns[v], np.column_stack([np.ones(31), *(columns[p] - columns[p].mean() for p in above)])
         precision = np.diag([1.0, *(columns[p].var() for p in above)]) / 2.5**2
-        mu, a, b = np.array([y.mean(), *np.zeros(len(above))]), 1.5, y.var() / 2
+        mu, a, b = np.array([y.mean(), *np.zeros(len(above))]), 1.5, y.var() / 100
         after = precision + x.T @ x
         mean = np.linalg.solve(after, precision @ mu + x.T @ y)
         a_after, b_after = a + 31 / 2, b + (y @ y + mu @ precision @ mu - mean @ after @ mean) / 2
