@@ -301,12 +301,13 @@ def network(model: Model, data: Data) -> nx.DiGraph:
     k = len(labels_of(spec))
     out.add_node("initial", kind="random", text="Dirichlet", dims=("state",))
     out.add_node("transition", kind="random", text="Dirichlet", dims=("state", "next_state"))
-    out.add_node("state", kind="discrete", text=f"Markov chain, {k} states", dims=(rows,))
-    out.add_edges_from([("initial", "state"), ("transition", "state")])
+    # Called as in simulations, where it is computed from the rest.
+    out.add_node("path", kind="deterministic", text=f"Markov chain, {k} states", dims=(rows,))
+    out.add_edges_from([("initial", "path"), ("transition", "path")])
     for name, word, own in layout_of(spec):
         for column in own:
             out.add_node(column, kind="observed" if data.has(column) else "random", text=word, dims=(rows,))
-            out.add_edge("state", column)
+            out.add_edge("path", column)
         label = f"{name}_parameters" if name else "parameters"
         out.add_node(label, kind="random", text=word, dims=("state",))
         out.add_edges_from((label, column) for column in own)
