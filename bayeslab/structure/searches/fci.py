@@ -1,0 +1,353 @@
+"""FCI: structure from tests of independence where variables may be hidden and rows selected.
+
+With hidden variables the independences among those seen are those of a *maximal ancestral graph*, in which
+a ↔ b says that neither is a cause of the other. Data determine its class, drawn as a partial ancestral graph
+(PAG, see :mod:`bayeslab.structure.partial_graph`). Two variables that are not joined need not be separated by
+variables joined to one of them; a superset of what is needed, possible-d-sep, is searched after the colliders
+are known [1]_. Ten rules then find every mark that all members share [2]_: rules 5 to 7 speak of selected rows.
+
+References
+----------
+.. [1] Spirtes, Meek, Richardson (1995). Causal inference in the presence of latent variables and selection
+   bias. UAI 11, 499-506.
+.. [2] Zhang (2008). On the completeness of orientation rules for causal discovery in the presence of latent
+   confounders and selection bias. Artificial Intelligence 172, 1873-1896.
+.. [3] Colombo, Maathuis, Kalisch, Richardson (2012). Learning high-dimensional directed acyclic graphs with
+   latent and selection variables. Annals of Statistics 40, 294-321.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.errors import ModelError
+from bayeslab.structure.constraints import Constraints
+from bayeslab.structure.partial_graph import ARROW, CIRCLE, NONE, TAIL, PartialGraph
+from bayeslab.structure.searches._constraint import (
+    Asked,
+    ColliderRule,
+    Result,
+    Separation,
+    Skeleton,
+    deciding_sets,
+    judge_triples,
+    share_with,
+    skeleton,
+)
+
+__all__ = ["search"]
+
+type Marks = NDArray[np.int8]
+
+
+def search(
+    data: Any,
+    *,
+    test: str | None = None,
+    alpha: float = 0.01,
+    max_given: int | None = None,
+    colliders: ColliderRule = "max_p",
+    constraints: Constraints | None = None,
+) -> Result:
+    """Learn a partial ancestral graph.
+
+    Parameters
+    ----------
+    data, test, alpha, colliders
+        As for :func:`bayeslab.structure.searches.pc.search`.
+    max_given : int, optional
+        Size of the largest sets that are conditioned on. Without a limit time may grow exponentially with the
+        number of variables.
+    constraints : Constraints, optional
+        Tiers only: a variable of a later tier is no cause of one of an earlier tier. Other constraints speak of
+        direct edges, which a PAG does not show.
+
+    Returns
+    -------
+    Result
+        Its graph is a PAG if the tests are those of a DAG with hidden and selected variables.
+
+    Raises
+    ------
+    ModelError
+        Constraints other than tiers.
+    """
+    asked = Asked.of(data, test, alpha)
+    later = _later(asked, constraints)
+    near = skeleton(asked, max_given=max_given)
+    found = _without_distant_separation(asked, near, _colliders(asked, near, colliders, later), max_given)
+    marks = _colliders(asked, found, colliders, later)
+    orient(marks, lambda x, y, v: _separates(asked, found, colliders, x, y, v))
+    return Result(PartialGraph(asked.names, marks), len(asked.answers), found.trace(asked))
+
+
+def _later(asked: Asked, constraints: Constraints | None) -> NDArray[np.bool_]:
+    """At [u, v] whether v is known to be no cause of u: its tier is later."""
+    if constraints is None:
+        return np.zeros((asked.n, asked.n), dtype=bool)
+    if set(constraints.names) != set(asked.names):
+        raise ModelError("the constraints are on other variables than those of the data")
+    if constraints.required or constraints.forbidden or constraints.candidates or constraints.max_parents is not None:
+        raise ModelError(
+            "FCI takes tiers only: with hidden variables its edges are not the direct ones that others speak of"
+        )
+    tier = {v: i for i, own in enumerate(constraints.tiers) for v in own}
+    place = np.array([tier.get(v, np.nan) for v in asked.names], dtype=float)
+    return place[None, :] > place[:, None]
+
+
+def _colliders(asked: Asked, found: Skeleton, rule: ColliderRule, later: NDArray[np.bool_]) -> Marks:
+    """Circles, with arrowheads into colliders and into later variables."""
+    marks = np.where(found.joined, CIRCLE, NONE).astype(np.int8)
+    marks[found.joined & later] = ARROW
+    for (a, b, c), sure in judge_triples(asked, found, rule).items():
+        if sure is not None:
+            marks[a, b] = marks[c, b] = ARROW
+    return marks
+
+
+def _without_distant_separation(asked: Asked, near: Skeleton, marks: Marks, max_given: int | None) -> Skeleton:
+    """Take out the edges that only sets with variables joined to neither end explain."""
+    joined, separations = near.joined.copy(), dict(near.separations)
+    farther: dict[tuple[int, int], list[Separation]] = {}
+    possible = [_possible_d_sep(marks, v) for v in range(asked.n)]
+    largest = near.largest
+    for x, y in np.argwhere(np.triu(near.joined)).tolist():
+        sets = _distant(asked, [possible[x] - {y}, possible[y] - {x}], x, y, max_given)
+        if sets:
+            farther[x, y] = sets
+            separations[x, y] = max(sets, key=lambda s: s.p_value)
+            joined[x, y] = joined[y, x] = False
+    return Skeleton(joined, separations, largest, farther)
+
+
+def _distant(asked: Asked, pools: list[set[int]], x: int, y: int, max_given: int | None) -> list[Separation]:
+    """The separating sets of the smallest size there are."""
+    largest = max(map(len, pools))
+    for size in range((largest if max_given is None else min(largest, max_given)) + 1):
+        sets = dict.fromkeys(given for pool in pools for given in combinations(sorted(pool), size))
+        answers = [Separation(given, asked.p_value(x, y, given)) for given in sets]
+        found = [answer for answer in answers if answer.p_value > asked.alpha]
+        if found:
+            return found
+    return []
+
+
+def _possible_d_sep(marks: Marks, start: int) -> set[int]:
+    """Nodes at the end of a path on which each inner node is a collider or lies in a triangle with its neighbours."""
+    around = [np.flatnonzero(row).tolist() for row in marks]
+    seen = {(start, v) for v in around[start]}
+    queue = deque(sorted(seen))
+    while queue:
+        a, b = queue.popleft()
+        for c in around[b]:
+            collider = marks[a, b] == ARROW == marks[c, b]
+            if c not in (a, start) and (b, c) not in seen and (collider or marks[a, c]):
+                seen.add((b, c))
+                queue.append((b, c))
+    return {b for _, b in seen}
+
+
+def _separates(asked: Asked, found: Skeleton, rule: ColliderRule, x: int, y: int, v: int) -> bool | None:
+    """Whether v is in the sets that separate x and y; None if they do not agree."""
+    share = share_with(deciding_sets(asked, found, x, y, rule), v)
+    if rule == "majority":
+        return None if share == 0.5 else share > 0.5
+    return {0.0: False, 1.0: True}.get(share)
+
+
+def orient(marks: Marks, separates: Callable[[int, int, int], bool | None]) -> None:
+    """Turn circles into the marks that follow, in place.
+
+    Parameters
+    ----------
+    marks
+        Circles, and arrowheads into colliders.
+    separates
+        Whether the third variable is in the set that separates the first two, for rule 4.
+
+    References
+    ----------
+    Zhang (2008), rules 1 to 10 in the order given there [2]_.
+    """
+    _until_still(marks, lambda m: _rule_1(m) + _rule_2(m) + _rule_3(m) + _rule_4(m, separates))
+    _until_still(marks, _rule_5)
+    _until_still(marks, lambda m: _rule_6(m) + _rule_7(m))
+    _until_still(marks, lambda m: _rule_8(m) + _rule_9(m) + _rule_10(m))
+
+
+def _until_still(marks: Marks, rules: Callable[[Marks], list[tuple[int, int, int]]]) -> None:
+    """Apply rules until they change nothing; all of one round speak of the same graph.
+
+    Two marks asked for at one circle, which contradicting tests can bring about, are an arrowhead.
+    """
+    while True:
+        asked = [(u, v, mark) for u, v, mark in rules(marks) if marks[u, v] == CIRCLE]
+        if not asked:
+            return
+        for u, v, mark in asked:
+            marks[u, v] = max(mark, marks[u, v] if marks[u, v] != CIRCLE else TAIL)
+
+
+# A rule returns (u, v, mark): the mark at v of the edge between u and v. In comments a *-* b is any edge.
+
+
+def _pairs(where: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+    return ((int(u), int(v)) for u, v in np.argwhere(where))
+
+
+def _apart(marks: Marks, u: int, v: int) -> bool:
+    return u != v and marks[u, v] == NONE
+
+
+def _into(marks: Marks) -> NDArray[np.bool_]:
+    """At [u, v] whether u → v."""
+    return (marks == ARROW) & (marks.T == TAIL)
+
+
+def _rule_1(marks: Marks) -> list[tuple[int, int, int]]:
+    """a *→ b o-* c, a and c apart: b → c."""
+    return [
+        change
+        for c, b in _pairs(marks == CIRCLE)
+        if any(_apart(marks, a, c) for a in np.flatnonzero(marks[:, b] == ARROW).tolist())
+        for change in ((c, b, TAIL), (b, c, ARROW))
+    ]
+
+
+def _rule_2(marks: Marks) -> list[tuple[int, int, int]]:
+    """a → b *→ c or a *→ b → c, and a *-o c: a *→ c."""
+    into, arrow = _into(marks), marks == ARROW
+    return [
+        (a, c, ARROW) for a, c in _pairs(marks == CIRCLE) if np.any((into[a] & arrow[:, c]) | (arrow[a] & into[:, c]))
+    ]
+
+
+def _rule_3(marks: Marks) -> list[tuple[int, int, int]]:
+    """a *→ b ←* c, a *-o d o-* c, a and c apart, d *-o b: d *→ b."""
+    out = []
+    for d, b in _pairs(marks == CIRCLE):
+        ends = np.flatnonzero((marks[:, b] == ARROW) & (marks[:, d] == CIRCLE)).tolist()
+        if any(_apart(marks, a, c) for a, c in combinations(ends, 2)):
+            out.append((d, b, ARROW))
+    return out
+
+
+def _rule_4(marks: Marks, separates: Callable[[int, int, int], bool | None]) -> list[tuple[int, int, int]]:
+    """A discriminating path from e over a to b and c, b o-* c: b → c if b separates e and c, else a ↔ b ↔ c."""
+    out = []
+    for c, b in _pairs(marks == CIRCLE):
+        for a, e in _discriminating(marks, b, c):
+            inside = separates(e, c, b)
+            if inside is not None:
+                collider = [(a, b, ARROW), (c, b, ARROW), (b, c, ARROW)]
+                out += [(c, b, TAIL), (b, c, ARROW)] if inside else collider
+    return out
+
+
+def _discriminating(marks: Marks, b: int, c: int) -> Iterator[tuple[int, int]]:
+    """The neighbour of b and the far end of each shortest discriminating path for b.
+
+    All nodes between the far end, which is not joined to c, and b are colliders on the path and parents of c.
+    """
+    parents = _into(marks)[:, c]
+    for a in np.flatnonzero(parents & (marks[b] == ARROW)).tolist():
+        seen, queue = {a, b, c}, deque([a])
+        while queue:
+            v = queue.popleft()
+            for u in np.flatnonzero(marks[:, v] == ARROW).tolist():
+                if u in seen:
+                    continue
+                if marks[u, c] == NONE:
+                    yield a, u
+                elif parents[u] and marks[v, u] == ARROW:
+                    queue.append(u)
+                else:
+                    continue
+                seen.add(u)
+
+
+def _rule_5(marks: Marks) -> list[tuple[int, int, int]]:
+    """a o-o b, an uncovered path a, c, ..., d, b of o-o, a and d apart, b and c apart: tails all round."""
+    out = []
+    free = (marks == CIRCLE) & (marks.T == CIRCLE)
+    for a, b in _pairs(np.triu(free)):
+        for path in _uncovered(marks, free, [a], b):
+            if len(path) > 3 and _apart(marks, a, path[-2]) and _apart(marks, b, path[1]):
+                round_ = [*path, a]
+                out += [c for u, v in pairwise(round_) for c in ((u, v, TAIL), (v, u, TAIL))]
+    return out
+
+
+def _rule_6(marks: Marks) -> list[tuple[int, int, int]]:
+    """a — b o-* c: b -* c."""
+    tails = ((marks == TAIL) & (marks.T == TAIL)).any(axis=0)
+    return [(c, b, TAIL) for c, b in _pairs(marks == CIRCLE) if tails[b]]
+
+
+def _rule_7(marks: Marks) -> list[tuple[int, int, int]]:
+    """a —o b o-* c, a and c apart: b -* c."""
+    half = (marks == CIRCLE) & (marks.T == TAIL)
+    return [
+        (c, b, TAIL)
+        for c, b in _pairs(marks == CIRCLE)
+        if any(_apart(marks, a, c) for a in np.flatnonzero(half[:, b]).tolist())
+    ]
+
+
+def _half_arrows(marks: Marks) -> Iterator[tuple[int, int]]:
+    """All a o→ c."""
+    return _pairs((marks == ARROW) & (marks.T == CIRCLE))
+
+
+def _rule_8(marks: Marks) -> list[tuple[int, int, int]]:
+    """a → b → c or a —o b → c, and a o→ c: a → c."""
+    into = _into(marks)
+    first = into | ((marks == CIRCLE) & (marks.T == TAIL))
+    return [(c, a, TAIL) for a, c in _half_arrows(marks) if np.any(first[a] & into[:, c])]
+
+
+def _towards(marks: Marks) -> NDArray[np.bool_]:
+    """At [u, v] whether the edge may be u → v: no arrowhead at u, no tail at v."""
+    return (marks != NONE) & (marks != TAIL) & (marks.T != ARROW)
+
+
+def _rule_9(marks: Marks) -> list[tuple[int, int, int]]:
+    """a o→ c and an uncovered path that may lead from a over b to c, b and c apart: a → c."""
+    towards = _towards(marks)
+    return [
+        (c, a, TAIL)
+        for a, c in _half_arrows(marks)
+        if any(_apart(marks, path[1], c) for path in _uncovered(marks, towards, [a], c))
+    ]
+
+
+def _rule_10(marks: Marks) -> list[tuple[int, int, int]]:
+    """a o→ c, b → c ← d, uncovered paths that may lead from a to b and to d with second nodes apart: a → c."""
+    into, towards = _into(marks), _towards(marks)
+    out = []
+    for a, c in _half_arrows(marks):
+        ends = [v for v in np.flatnonzero(into[:, c]).tolist() if v != a]
+        seconds = {v: {path[1] for path in _uncovered(marks, towards, [a], v)} for v in ends}
+        pairs = ((u, w) for b, d in combinations(ends, 2) for u in seconds[b] for w in seconds[d])
+        if any(_apart(marks, u, w) for u, w in pairs):
+            out.append((c, a, TAIL))
+    return out
+
+
+def _uncovered(marks: Marks, allowed: NDArray[np.bool_], path: list[int], end: int) -> Iterator[list[int]]:
+    """Paths along allowed edges on which no three nodes in a row form a triangle."""
+    last = path[-1]
+    for v in np.flatnonzero(allowed[last]).tolist():
+        if v in path or (len(path) > 1 and marks[path[-2], v] != NONE):
+            continue
+        if v == end:
+            yield [*path, v]
+        else:
+            yield from _uncovered(marks, allowed, [*path, v], end)

@@ -1,0 +1,162 @@
+"""MMPC: the neighbours of each variable by max-min association; the first half of max-min hill climbing.
+
+For each variable, candidates are added one at a time: the one whose smallest association with the variable,
+over all subsets of the candidates so far, is largest. What some subset makes independent is left out for good.
+Then each candidate has to stand against all subsets of the others. A pair is kept if each has the other [1]_.
+Greedy search restricted to these neighbours is MMHC: give :attr:`Candidates.constraints` to hill climbing.
+
+References
+----------
+.. [1] Tsamardinos, Brown, Aliferis (2006). The max-min hill-climbing Bayesian network structure learning
+   algorithm. Machine Learning 65, 31-78.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from bayeslab.errors import ModelError, OptionError
+from bayeslab.structure.constraints import Constraints
+from bayeslab.structure.partial_graph import CIRCLE, PartialGraph
+from bayeslab.structure.searches._constraint import Asked
+
+__all__ = ["Candidates", "search"]
+
+# The p-value, and how far the statistic lies above its expectation: p-values of strong dependence are all 0.
+type _Association = tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The variables that may be joined to each variable.
+
+    Attributes
+    ----------
+    names : tuple of str
+    neighbours : mapping of str to tuple of str
+        Symmetric.
+    tests : int
+        Number of different tests.
+    trace : tuple of (str, tuple of str)
+        For each variable what was found before pairs were compared.
+    """
+
+    names: tuple[str, ...]
+    neighbours: Mapping[str, tuple[str, ...]]
+    tests: int
+    trace: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    known: Constraints | None = field(default=None, repr=False)
+
+    @property
+    def graph(self) -> PartialGraph:
+        """The edges, with circles at both ends: nothing is said of directions."""
+        marks = [[CIRCLE * (u in self.neighbours[v]) for u in self.names] for v in self.names]
+        return PartialGraph(self.names, np.array(marks).reshape(len(self.names), len(self.names)))
+
+    @property
+    def constraints(self) -> Constraints:
+        """For a search by score: parents only from among the neighbours, and the constraints given."""
+        known = Constraints(self.names) if self.known is None else self.known
+        own = {
+            v: tuple(u for u in near if v not in known.candidates or u in known.candidates[v])
+            for v, near in self.neighbours.items()
+        }
+        return replace(known, candidates=own)
+
+
+def search(
+    data: Any,
+    *,
+    test: str | None = None,
+    alpha: float = 0.01,
+    max_given: int | None = None,
+    constraints: Constraints | None = None,
+) -> Candidates:
+    """Find the neighbours of every variable.
+
+    Parameters
+    ----------
+    data, test, alpha
+        As for :func:`bayeslab.structure.searches.pc.search`.
+    max_given : int, optional
+        Size of the largest sets that are conditioned on.
+    constraints : Constraints, optional
+        Pairs that may not be joined are no neighbours, pairs with a required edge are.
+
+    Returns
+    -------
+    Candidates
+
+    Raises
+    ------
+    ModelError
+        Constraints on other variables.
+    """
+    if max_given is not None and max_given < 0:
+        raise OptionError(f"max_given is a number of variables, 0 or more, not {max_given}")
+    asked = Asked.of(data, test, alpha)
+    known = Constraints(asked.names) if constraints is None else constraints
+    if set(known.names) != set(asked.names):
+        raise ModelError("the constraints are on other variables than those of the data")
+    order = [known.names.index(v) for v in asked.names]
+    allowed, needed = (m[np.ix_(order, order)] for m in (known.allowed, known.needed))
+    possible, fixed = allowed | allowed.T, needed | needed.T
+    limit = asked.n if max_given is None else max_given
+    found = [
+        _neighbours(asked, v, np.flatnonzero(possible[v]).tolist(), np.flatnonzero(fixed[v]).tolist(), limit)
+        for v in range(asked.n)
+    ]
+    both = {asked.names[v]: asked.named(u for u in own if v in found[u]) for v, own in enumerate(found)}
+    trace = tuple((asked.names[v], asked.named(own)) for v, own in enumerate(found))
+    return Candidates(asked.names, both, len(asked.answers), trace, constraints)
+
+
+def _neighbours(asked: Asked, target: int, possible: list[int], fixed: list[int], limit: int) -> list[int]:
+    """Parents and children of one variable, and perhaps some more, ascending."""
+    chosen = list(fixed)
+    weakest: dict[int, _Association] = {}
+    for v in possible:
+        if v not in fixed:
+            sets = _subsets(chosen, limit)
+            weakest[v] = min((_association(asked, target, v, given) for given in sets), default=(0.0, 0.0))
+    while True:
+        weakest = {v: a for v, a in weakest.items() if -a[0] <= asked.alpha}
+        if not weakest:
+            break
+        new = max(weakest, key=lambda v: (weakest[v], asked.names[v]))
+        del weakest[new]
+        for v, so_far in weakest.items():
+            weakest[v] = _weakened(asked, target, v, so_far, chosen, new, limit)
+        chosen.append(new)
+    return sorted(v for v in chosen if v in fixed or _stands(asked, target, v, chosen, limit))
+
+
+def _association(asked: Asked, target: int, v: int, given: tuple[int, ...]) -> _Association:
+    found = asked.outcome(target, v, given)
+    return -found.p_value, abs(found.statistic) / max(found.dof, 1.0)
+
+
+def _weakened(
+    asked: Asked, target: int, v: int, so_far: _Association, chosen: list[int], new: int, limit: int
+) -> _Association:
+    """The smallest association once sets with the newest candidate are looked at too."""
+    for given in _subsets(chosen, limit - 1):
+        so_far = min(so_far, _association(asked, target, v, (*given, new)))
+        if -so_far[0] > asked.alpha:
+            break
+    return so_far
+
+
+def _stands(asked: Asked, target: int, v: int, chosen: list[int], limit: int) -> bool:
+    others = [u for u in chosen if u != v]
+    return all(asked.p_value(target, v, given) <= asked.alpha for given in _subsets(others, limit))
+
+
+def _subsets(members: list[int], limit: int) -> Iterator[tuple[int, ...]]:
+    for size in range(min(limit, len(members)) + 1):
+        yield from combinations(members, size)
