@@ -515,11 +515,18 @@ class Network:
         from bayeslab.families.bayes_net import BayesNet
         from bayeslab.spec import Model
 
-        plain = self._directed("a model file")
-        variables = {
+        plain = self.plain
+        if isinstance(plain, FactorGraph):
+            raise OptionError("a model file is of a directed network")
+        variables: dict[str, dict[str, Any]] = {
             v: {"states": list(s), "parents": list(plain.parents[v]), "table": plain.tables[v].tolist()}
             for v, s in plain.states.items()
         }
+        if isinstance(plain, MixedNetwork):
+            for v, node in plain.continuous.items():
+                slopes = {p: node.slopes[..., k].tolist() for k, p in enumerate(plain.continuous_parents(v))}
+                normal = {"intercept": node.intercept.tolist(), "sd": node.sd.tolist(), "slopes": slopes}
+                variables[v] = {"parents": list(node.parents), "linear_gaussian": normal}
         name = re.sub(r"[^\w .-]", " ", plain.name).strip(" .-")[:80] or "network"
         return Model(name=name, model=BayesNet(variables=cast(Any, variables)))
 

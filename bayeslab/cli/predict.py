@@ -13,7 +13,9 @@ from bayeslab.cli._shared import DataOption, JsonOption, RunArgument, SeedOption
 def command(
     run: RunArgument,
     data: DataOption = None,
-    kind: Annotated[str, typer.Option(help="mean, probabilities or draws.")] = "mean",
+    kind: Annotated[
+        str | None, typer.Option(help="mean, probabilities or draws; default: what suits the outcome.")
+    ] = None,
     ci_prob: Annotated[float, typer.Option(help="Probability of the interval.")] = 0.89,
     out: Annotated[
         Path | None,
@@ -27,9 +29,13 @@ def command(
     from bayeslab.errors import OptionError
     from bayeslab.io.tables import write_netcdf, write_table
 
+    fit = fitting.open_run(run)
+    if kind is None:
+        states = getattr(fit.model.model, "target", None) in fit.data.labels
+        kind = "probabilities" if fit.model.model.family == "bayes_net" and states else "mean"
     if kind == "draws" and (out is None or out.suffix != ".nc"):
         raise OptionError("draws go into a NetCDF file: --out draws.nc")
-    result = fitting.open_run(run).predict(data, kind, ci_prob=ci_prob, seed=seed)  # type: ignore[arg-type]
+    result = fit.predict(data, kind, ci_prob=ci_prob, seed=seed)  # type: ignore[arg-type]
     if kind == "draws":
         assert out is not None
         write_netcdf(result, out)

@@ -172,6 +172,9 @@ def _findings(searches: Restarts, found: EMPlan, values: Any, options: Options) 
     if len(searches.ends) > 1:
         out.append(_agreement(searches))
     out += _boundary(found, values)
+    if found.exchangeable:
+        text = f"the states of {found.exchangeable} can trade places: which is called what is arbitrary"
+        out.append(Finding("pass", "labels", found.exchangeable, None, text))
     if searches.interrupted:
         text = f"interrupted: {len(searches.ends)} of {options.restarts} searches begun; the best so far is reported"
         out.append(Finding("warn", "interrupted", "", None, text, "run again for all of them"))

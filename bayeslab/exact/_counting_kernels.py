@@ -516,9 +516,9 @@ def _by_elimination(values, begin, weight, cards, dense, offsets, flat, counts):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def gibbs_sweeps(
+def gibbs_sweeps(  # type: ignore[no-untyped-def]
     state, cells, touching_starts, touching, cards, starts, members, strides, dense, offsets, flat, uniforms
-):  # type: ignore[no-untyped-def]
+):
     """Draw each missing cell in turn given all others of its row; one sweep for each row of ``uniforms``.
 
     ``cells`` are (row, variable); ``touching`` lists the families of each variable. A cell all of whose states have

@@ -154,6 +154,8 @@ class EMPlan:
         Labels of dimensions that the data do not know.
     bounds : mapping of str to (float, float)
         Where a quantity cannot go beyond: estimates there are reported. (0, 1) for probabilities.
+    exchangeable : str
+        Whose states have arbitrary names, if any have.
     search : callable or None
         Searches of the family's own, from whether to use the priors, the number of restarts, a generator, a callable
         for progress and options of :func:`bayeslab.exact.expectation_maximisation.maximise`.
@@ -166,4 +168,5 @@ class EMPlan:
     dims: Mapping[str, tuple[str, ...]]
     labels: Mapping[str, np.ndarray] = field(default_factory=dict)
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    exchangeable: str = ""
     search: Callable[[bool, int, np.random.Generator, Any, Mapping[str, Any]], Searched] | None = None

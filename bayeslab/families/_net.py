@@ -196,7 +196,7 @@ def _check_unique(net: Net) -> None:
         raise ModelError(f"'{both}' is a parameter and a variable; rename one", path=("model", "parameters", both))
     for v in (*net.states, *net.linears):
         if v in net.linears:
-            own = net.linears[v].names if net.linears[v].known is None else ()
+            own: tuple[str, ...] = net.linears[v].names if net.linears[v].known is None else ()
         else:
             one = net.locals[v]
             own = (*one.unknown, *([one.rows.name] if one.rows is not None else []))

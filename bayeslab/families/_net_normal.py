@@ -4,7 +4,7 @@ What is not given is learned: intercept, slopes and standard deviation of every 
 normal-inverse-gamma prior on the scale of the data. With s_y, s_x the standard deviations of the
 columns and m their means,
 
-    sd² ~ InverseGamma(1.5, s_y² / 2),   slope | sd ~ Normal(0, 2.5 sd / s_x),
+    sd² ~ InverseGamma(1.5, s_y² / 100),   slope | sd ~ Normal(0, 2.5 sd / s_x),
     intercept + slopes · m_x | sd ~ Normal(m_y, 2.5 sd),
 
 which is weak: 2.5 standard deviations of the response for one of the predictor.
@@ -35,6 +35,8 @@ __all__ = ["Linear", "centred", "linears", "prior_of", "values_of"]
 
 _WIDTH = 2.5
 _SHAPE = 1.5
+# In the sum of squared residuals the prior counts as two hundredths of a squared s_y: little, also where the fit is close.
+_SCALE = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +165,7 @@ def prior_of(node: Linear, nodes: Mapping[str, Linear], values: np.ndarray) -> N
     centred = np.diag([1.0, *(s**2 for _, s in above)]) / _WIDTH**2
     back = np.eye(1 + len(above))
     back[0, 1:] = [m for m, _ in above]
-    return NormalInverseGamma(np.array([mean, *(0.0 for _ in above)]), back.T @ centred @ back, _SHAPE, spread**2 / 2)
+    return NormalInverseGamma(np.array([mean, *(0.0 for _ in above)]), back.T @ centred @ back, _SHAPE, spread**2 / _SCALE)
 
 
 def centred(prior: NormalInverseGamma) -> tuple[np.ndarray, np.ndarray]:

@@ -14,6 +14,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import networkx as nx
@@ -465,7 +466,11 @@ def em(model: Model, data: Data) -> EMPlan | str:
     """The mode of the posterior, or of the likelihood, by expectation maximisation."""
     from bayeslab.families import _net_em
 
-    return _net_em.em(model, data)
+    found = _net_em.em(model, data)
+    if isinstance(found, str):
+        return found
+    net, codes, _ = resolved(model, data)
+    return replace(found, exchangeable=", ".join(_exchangeable(net, codes)))
 
 
 def network(model: Model, data: Data) -> nx.DiGraph:
