@@ -257,7 +257,8 @@ def resolved(model: Model, data: Data) -> Resolved:
         net = net_of(spec, origin, model.name)
         for v in net.learned:
             for word in (v, *net.parents[v]):
-                if word in RESERVED or word == model.data.rows:
+                # Exact answers have their statistics along a dimension of that name.
+                if word in RESERVED or word in ("statistic", model.data.rows):
                     raise ModelError(
                         f"a variable called '{word}' cannot be learned: results use that name; rename it",
                         path=("model", "variables", word, "[key]"),

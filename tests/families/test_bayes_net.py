@@ -132,12 +132,27 @@ def test_odd_names_from_a_file(tmp_path):
     assert "p_straße _ n° 1[yes]" in fit.summary().index
 
 
-def test_reserved_and_colliding_names():
-    data = {"draw": ["a", "b"], "x": ["a", "b"]}
-    with pytest.raises(ModelError, match="a variable called 'draw' cannot be learned"):
-        check(net({"draw": ["a", "b"], "x": ["a", "b"]}), data).names() and fitted(
-            net({"draw": ["a", "b"], "x": ["a", "b"]}), data
-        )
+@pytest.mark.parametrize("name", ["draw", "chain", "sample", "statistic", "row"])
+def test_reserved_names(name):
+    data = {name: ["a", "b"], "x": ["a", "b"]} if name != "row" else {"x": ["a", "b"]}
+    variables = {name: {"states": ["a", "b"], "table": 0.5}, "x": {"states": ["a", "b"], "parents": [name]}}
+    with pytest.raises(ModelError, match=f"a variable called '{name}' cannot be learned"):
+        fitted(net(variables), data)
+
+
+def test_names_that_are_attributes_elsewhere(tmp_path):
+    """Of a tree of groups (`depth`), of an array (`values`): they are words like any other."""
+    names = ["depth", "values", "name"]
+    variables = {v: {"states": ["a", "b"], "parents": names[:k]} for k, v in enumerate(names)}
+    data = pd.DataFrame(np.random.default_rng(0).choice(["a", "b"], (20, 3)), columns=names)
+    fit = bl.fit(net(variables), data, progress=False, runs=tmp_path)
+    again = bl.open(fit.folder)
+    pd.testing.assert_frame_equal(again.summary(), fit.summary())
+    n = data.groupby(["depth", "values"])["name"].value_counts().unstack(fill_value=0).loc[("a", "b")]
+    assert again.summary().loc["p_name[a, b, a]", "mean"] == pytest.approx((n["a"] + 1) / (n.sum() + 2))
+
+
+def test_colliding_names():
     with pytest.raises(ModelError, match="results would call two things 'p_a_b'"):
         fitted(net({"a/b": ["x", "y"], "a_b": ["x", "y"]}), {"a/b": ["x"], "a_b": ["y"]})
     with pytest.raises(ModelError, match="results would call two of its numbers 'strength_x_a_b'"):
