@@ -43,6 +43,7 @@ bench: $(VENV)/.stamp-peers  ## times against plain PyMC, Bambi, pyAgrum, pgmpy,
 	$(BIN)/python tests/bench/time_to_posterior.py $(ARGS)
 	$(BIN)/python tests/bench/regression.py
 	$(BIN)/python tests/bench/networks.py
+	$(BIN)/python tests/bench/structure.py
 	$(BIN)/python tests/bench/hidden.py
 
 notebooks: $(VENV)/.stamp-test  ## run the notebooks again and keep their outputs

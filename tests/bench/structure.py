@@ -1,0 +1,189 @@
+"""Structure learning against pyAgrum, pgmpy and plain NumPy, in one run.
+
+``make bench`` prints ratios. Rates of the peers are of random families, the same ones for each; ours are of all families
+at once, as a score table has them, compiled code being loaded before the clock starts. Answers are compared before
+times are (pyAgrum's BDeu differs from the formula and is only timed).
+
+A case is a function that prints its lines; further ones go into ``CASES``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FOLDER = Path(os.environ.get("BAYESLAB_TABLES", Path(__file__).parents[3] / "shared" / "data" / "tables"))
+
+
+def table(name: str, n_rows: int) -> dict[str, list[str]]:
+    """The first rows of a table, cells as words."""
+    with (FOLDER / f"{name}.csv").open(newline="") as stream:
+        rows = [row for row, _ in zip(csv.DictReader(stream), range(n_rows), strict=False)]
+    return {v: [row[v] for row in rows] for v in rows[0]}
+
+
+def seconds(work: Callable[[], Any], times: int = 3) -> float:
+    """Median time of a call."""
+    taken = []
+    for _ in range(times):
+        start = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - start)
+    return float(np.median(taken))
+
+
+def line(what: str, ours: float, theirs: float, peer: str, unit: str) -> None:
+    """Rates, large is good."""
+    print(f"{what:<46}{ours:>14,.0f}{theirs:>14,.0f}{ours / theirs:>10.1f}   {unit}, {peer}", flush=True)
+
+
+def random_families(n: int, how_many: int) -> list[tuple[int, tuple[int, ...]]]:
+    """Families of three parents, which nearly all families of up to three have."""
+    rng = np.random.default_rng(0)
+    chosen = [rng.choice(n, 4, replace=False).tolist() for _ in range(how_many)]
+    return [(v, tuple(sorted(parents))) for v, *parents in chosen]
+
+
+# The peers: a function from a family (child, parents) to a score.
+
+
+def numpy_bdeu(data: dict[str, list[str]], ess: float = 10.0) -> Callable[[int, tuple[int, ...]], float]:
+    from scipy.special import gammaln
+
+    pairs = [np.unique(column, return_inverse=True) for column in data.values()]
+    codes, cards = [codes for _, codes in pairs], [len(words) for words, _ in pairs]
+
+    def local(child: int, parents: tuple[int, ...]) -> float:
+        place, q = np.zeros(len(codes[0]), np.int64), 1
+        for u in parents:
+            place, q = place * cards[u] + codes[u], q * cards[u]
+        r = cards[child]
+        n = np.bincount(place * r + codes[child], minlength=q * r).reshape(q, r)
+        cells = gammaln(n + ess / (q * r)).sum() - q * r * gammaln(ess / (q * r))
+        return float(cells - gammaln(n.sum(1) + ess / q).sum() + q * gammaln(ess / q))
+
+    return local
+
+
+def pgmpy_bdeu(data: dict[str, list[str]], ess: float = 10.0) -> Callable[[int, tuple[int, ...]], float]:
+    import pandas as pd
+    from pgmpy.structure_score import BDeu
+
+    score, names = BDeu(pd.DataFrame(data), equivalent_sample_size=ess), list(data)
+    return lambda child, parents: float(score.local_score(names[child], tuple(names[u] for u in parents)))
+
+
+def agrum_bdeu(data: dict[str, list[str]], threads: int) -> Callable[[int, tuple[int, ...]], float]:
+    import pandas as pd
+    import pyagrum as gum
+
+    learner, names = gum.BNLearner(pd.DataFrame(data)), list(data)
+    learner.useScoreBDeu()
+    learner.setNumberOfThreads(threads)
+    return lambda child, parents: float(learner.score(names[child], [names[u] for u in parents]))
+
+
+def rate(local: Callable[[int, tuple[int, ...]], float], families: list[tuple[int, tuple[int, ...]]]) -> float:
+    local(*families[-1])
+    start = time.perf_counter()
+    for child, parents in families:
+        local(child, parents)
+    return len(families) / (time.perf_counter() - start)
+
+
+# The cases.
+
+
+def local_scores() -> None:
+    """BDeu of all families of alarm with up to three parents, 10,000 rows; equal to two other programs' values."""
+    from bayeslab.structure.score_table import ScoreTable
+    from bayeslab.structure.scores import load
+
+    data = table("alarm", 10_000)
+    score = load("bdeu", data)
+    built = ScoreTable.build(score, max_parents=3, threads=1)
+    plain, theirs = numpy_bdeu(data), pgmpy_bdeu(data)
+    for child, parents in random_families(37, 30):
+        for other in (plain, theirs):
+            if abs(built.local(child, parents) - other(child, parents)) > 1e-8:
+                raise SystemExit(f"BDeu of {child} given {parents} differs")
+    n, cores = len(built.scores), os.cpu_count() or 1
+    one = n / seconds(lambda: ScoreTable.build(score, max_parents=3, threads=1))
+    every = n / seconds(lambda: ScoreTable.build(score, max_parents=3))
+    families = random_families(37, 1500)
+    sides = {
+        "pyAgrum, 1 thread": rate(agrum_bdeu(data, 1), families),
+        f"pyAgrum, {cores} threads": rate(agrum_bdeu(data, cores), families),
+        "NumPy": rate(plain, families[:500]),
+        "pgmpy": rate(theirs, families[:100]),
+    }
+    for peer, speed in sides.items():
+        mine, threads = (every, cores) if peer.endswith("threads") else (one, 1)
+        line(f"alarm, {n:,} BDeu scores, {threads} thread(s)", mine, speed, peer, "scores/s")
+    sets = built.sets[built.pointer[3] : built.pointer[3] + 2000]
+    some = len(sets) / seconds(lambda: score.many(3, sets))
+    line("alarm, BDeu scores of single families", some, max(sides.values()), "the fastest of these", "scores/s")
+
+
+def every_score() -> None:
+    """All scores on the same table, so that none falls behind unnoticed."""
+    from bayeslab.structure.score_table import ScoreTable
+    from bayeslab.structure.scores import load
+
+    data = table("alarm", 10_000)
+    for name in ("bdeu", "bic", "k2", "mdl", "bds"):
+        score = load(name, data)
+        ScoreTable.build(score, max_parents=1, threads=1)
+        taken = seconds(lambda score=score: ScoreTable.build(score, max_parents=3, threads=1), 1)
+        print(f"{f'alarm, 288,859 scores, {name}':<46}{288_859 / taken:>14,.0f}   scores/s", flush=True)
+    x = np.random.default_rng(0).normal(size=(10_000, 37))
+    for name in ("bge", "gaussian_bic"):
+        score = load(name, {f"x{i}": column for i, column in enumerate(x.T)})
+        ScoreTable.build(score, max_parents=1, threads=1)
+        taken = seconds(lambda score=score: ScoreTable.build(score, max_parents=3, threads=1), 1)
+        print(f"{f'37 normal columns, 288,859 scores, {name}':<46}{288_859 / taken:>14,.0f}   scores/s", flush=True)
+
+
+def table_growth() -> None:
+    """Seconds for a table of up to three parents against the numbers of variables and rows."""
+    from bayeslab.structure.score_table import ScoreTable
+    from bayeslab.structure.scores import load
+
+    whole = table("hailfinder", 20_000)
+    sizes, lengths = (10, 20, 40, 56), (1_000, 5_000, 20_000)
+    print(f"{'hailfinder, s for all sets of <= 3 parents':<46}" + "".join(f"{f'N = {r:,}':>14}" for r in lengths))
+    for n in sizes:
+        row = []
+        for n_rows in lengths:
+            score = load("bdeu", {v: column[:n_rows] for v, column in list(whole.items())[:n]})
+            row.append(seconds(lambda score=score: ScoreTable.build(score, max_parents=3), 1))
+        print(f"{f'  n = {n}':<46}" + "".join(f"{t:>14.3f}" for t in row), flush=True)
+
+
+CASES: list[Callable[[], None]] = [local_scores, every_score, table_growth]
+
+
+def main() -> None:
+    names = [case.__name__ for case in CASES]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", default=",".join(names), help=f"comma-separated, of {', '.join(names)}")
+    chosen = parser.parse_args().cases.split(",")
+    warnings.simplefilter("ignore")
+    if not FOLDER.is_dir():
+        raise SystemExit(f"no tables in {FOLDER}: set BAYESLAB_TABLES to a folder with alarm.csv and the others")
+    print(f"{'':46}{'ours':>14}{'theirs':>14}{'ratio':>10}")
+    for case in CASES:
+        if case.__name__ in chosen:
+            case()
+
+
+if __name__ == "__main__":
+    main()
