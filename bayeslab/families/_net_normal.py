@@ -35,7 +35,8 @@ __all__ = ["Linear", "centred", "linears", "prior_of", "values_of"]
 
 _WIDTH = 2.5
 _SHAPE = 1.5
-# In the sum of squared residuals the prior counts as two hundredths of a squared s_y: little, also where the fit is close.
+# In the sum of squared residuals the prior counts as two hundredths of a squared s_y: little, also where the fit is
+# close.
 _SCALE = 100
 
 
@@ -165,7 +166,9 @@ def prior_of(node: Linear, nodes: Mapping[str, Linear], values: np.ndarray) -> N
     centred = np.diag([1.0, *(s**2 for _, s in above)]) / _WIDTH**2
     back = np.eye(1 + len(above))
     back[0, 1:] = [m for m, _ in above]
-    return NormalInverseGamma(np.array([mean, *(0.0 for _ in above)]), back.T @ centred @ back, _SHAPE, spread**2 / _SCALE)
+    return NormalInverseGamma(
+        np.array([mean, *(0.0 for _ in above)]), back.T @ centred @ back, _SHAPE, spread**2 / _SCALE
+    )
 
 
 def centred(prior: NormalInverseGamma) -> tuple[np.ndarray, np.ndarray]:
