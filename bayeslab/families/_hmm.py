@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.dataset import Data
-from bayeslab.errors import DataError, ModelError
-from bayeslab.exact import markov_chain
+from bayeslab.errors import DataError, ModelError, hint
+from bayeslab.exact import emissions, markov_chain
 from bayeslab.exact.forward_backward import HiddenChain, smooth
 from bayeslab.exact.mixture import k_means
 from bayeslab.families import _emission_graph as emitted
@@ -42,6 +42,8 @@ class Hidden:
     sequences : Sequences
     rows : ndarray (n_times, n_columns)
         NaN for missing cells.
+    observed : bool
+        Whether the rows are the states themselves.
     """
 
     states: np.ndarray
@@ -49,6 +51,7 @@ class Hidden:
     parts: tuple[Part, ...]
     sequences: Sequences
     rows: np.ndarray
+    observed: bool = False
 
     @property
     def n_states(self) -> int:
@@ -62,7 +65,12 @@ class Hidden:
     @property
     def exchangeable(self) -> bool:
         """Whether states can trade places: nothing written tells one from another."""
-        return self.n_states > 1 and self.chain.symmetric and all(part.symmetric for part in self.parts)
+        return (
+            self.n_states > 1
+            and not self.observed
+            and self.chain.symmetric
+            and all(part.symmetric for part in self.parts)
+        )
 
     @property
     def dims(self) -> dict[str, tuple[str, ...]]:
@@ -184,6 +192,8 @@ class Hidden:
 
 def layout_of(spec: HMM) -> list[tuple[str, str, tuple[str, ...]]]:
     """The parts of the emission: (name, word, columns)."""
+    if spec.emission == "observed":
+        return [("", "categorical", (spec.columns[0],))]
     return emitted.columns_of(spec.columns, spec.emission)
 
 
@@ -260,6 +270,9 @@ def hidden_of(model: Model, data: Data) -> Hidden:
     if "hidden" not in data.memo:
         spec: Any = model.model
         sequences = sequences_of(data, spec.sequence, spec.time)
+        if spec.emission == "observed":
+            data.memo["hidden"] = _observed(spec, data, sequences)
+            return hidden_of(model, data)
         layout = layout_of(spec)
         categories = frozenset(own[0] for _, word, own in layout if word == "categorical")
         order = [column for _, _, own in layout for column in own]
@@ -274,6 +287,25 @@ def hidden_of(model: Model, data: Data) -> Hidden:
         data.memo["hidden"] = hidden
     found: Hidden = data.memo["hidden"]
     return found
+
+
+def _observed(spec: HMM, data: Data, sequences: Sequences) -> Hidden:
+    """A chain whose states are seen: each emits its own name."""
+    states, chain, name = labels_of(spec), chain_of(spec), spec.columns[0]
+    codes = np.full(len(sequences.at), np.nan)
+    if name in data.dataset.columns:
+        column = data.dataset.columns[name]
+        words = {str(s): i for i, s in enumerate(states)}
+        shown = [str(v) if column.text else f"{v:g}" for v in column.values.tolist()]
+        absent = column.absent()
+        for row, word in enumerate(shown):
+            if not absent[row] and word not in words:
+                raise DataError(f"column '{name}', row {row + 1}: '{word}' is not a state{hint(word, words)}")
+        codes = np.array([np.nan if gone else words[w] for w, gone in zip(shown, absent, strict=True)], dtype=float)
+    k = len(states)
+    emission = emissions.Categorical((k,), 1.0)
+    part = Part("", "categorical", (name,), (0,), k, emission, states, {f"p_{name}": np.eye(k)}, {})
+    return Hidden(states, chain, (part,), sequences, spread(sequences, codes[:, None]), observed=True)
 
 
 def _read_origin(data: Data, order: list[str], categories: frozenset[str]) -> np.ndarray:

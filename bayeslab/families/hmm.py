@@ -25,7 +25,7 @@ from bayeslab.errors import ModelError, OptionError, hint
 from bayeslab.exact.answer import EMPlan, Plan
 from bayeslab.exact.forward_backward import filter_states, smooth
 from bayeslab.families import _emission_graph as emitted
-from bayeslab.families import _hmm_decode, _hmm_em, _hmm_graph, _hmm_linear
+from bayeslab.families import _hmm_decode, _hmm_em, _hmm_exact, _hmm_graph, _hmm_linear
 from bayeslab.families._hmm import Hidden, chain_of, draws_of, hidden_of, labels_of, layout_of
 from bayeslab.spec import Family, Identifier, Model
 
@@ -80,7 +80,7 @@ class HMM(Family):
     emission: str | dict[str, str] = Field(
         "gaussian",
         description="What states emit: gaussian, student_t, categorical, bernoulli, binomial, poisson, exponential;"
-        " or one of these for each column.",
+        " or one of these for each column; observed: the column holds the states themselves.",
     )
     covariance: Literal["diagonal", "spherical"] = Field(
         "diagonal", description="Gaussian columns: each its own spread in every state, or one for all columns."
@@ -123,6 +123,8 @@ class HMM(Family):
             odd = sorted(self.model_fields_set - own)
             if odd:
                 raise ValueError(f"{odd[0]} goes with discrete states; continuous ones are normal")
+        if self.emission == "observed" and (len(self.columns) > 1 or self.parameters):
+            raise ValueError("emission: observed takes one column, which holds the states, and no parameters")
         for other in (self.sequence, self.time):
             if other is not None and other in self.columns:
                 raise ValueError(f"'{other}' tells where rows belong and cannot be emitted too")
@@ -151,6 +153,8 @@ def check(model: Model, columns: set[str] | None) -> None:
     """The words can be read; the data have the columns."""
     spec = _spec(model)
     if not _continuous(model):
+        chain_of(spec)
+    if not _continuous(model) and spec.emission != "observed":
         emitted.given_of(spec.parameters, layout_of(spec), chain_of(spec).n_states)
     if not columns:
         return
@@ -167,7 +171,7 @@ def check(model: Model, columns: set[str] | None) -> None:
 def factors(model: Model) -> set[str]:
     """Declared dimensions, and columns of categories."""
     spec = _spec(model)
-    if _continuous(model):
+    if _continuous(model) or spec.emission == "observed":
         return set(model.dims)
     return set(model.dims) | {own[0] for _, word, own in layout_of(spec) if word == "categorical"}
 
@@ -227,8 +231,10 @@ def em(model: Model, data: Data) -> EMPlan | str:
 
 
 def exact(model: Model, data: Data) -> Plan | str:
-    """No closed form: the states are hidden."""
-    return "the posterior of a hidden Markov model has no closed form"
+    """Counts, where the states are observed."""
+    if _continuous(model):
+        return "the standard deviations of a linear dynamical system have no closed form"
+    return _hmm_exact.plan(hidden_of(model, data))
 
 
 def remarks(model: Model, data: Data) -> list[tuple[str, str, float | None, str, str]]:
