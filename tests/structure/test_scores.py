@@ -356,6 +356,73 @@ def test_graph_score_components():
         assert sum(bic.local(v, p) for v, p in parents.items()) == pytest.approx(want, abs=1e-8)
 
 
+# ---------------------------------------------------------------------- noisy-OR
+
+
+def noisy_or_table(n_rows, strengths, leak=0.02, seed=0):
+    """Causes that are on now and then, and an effect that each turns on with its strength."""
+    rng = np.random.default_rng(seed)
+    causes = (rng.random((n_rows, len(strengths))) < 0.3).astype(int)
+    off = (1 - leak) * np.prod(np.where(causes == 1, 1 - np.array(strengths), 1.0), axis=1)
+    codes = np.column_stack([causes, rng.random(n_rows) > off])
+    return observations(codes.astype(int), (2,) * (len(strengths) + 1)), codes.astype(int)
+
+
+def test_noisy_or_bic_is_the_maximum():
+    """Against a bounded optimiser that knows nothing of concavity; parents that prevent are at the bound."""
+    from scipy.optimize import minimize
+
+    data, codes = noisy_or_table(400, (0.9, 0.4, 0.6), seed=5)
+    score = load("noisy_or_bic", data)
+    for child, parents in families(4, 3):
+        on = np.column_stack([np.ones(400), codes[:, list(parents)]])
+        y = codes[:, child]
+
+        def loss(theta, on=on, y=y):
+            eta = on @ theta
+            return (eta[y == 0]).sum() - np.log(-np.expm1(-eta[y == 1])).sum()
+
+        bounds = [(1e-12, 50.0)] * on.shape[1]
+        best = min(minimize(loss, np.full(on.shape[1], s), bounds=bounds, tol=1e-14).fun for s in (0.05, 0.3, 1.0))
+        price = 0.5 * math.log(400) * (len(parents) + 1)
+        assert score.local(child, parents) == pytest.approx(-best - price, abs=1e-4)
+        assert score.local(child, parents) >= -best - price - 1e-6
+
+
+def test_noisy_or_without_parents_is_a_table():
+    data, _ = noisy_or_table(300, (0.7,))
+    assert load("noisy_or_bic", data).local(1, ()) == pytest.approx(load("bic", data).local(1, ()), abs=1e-8)
+    # One parent that only turns on: leak and strength fit the two rows of a table exactly.
+    assert load("noisy_or_bic", data).local(1, (0,)) == pytest.approx(load("bic", data).local(1, (0,)), abs=1e-8)
+
+
+def test_noisy_or_of_effects_that_always_or_never_come():
+    rows = np.array([[0, 0, 0], [1, 1, 0], [0, 0, 0], [1, 1, 0]] * 5)
+    score = load("noisy_or_bic", observations(rows, (2, 2, 2)))
+    assert score.local(1, (0,)) == pytest.approx(-math.log(20), abs=1e-6)
+    assert score.local(2, ()) == pytest.approx(-0.5 * math.log(20), abs=1e-6)
+
+
+def test_structure_noisy_or():
+    """The same rows: the noisy-OR score admits at least as many parents as the table's, and here more."""
+    more = 0
+    for seed in range(4):
+        data, _ = noisy_or_table(150, (0.8, 0.7, 0.7, 0.6, 0.6), seed=seed)
+        best = {}
+        for name in ("bic", "noisy_or_bic"):
+            score = load(name, data)
+            sets, scores = score.all_sets(np.array([5]), np.array([5]), ~np.eye(6, dtype=bool)[5:])[0]
+            best[name] = len(members_of(sets[int(np.argmax(scores))]))
+        assert best["noisy_or_bic"] >= best["bic"]
+        more += best["noisy_or_bic"] - best["bic"]
+    assert more >= 4
+
+
+def test_noisy_or_is_of_two_states():
+    with pytest.raises(DataError, match=r"'v1' has 3 states; a noisy-OR is of variables with two"):
+        load("noisy_or_bic", observations(table()))
+
+
 # ---------------------------------------------------------------------- Gaussian and mixed scores
 
 
@@ -568,7 +635,7 @@ def test_every_score_offers_what_the_contract_says():
     from bayeslab import registry
 
     names = registry.names("structure/scores")
-    assert set(DISCRETE) | {"bge", "gaussian_bic", "mixed_bic"} <= set(names)
+    assert set(names) == set(DISCRETE) | {"noisy_or_bic", "bge", "gaussian_bic", "mixed_bic"}
     for name in names:
         data = gaussian_table() if name in ("bge", "gaussian_bic") else observations(table(60, (2, 2, 2)), (2, 2, 2))
         score = load(name, data)
