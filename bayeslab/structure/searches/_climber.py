@@ -1,0 +1,131 @@
+"""A graph on its way: its moves, what each adds to the score, and which of them keep it acyclic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.structure.searches._scorer import Scorer, bits
+
+__all__ = ["Climber", "Move"]
+
+
+@dataclass(frozen=True)
+class Move:
+    """Add or delete the edge from u to v, whichever is possible, or turn it round."""
+
+    u: int
+    v: int
+    reverse: bool
+
+    def state_after(self, state: int, n: int) -> int:
+        """Which edges there are then, as bits of one integer."""
+        state ^= 1 << (self.u * n + self.v)
+        return state ^ (1 << (self.v * n + self.u)) if self.reverse else state
+
+
+class Climber:
+    """A graph under moves. After a move only the variables whose parents changed are scored again.
+
+    Attributes
+    ----------
+    parents : list of int
+        Of each variable, as bits.
+    edges : ndarray of bool, shape (n, n)
+        At [from, to].
+    state : int
+        The same as bits of one integer.
+    score : float
+    """
+
+    def __init__(self, scorer: Scorer, parents: Sequence[int]) -> None:
+        self.scorer = scorer
+        self.parents = list(parents)
+        n = scorer.n
+        self.edges = np.zeros((n, n), dtype=bool)
+        self._gains = np.empty((n, n))
+        self._local = np.empty(n)
+        self.state = 0
+        for v, mask in enumerate(self.parents):
+            for u in bits(mask):
+                self.state |= 1 << (u * n + v)
+            self._look_up(v)
+        self._reach = _closure(self.edges)
+
+    def _look_up(self, v: int) -> None:
+        mask = self.parents[v]
+        self.edges[:, v] = False
+        self.edges[list(bits(mask)), v] = True
+        self._gains[:, v] = self.scorer.gains(v, mask)
+        self._local[v] = self.scorer.local(v, mask)
+
+    @property
+    def score(self) -> float:
+        return float(self._local.sum())
+
+    def gains(self) -> NDArray[np.float64]:
+        """What each move adds to the score, shape (n, n, 2): [from, to, 0] adds or deletes, [from, to, 1] reverses.
+
+        -inf where a move would close a circle or break a constraint.
+        """
+        edges, own = self.edges, self.scorer
+        out = np.full((*edges.shape, 2), -np.inf)
+        # An edge u -> v closes a circle if v leads to u.
+        np.copyto(out[:, :, 0], self._gains, where=edges | ~self._reach.T)
+        # Turned round, if u leads to v by a way of its own: through another parent of v. One more parent of u is ruled
+        # out by its own gain already.
+        detour = self._reach.astype(np.float32) @ edges.astype(np.float32) > 0
+        np.copyto(out[:, :, 1], self._gains + self._gains.T, where=edges & ~detour & ~own.needed)
+        return out
+
+    def best(self, gains: NDArray[np.float64], taboo: set[int] | None = None) -> tuple[Move, float] | None:
+        """The best move, of equally good ones the first by name; not to graphs that are taboo. None if there is none.
+
+        Gains of moves that are taboo are set to -inf on the way.
+        """
+        flat = gains.reshape(-1)
+        while True:
+            top = float(flat.max(initial=-np.inf))
+            if top == -np.inf:
+                return None
+            at = int(np.argmax(flat >= top - self.scorer.tolerance))
+            move = self.move_at(at)
+            if not taboo or move.state_after(self.state, self.scorer.n) not in taboo:
+                return move, float(flat[at])
+            flat[at] = -np.inf
+
+    def move_at(self, number: int) -> Move:
+        """The move at a place in the flattened gains."""
+        pair, reverse = divmod(number, 2)
+        u, v = divmod(pair, self.scorer.n)
+        return Move(u, v, bool(reverse))
+
+    def apply(self, move: Move) -> None:
+        u, v = move.u, move.v
+        added = not self.parents[v] >> u & 1
+        self.state = move.state_after(self.state, self.scorer.n)
+        self.parents[v] ^= 1 << u
+        self._look_up(v)
+        if move.reverse:
+            self.parents[u] ^= 1 << v
+            self._look_up(u)
+        if added:
+            above, below = self._reach[:, u].copy(), self._reach[v].copy()
+            above[u] = below[v] = True
+            self._reach |= above[:, None] & below[None, :]
+        else:
+            self._reach = _closure(self.edges)
+
+
+def _closure(edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """At [u, v] whether a path of one edge or more leads from u to v."""
+    reach = edges.copy()
+    while True:
+        step = reach.astype(np.float32)
+        longer = reach | (step @ step > 0)
+        if np.array_equal(longer, reach):
+            return reach
+        reach = longer

@@ -1,0 +1,218 @@
+"""Scores of families as graph searches ask for them: by the order of names, with the constraints, remembered.
+
+Variables have the numbers of their names in sorted order here, so that ties and random numbers fall on the same
+variables whatever the order of the columns. Sets of parents are bits of one integer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.errors import ModelError, hint
+from bayeslab.structure.constraints import Constraints, mask_of, members_of
+from bayeslab.structure.priors import StructurePrior, structure_prior
+from bayeslab.structure.score_table import ScoreTable
+from bayeslab.structure.scores import LocalScore
+from bayeslab.structure.searches import Found
+
+__all__ = ["Prior", "Scorer", "Source", "bits"]
+
+type Source = LocalScore | ScoreTable
+type Prior = str | StructurePrior | NDArray[np.float64]
+
+# Changes of the score are kept for this many families.
+_REMEMBERED = 100_000
+# Differences below this share of the score are rounding.
+_ROUNDING = 1e-11
+
+
+def bits(mask: int) -> Iterator[int]:
+    """The members of a set, ascending."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+class Scorer:
+    """Local scores, and what one parent more or less changes.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Sorted.
+    allowed, needed : ndarray of bool, shape (n, n)
+        Which edges may be and which must be, at [from, to].
+    limits : ndarray of int, shape (n,)
+        Largest numbers of parents.
+    n_scored : int
+        Families scored so far.
+    """
+
+    def __init__(self, source: Source, constraints: Constraints | None = None, prior: Prior = "uniform") -> None:
+        self.columns = tuple(source.names)
+        self.names = tuple(sorted(self.columns))
+        self.n = len(self.names)
+        self.place = [self.columns.index(v) for v in self.names]
+        self._single = np.array([mask_of([c], self.n) for c in self.place])
+        known = Constraints(self.columns) if constraints is None else constraints
+        if set(known.names) != set(self.columns):
+            raise ModelError("the constraints are about other variables than the score")
+        self.constraints = known
+        order = [known.names.index(v) for v in self.names]
+        self.allowed = known.allowed[np.ix_(order, order)].T.copy()
+        self.needed = known.needed[np.ix_(order, order)].T.copy()
+        self.limits = known.limits[order]
+        self._many = self._reader(source, structure_prior(prior))
+        self._gains: dict[tuple[int, int], NDArray[np.float64]] = {}
+        self._local: dict[tuple[int, int], float] = {}
+        self.n_scored = 0
+
+    def _reader(self, source: Source, prior: StructurePrior) -> Callable[[int, NDArray[np.uint64]], NDArray[Any]]:
+        if not isinstance(source, ScoreTable):
+            return lambda child, sets: source.many(child, sets) + prior.log_weights(child, sets, self.n)
+        if prior.name != "uniform":
+            raise ModelError("a score table holds its prior; give the prior when it is built")
+        for v, c in enumerate(self.place):
+            own = source.sets[source.pointer[c] : source.pointer[c + 1]]
+            inside = [bool(len(own)) and np.all(own & bit == bit, axis=1) for bit in self._single]
+            self.needed[:, v] |= np.array([np.all(i) for i in inside], dtype=bool)
+            self.allowed[:, v] &= np.array([np.any(i) for i in inside], dtype=bool)
+            self.limits[v] = min(self.limits[v], np.bitwise_count(own).sum(axis=1).max(initial=0))
+
+        def read(child: int, sets: NDArray[np.uint64]) -> NDArray[Any]:
+            numbers = source.numbers(child, sets)
+            return np.where(numbers >= 0, source.scores[numbers], -np.inf)
+
+        return read
+
+    @cached_property
+    def tolerance(self) -> float:
+        """Changes of the score up to this are none."""
+        return _ROUNDING * max(1.0, abs(sum(self.local(v, self.required(v)) for v in range(self.n))))
+
+    def required(self, child: int) -> int:
+        """The parents that a variable must have."""
+        return sum(1 << int(u) for u in np.flatnonzero(self.needed[:, child]))
+
+    def _sets(self, masks: Sequence[int]) -> NDArray[np.uint64]:
+        return np.array([mask_of([self.place[u] for u in bits(m)], self.n) for m in masks])
+
+    def score(self, child: int, masks: Sequence[int]) -> NDArray[np.float64]:
+        """Scores of some parent sets of a variable."""
+        fresh = [m for m in dict.fromkeys(masks) if (child, m) not in self._local]
+        if fresh:
+            self.n_scored += len(fresh)
+            for mask, value in zip(fresh, self._many(self.place[child], self._sets(fresh)).tolist(), strict=True):
+                self._local[child, mask] = value
+        return np.array([self._local[child, m] for m in masks])
+
+    def local(self, child: int, mask: int) -> float:
+        """Score of a variable given its parents."""
+        return float(self.score(child, [mask])[0])
+
+    def gains(self, child: int, mask: int) -> NDArray[np.float64]:
+        """What putting each variable in, or taking it out where it is one of the parents, adds to the score.
+
+        -inf where constraints rule it out; read-only.
+        """
+        known = self._gains.get((child, mask))
+        if known is not None:
+            return known
+        base = self.local(child, mask)
+        present = np.array([mask >> u & 1 for u in range(self.n)], dtype=bool)
+        room = present.sum() < self.limits[child]
+        asked = np.flatnonzero(np.where(present, ~self.needed[:, child], self.allowed[:, child] & room))
+        out = np.full(self.n, -np.inf)
+        if asked.size:
+            self.n_scored += asked.size
+            sets = self._sets([mask]) ^ self._single[asked]
+            scores = self._many(self.place[child], sets)
+            out[asked] = scores - base
+            self._local.update(((child, mask ^ (1 << u)), s) for u, s in zip(asked.tolist(), scores.tolist()))  # noqa: B905
+        out.flags.writeable = False
+        if len(self._gains) >= _REMEMBERED:
+            self._gains.clear()
+            self._local.clear()
+        self._gains[child, mask] = out
+        return out
+
+    def parents_of(self, graph: nx.DiGraph | None) -> list[int]:
+        """A graph as parent sets, with the required edges if there is none.
+
+        Raises
+        ------
+        ModelError
+            It breaks a constraint, has a circle, or a family that has no score.
+        """
+        if graph is None:
+            out = [self.required(v) for v in range(self.n)]
+        else:
+            for v in graph:
+                if v not in self.columns:
+                    raise ModelError(f"the start graph: '{v}' is no variable{hint(str(v), self.columns)}")
+            if not nx.is_directed_acyclic_graph(graph):
+                raise ModelError("the start graph has a circle")
+            self.constraints.check(graph)
+            number = {v: i for i, v in enumerate(self.names)}
+            out = [sum(1 << number[u] for u in (graph.predecessors(v) if v in graph else ())) for v in self.names]
+        for v, mask in enumerate(out):
+            if self.local(v, mask) == -np.inf:
+                own = ", ".join(self.names[u] for u in bits(mask)) or "none"
+                raise ModelError(f"the search cannot start: the parents of '{self.names[v]}' ({own}) have no score")
+        return out
+
+    def graph(self, parents: Sequence[int]) -> nx.DiGraph:
+        """Parent sets as a graph."""
+        out = nx.DiGraph()
+        out.add_nodes_from(self.columns)
+        edges = [(self.names[u], self.names[v]) for v, mask in enumerate(parents) for u in bits(mask)]
+        out.add_edges_from(sorted(edges))
+        return out
+
+    def found(self, parents: Sequence[int], trace: Sequence[float]) -> Found:
+        """The result of a search."""
+        score = sum(self.local(v, mask) for v, mask in enumerate(parents))
+        return Found(self.graph(parents), float(score), tuple(trace), self.n_scored)
+
+    def order_of(self, names: Sequence[str]) -> list[int]:
+        """Numbers of variables given in an order of one's own; all of them once."""
+        for v in names:
+            if v not in self.names:
+                raise ModelError(f"the order: '{v}' is no variable{hint(v, self.names)}")
+        if len(set(names)) < len(names) or len(names) < self.n:
+            missing = ", ".join(sorted(set(self.names) - set(names)))
+            raise ModelError(f"the order needs each variable once{'; it lacks ' + missing if missing else ''}")
+        return [self.names.index(v) for v in names]
+
+
+# Only for reading tables of sets: kept beside the class that gives them their numbers.
+def in_name_order(table: ScoreTable) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.float64]]:
+    """Pointers, sets and scores of a table by the order of names; equal scores up to rounding by size and name."""
+    columns, names = table.names, sorted(table.names)
+    place = [columns.index(v) for v in names]
+    sets = np.zeros_like(table.sets)
+    for u, c in enumerate(place):
+        bit = table.sets[:, c // 64] >> np.uint64(c % 64) & np.uint64(1)
+        sets[:, u // 64] |= bit << np.uint64(u % 64)
+    pieces = []
+    for c in place:
+        own = np.arange(table.pointer[c], table.pointer[c + 1])
+        grain = _ROUNDING * max(1.0, float(np.abs(table.scores[own]).max(initial=1.0))) * 100
+        keys = [sets[own, w] for w in range(sets.shape[1])]
+        rank = np.round(-table.scores[own] / grain)
+        pieces.append(own[np.lexsort((*keys, table.sizes[own], rank))])
+    pointer = np.cumsum([0, *map(len, pieces)], dtype=np.int64)
+    numbers = np.concatenate(pieces)
+    return pointer, np.ascontiguousarray(sets[numbers]), np.ascontiguousarray(table.scores[numbers])
+
+
+def members(mask: NDArray[np.uint64]) -> int:
+    """A set in words as bits of one integer."""
+    return sum(1 << u for u in members_of(mask))

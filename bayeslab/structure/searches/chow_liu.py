@@ -1,0 +1,70 @@
+"""Chow-Liu trees: the tree over all variables with the highest score.
+
+An edge adds to the score what one parent adds to its child. For the log likelihood that is N times the mutual
+information [1]_; for any score that is the same in both directions the best tree is a maximum spanning tree of these
+gains. Scores with a penalty or a prior leave out edges that do not pay: a forest.
+
+References
+----------
+.. [1] Chow, Liu (1968). Approximating discrete probability distributions with dependence trees. IEEE Transactions on
+   Information Theory 14, 462-467.
+"""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+
+from bayeslab.errors import ModelError, hint
+from bayeslab.structure.searches import Found
+from bayeslab.structure.searches._scorer import Prior, Scorer, Source
+
+__all__ = ["search"]
+
+
+def search(source: Source, *, root: str | None = None, prior: Prior = "uniform") -> Found:
+    """The best tree, or forest where edges do not pay.
+
+    Parameters
+    ----------
+    source, prior
+        See :mod:`bayeslab.structure.searches`. The score must be the same for both directions of an edge, as BDeu,
+        BIC, AIC, the log likelihood and BGe are.
+    root
+        Edges lead away from it; left out, from the first variable of each tree by name. It does not change the score.
+
+    Raises
+    ------
+    ModelError
+        No such root; or a score that tells the directions of an edge apart, such as K2.
+    """
+    scorer = Scorer(source, None, prior)
+    if root is not None and root not in scorer.names:
+        raise ModelError(f"the root '{root}' is no variable{hint(root, scorer.names)}")
+    gains = np.array([scorer.gains(v, 0) for v in range(scorer.n)]).T
+    both = np.triu(np.isfinite(gains) & np.isfinite(gains.T))
+    if np.any(np.abs(gains[both] - gains.T[both]) > 1e-6 * np.maximum(1.0, np.abs(gains[both]))):
+        raise ModelError(
+            "this score is not the same for both directions of an edge, so that no spanning tree is its best tree: take"
+            " one that is, such as bdeu or bic"
+        )
+    tree, joined = nx.Graph(), nx.utils.UnionFind(range(scorer.n))
+    tree.add_nodes_from(range(scorer.n))
+    # Equal up to rounding counts as equal; then names decide.
+    edges = sorted((-round(gains[u, v] / scorer.tolerance), u, v) for u, v in np.argwhere(both & (gains > 0)).tolist())
+    for rank, u, v in edges:
+        if rank < 0 and joined[u] != joined[v]:
+            joined.union(u, v)
+            tree.add_edge(u, v)
+    parents = [0] * scorer.n
+    first = [scorer.names.index(root)] if root is not None else []
+    seen: set[int] = set()
+    trace = [sum(scorer.local(v, 0) for v in range(scorer.n))]
+    for top in [*first, *range(scorer.n)]:
+        if top not in seen:
+            seen.add(top)
+            for u, v in nx.bfs_edges(tree, top, sort_neighbors=sorted):
+                parents[v] = 1 << u
+                seen.add(v)
+                trace.append(trace[-1] + float(gains[u, v]))
+    return scorer.found(parents, trace)

@@ -1,0 +1,141 @@
+"""Hill climbing over graphs: add, delete or reverse the edge that raises the score most, until none does.
+
+Runs that stop on a local top can go on in two ways: a *tabu* list forbids the last graphs, so that the climb goes down
+the least steep way and perhaps up another hill [1]_; *restarts* change some edges of the best graph at random and climb
+again. The matrix of what each move adds is kept; a move makes only the column of the changed variable new.
+
+References
+----------
+.. [1] Glover (1989). Tabu search, part I. ORSA Journal on Computing 1, 190-206; Bouckaert (1995). Bayesian Belief
+   Networks: from Construction to Inference, PhD thesis, Utrecht.
+.. [2] Heckerman, Geiger, Chickering (1995). Learning Bayesian networks. Machine Learning 20, 197-243.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import networkx as nx
+import numpy as np
+
+from bayeslab.errors import OptionError
+from bayeslab.structure.constraints import Constraints
+from bayeslab.structure.searches import Found
+from bayeslab.structure.searches._climber import Climber
+from bayeslab.structure.searches._scorer import Prior, Scorer, Source
+
+__all__ = ["search"]
+
+type Parents = list[int]
+
+
+def search(
+    source: Source,
+    *,
+    start: nx.DiGraph | None = None,
+    constraints: Constraints | None = None,
+    prior: Prior = "uniform",
+    tabu: int = 0,
+    patience: int | None = None,
+    restarts: int = 0,
+    changes: int = 10,
+    max_steps: int = 100_000,
+    rng: np.random.Generator | None = None,
+    watch: Callable[[nx.DiGraph, float], None] | None = None,
+) -> Found:
+    """Climb to a graph that no single edge improves.
+
+    Parameters
+    ----------
+    source
+        A score with its data, or a score table (one that is not pruned: what is missing there cannot be passed).
+    start
+        The first graph; left out, that of the required edges only.
+    constraints, prior
+        See :mod:`bayeslab.structure.searches`.
+    tabu
+        Number of last graphs that are not gone back to; 0 stops on the first top.
+    patience
+        With a tabu list: how many moves without a new best graph end the climb; left out, as many as ``tabu``.
+    restarts
+        How often to go on from the best graph with ``changes`` random moves.
+    changes
+        Moves made at random at each restart.
+    max_steps
+        Moves of one climb at most.
+    rng
+        Needed for restarts.
+    watch
+        Told each graph and its score.
+
+    Returns
+    -------
+    Found
+        The best graph. Its trace holds the scores of all graphs passed; without tabu and restarts it never falls.
+
+    Raises
+    ------
+    ModelError
+        A start graph that breaks a constraint.
+    """
+    for name, value in (("tabu", tabu), ("patience", patience or 0), ("restarts", restarts), ("changes", changes)):
+        if value < 0:
+            raise OptionError(f"{name} is a number, 0 or more; given {value}")
+    if restarts and rng is None:
+        raise OptionError("restarts need random numbers: give rng, such as numpy.random.default_rng(1)")
+    scorer = Scorer(source, constraints, prior)
+    own_patience = tabu if patience is None else patience
+    climber = Climber(scorer, scorer.parents_of(start))
+    trace: list[float] = []
+    best, score = _climb(climber, tabu, own_patience, max_steps, trace, watch)
+    for _ in range(restarts):
+        assert rng is not None
+        climber = Climber(scorer, best)
+        _shake(climber, changes, rng)
+        other, its_score = _climb(climber, tabu, own_patience, max_steps, trace, watch)
+        if its_score > score + scorer.tolerance:
+            best, score = other, its_score
+    return scorer.found(best, trace)
+
+
+def _climb(
+    climber: Climber,
+    tabu: int,
+    patience: int,
+    max_steps: int,
+    trace: list[float],
+    watch: Callable[[nx.DiGraph, float], None] | None,
+) -> tuple[Parents, float]:
+    """The best graph of one climb."""
+    tolerance = climber.scorer.tolerance
+    best, top = list(climber.parents), climber.score
+    recent: deque[int] = deque([climber.state], maxlen=max(tabu, 1))
+    waited = 0
+    _tell(climber, trace, watch)
+    for _ in range(max_steps):
+        found = climber.best(climber.gains(), set(recent) if tabu else None)
+        if found is None or (found[1] <= tolerance and waited >= patience):
+            break
+        climber.apply(found[0])
+        recent.append(climber.state)
+        _tell(climber, trace, watch)
+        waited += 1
+        if climber.score > top + tolerance:
+            best, top, waited = list(climber.parents), climber.score, 0
+    return best, top
+
+
+def _tell(climber: Climber, trace: list[float], watch: Callable[[nx.DiGraph, float], None] | None) -> None:
+    trace.append(climber.score)
+    if watch:
+        watch(climber.scorer.graph(climber.parents), climber.score)
+
+
+def _shake(climber: Climber, changes: int, rng: np.random.Generator) -> None:
+    """Moves at random, each as probable as every other."""
+    for _ in range(changes):
+        possible = np.flatnonzero(climber.gains().reshape(-1) > -np.inf)
+        if not possible.size:
+            return
+        climber.apply(climber.move_at(int(possible[rng.integers(possible.size)])))

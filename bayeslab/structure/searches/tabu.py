@@ -1,0 +1,44 @@
+"""Tabu search: hill climbing that goes on from a local top, never back to one of the last graphs.
+
+References
+----------
+.. [1] Glover (1989). Tabu search, part I. ORSA Journal on Computing 1, 190-206.
+"""
+
+from __future__ import annotations
+
+import networkx as nx
+
+from bayeslab.structure.constraints import Constraints
+from bayeslab.structure.searches import Found, hill_climbing
+from bayeslab.structure.searches._scorer import Prior, Source
+
+__all__ = ["search"]
+
+
+def search(
+    source: Source,
+    *,
+    start: nx.DiGraph | None = None,
+    constraints: Constraints | None = None,
+    prior: Prior = "uniform",
+    tabu: int = 100,
+    patience: int | None = None,
+    max_steps: int = 100_000,
+) -> Found:
+    """As :func:`bayeslab.structure.searches.hill_climbing.search` with a tabu list.
+
+    Parameters
+    ----------
+    source, start, constraints, prior, tabu, patience, max_steps
+        As there.
+    """
+    return hill_climbing.search(
+        source,
+        start=start,
+        constraints=constraints,
+        prior=prior,
+        tabu=tabu,
+        patience=patience,
+        max_steps=max_steps,
+    )

@@ -1,0 +1,57 @@
+"""Tree-augmented naive Bayes: the class is a parent of every attribute, and each attribute has one more parent.
+
+The tree of attributes is the one that raises the likelihood most; :func:`bayeslab.exact.classifiers.tan` finds it.
+
+References
+----------
+.. [1] Friedman, Geiger, Goldszmidt (1997). Bayesian network classifiers. Machine Learning 29, 131-163.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+
+from bayeslab.errors import DataError, ModelError, hint
+from bayeslab.exact.classifiers import tan
+from bayeslab.structure.searches import Found
+from bayeslab.structure.searches._scorer import Prior, Scorer, Source
+
+__all__ = ["search"]
+
+
+def search(source: Source, *, target: str, root: str | None = None, prior: Prior = "uniform") -> Found:
+    """The most likely tree-augmented net.
+
+    Parameters
+    ----------
+    source, prior
+        A score of discrete data, by which the result is scored; which tree it is depends on the data only.
+    target
+        The class.
+    root
+        The attribute whose only parent is the class; left out, the first by name.
+
+    Raises
+    ------
+    DataError
+        The score has no discrete data.
+    ModelError
+        No such class or root.
+    """
+    data: Any = getattr(source, "data", None)
+    if data is None or data.continuous.any():
+        raise DataError("tree-augmented nets are for discrete data: give a score such as bdeu with its data")
+    if target not in data.names:
+        raise ModelError(f"the class '{target}' is no variable{hint(target, data.names)}")
+    scorer = Scorer(source, None, prior)
+    order = [data.names.index(v) for v in scorer.names]
+    states = {v: data.states[i] for v, i in zip(scorer.names, order, strict=True)}
+    graph = nx.DiGraph()
+    graph.add_nodes_from(data.names)
+    above = tan(data.codes[:, order], states, target, data.weights, root)
+    graph.add_edges_from(sorted((u, v) for v, own in above.items() for u in own))
+    parents = scorer.parents_of(graph)
+    score = sum(scorer.local(v, mask) for v, mask in enumerate(parents))
+    return scorer.found(parents, [score])
