@@ -40,6 +40,9 @@ class Observations:
         Values of continuous variables, 0 elsewhere; of shape (0, n) if all are discrete.
     weights : ndarray, shape (n_distinct,)
         How often each row occurs: integers, or any numbers >= 0 for expected counts.
+    elsewhere : object, optional
+        Where the rows are, if they are not here: in DuckDB (:mod:`bayeslab.structure.duckdb_counts`). Scores that are
+        sums over cells ask it for counts.
     """
 
     names: tuple[str, ...]
@@ -47,6 +50,7 @@ class Observations:
     codes: NDArray[np.integer]
     values: NDArray[np.float64]
     weights: NDArray[Any]
+    elsewhere: Any = None
 
     @property
     def n(self) -> int:
@@ -56,6 +60,8 @@ class Observations:
     @property
     def n_rows(self) -> float:
         """Number of rows; the sum of the weights."""
+        if self.elsewhere is not None:
+            return float(self.elsewhere.n_rows)
         return float(self.weights.sum())
 
     @cached_property
@@ -77,6 +83,10 @@ class Observations:
 
     def require(self, kind: Kind, score: str) -> None:
         """Raise a DataError unless every variable is of this kind."""
+        if self.elsewhere is not None and score in ("bds", "noisy_or_bic", "mixed_bic"):
+            raise DataError(
+                f"'{score}' needs the rows in memory; they are in DuckDB: raise 'fetch', or take 'bdeu' or 'bic'"
+            )
         wrong = np.flatnonzero({"discrete": self.continuous, "continuous": ~self.continuous}.get(kind, np.zeros(0)))
         if wrong.size:
             name = self.names[wrong[0]]

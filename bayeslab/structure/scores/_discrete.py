@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +67,10 @@ class DiscreteScore:
         return self.data.names
 
     @cached_property
-    def counter(self) -> CliqueCounter:
+    def counter(self) -> Any:
+        """What counts sets of variables: compiled loops over the rows here, or DuckDB where the rows are there."""
+        if self.data.elsewhere is not None:
+            return self.data.elsewhere.counter(self.data, self.sums)
         return CliqueCounter(self.data, self.sums)
 
     def local(self, child: int, parents: tuple[int, ...]) -> float:

@@ -1,0 +1,104 @@
+"""Counts by DuckDB give the same scores as counts in memory, for rows that are fetched and for rows that stay."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from bayeslab.errors import DataError
+from bayeslab.structure.constraints import Constraints
+from bayeslab.structure.data import Observations
+from bayeslab.structure.score_table import ScoreTable
+from bayeslab.structure.scores import load
+
+duckdb = pytest.importorskip("duckdb")
+counts = pytest.importorskip("bayeslab.structure.duckdb_counts")
+
+SCORES = ["bdeu", "k2", "bic", "aic", "mdl", "log_likelihood"]
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 3, 600)
+    b = np.where(rng.random(600) < 0.7, a, rng.integers(0, 3, 600))
+    return pl.DataFrame(
+        {
+            "a": [f"s{x}" for x in a],
+            "b it's": [("low", "mid", "None")[x] for x in b],
+            "c": rng.integers(0, 2, 600) * 10 + 2,
+            "d": [f"d{x}" for x in rng.integers(0, 4, 600)],
+            "e": (a + rng.integers(0, 2, 600)) > 1,
+        }
+    )
+
+
+@pytest.fixture(scope="module", params=["parquet", "csv", "several"])
+def source(request, frame, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param)
+    if request.param == "several":
+        frame[:250].write_parquet(folder / "x1.parquet")
+        frame[250:].write_parquet(folder / "x2.parquet")
+        return folder / "*.parquet"
+    path = folder / f"x.{request.param}"
+    frame.write_parquet(path) if request.param == "parquet" else frame.write_csv(path)
+    return path
+
+
+@pytest.mark.parametrize("fetch", [0, 10**6])
+@pytest.mark.parametrize("name", SCORES)
+def test_scores_are_the_same(frame, source, fetch, name):
+    there = counts.observations(source, fetch=fetch)
+    assert (there.elsewhere is not None) == (fetch == 0)
+    assert there.n_rows == 600
+    want, found = load(name, frame), load(name, there)
+    tables = [ScoreTable.build(score, max_parents=3) for score in (want, found)]
+    assert found.names == want.names
+    for v in range(5):
+        for i in range(tables[0].pointer[v], tables[0].pointer[v + 1]):
+            parents = tables[0].parents(i)
+            assert tables[1].local(v, parents) == pytest.approx(tables[0].scores[i], abs=1e-9)
+    assert found.local(2, (0, 4)) == pytest.approx(want.local(2, (0, 4)), abs=1e-9)
+    assert found.local(0, ()) == pytest.approx(want.local(0, ()), abs=1e-9)
+
+
+def test_fetched_rows_are_the_rows(frame, source):
+    there, here = counts.observations(source), Observations.of(frame)
+    assert there.weights.sum() == here.weights.sum() == 600
+    assert there.states[:4] == here.states[:4]
+
+    def sorted_rows(data):
+        rows = np.repeat(data.codes, data.weights, axis=0)
+        return rows[np.lexsort(rows.T)]
+
+    np.testing.assert_array_equal(sorted_rows(there), sorted_rows(here))
+
+
+def test_candidates_and_constraints(frame, source):
+    there = load("bdeu", counts.observations(source, fetch=0))
+    here = load("bdeu", frame)
+    known = Constraints.of(here.names, candidates={"a": ["c"], "c": [], "d": ["a"], "e": ["a"], "b it's": ["a"]})
+    one, two = (ScoreTable.build(score, max_parents=2, constraints=known) for score in (here, there))
+    assert np.array_equal(one.sets, two.sets)
+    np.testing.assert_allclose(one.scores, two.scores, atol=1e-9)
+
+
+def test_columns_and_states(source):
+    found = counts.observations(source, columns=["d", "a"], states={"a": ["s2", "s1", "s0", "s9"]})
+    assert found.names == ("d", "a") and found.states[1] == ("s2", "s1", "s0", "s9")
+    with pytest.raises(DataError, match="'s0' is not a state of 'a'"):
+        counts.observations(source, states={"a": ["s1", "s2"]})
+    with pytest.raises(DataError, match="no column 'aa'"):
+        counts.observations(source, columns=["aa"])
+
+
+def test_what_cannot_be_read(tmp_path, source):
+    pl.DataFrame({"a": ["x", None, "y"], "b": ["u", "v", "u"]}).write_parquet(tmp_path / "holes.parquet")
+    with pytest.raises(DataError, match="column 'a' has 1 missing cells"):
+        counts.observations(tmp_path / "holes.parquet")
+    with pytest.raises(DataError, match="DuckDB cannot read it"):
+        counts.observations(tmp_path / "none.parquet")
+    for name in ("bds", "mixed_bic"):
+        with pytest.raises(DataError, match=f"'{name}' needs the rows in memory"):
+            load(name, counts.observations(source, fetch=0))
