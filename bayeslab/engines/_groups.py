@@ -112,7 +112,8 @@ def _worst_r_hat(values: np.ndarray) -> float:
     if values.shape[1] < MIN_DRAWS:
         return float("nan")
     draws = values.reshape(*values.shape[:2], -1)
-    return float(np.nanmax(r_hat_and_ess(np.moveaxis(draws, -1, 0))[0]))
+    with np.errstate(invalid="ignore", divide="ignore"):  # of what is constant
+        return float(np.nanmax(r_hat_and_ess(np.moveaxis(draws, -1, 0))[0]))
 
 
 def constrained(model: pymc.Model, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -48,6 +48,8 @@ Contract. A family module has
     draws, also of the prior, in which states are numbered by a rule that the model states.
 ``decoded(model, data, draws, method, best, sequence) -> (dict, dict)`` (optional)
     the hidden states time by time, as columns of a table, and what is to be said about them.
+``maximum_likelihood(model, data) -> (float, int)`` (optional)
+    the highest log likelihood, NaN where there is none, and the number of parameters.
 ``network(model, data) -> networkx.DiGraph``
     the model's nodes and edges, for drawing (attributes: kind, text, dims; lengths of the
     dimensions in ``graph["dims"]``).

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.errors import EngineRefusal
+from bayeslab.errors import BayeslabError, EngineRefusal
 from bayeslab.exact import emissions
 from bayeslab.exact.answer import EMPlan, Note, Searched
 from bayeslab.exact.expectation_maximisation import Restarts
-from bayeslab.exact.mixture import MixtureOptions, MixtureProblem, merging, search, starting_labels
+from bayeslab.exact.mixture import MixtureOptions, MixtureProblem, fit_mixture, merging, search, starting_labels
 from bayeslab.exact.mixture_choice import ComponentChoice
 from bayeslab.families._mixture_model import Resolved
 
-__all__ = ["draw_labels", "em", "some_rows", "without_prior"]
+__all__ = ["draw_labels", "em", "maximum_likelihood", "said", "some_rows", "without_prior"]
 
 
 def em(seen: Resolved) -> EMPlan:
@@ -74,6 +74,16 @@ def _search(
     if seen.choice is not None:
         notes.append(Note("pass", "components", said(seen.choice)))
     return Searched(Restarts(best, ends, searches[-1].interrupted), tuple(notes))
+
+
+def maximum_likelihood(seen: Resolved) -> tuple[float, int]:
+    """The highest of several searches without priors, and the number of free parameters."""
+    problem = without_prior(seen.problem)
+    try:
+        found = fit_mixture(problem, MixtureOptions(tolerance=1e-8), rng=np.random.default_rng(0))
+    except BayeslabError:
+        return float("nan"), problem.n_free
+    return found.log_likelihood, problem.n_free
 
 
 def said(choice: ComponentChoice) -> str:

@@ -11,7 +11,7 @@ from bayeslab.errors import EngineRefusal, OptionError
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
 from bayeslab.exact.clusters import coclustering, point_partition
 from bayeslab.exact.component_number import sample_component_number
-from bayeslab.exact.mixture import starting_labels
+from bayeslab.exact.mixture import MixtureOptions, fit_mixture
 from bayeslab.exact.mixture_gibbs import gibbs as draws_of
 from bayeslab.families._mixture_model import Resolved
 
@@ -40,7 +40,9 @@ def by_gibbs(seen: Resolved) -> GibbsPlan | str:
         problem, found = seen.problem, []
         try:
             for own in rng.spawn(chains):
-                start = problem.update(problem.statistics(starting_labels(problem, "k_means++", own)))
+                # Each chain from an end of EM of its own: Gibbs steps leave a lower mode only slowly.
+                options = MixtureOptions(method="map", restarts=1, start="k_means++", max_iterations=50, repairs=1)
+                start = fit_mixture(problem, options, rng=own).parameters
                 found.append(draws_of(problem, start, draws=draws, tune=tune, rng=own))
         except OptionError as error:
             raise EngineRefusal(f"method gibbs does not apply: {error.message}; use nuts") from None

@@ -90,7 +90,7 @@ def _log_density(seen: Resolved, nodes: dict[str, Nodes]) -> Any:
     """log p(row | component), (N, K)."""
     terms: Any = 0.0
     for name, part in seen.parts.items():
-        own = [seen.columns.index(c) for c in (*part.columns, *part.trials)]
+        own = [seen.columns.index(c) for c in part.reads]
         terms = terms + nodes[name].log_density(seen.rows[:, own])
     return terms
 
@@ -136,6 +136,9 @@ def written_out(model: Model, seen: Resolved, data: Data) -> pymc.Model:
         p = p if seen.problem.inputs is not None else pt.repeat(p[None, :], n_rows, axis=0)
         label = pm.Categorical("label", p=p, dims=dims)
         for name, part in seen.parts.items():
-            for column, node in zip(part.columns, nodes[name].draw(label, n_rows), strict=True):
+            own = np.full((n_rows, len(part.reads)), np.nan)
+            if len(seen.rows):
+                own = seen.rows[:, [seen.columns.index(c) for c in part.reads]]
+            for column, node in zip(part.columns, nodes[name].draw(label, own), strict=True):
                 pm.Deterministic(column, node, dims=dims)
     return built

@@ -15,7 +15,8 @@ from bayeslab.exact import emissions
 from bayeslab.exact.component_number import NumberPrior
 from bayeslab.exact.mixture import MixtureProblem
 from bayeslab.exact.mixture_choice import ComponentChoice, choose_components
-from bayeslab.families._mixture_parts import Categories, Gaussian, OneParameter, Part, StudentT
+from bayeslab.families._design import Design, parse_formula
+from bayeslab.families._mixture_parts import Categories, Gaussian, OneParameter, Part, Regression, StudentT
 from bayeslab.families._mixture_priors import beta_or_gamma, concentration, gaussian_prior
 from bayeslab.spec import Model
 
@@ -47,6 +48,8 @@ class Resolved:
         Where it was chosen.
     by : str or None
         The column by whose locations components are numbered.
+    design : Design or None
+        Of a regression.
     """
 
     parts: Mapping[str, Part]
@@ -58,6 +61,7 @@ class Resolved:
     number: NumberPrior | None = None
     choice: ComponentChoice | None = None
     by: str | None = None
+    design: Design | None = None
 
     @property
     def n_components(self) -> int:
@@ -108,11 +112,18 @@ class Resolved:
             out |= part.values(self.own(name, theta))
         return {name: np.asarray(out[name]) for name in self.dims}
 
+    def location(self, column: str) -> tuple[str, int]:
+        """The parameter and the position in its last axis by which components are numbered."""
+        for part in self.parts.values():
+            if column in part.columns or column in getattr(part, "terms", ()):
+                return part.location(column)
+        raise ModelError(f"order: '{column}' is neither a column nor a term", path=("model", "order"))
+
     def numbered(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The values with components in the order of their locations in a column, unless labels name them."""
         if self.by is None:
             return dict(values)
-        name, at = next(part.location(self.by) for part in self.parts.values() if self.by in part.columns)
+        name, at = self.location(self.by)
         move = np.argsort(values[name][:, at], kind="stable")
         own = {n for n, dims in self.dims.items() if dims[:1] == ("component",)}
         out = {n: v[move] if n in own else v for n, v in values.items()}
@@ -149,14 +160,21 @@ def resolved(model: Model, data: Data) -> Resolved:
 
 
 def _first(spec: Mixture, model: Model, data: Data) -> Resolved:
-    columns = _column_names(spec)
-    rows = _rows(spec, data, columns)
+    design = None
+    if spec.regression is None:
+        columns = _column_names(spec)
+        rows = _rows(spec, data, columns)
+    else:
+        design = _designed(spec, data)
+        part, rows = _regression(spec, data, design, None)
+        columns = part.reads
     names, allowed = _components(spec, model, data)
     inputs, scales = _inputs(spec, data, None)
     with _named(columns):
         n = len(names)
         # Where the number is sampled, one prior serves all numbers: on the scale of all the data.
-        parts = _parts(spec, data, rows, columns, 1 if spec.components == "sampled" else n)
+        parts: dict[str, Part] = {"regression": part} if design is not None else {}
+        parts = parts or _parts(spec, data, rows, columns, 1 if spec.components == "sampled" else n)
         problem = MixtureProblem(
             _emission(parts, columns),
             rows,
@@ -171,32 +189,32 @@ def _first(spec: Mixture, model: Model, data: Data) -> Resolved:
     if choice is not None:
         n = choice.best
         names = names[:n]
-        parts = _parts(spec, data, rows, columns, n)
+        parts = parts if design is not None else _parts(spec, data, rows, columns, n)
         problem = replace(
             problem, emission=_emission(parts, columns), n_components=n, concentration=concentration(spec, n)
         )
     number = None
     if spec.components == "sampled":
         number = NumberPrior.uniform(n, float(np.ravel(problem.concentration)[0]))
-    by = None if spec.labels else spec.order or spec.columns[0]
-    return Resolved(parts, problem, columns, names, tuple(spec.gating), scales, number, choice, by)
+    by = None if spec.labels else spec.order or spec.modelled[0]
+    return Resolved(parts, problem, columns, names, tuple(spec.gating), scales, number, choice, by, design)
 
 
 def _on(fitted: Resolved, spec: Mixture, model: Model, data: Data) -> Resolved:
     """The mixture of a fit on other data."""
-    rows = _rows(spec, data, fitted.columns)
+    if fitted.design is not None:
+        part = fitted.parts["regression"]
+        assert isinstance(part, Regression)
+        _, rows = _regression(spec, data, fitted.design, part)
+    else:
+        rows = _rows(spec, data, fitted.columns)
     _, allowed = _components(spec, model, data, len(fitted.names))
     inputs, _ = _inputs(spec, data, fitted.scales)
     with _named(fitted.columns):
         for part in fitted.parts.values():
-            own = [fitted.columns.index(c) for c in _taken(part)]
+            own = [fitted.columns.index(c) for c in part.reads]
             part.emission.check(rows[:, own])
     return replace(fitted, problem=replace(fitted.problem, rows=rows, allowed=allowed, inputs=inputs))
-
-
-def _taken(part: Part) -> tuple[str, ...]:
-    """The columns a part reads."""
-    return (*part.columns, *part.trials)
 
 
 # --------------------------------------------------------------------------------- data
@@ -213,7 +231,7 @@ class _named:
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if isinstance(error, DataError):
-            text = re.sub(r"\bcolumn (\d+)", lambda m: f"column '{self.columns[int(m[1])]}'", error.message)
+            text = re.sub(r"\bcolumn (\d+)", lambda m: f"column '{self.columns[int(m[1])].strip()}'", error.message)
             text = re.sub(r"\brow (\d+)", lambda m: f"row {int(m[1]) + 1}", text)
             raise DataError(text, where=error.where, path=error.path) from None
 
@@ -225,8 +243,8 @@ def _column_names(spec: Mixture) -> tuple[str, ...]:
 
 
 def _rows(spec: Mixture, data: Data, columns: tuple[str, ...]) -> np.ndarray:
-    """(N, D), NaN where a cell is missing; without the columns all are missing."""
-    n = len(data.labels.get(data.dataset.rows, ()))
+    """(N, D), NaN where a cell is missing; no row where the data have none of the columns."""
+    n = len(data.labels.get(data.dataset.rows, ())) if any(data.has(name) for name in spec.columns) else 0
     categorical = set(spec.words("categorical")) | ({spec.labels} if spec.labels else set())
     out = np.full((n, len(columns)), np.nan)
     for j, name in enumerate(columns):
@@ -305,7 +323,7 @@ def _check_rows(spec: Mixture, problem: MixtureProblem, columns: tuple[str, ...]
     if not len(problem.rows):
         return
     least = min(spec.components) if isinstance(spec.components, list) else problem.n_components
-    for j, name in enumerate(columns):
+    for j, name in enumerate(columns if spec.regression is None else ()):
         cells = problem.rows[:, j]
         cells = cells[~np.isnan(cells)]
         if not len(cells):
@@ -335,6 +353,45 @@ def _without_prior(emission: Any) -> Any:
     return replace(emission, prior=None)
 
 
+# --------------------------------------------------------------------------------- regressions
+
+
+def _designed(spec: Mixture, data: Data) -> Design:
+    assert spec.regression is not None
+    formula = parse_formula(spec.regression)
+    return Design.of(formula, data, np.arange(len(data.labels.get(data.dataset.rows, ()))))
+
+
+def _regression(spec: Mixture, data: Data, design: Design, known: Regression | None) -> tuple[Regression, np.ndarray]:
+    """The part, and rows of standardised inputs and the outcome; ``known`` is the part of the fit."""
+    assert spec.regression is not None
+    n = len(data.labels.get(data.dataset.rows, ()))
+    design = design if known is None else design.on(parse_formula(spec.regression), data, np.arange(n))
+    x = np.column_stack([*([np.ones(n)] if design.intercept else []), design.matrix])
+    outcome = spec.modelled[0]
+    y = np.full(n, np.nan)
+    if data.has(outcome):
+        y = np.asarray(data.term(outcome, missing=True).value, float)
+    if known is None:
+        seen = y[~np.isnan(y)]
+        gaussian = spec.component == "gaussian"
+        centre, scale = x.mean(axis=0) if design.intercept else np.zeros(x.shape[1]), x.std(axis=0)
+        if design.intercept:
+            centre[0], scale[0] = 0.0, 1.0
+        if not (scale > 0).all():
+            name = design.names[int(np.argmin(scale[int(design.intercept) :] > 0))]
+            raise DataError(f"'{name}' is constant: leave it out of the regression")
+        if gaussian and (not len(seen) or np.ptp(seen) == 0):
+            raise DataError(f"column '{outcome}' is constant or empty: there is nothing to explain")
+        middle = float(seen.mean()) if gaussian and design.intercept else 0.0
+        emission = emissions.Regression(x.shape[1], spec.component)  # type: ignore[arg-type]
+        terms = (*(["Intercept"] if design.intercept else []), *design.names)
+        known = Regression((outcome,), emission, terms, centre, scale, middle)
+        rows = np.column_stack([(x - centre) / scale, y - middle])
+        return replace(known, emission=emission.with_prior(rows, 1)), rows
+    return known, np.column_stack([(x - known.centre) / known.scale, y - known.middle])
+
+
 # --------------------------------------------------------------------------------- parts
 
 
@@ -342,7 +399,7 @@ def _emission(parts: Mapping[str, Part], columns: tuple[str, ...]) -> Any:
     if len(parts) == 1:
         return next(iter(parts.values())).emission
     return emissions.Product(
-        {n: (tuple(columns.index(c) for c in _taken(part)), part.emission) for n, part in parts.items()}
+        {n: (tuple(columns.index(c) for c in part.reads), part.emission) for n, part in parts.items()}
     )
 
 
@@ -364,7 +421,9 @@ def _gaussian(
     spec: Mixture, data: Data, own: tuple[str, ...], rows: np.ndarray, n_components: int, prefix: str
 ) -> Part:
     free: dict[str, str] = {n: str(spec.priors[n]) for n in ("mean", "sd") if n in spec.priors}
-    covariance = "diagonal" if free and len(own) == 1 else spec.covariance
+    # Of one column each of these is a variance.
+    one = len(own) == 1 and spec.covariance in ("full", "spherical")
+    covariance = "diagonal" if one else spec.covariance
     if free and (len(free) < 2 or covariance not in ("diagonal", "spherical") or "components" in spec.priors):
         raise ModelError(
             "priors of mean and sd go together, and with covariance: diagonal or spherical (or a single column)",

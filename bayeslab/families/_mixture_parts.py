@@ -29,7 +29,7 @@ import numpy as np
 
 from bayeslab.exact import emissions
 
-__all__ = ["Categories", "Gaussian", "Nodes", "OneParameter", "Part", "StudentT"]
+__all__ = ["Categories", "Gaussian", "Nodes", "OneParameter", "Part", "Regression", "StudentT"]
 
 type Arrays = Mapping[str, np.ndarray]
 
@@ -41,8 +41,8 @@ class Nodes(Protocol):
         """log p(row | component), (N, K), missing cells left out."""
         ...
 
-    def draw(self, labels: Any, n_rows: int) -> list[Any]:
-        """One random variable for each column, given the rows' components."""
+    def draw(self, labels: Any, rows: np.ndarray) -> list[Any]:
+        """One random variable for each column, given the rows' components (and what of the rows is given)."""
         ...
 
 
@@ -52,8 +52,10 @@ class Part(Protocol):
     Attributes
     ----------
     columns : tuple of str
-    trials : tuple of str
-        Columns that are not predicted: numbers of trials.
+    given : tuple of str
+        Columns that are not predicted: numbers of trials, inputs.
+    reads : tuple of str
+        The columns of the emission's rows, in their order.
     emission : Emission
         With its prior.
     dims : dict of str to tuple of str
@@ -64,7 +66,9 @@ class Part(Protocol):
     @property
     def columns(self) -> tuple[str, ...]: ...
     @property
-    def trials(self) -> tuple[str, ...]: ...
+    def given(self) -> tuple[str, ...]: ...
+    @property
+    def reads(self) -> tuple[str, ...]: ...
     @property
     def emission(self) -> Any: ...
     @property
@@ -84,9 +88,9 @@ class Part(Protocol):
     def discrete(self) -> bool: ...
 
     def sample(
-        self, rng: np.random.Generator, theta: Mapping[str, Any], labels: np.ndarray, trials: np.ndarray
+        self, rng: np.random.Generator, theta: Mapping[str, Any], labels: np.ndarray, given: np.ndarray
     ) -> np.ndarray:
-        """Rows from given components, and numbers of trials where these are data."""
+        """The columns in given components; ``given`` has the rows of the columns that are not predicted."""
         ...
 
     def location(self, column: str) -> tuple[str, int]:
@@ -115,7 +119,7 @@ class Gaussian:
     columns: tuple[str, ...]
     emission: Any
     prefix: str = ""
-    trials: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
     free: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -163,11 +167,15 @@ class Gaussian:
         return out
 
     @property
+    def reads(self) -> tuple[str, ...]:
+        return (*self.columns, *self.given)
+
+    @property
     def discrete(self) -> bool:
         return False
 
     def sample(
-        self, rng: np.random.Generator, theta: Mapping[str, Any], labels: np.ndarray, trials: np.ndarray
+        self, rng: np.random.Generator, theta: Mapping[str, Any], labels: np.ndarray, given: np.ndarray
     ) -> np.ndarray:
         out: np.ndarray = self.emission.sample(rng, theta, labels)
         return out
@@ -284,15 +292,15 @@ class FullNodes:
         constant = -len(rows) * float(np.log(np.diag(self.root)).sum())
         return FULL_GAUSSIAN, [self.at.ravel(), self.packed.ravel()], self.whitened(rows), constant
 
-    def draw(self, labels: Any, n_rows: int) -> list[Any]:
+    def draw(self, labels: Any, rows: np.ndarray) -> list[Any]:
         import pymc as pm
         import pytensor.tensor as pt
 
         d = len(self.centre)
-        noise = pm.Normal.dist(shape=(n_rows, d))
+        noise = pm.Normal.dist(shape=(len(rows), d))
         spread = pt.linalg.inv(self.factors)[labels]
-        rows = self.centre + pt.dot(self.at[labels] + (spread * noise[:, None, :]).sum(axis=-1), self.root.T)
-        return [rows[:, c] for c in range(d)]
+        made = self.centre + pt.dot(self.at[labels] + (spread * noise[:, None, :]).sum(axis=-1), self.root.T)
+        return [made[:, c] for c in range(d)]
 
 
 def _triangles(prefix: str, sets: int, d: int, nu: float, start: np.ndarray | None) -> Any:
@@ -402,14 +410,14 @@ class DiagonalNodes:
         constant = -len(rows) * float(np.log(self.scale).sum())
         return DIAGONAL_GAUSSIAN, [self.at.ravel(), self.log_sd.ravel()], self.whitened(rows), constant
 
-    def draw(self, labels: Any, n_rows: int) -> list[Any]:
+    def draw(self, labels: Any, rows: np.ndarray) -> list[Any]:
         import pymc as pm
         import pytensor.tensor as pt
 
         d = len(self.centre)
-        noise = pm.Normal.dist(shape=(n_rows, d))
-        rows = self.centre + self.scale * (self.at[labels] + pt.exp(self.log_sd[labels]) * noise)
-        return [rows[:, c] for c in range(d)]
+        noise = pm.Normal.dist(shape=(len(rows), d))
+        made = self.centre + self.scale * (self.at[labels] + pt.exp(self.log_sd[labels]) * noise)
+        return [made[:, c] for c in range(d)]
 
 
 # --------------------------------------------------------------------------------- Student's t
@@ -422,7 +430,7 @@ class StudentT:
     columns: tuple[str, ...]
     emission: emissions.StudentT
     prefix: str = ""
-    trials: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
 
     @property
     def dims(self) -> dict[str, tuple[str, ...]]:
@@ -454,11 +462,15 @@ class StudentT:
         return {"mean": values[f"{p}location"], "scale": values[f"{p}scale_matrix"], "dof": values[f"{p}dof"]}
 
     @property
+    def reads(self) -> tuple[str, ...]:
+        return (*self.columns, *self.given)
+
+    @property
     def discrete(self) -> bool:
         return False
 
     def sample(
-        self, rng: np.random.Generator, theta: Mapping[str, Any], labels: np.ndarray, trials: np.ndarray
+        self, rng: np.random.Generator, theta: Mapping[str, Any], labels: np.ndarray, given: np.ndarray
     ) -> np.ndarray:
         return self.emission.sample(rng, theta, labels)
 
@@ -509,17 +521,17 @@ class StudentNodes:
         constant = pt.gammaln(0.5 * (dof + d)) - pt.gammaln(0.5 * dof) - 0.5 * d * pt.log(dof * np.pi)
         return constant + log_det - 0.5 * (dof + d) * pt.log1p(squares / dof)
 
-    def draw(self, labels: Any, n_rows: int) -> list[Any]:
+    def draw(self, labels: Any, rows: np.ndarray) -> list[Any]:
         import pymc as pm
         import pytensor.tensor as pt
 
         d = len(self.normal.centre)
-        mixing = pm.Gamma.dist(0.5 * self.dof[labels], 0.5 * self.dof[labels], shape=n_rows)
-        noise = pm.Normal.dist(shape=(n_rows, d)) / pt.sqrt(mixing)[:, None]
+        mixing = pm.Gamma.dist(0.5 * self.dof[labels], 0.5 * self.dof[labels], shape=len(rows))
+        noise = pm.Normal.dist(shape=(len(rows), d)) / pt.sqrt(mixing)[:, None]
         spread = pt.linalg.inv(self.normal.factors)[labels]
-        rows = self.normal.at[labels] + (spread * noise[:, None, :]).sum(axis=-1)
-        rows = self.normal.centre + pt.dot(rows, self.normal.root.T)
-        return [rows[:, c] for c in range(d)]
+        made = self.normal.at[labels] + (spread * noise[:, None, :]).sum(axis=-1)
+        made = self.normal.centre + pt.dot(made, self.normal.root.T)
+        return [made[:, c] for c in range(d)]
 
 
 # --------------------------------------------------------------------------------- one parameter a column
@@ -533,7 +545,7 @@ class OneParameter:
     columns: tuple[str, ...]
     emission: Any
     prefix: str = ""
-    trials: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
 
     @property
     def _name(self) -> str:
@@ -554,14 +566,18 @@ class OneParameter:
         return {self._name: values[f"{self.prefix}{self._name}"]}
 
     @property
+    def reads(self) -> tuple[str, ...]:
+        return (*self.columns, *self.given)
+
+    @property
     def discrete(self) -> bool:
         return self.word != "exponential"
 
     def sample(
-        self, rng: np.random.Generator, theta: Mapping[str, Any], labels: np.ndarray, trials: np.ndarray
+        self, rng: np.random.Generator, theta: Mapping[str, Any], labels: np.ndarray, given: np.ndarray
     ) -> np.ndarray:
-        if self.trials:
-            return rng.binomial(trials.astype(int), theta["probability"][labels]).astype(float)
+        if self.given:
+            return rng.binomial(given.astype(int), theta["probability"][labels]).astype(float)
         out: np.ndarray = self.emission.sample(rng, theta, labels)
         return out
 
@@ -601,7 +617,7 @@ class OneParameterNodes:
             term = pt.dot(won, pt.log(theta)) + pt.dot(base, pt.log1p(-theta))
         return term + self.emission.log_base(rows)[:, None]
 
-    def draw(self, labels: Any, n_rows: int) -> list[Any]:
+    def draw(self, labels: Any, rows: np.ndarray) -> list[Any]:
         import pymc as pm
 
         theta, made = self.parameter[labels], []
@@ -614,7 +630,9 @@ class OneParameterNodes:
                 if self.word == "exponential"
                 else pm.Bernoulli.dist(own)
                 if self.word == "bernoulli"
-                else pm.Binomial.dist(self.emission.trials, own)
+                else pm.Binomial.dist(
+                    rows[:, -1].astype(int) if self.emission.trials is None else self.emission.trials, own
+                )
             )
         return made
 
@@ -633,7 +651,7 @@ class Categories:
     columns: tuple[str, ...]
     emission: emissions.Categorical
     states: tuple[tuple[str, ...], ...]
-    trials: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
 
     @property
     def dims(self) -> dict[str, tuple[str, ...]]:
@@ -655,11 +673,15 @@ class Categories:
         return {"probability": out}
 
     @property
+    def reads(self) -> tuple[str, ...]:
+        return (*self.columns, *self.given)
+
+    @property
     def discrete(self) -> bool:
         return True
 
     def sample(
-        self, rng: np.random.Generator, theta: Mapping[str, Any], labels: np.ndarray, trials: np.ndarray
+        self, rng: np.random.Generator, theta: Mapping[str, Any], labels: np.ndarray, given: np.ndarray
     ) -> np.ndarray:
         return self.emission.sample(rng, theta, labels)
 
@@ -697,7 +719,140 @@ class CategoryNodes:
             total = total + pt.log(table).T[codes] * seen[:, None].astype(float)
         return total
 
-    def draw(self, labels: Any, n_rows: int) -> list[Any]:
+    def draw(self, labels: Any, rows: np.ndarray) -> list[Any]:
         import pymc as pm
 
         return [pm.Categorical.dist(p=table[labels]) for table in self.tables]
+
+
+# --------------------------------------------------------------------------------- regressions
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """A generalised linear model of one column: ``coefficients``, and for a normal outcome ``sd``.
+
+    The emission sees standardised inputs and a normal outcome less its mean: its prior does not depend on units;
+    results are on the scale of the data.
+
+    Attributes
+    ----------
+    terms : tuple of str
+        Of the design, the intercept first if there is one.
+    centre, scale : ndarray (p,)
+        The emission's inputs are (design - centre) / scale; for the intercept 0 and 1.
+    middle : float
+        What a normal outcome is measured from.
+    """
+
+    columns: tuple[str, ...]
+    emission: emissions.Regression
+    terms: tuple[str, ...]
+    centre: np.ndarray
+    scale: np.ndarray
+    middle: float = 0.0
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        return tuple(f" {term}" for term in self.terms)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return (*self.given, *self.columns)
+
+    @property
+    def discrete(self) -> bool:
+        return self.emission.outcome != "gaussian"
+
+    @property
+    def _intercept(self) -> bool:
+        return self.terms[0] == "Intercept"
+
+    @property
+    def dims(self) -> dict[str, tuple[str, ...]]:
+        sd = {"sd": ("component",)} if self.emission.outcome == "gaussian" else {}
+        return {"coefficients": ("component", "term"), **sd}
+
+    @property
+    def labels(self) -> dict[str, np.ndarray]:
+        return {"term": np.array(self.terms)}
+
+    def _natural(self, inner: Any) -> Any:
+        """Coefficients on the scale of the data: a linear map of the inner ones."""
+        turn = np.diag(1 / self.scale)
+        if self._intercept:
+            turn[0] -= self.centre / self.scale
+        shift = np.zeros(len(self.terms))
+        shift[0] = self.middle if self._intercept else 0.0
+        return inner @ turn.T + shift
+
+    def values(self, theta: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        out = {"coefficients": self._natural(theta["coefficients"])}
+        return out | ({"sd": np.sqrt(theta["variance"])} if "variance" in theta else {})
+
+    def theta(self, values: Arrays) -> dict[str, Any]:
+        inner = values["coefficients"] * self.scale
+        if self._intercept:
+            slopes = values["coefficients"][..., 1:]
+            inner[..., 0] = values["coefficients"][..., 0] - self.middle + slopes @ self.centre[1:]
+        return {"coefficients": inner} | ({"variance": values["sd"] ** 2} if "sd" in values else {})
+
+    def sample(
+        self, rng: np.random.Generator, theta: Mapping[str, Any], labels: np.ndarray, given: np.ndarray
+    ) -> np.ndarray:
+        return (self.emission.outcomes(rng, theta, labels, given) + self.middle)[:, None]
+
+    def location(self, column: str) -> tuple[str, int]:
+        return "coefficients", self.terms.index(column) if column in self.terms else 0
+
+    def nodes(self, n_components: int, start: Mapping[str, Any] | None) -> Nodes:
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        e = self.emission
+        assert e.prior is not None
+        sd: Any = None
+        width: Any = e.prior**-0.5
+        if e.outcome == "gaussian":
+            begin = None if start is None else start["variance"]
+            variance = pm.InverseGamma("_variance", 1.0, 0.01 * e.spread, shape=n_components, initval=begin)
+            sd = pm.Deterministic("sd", pt.sqrt(variance), dims="component")
+            width = sd[:, None] * width
+        begin = None if start is None else start["coefficients"]
+        inner = pm.Normal("_coefficients", 0.0, width, shape=(n_components, len(self.terms)), initval=begin)
+        pm.Deterministic("coefficients", self._natural(inner), dims=("component", "term"))
+        return RegressionNodes(self, inner, sd)
+
+
+@dataclass(frozen=True, eq=False)
+class RegressionNodes:
+    part: Regression
+    inner: Any
+    sd: Any
+
+    def log_density(self, rows: np.ndarray) -> Any:
+        import pytensor.tensor as pt
+        from scipy.special import gammaln
+
+        y = rows[:, -1:]
+        seen = ~np.isnan(y)
+        y = np.where(seen, y, 0.0)
+        eta = pt.dot(rows[:, :-1], self.inner.T)
+        if self.sd is not None:
+            terms = -0.5 * ((y - eta) / self.sd) ** 2 - pt.log(self.sd) - 0.5 * np.log(2 * np.pi)
+        elif self.part.emission.outcome == "bernoulli":
+            terms = y * eta - pt.softplus(eta)
+        else:
+            terms = y * eta - pt.exp(eta) - gammaln(y + 1)
+        return terms * seen.astype(float)
+
+    def draw(self, labels: Any, rows: np.ndarray) -> list[Any]:
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        eta = (rows[:, :-1] * self.inner[labels]).sum(axis=-1)
+        if self.sd is not None:
+            return [pm.Normal.dist(eta + self.part.middle, self.sd[labels])]
+        if self.part.emission.outcome == "bernoulli":
+            return [pm.Bernoulli.dist(pt.sigmoid(eta))]
+        return [pm.Poisson.dist(pt.exp(eta))]

@@ -24,6 +24,7 @@ from bayeslab.dataset import Data
 from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
 from bayeslab.exact.answer import EMPlan, GibbsPlan, Plan
 from bayeslab.families import _mixture_em, _mixture_graph
+from bayeslab.families._design import parse_formula
 from bayeslab.families._mixture_model import Resolved, resolved
 from bayeslab.spec import Family, Identifier, Model
 
@@ -70,7 +71,12 @@ class Mixture(Family):
     """A finite mixture."""
 
     family: Literal["mixture"] = "mixture"
-    columns: list[Identifier] = Field(min_length=1, max_length=1000, description="The columns that are modelled.")
+    columns: list[Identifier] = Field(
+        default_factory=list, max_length=1000, description="The columns that are modelled."
+    )
+    regression: str | None = Field(
+        None, description="Instead of columns: a formula `y ~ x`, and every component has its own coefficients."
+    )
     components: Annotated[int | list[int] | Literal["sampled"], BeforeValidator(_as_components)] = Field(
         description="How many; a list from which `choose` picks; or sampled: a posterior over the number."
     )
@@ -108,6 +114,14 @@ class Mixture(Family):
 
     @model_validator(mode="after")
     def _consistent(self) -> Mixture:
+        if bool(self.columns) == (self.regression is not None):
+            raise ValueError("give the columns that are modelled, or a regression; one of the two")
+        if self.regression is not None and self.component not in ("gaussian", "bernoulli", "poisson"):
+            raise ValueError("the outcome of a regression is gaussian, bernoulli or poisson")
+        if self.regression is not None and (
+            self.components == "sampled" or self.labels or self.priors.keys() - {"weights"}
+        ):
+            raise ValueError("a mixture of regressions has a number of components and no labels; its priors are fixed")
         if len(set(self.columns)) < len(self.columns):
             raise ValueError("each column once")
         for name in (*self.columns, *((self.labels,) if self.labels else ())):
@@ -130,7 +144,7 @@ class Mixture(Family):
             raise ValueError("gating goes with a number of components and no labels")
         if self.labels and not isinstance(self.components, int):
             raise ValueError("known labels need a number of components")
-        if self.order is not None and self.order not in self.columns:
+        if self.order is not None and self.regression is None and self.order not in self.columns:
             raise ValueError(f"order: '{self.order}' is not among the columns{hint(self.order, self.columns)}")
         if self.order is not None and self.labels:
             raise ValueError("labels say which component is which; leave `order` out")
@@ -143,6 +157,11 @@ class Mixture(Family):
         if not isinstance(given, Mapping) or set(given) - set(parts):
             raise ValueError(f"the prior of components is a mapping with {listed(parts)}")
         return self
+
+    @property
+    def modelled(self) -> list[str]:
+        """The columns that are modelled: of a regression the outcome."""
+        return [parse_formula(self.regression).response] if self.regression is not None else list(self.columns)
 
     def word(self, column: str) -> str:
         """What the components are in a column."""
@@ -169,13 +188,19 @@ def check(model: Model, columns: set[str] | None) -> None:
     spec = _spec(model)
     if not columns:
         return
-    wanted = {"columns": spec.columns, "gating": spec.gating, "labels": [spec.labels] if spec.labels else []}
+    wanted = {
+        "columns" if spec.regression is None else "regression": spec.modelled,
+        "gating": spec.gating,
+        "labels": [spec.labels] if spec.labels else [],
+    }
     wanted["trials"] = [spec.trials] if isinstance(spec.trials, str) else []
     # A model of data that are to be simulated may have no column yet.
-    simulated = not any(name in columns for name in spec.columns)
+    simulated = not any(name in columns for name in spec.modelled)
+    if spec.regression is not None:
+        wanted["regression"] = [*spec.modelled, *sorted(parse_formula(spec.regression).predictor_columns())]
     for key, names in wanted.items():
         for i, name in enumerate(names):
-            if name not in columns and not (simulated and key in ("columns", "labels")):
+            if name not in columns and not (simulated and key in ("columns", "regression", "labels")):
                 path = ("model", key) if isinstance(getattr(spec, key), str) else ("model", key, i)
                 raise ModelError(f"the data have no column '{name}'{hint(name, columns)}", path=path)
 
@@ -189,7 +214,7 @@ def factors(model: Model) -> set[str]:
 def outcomes(model: Model, columns: set[str]) -> tuple[str, ...]:
     """The columns."""
     spec = _spec(model)
-    return (*spec.columns, *((spec.labels,) if spec.labels and spec.label_noise else ()))
+    return (*spec.modelled, *((spec.labels,) if spec.labels and spec.label_noise else ()))
 
 
 def summed_out(model: Model, columns: set[str]) -> tuple[str, ...]:
@@ -215,7 +240,8 @@ def graph(
     the component of every row, and one for every column.
     """
     seen = _counted(model, data)
-    if purpose == "fit" and any(data.has(name) for name in _spec(model).columns):
+    if purpose == "fit" and data.dataset.columns:
+        _there(model, data)
         return _mixture_graph.with_evidence(model, seen)
     return _mixture_graph.written_out(model, seen, data)
 
@@ -229,8 +255,18 @@ def _counted(model: Model, data: Data) -> Resolved:
     return resolved(model, data)
 
 
+def _there(model: Model, data: Data) -> None:
+    """The data have the columns, not only those that simulating needs."""
+    for i, name in enumerate(_spec(model).modelled):
+        if not data.has(name):
+            raise ModelError(
+                f"the data have no column '{name}'{hint(name, data.names())}", path=("model", "columns", i)
+            )
+
+
 def exact(model: Model, data: Data) -> Plan | str:
     """In closed form only where every label is known."""
+    _there(model, data)
     seen = resolved(model, data)
     if seen.choice is not None:
         return f"components are summed out, {_mixture_em.said(seen.choice)}"
@@ -241,13 +277,20 @@ def em(model: Model, data: Data) -> EMPlan | str:
     """The mode of the posterior, or of the likelihood, by expectation maximisation."""
     if _spec(model).components == "sampled":
         return "EM needs a number of components, or a list to choose from; method gibbs samples the number"
+    _there(model, data)
     return _mixture_em.em(resolved(model, data))
+
+
+def maximum_likelihood(model: Model, data: Data) -> tuple[float, int]:
+    """The highest log likelihood, NaN where it has no bound, and the number of free parameters."""
+    return _mixture_em.maximum_likelihood(_with_parameters(model, data))
 
 
 def gibbs(model: Model, data: Data) -> GibbsPlan | str:
     """Labels and parameters in turns; or partitions, where the number of components is sampled."""
     from bayeslab.families import _mixture_gibbs
 
+    _there(model, data)
     seen = resolved(model, data)
     if seen.number is not None:
         return _mixture_gibbs.number_sampled(seen, model.data.rows)
@@ -276,7 +319,7 @@ def network(model: Model, data: Data) -> nx.DiGraph:
     """Parameters, the label, and the columns."""
     spec = _spec(model)
     rows = model.data.rows
-    seen = resolved(model, data) if any(data.has(c) for c in spec.columns) else None
+    seen = resolved(model, data) if any(data.has(c) for c in spec.modelled) else None
     sizes = {dim: len(labels) for dim, labels in seen.labels.items()} if seen is not None else {}
     if rows in data.labels:
         sizes[rows] = len(data.labels[rows])
@@ -316,7 +359,7 @@ def ordered(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> dict[s
     from bayeslab.exact.clusters import ordered as by_location
 
     seen = resolved(model, data)
-    name, column = next(part.location(spec.order) for part in seen.parts.values() if spec.order in part.columns)
+    name, column = seen.location(spec.order)
     return _renamed(seen, draws, by_location(np.asarray(draws[name])[..., column]))
 
 
@@ -376,6 +419,11 @@ def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tup
     rows = np.unique(np.linspace(0, len(seen.rows) - 1, _TELLING).astype(int))
     chances = np.stack([r for _, r in _responsibilities(seen, draws, rows)])
     moves = relabel_by_probabilities(chances)
+    if seen.by is not None:
+        # Names agree now; which is which is settled by a column, the same in every run.
+        name, at = seen.location(seen.by)
+        centres = _renamed(seen, {name: draws[name]}, moves)[name][..., at].mean(axis=0)
+        moves = moves[:, np.argsort(centres, kind="stable")]
     return {n: v for n, v in _renamed(seen, draws, moves).items() if n in kept}, "the component"
 
 
@@ -412,7 +460,7 @@ def predictive(
         at = 0
         for name, part in seen.parts.items():
             own = seen.own(name, theta)
-            made = part.sample(rng, own, labels, seen.rows[:, [seen.columns.index(c) for c in part.trials]])
+            made = part.sample(rng, own, labels, seen.rows[:, [seen.columns.index(c) for c in part.given]])
             out[i, :, at : at + made.shape[1]] = made
             at += made.shape[1]
     whole = {c for part in seen.parts.values() if part.discrete for c in part.columns}

@@ -111,7 +111,11 @@ def maximise(fit: Fit, nodes: list[str], log_likelihood: np.ndarray) -> MaximumL
 
     from bayeslab.results.predict import value_draws
 
-    graph = registry.load("families", fit.model.model.family).graph(fit.model, fit.data)
+    family = registry.load("families", fit.model.model.family)
+    if hasattr(family, "maximum_likelihood"):
+        highest, n_parameters = family.maximum_likelihood(fit.model, fit.data)
+        return MaximumLikelihood(highest, n_parameters, log_likelihood.shape[1])
+    graph = family.graph(fit.model, fit.data)
     function, values = _function(graph, nodes)
     drawn = value_draws(fit, graph)
     best = int(np.argmax(log_likelihood.sum(axis=1)))
