@@ -1,0 +1,139 @@
+"""What all chains share: the table as compiled loops want it, starts, random numbers in the state, drawing by thin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.errors import ModelError, OptionError
+from bayeslab.structure.chains import Info, State
+from bayeslab.structure.score_table import ScoreTable
+
+__all__ = ["Ready", "Schedule", "random_start", "ready", "seeds"]
+
+_READY: WeakKeyDictionary[ScoreTable, Ready] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """A score table with what follows from it.
+
+    Attributes
+    ----------
+    weights : ndarray, shape (n_sets,)
+        Exponentials of the scores relative to the best one of the variable.
+    empty : ndarray of int64, shape (n,)
+        Number of the empty set of each variable; -1 if it is not in the table.
+    keys, slots
+        Random words of variables, and an open hash table of the parent sets.
+    """
+
+    pointer: NDArray[np.int64]
+    sets: NDArray[np.uint64]
+    scores: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    empty: NDArray[np.int64]
+    keys: NDArray[np.uint64]
+    slots: NDArray[np.int32]
+
+    @property
+    def arrays(
+        self,
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.float64], NDArray[np.float64]]:
+        """What every kernel begins with."""
+        return self.pointer, self.sets, self.scores, self.weights
+
+
+def ready(table: ScoreTable) -> Ready:
+    """The table for compiled loops; made once as long as the table lives."""
+    if table not in _READY:
+        _READY[table] = _made(table)
+    return _READY[table]
+
+
+def _made(table: ScoreTable) -> Ready:
+    from bayeslab.structure.chains._kernels import hash_table
+
+    if np.any(table.n_sets == 0):
+        v = table.names[int(np.flatnonzero(table.n_sets == 0)[0])]
+        raise ModelError(f"'{v}' has no parent set in the score table, not even the empty one")
+    best = np.maximum.reduceat(table.scores, table.pointer[:-1])
+    weights = np.exp(table.scores - np.repeat(best, table.n_sets))
+    empty = np.array([table.number(v, ()) for v in range(table.n)])
+    # Which random words they are changes nothing but places in the hash table.
+    keys = np.random.default_rng(0).integers(0, 2**64, (2, table.n), dtype=np.uint64)
+    slots = np.full(1 << max(3, int(2 * len(table.sets)).bit_length()), -1, np.int32)
+    hash_table(table.pointer, table.sets, keys, slots)
+    return Ready(table.pointer, table.sets, table.scores, weights, empty, keys, slots)
+
+
+def seeds(rng: np.random.Generator) -> NDArray[np.uint64]:
+    """A state of the random numbers of a chain."""
+    return rng.integers(1, 2**64, 4, dtype=np.uint64)
+
+
+def random_start(table: ScoreTable, rng: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """A random order that the parent sets allow, and a DAG drawn from it as numbers of parent sets.
+
+    Raises
+    ------
+    ModelError
+        No acyclic graph can be made of the parent sets.
+    """
+    from bayeslab.structure.chains._kernels import parents_in_order
+
+    known = ready(table)
+    placed = np.zeros(table.sets.shape[1], np.uint64)
+    left, order = [int(v) for v in rng.permutation(table.n)], []
+    while left:
+        # A variable that can be placed stays one that can as more are placed before it: no need to go back.
+        for v in left:
+            own = table.sets[table.pointer[v] : table.pointer[v + 1]]
+            if not np.all(np.any(own & ~placed, axis=1)):
+                break
+        else:
+            raise ModelError("no acyclic graph can be made of the parent sets of the score table")
+        left.remove(v)
+        order.append(v)
+        placed[v // 64] |= np.uint64(1) << np.uint64(v % 64)
+    out, choice = np.array(order, np.int32), np.empty(table.n, np.int32)
+    parents_in_order(*known.arrays, out, seeds(rng), choice)
+    return out, choice
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """How many steps and draws a run has, and where it stands between two draws."""
+
+    n_steps: int
+    thin: int
+    done: int
+    draws: NDArray[np.int32]
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, table: ScoreTable, state: State, n_steps: int, thin: int, n_kinds: int) -> Schedule:
+        """For a run from a state; room for its draws."""
+        if n_steps < 0 or thin < 1:
+            raise OptionError(f"n_steps is 0 or more and thin 1 or more; given {n_steps} and {thin}")
+        done = int(state["steps"][0])
+        n_draws = (done + n_steps) // thin - done // thin
+        return cls(n_steps, thin, done, np.empty((n_draws, table.n), np.int32), np.zeros((n_kinds, 2), np.int64))
+
+    @property
+    def until_draw(self) -> int:
+        """Steps to the first draw."""
+        return self.thin - self.done % self.thin
+
+    @property
+    def steps(self) -> NDArray[np.int64]:
+        """Steps of the chain after the run."""
+        return np.array([self.done + self.n_steps], np.int64)
+
+    def info(self, table: ScoreTable, kinds: tuple[str, ...]) -> Info:
+        """What happened, in words."""
+        proposed, accepted = ({k: int(c) for k, c in zip(kinds, column, strict=True)} for column in self.counts.T)
+        return Info(table.scores[self.draws].sum(axis=1), proposed, accepted)

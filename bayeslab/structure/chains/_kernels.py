@@ -1,0 +1,720 @@
+"""Compiled Markov chains over DAGs, orders and ordered partitions.
+
+All that a chain's future depends on is in the arrays it is given, its random numbers included, and every cached number
+is a function of the current structure alone: a chain cut in two runs as one that was not.
+
+Sets are words of 64 bits. ``weights`` are the exponentials of the scores relative to the best one of the variable.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numba
+import numpy as np
+from numba import types
+from numba.extending import intrinsic
+
+__all__ = [
+    "hash_table",
+    "order_run",
+    "order_weight",
+    "parents_in_order",
+    "partition_run",
+    "partition_weight",
+    "structure_run",
+]
+
+# What is this many nats behind the first set does not change a sum in double precision.
+_NATS = 37.0
+_TINY = 1e-250
+_ONE = np.uint64(1)
+_ROTATIONS = (np.uint64(23), np.uint64(41), np.uint64(17), np.uint64(45), np.uint64(19), np.uint64(11))
+
+
+def _trailing_zeros_code(typingctx, word):  # type: ignore[no-untyped-def]
+    """The number of the lowest bit set."""
+
+    def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.cttz(args[0], context.get_constant(types.boolean, False))
+
+    return types.int64(types.uint64), code
+
+
+def _popcount_code(typingctx, word):  # type: ignore[no-untyped-def]
+    """Number of bits set."""
+
+    def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.ctpop(args[0])
+
+    return types.int64(types.uint64), code
+
+
+_popcount: Any = intrinsic(_popcount_code)
+
+
+_trailing_zeros: Any = intrinsic(_trailing_zeros_code)
+
+
+@numba.njit(cache=True, nogil=True)
+def _uniform(r):  # type: ignore[no-untyped-def]
+    """A number in [0, 1) by xoshiro256++ (Blackman, Vigna 2021, ACM TOMS 47(4), 36); ``r`` is its state."""
+    s0, s1, s2, s3 = r[0], r[1], r[2], r[3]
+    x = s0 + s3
+    x = ((x << _ROTATIONS[0]) | (x >> _ROTATIONS[1])) + s0
+    s2 ^= s0
+    s3 ^= s1
+    r[0], r[1] = s0 ^ s3, s1 ^ s2
+    r[2], r[3] = s2 ^ (s1 << _ROTATIONS[2]), (s3 << _ROTATIONS[3]) | (s3 >> _ROTATIONS[4])
+    return np.int64(x >> _ROTATIONS[5]) * 1.1102230246251565e-16
+
+
+@numba.njit(cache=True, nogil=True)
+def _below(r, n):  # type: ignore[no-untyped-def]
+    """An integer in 0 .. n - 1."""
+    return int(_uniform(r) * n)
+
+
+@numba.njit(cache=True, nogil=True)
+def _has(mask, u):  # type: ignore[no-untyped-def]
+    return (mask[u >> 6] >> np.uint64(u & 63)) & _ONE != 0
+
+
+@numba.njit(cache=True, nogil=True)
+def _flip(mask, u):  # type: ignore[no-untyped-def]
+    mask[u >> 6] ^= _ONE << np.uint64(u & 63)
+
+
+@numba.njit(cache=True, nogil=True)
+def _total(begin, end, sets, scores, weights, inside, among, needed):  # type: ignore[no-untyped-def]
+    """The first set inside ``inside`` that meets ``among`` (if needed), -1 if there is none; the sum relative to it."""
+    n_words = sets.shape[1]
+    first, total, linear, limit = -1, 0.0, True, 0.0
+    for i in range(begin, end):
+        outside, met = np.uint64(0), np.uint64(0)
+        for w in range(n_words):
+            outside |= sets[i, w] & ~inside[w]
+            met |= sets[i, w] & among[w]
+        if outside != 0 or (needed and met == 0):
+            continue
+        if first < 0:
+            if scores[i] == -np.inf:
+                return -1, 0.0
+            first, limit = i, scores[i] - _NATS
+            linear = weights[i] > _TINY
+        elif scores[i] < limit:
+            break
+        total += weights[i] if linear else math.exp(scores[i] - scores[first])
+    if first >= 0 and linear:
+        total /= weights[first]
+    return first, total
+
+
+@numba.njit(cache=True, nogil=True)
+def _log_sum(begin, end, sets, scores, weights, inside, among, needed):  # type: ignore[no-untyped-def]
+    """Log of the sum over the sets inside ``inside`` that meet ``among`` (if needed)."""
+    first, total = _total(begin, end, sets, scores, weights, inside, among, needed)
+    return scores[first] + math.log(total) if first >= 0 else -np.inf
+
+
+@numba.njit(cache=True, nogil=True)
+def _pick(r, begin, end, sets, scores, weights, inside, among, needed):  # type: ignore[no-untyped-def]
+    """The number of a set drawn from that sum; -1 if there is none."""
+    first, total = _total(begin, end, sets, scores, weights, inside, among, needed)
+    if first < 0:
+        return -1
+    n_words = sets.shape[1]
+    left, last = _uniform(r) * total, first
+    for i in range(first, end):
+        outside, met = np.uint64(0), np.uint64(0)
+        for w in range(n_words):
+            outside |= sets[i, w] & ~inside[w]
+            met |= sets[i, w] & among[w]
+        if outside != 0 or (needed and met == 0):
+            continue
+        if scores[i] < scores[first] - _NATS:
+            break
+        last = i
+        left -= math.exp(scores[i] - scores[first])
+        if left < 0.0:
+            break
+    return last
+
+
+# --- DAGs
+
+
+@numba.njit(cache=True, nogil=True)
+def hash_table(pointer, sets, keys, slots):  # type: ignore[no-untyped-def]
+    """Fill an open table of numbers of parent sets; ``slots``, a power of two of them, begins as -1."""
+    n, n_words = pointer.size - 1, sets.shape[1]
+    last = np.uint64(slots.size - 1)
+    for v in range(n):
+        for i in range(pointer[v], pointer[v + 1]):
+            place = keys[1, v]
+            for w in range(n_words):
+                x = sets[i, w]
+                while x:
+                    place ^= keys[0, _trailing_zeros(x) + 64 * w]
+                    x &= x - _ONE
+            place &= last
+            while slots[place] >= 0:
+                place = (place + _ONE) & last
+            slots[place] = i
+
+
+@numba.njit(cache=True, nogil=True)
+def _find(v, mask, key, pointer, sets, slots):  # type: ignore[no-untyped-def]
+    """The number of a parent set of v with this hash key; -1 if it is not in the table."""
+    last = np.uint64(slots.size - 1)
+    place = key & last
+    while slots[place] >= 0:
+        i = slots[place]
+        if pointer[v] <= i < pointer[v + 1]:
+            same = True
+            for w in range(sets.shape[1]):
+                same &= sets[i, w] == mask[w]
+            if same:
+                return i
+        place = (place + _ONE) & last
+    return -1
+
+
+@numba.njit(cache=True, nogil=True)
+def _is_above(a, b, parents, without, seen, open_):  # type: ignore[no-untyped-def]
+    """Whether a directed path leads from a to b other than by an edge from ``without`` to b."""
+    n_words = parents.shape[1]
+    for w in range(n_words):
+        seen[w] = parents[b, w]
+    if without >= 0:
+        _flip(seen, without)
+    for w in range(n_words):
+        open_[w] = seen[w]
+    w = 0
+    while w < n_words:
+        if open_[w] == 0:
+            w += 1
+            continue
+        x = _trailing_zeros(open_[w]) + 64 * w
+        if x == a:
+            return True
+        open_[w] &= open_[w] - _ONE
+        for k in range(n_words):
+            new = parents[x, k] & ~seen[k]
+            seen[k] |= new
+            open_[k] |= new
+        for k in range(w):
+            if open_[k] != 0:
+                w = k
+                break
+    return False
+
+
+@numba.njit(cache=True, nogil=True)
+def _not_below(v, parents, out):  # type: ignore[no-untyped-def]
+    """All variables but v and those below it."""
+    n, n_words = parents.shape
+    for w in range(n_words):
+        out[w] = 0
+    _flip(out, v)
+    changed = True
+    while changed:
+        changed = False
+        for x in range(n):
+            if not _has(out, x):
+                for w in range(n_words):
+                    if parents[x, w] & out[w] != 0:
+                        _flip(out, x)
+                        changed = True
+                        break
+    for w in range(n_words):
+        out[w] = ~out[w]
+
+
+@numba.njit(cache=True, nogil=True)
+def _reverse_anew(r, choice, parents, pointer, sets, scores, weights, spare):  # type: ignore[no-untyped-def]
+    """Reverse an edge and draw the parents of both of its ends anew; whether that was accepted, and the two ends.
+
+    Grzegorczyk, Husmeier (2008), Machine Learning 71, 265-305, section 3.
+    """
+    n, n_words = parents.shape
+    inside, among, none = spare[0], spare[1], spare[2]
+    n_edges = 0
+    for v in range(n):
+        for w in range(n_words):
+            n_edges += _popcount(parents[v, w])
+    if n_edges == 0:
+        return False, -1, -1
+    left = _below(r, n_edges)
+    a = b = -1
+    for v in range(n):
+        for w in range(n_words):
+            x = parents[v, w]
+            while x:
+                if left == 0:
+                    a, b = _trailing_zeros(x) + 64 * w, v
+                left -= 1
+                x &= x - _ONE
+    before_a, before_b = choice[a], choice[b]
+    edges_before = _size(parents[a]) + _size(parents[b])
+    for w in range(n_words):
+        parents[a, w] = 0
+        parents[b, w] = 0
+        among[w] = 0
+    # Both without parents: the way back begins here too.
+    _flip(among, a)
+    _not_below(b, parents, inside)
+    back_b = _log_sum(pointer[b], pointer[b + 1], sets, scores, weights, inside, among, True)
+    for w in range(n_words):
+        parents[b, w] = sets[before_b, w]
+    _not_below(a, parents, inside)
+    back_a = _log_sum(pointer[a], pointer[a + 1], sets, scores, weights, inside, none, False)
+    for w in range(n_words):
+        parents[b, w] = 0
+        among[w] = 0
+    _flip(among, b)
+    _not_below(a, parents, inside)
+    new_a = _pick(r, pointer[a], pointer[a + 1], sets, scores, weights, inside, among, True)
+    accepted = False
+    if new_a >= 0:
+        there = _log_sum(pointer[a], pointer[a + 1], sets, scores, weights, inside, among, True)
+        for w in range(n_words):
+            parents[a, w] = sets[new_a, w]
+        _not_below(b, parents, inside)
+        new_b = _pick(r, pointer[b], pointer[b + 1], sets, scores, weights, inside, none, False)
+        if new_b >= 0:
+            there += _log_sum(pointer[b], pointer[b + 1], sets, scores, weights, inside, none, False)
+            edges_after = _size(sets[new_a]) + _size(sets[new_b])
+            ratio = there - back_a - back_b + math.log(n_edges / (n_edges - edges_before + edges_after))
+            if math.log(1.0 - _uniform(r)) < ratio:
+                choice[a], choice[b] = new_a, new_b
+                accepted = True
+    if not accepted:
+        choice[a], choice[b] = before_a, before_b
+    for w in range(n_words):
+        parents[a, w] = sets[choice[a], w]
+        parents[b, w] = sets[choice[b], w]
+    return accepted, a, b
+
+
+@numba.njit(cache=True, nogil=True)
+def _size(mask):  # type: ignore[no-untyped-def]
+    total = 0
+    for w in range(mask.size):
+        total += _popcount(mask[w])
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def _forget(v, parents, keys, key, change):  # type: ignore[no-untyped-def]
+    """The parents of v are new: its hash key, and that no change of them has been looked up."""
+    n = parents.shape[0]
+    key[v] = keys[1, v]
+    for w in range(parents.shape[1]):
+        x = parents[v, w]
+        while x:
+            key[v] ^= keys[0, _trailing_zeros(x) + 64 * w]
+            x &= x - _ONE
+    for u in range(n):
+        change[v, u] = np.nan
+
+
+@numba.njit(cache=True, nogil=True)
+def _change(v, u, choice, parents, pointer, sets, scores, keys, slots, key, change, target, mask):  # type: ignore[no-untyped-def]
+    """What the score gains when u is added to the parents of v, or taken away if it is one; kept once looked up."""
+    found = change[v, u]
+    if found == found:
+        return found
+    for w in range(parents.shape[1]):
+        mask[w] = parents[v, w]
+    _flip(mask, u)
+    i = _find(v, mask, key[v] ^ keys[0, u], pointer, sets, slots)
+    target[v, u] = i
+    change[v, u] = scores[i] - scores[choice[v]] if i >= 0 else -np.inf
+    return change[v, u]
+
+
+@numba.njit(cache=True, nogil=True)
+def _set_parents(v, i, choice, parents, sets, keys, key, change):  # type: ignore[no-untyped-def]
+    choice[v] = i
+    for w in range(parents.shape[1]):
+        parents[v, w] = sets[i, w]
+    _forget(v, parents, keys, key, change)
+
+
+@numba.njit(cache=True, nogil=True)
+def structure_run(  # type: ignore[no-untyped-def]
+    pointer, sets, scores, weights, keys, slots, choice, r, n_steps, until_draw, thin, reversal, renewal, draws, counts
+):
+    """Steps over DAGs; ``choice`` and ``r`` are changed. ``counts`` has rows of [proposed, accepted] by kind of step.
+
+    An ordered pair (u, v) is drawn. Without an edge between the two, u -> v is added; if there is u -> v it is deleted;
+    if there is v -> u it is reversed. The way back is drawn with the same probability, so that no correction is due.
+    """
+    n, n_words = choice.size, sets.shape[1]
+    parents = np.empty((n, n_words), np.uint64)
+    key, change, target = np.empty(n, np.uint64), np.empty((n, n)), np.empty((n, n), np.int64)
+    spare = np.zeros((3, n_words), np.uint64)
+    none, mask, seen, open_ = (
+        np.zeros(n_words, np.uint64),
+        np.empty(n_words, np.uint64),
+        np.empty(n_words, np.uint64),
+        np.empty(n_words, np.uint64),
+    )
+    for v in range(n):
+        _set_parents(v, choice[v], choice, parents, sets, keys, key, change)
+    n_draws = 0
+    for _ in range(n_steps):
+        which = _uniform(r)
+        if n == 1:
+            pass
+        elif which < reversal:
+            accepted, a, b = _reverse_anew(r, choice, parents, pointer, sets, scores, weights, spare)
+            counts[1, 0] += 1
+            if accepted:
+                counts[1, 1] += 1
+                _forget(a, parents, keys, key, change)
+                _forget(b, parents, keys, key, change)
+        elif which < reversal + renewal:
+            v = _below(r, n)
+            _not_below(v, parents, mask)
+            i = _pick(r, pointer[v], pointer[v + 1], sets, scores, weights, mask, none, False)
+            counts[2, 0] += 1
+            if i != choice[v]:
+                counts[2, 1] += 1
+                _set_parents(v, i, choice, parents, sets, keys, key, change)
+        else:
+            u = _below(r, n)
+            v = _below(r, n - 1)
+            v += v >= u
+            counts[0, 0] += 1
+            gain = _change(v, u, choice, parents, pointer, sets, scores, keys, slots, key, change, target, mask)
+            turned = _has(parents[u], v)
+            if turned:
+                gain += _change(u, v, choice, parents, pointer, sets, scores, keys, slots, key, change, target, mask)
+            if gain > -_NATS and (gain >= 0.0 or math.log(1.0 - _uniform(r)) < gain):
+                added = not _has(parents[v], u)
+                if not (added and _is_above(v, u, parents, v if turned else -1, seen, open_)):
+                    counts[0, 1] += 1
+                    if turned:
+                        _set_parents(u, target[u, v], choice, parents, sets, keys, key, change)
+                    _set_parents(v, target[v, u], choice, parents, sets, keys, key, change)
+        until_draw -= 1
+        if until_draw == 0:
+            until_draw = thin
+            for v in range(n):
+                draws[n_draws, v] = choice[v]
+            n_draws += 1
+    return until_draw
+
+
+# --- orders
+
+
+@numba.njit(cache=True, nogil=True)
+def _prefixes(order, begin, end, prefix):  # type: ignore[no-untyped-def]
+    """The sets before each place from ``begin`` + 1 to ``end``; that before ``begin`` is there."""
+    for k in range(begin, end):
+        for w in range(prefix.shape[1]):
+            prefix[k + 1, w] = prefix[k, w]
+        _flip(prefix[k + 1], order[k])
+
+
+@numba.njit(cache=True, nogil=True)
+def order_weight(pointer, sets, scores, weights, order):  # type: ignore[no-untyped-def]
+    """Log weight of an order, and its parts by variable."""
+    n = order.size
+    prefix = np.zeros((n + 1, sets.shape[1]), np.uint64)
+    _prefixes(order, 0, n, prefix)
+    parts, total = np.empty(n), 0.0
+    for k in range(n):
+        v = order[k]
+        parts[v] = _log_sum(pointer[v], pointer[v + 1], sets, scores, weights, prefix[k], prefix[k], False)
+        total += parts[v]
+    return total, parts
+
+
+@numba.njit(cache=True, nogil=True)
+def parents_in_order(pointer, sets, scores, weights, order, r, out):  # type: ignore[no-untyped-def]
+    """A DAG drawn from those that agree with an order: numbers of parent sets."""
+    n = order.size
+    prefix = np.zeros((n + 1, sets.shape[1]), np.uint64)
+    _prefixes(order, 0, n, prefix)
+    for k in range(n):
+        v = order[k]
+        out[v] = _pick(r, pointer[v], pointer[v + 1], sets, scores, weights, prefix[k], prefix[k], False)
+
+
+@numba.njit(cache=True, nogil=True)
+def order_run(pointer, sets, scores, weights, order, r, n_steps, until_draw, thin, draws, counts):  # type: ignore[no-untyped-def]
+    """Steps over orders: two neighbours swapped, any two swapped, one moved to another place, each as likely as back.
+
+    ``order`` and ``r`` are changed; each draw is a DAG drawn from the order.
+    """
+    n = order.size
+    most = np.empty(n)
+    everything = np.full(sets.shape[1], ~np.uint64(0))
+    for v in range(n):
+        most[v] = _log_sum(pointer[v], pointer[v + 1], sets, scores, weights, everything, everything, False)
+    _, parts = order_weight(pointer, sets, scores, weights, order)
+    new, new_parts = order.copy(), np.empty(n)
+    prefix = np.zeros((n + 1, sets.shape[1]), np.uint64)
+    _prefixes(order, 0, n, prefix)
+    n_draws = 0
+    for _ in range(n_steps):
+        if n > 1:
+            which = _uniform(r)
+            if which < 0.4:
+                kind = 0
+                i = _below(r, n - 1)
+                j = i + 1
+            else:
+                kind = 1 if which < 0.6 else 2
+                i = _below(r, n)
+                j = _below(r, n - 1)
+                j += j >= i
+            low, high = min(i, j), max(i, j)
+            if kind == 2:
+                moved = order[i]
+                if i < j:
+                    for k in range(i, j):
+                        new[k] = order[k + 1]
+                else:
+                    for k in range(i, j, -1):
+                        new[k] = order[k - 1]
+                new[j] = moved
+            else:
+                new[i], new[j] = order[j], order[i]
+            counts[kind, 0] += 1
+            threshold = math.log(1.0 - _uniform(r))
+            # What the variables still to be summed may gain at most: a step that cannot be accepted ends early.
+            gain = 0.0
+            for k in range(low, high + 1):
+                gain += most[order[k]] - parts[order[k]]
+            _prefixes(new, low, high, prefix)
+            for k in range(low, high + 1):
+                if gain < threshold:
+                    break
+                v = new[k]
+                new_parts[v] = _log_sum(pointer[v], pointer[v + 1], sets, scores, weights, prefix[k], prefix[k], False)
+                gain += new_parts[v] - most[v]
+            if threshold < gain:
+                counts[kind, 1] += 1
+                for k in range(low, high + 1):
+                    order[k] = new[k]
+                    parts[new[k]] = new_parts[new[k]]
+            else:
+                for k in range(low, high + 1):
+                    new[k] = order[k]
+                _prefixes(order, low, high, prefix)
+        until_draw -= 1
+        if until_draw == 0:
+            until_draw = thin
+            parents_in_order(pointer, sets, scores, weights, order, r, draws[n_draws])
+            n_draws += 1
+    return until_draw
+
+
+# --- ordered partitions
+
+
+@numba.njit(cache=True, nogil=True)
+def _layers(layer, own, before):  # type: ignore[no-untyped-def]
+    """The set of each layer and of all before it, as bits; the number of layers."""
+    n, n_words = layer.size, own.shape[1]
+    n_layers = 0
+    for v in range(n):
+        n_layers = max(n_layers, layer[v] + 1)
+    for k in range(n_layers):
+        for w in range(n_words):
+            own[k, w] = 0
+    for v in range(n):
+        _flip(own[layer[v]], v)
+    for w in range(n_words):
+        before[0, w] = 0
+    for k in range(n_layers):
+        for w in range(n_words):
+            before[k + 1, w] = before[k, w] | own[k, w]
+    return n_layers
+
+
+@numba.njit(cache=True, nogil=True)
+def _part(v, k, pointer, sets, scores, weights, empty, own, before):  # type: ignore[no-untyped-def]
+    """Log sum over the parents of a variable in layer k: one at least from the layer before."""
+    if k == 0:
+        return scores[empty[v]] if empty[v] >= 0 else -np.inf
+    return _log_sum(pointer[v], pointer[v + 1], sets, scores, weights, before[k], own[k - 1], True)
+
+
+@numba.njit(cache=True, nogil=True)
+def partition_weight(pointer, sets, scores, weights, empty, layer):  # type: ignore[no-untyped-def]
+    """Log weight of an ordered partition, and its parts by variable."""
+    n = layer.size
+    own, before = np.zeros((n + 2, sets.shape[1]), np.uint64), np.zeros((n + 2, sets.shape[1]), np.uint64)
+    _layers(layer, own, before)
+    parts, total = np.empty(n), 0.0
+    for v in range(n):
+        parts[v] = _part(v, layer[v], pointer, sets, scores, weights, empty, own, before)
+        total += parts[v]
+    return total, parts
+
+
+@numba.njit(cache=True, nogil=True)
+def _split(r, layer, n_layers, sizes, new):  # type: ignore[no-untyped-def]
+    """A layer split in two: log of (probability of the way back / of the way there), -inf if there is none.
+
+    The layer, the size c of the first part and then its members are uniform: the split has the probability
+    1 / (m (k - 1) C(k, c)) with m layers, k variables in this one; joining again, with m + 1 layers, 1 / m.
+    """
+    n = layer.size
+    k = _below(r, n_layers)
+    size = sizes[k]
+    if size == 1:
+        return -np.inf
+    c = 1 + _below(r, size - 1)
+    left, open_ = c, size
+    for v in range(n):
+        new[v] = layer[v] + (layer[v] > k)
+        if layer[v] == k:
+            # Each of the sets of c members is as probable as the others (selection sampling).
+            if _uniform(r) * open_ < left:
+                left -= 1
+            else:
+                new[v] = k + 1
+            open_ -= 1
+    return math.log(size - 1.0) + math.lgamma(size + 1.0) - math.lgamma(c + 1.0) - math.lgamma(size - c + 1.0)
+
+
+@numba.njit(cache=True, nogil=True)
+def _join(r, layer, n_layers, sizes, new):  # type: ignore[no-untyped-def]
+    """Two neighbouring layers made one: the same ratio."""
+    n = layer.size
+    if n_layers == 1:
+        return -np.inf
+    k = _below(r, n_layers - 1)
+    c, size = sizes[k], sizes[k] + sizes[k + 1]
+    for v in range(n):
+        new[v] = layer[v] - (layer[v] > k)
+    return -(math.log(size - 1.0) + math.lgamma(size + 1.0) - math.lgamma(c + 1.0) - math.lgamma(size - c + 1.0))
+
+
+@numba.njit(cache=True, nogil=True)
+def _move(r, layer, n_layers, sizes, near, new):  # type: ignore[no-untyped-def]
+    """One variable moved to another layer or to one of its own between two others.
+
+    Without it there are m layers and 2 m + 1 places: 2 k + 1 is in layer k, 2 k before layer k. The place is uniform,
+    or a few places away from where it was, with the same probability as back.
+    """
+    n = layer.size
+    x = _below(r, n)
+    k = layer[x]
+    alone = sizes[k] == 1
+    m = n_layers - alone
+    was = 2 * k if alone else 2 * k + 1
+    if near:
+        step = 1 + _below(r, 3)
+        place = was + step if _uniform(r) < 0.5 else was - step
+        if place < 0 or place > 2 * m:
+            return -np.inf
+    else:
+        place = _below(r, 2 * m)
+        place += place >= was
+    for v in range(n):
+        new[v] = layer[v] - (alone and layer[v] > k)
+    if place % 2 == 0:
+        for v in range(n):
+            new[v] += new[v] >= place // 2
+    new[x] = place // 2
+    return 0.0
+
+
+@numba.njit(cache=True, nogil=True)
+def _swap(r, layer, new):  # type: ignore[no-untyped-def]
+    """Two variables of different layers change places."""
+    n = layer.size
+    a = _below(r, n)
+    b = _below(r, n - 1)
+    b += b >= a
+    if layer[a] == layer[b]:
+        return -np.inf
+    for v in range(n):
+        new[v] = layer[v]
+    new[a], new[b] = layer[b], layer[a]
+    return 0.0
+
+
+@numba.njit(cache=True, nogil=True)
+def _draw_parents(r, layer, pointer, sets, scores, weights, empty, own, before, out):  # type: ignore[no-untyped-def]
+    for v in range(layer.size):
+        k = layer[v]
+        if k == 0:
+            out[v] = empty[v]
+        else:
+            out[v] = _pick(r, pointer[v], pointer[v + 1], sets, scores, weights, before[k], own[k - 1], True)
+
+
+@numba.njit(cache=True, nogil=True)
+def partition_run(pointer, sets, scores, weights, empty, layer, r, n_steps, until_draw, thin, draws, counts):  # type: ignore[no-untyped-def]
+    """Steps over ordered partitions; ``layer`` and ``r`` are changed; each draw is a DAG drawn from the partition."""
+    n, n_words = layer.size, sets.shape[1]
+    most = np.empty(n)
+    everything = np.full(n_words, ~np.uint64(0))
+    for v in range(n):
+        most[v] = _log_sum(pointer[v], pointer[v + 1], sets, scores, weights, everything, everything, False)
+    _, parts = partition_weight(pointer, sets, scores, weights, empty, layer)
+    own, before = np.zeros((n + 2, n_words), np.uint64), np.zeros((n + 2, n_words), np.uint64)
+    new_own, new_before = np.zeros((n + 2, n_words), np.uint64), np.zeros((n + 2, n_words), np.uint64)
+    n_layers = _layers(layer, own, before)
+    sizes = np.empty(n + 1, np.int64)
+    for k in range(n_layers):
+        sizes[k] = _size(own[k])
+    new, new_parts, touched = layer.copy(), np.empty(n), np.empty(n, np.int64)
+    n_draws = 0
+    for _ in range(n_steps):
+        if n > 1:
+            which = _uniform(r)
+            if which < 0.15:
+                kind, ratio = 0, _split(r, layer, n_layers, sizes, new)
+            elif which < 0.3:
+                kind, ratio = 1, _join(r, layer, n_layers, sizes, new)
+            elif which < 0.8:
+                kind, ratio = 2, _move(r, layer, n_layers, sizes, which < 0.6, new)
+            else:
+                kind, ratio = 3, _swap(r, layer, new)
+            counts[kind, 0] += 1
+            if ratio > -np.inf:
+                threshold = math.log(1.0 - _uniform(r))
+                _layers(new, new_own, new_before)
+                n_touched, gain = 0, ratio
+                for v in range(n):
+                    a, b = layer[v], new[v]
+                    same = (a == 0) == (b == 0)
+                    if same and a > 0:
+                        for w in range(n_words):
+                            same &= before[a, w] == new_before[b, w] and own[a - 1, w] == new_own[b - 1, w]
+                    if not same:
+                        touched[n_touched] = v
+                        n_touched += 1
+                        gain += most[v] - parts[v]
+                for i in range(n_touched):
+                    if gain < threshold:
+                        break
+                    v = touched[i]
+                    new_parts[v] = _part(v, new[v], pointer, sets, scores, weights, empty, new_own, new_before)
+                    gain += new_parts[v] - most[v]
+                if threshold < gain:
+                    counts[kind, 1] += 1
+                    for i in range(n_touched):
+                        parts[touched[i]] = new_parts[touched[i]]
+                    for v in range(n):
+                        layer[v] = new[v]
+                    n_layers = _layers(layer, own, before)
+                    for k in range(n_layers):
+                        sizes[k] = _size(own[k])
+        until_draw -= 1
+        if until_draw == 0:
+            until_draw = thin
+            _draw_parents(r, layer, pointer, sets, scores, weights, empty, own, before, draws[n_draws])
+            n_draws += 1
+    return until_draw

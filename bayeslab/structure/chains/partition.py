@@ -1,0 +1,66 @@
+r"""Partition MCMC: a walk over ordered partitions of the variables, each the sum of the DAGs it belongs to [1]_.
+
+The first layer of a DAG are the variables without parents, the next those with parents in it only, and so on: each
+variable of a layer has a parent in the layer just before and none in its own or later ones. Every DAG has one such
+partition, so that sums over partitions are sums over DAGs, without the bias of orders:
+
+.. math:: w(L_1, \dots, L_m) = \prod_k \prod_{v \in L_k}
+   \sum_{P \subseteq L_1 \cup \dots \cup L_{k-1},\ P \cap L_{k-1} \ne \emptyset} e^{\text{score}(v, P)}
+
+Steps: a layer split or two joined, one variable moved to another layer or one of its own, two swapped. A split draws
+the layer, then the size of the first part, then its members, each uniformly; with k variables in the layer and c in its
+first part the ratio of the proposals is (k - 1) C(k, c). The sums are over lists sorted by score, without differences,
+and end where nothing changes any more.
+
+References
+----------
+.. [1] Kuipers, Moffa (2017). Partition MCMC for inference on acyclic digraphs. JASA 112(517), 282-299.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.structure.chains import Info, State
+from bayeslab.structure.chains._common import Schedule, random_start, ready, seeds
+from bayeslab.structure.score_table import ScoreTable
+
+__all__ = ["KINDS", "PRIOR", "init", "layers_of", "log_weight", "run"]
+
+PRIOR = "dags"
+KINDS = ("split", "join", "move", "swap")
+
+
+def init(table: ScoreTable, rng: np.random.Generator) -> State:
+    """The partition of a DAG drawn from a random order."""
+    _, choice = random_start(table, rng)
+    return {"layer": layers_of(table, choice), "rng": seeds(rng), "steps": np.zeros(1, np.int64)}
+
+
+def run(table: ScoreTable, state: State, n_steps: int, thin: int = 1) -> tuple[State, NDArray[np.int32], Info]:
+    """More steps (see :mod:`bayeslab.structure.chains`); each draw is a DAG drawn from the partition of that step."""
+    from bayeslab.structure.chains._kernels import partition_run
+
+    known, plan = ready(table), Schedule.of(table, state, n_steps, thin, len(KINDS))
+    layer, rng = state["layer"].copy(), state["rng"].copy()
+    partition_run(*known.arrays, known.empty, layer, rng, n_steps, plan.until_draw, thin, plan.draws, plan.counts)
+    return {"layer": layer, "rng": rng, "steps": plan.steps}, plan.draws, plan.info(table, KINDS)
+
+
+def log_weight(table: ScoreTable, state: State) -> float:
+    """Log of the sum over the DAGs of the partition."""
+    from bayeslab.structure.chains._kernels import partition_weight
+
+    known = ready(table)
+    return float(partition_weight(*known.arrays, known.empty, state["layer"])[0])
+
+
+def layers_of(table: ScoreTable, choice: NDArray[np.integer]) -> NDArray[np.int32]:
+    """The layer of each variable of a DAG given by numbers of parent sets: edges on the longest path to it."""
+    above = [table.parents(int(number)) for number in choice]
+    layer = np.zeros(table.n, np.int32)
+    for _ in range(table.n):
+        for v, own in enumerate(above):
+            layer[v] = max((layer[u] + 1 for u in own), default=0)
+    return layer
