@@ -125,7 +125,7 @@ class Observations:
         for name in given:
             if name not in columns:
                 raise DataError(f"states are given for '{name}', which is no column{hint(name, columns)}")
-        n_rows = {len(column) for column in columns.values()}
+        n_rows = {len(column.values) if isinstance(column, Column) else len(column) for column in columns.values()}
         if len(n_rows) != 1 or n_rows == {0}:
             raise DataError("the table has no rows" if len(n_rows) < 2 else "the columns differ in length")
         found = {v: _read(v, column, kind, given.get(v)) for v, column in columns.items()}

@@ -193,12 +193,8 @@ class ScoreTable:
 
         With 0 a set goes when a proper subset is at least as good. The best DAG stays the best.
         """
-        if not nats >= 0:
-            raise OptionError(f"prune is a number of nats, 0 or more; given {nats}")
-        from bayeslab.structure._score_kernels import undominated
-
         kept = [
-            undominated(self.sets[a:b], self.scores[a:b], float(nats))
+            _undominated(self.sets[a:b], self.scores[a:b], nats)
             for a, b in zip(self.pointer[:-1], self.pointer[1:], strict=True)
         ]
         pointer = np.cumsum([0, *(int(k.sum()) for k in kept)], dtype=np.int64)
@@ -329,13 +325,29 @@ class ScoreTable:
                     f" parents, or use a score that can take them"
                 )
             best = np.argsort(-total, kind="stable")
-            rows.append((sets[best], total[best]))
+            sets, total = sets[best], total[best]
+            if prune is not None:
+                kept = _undominated(sets, total, prune)
+                sets, total = sets[kept], total[kept]
+            rows.append((sets, total))
             found[v] = (sets[:0], scores[:0])
         pointer = np.cumsum([0, *(len(sets) for sets, _ in rows)], dtype=np.int64)
         every = np.concatenate([sets for sets, _ in rows]) if rows else np.zeros((0, n_words(n)), np.uint64)
         scores_ = np.concatenate([own for _, own in rows]) if rows else np.zeros(0)
-        table = cls(tuple(score.names), pointer, every, scores_, score.score, weights.name)
-        return table if prune is None else table.pruned(prune)
+        return cls(tuple(score.names), pointer, every, scores_, score.score, weights.name)
+
+
+def _undominated(sets: NDArray[np.uint64], scores: NDArray[np.float64], nats: float) -> NDArray[np.bool_]:
+    """Which sets, given best first, no subset beats by more than ``nats``."""
+    if not nats >= 0:
+        raise OptionError(f"prune is a number of nats, 0 or more; given {nats}")
+    from bayeslab.structure._score_kernels import undominated
+
+    # Read-only in tables, and a compiled loop for each kind of array would be compiled twice.
+    sets, scores = sets.view(), scores.view()
+    sets.flags.writeable = scores.flags.writeable = False
+    kept: NDArray[np.bool_] = undominated(sets, scores, float(nats))
+    return kept
 
 
 def forecast(score: LocalScore, allowed: NDArray[np.bool_], limits: NDArray[np.int64]) -> Forecast:

@@ -555,6 +555,13 @@ def test_tables_of_any_kind_give_the_same_scores(codes):
     assert load("bdeu", observations(codes)).local(2, (0, 1)) == want
 
 
+def test_a_dataset_of_a_model_is_read(codes):
+    from bayeslab.dataset import Dataset
+
+    data = Dataset.from_table({name: column.tolist() for name, column in frame(codes).items()}, "row")
+    assert load("bdeu", data).local(2, (0, 1)) == load("bdeu", frame(codes)).local(2, (0, 1))
+
+
 def test_states_are_sorted_unless_given():
     data = {"a": ["y", "x", "y", "z"], "b": [2, 10, 2, 10], "c": [True, False, True, True]}
     found = Observations.of(data)
