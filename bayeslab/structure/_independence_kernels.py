@@ -1,4 +1,8 @@
-"""Compiled counts and statistics of contingency tables; one table a call."""
+"""Compiled counts and statistics of contingency tables; one table a call.
+
+Where each row stands for one case, a state of a variable is also a row of bits, one a case: the cases in a cell are
+those whose bits are set in all its states. That counts 64 cases at a time, and pays for tables of few cells.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,84 @@ import math
 
 import numba
 import numpy as np
+from numba import types
+from numba.extending import intrinsic
 
-__all__ = ["count_table", "table_statistic"]
+__all__ = ["count_bits", "count_table", "pack_bits", "table_statistic"]
+
+
+@intrinsic
+def _popcount(typingctx, word):  # type: ignore[no-untyped-def]
+    """Number of bits set."""
+
+    def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.ctpop(args[0])
+
+    return types.uint64(types.uint64), code
+
+
+@numba.njit(cache=True, nogil=True)
+def pack_bits(columns, starts, out):  # type: ignore[no-untyped-def]
+    """Bit r % 64 of word r // 64 of row starts[v] + s: whether variable v is in state s in row r."""
+    for v in range(columns.shape[0]):
+        for r in range(columns.shape[1]):
+            out[starts[v] + columns[v, r], r // 64] |= np.uint64(1) << np.uint64(r % 64)
+
+
+@numba.njit(cache=True, nogil=True)
+def _both(first, second, out):  # type: ignore[no-untyped-def]
+    """Bits set in both, and how many."""
+    total = np.uint64(0)
+    for w in range(first.size):
+        word = first[w] & second[w]
+        out[w] = word
+        total += _popcount(word)  # type: ignore[call-arg]
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def _overlap(first, second):  # type: ignore[no-untyped-def]
+    total = np.uint64(0)
+    for w in range(first.size):
+        total += _popcount(first[w] & second[w])  # type: ignore[call-arg]
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def count_bits(bits, starts, cards, chosen, n_rows, n_cells):  # type: ignore[no-untyped-def]
+    """As :func:`count_table`, with weights of one, from rows of bits."""
+    k, n_words = chosen.size, bits.shape[1]
+    counts = np.zeros(n_cells, np.float64)
+    inside = np.empty((k, n_words), np.uint64)
+    totals = np.zeros(k, np.uint64)
+    state = np.zeros(k, np.int64)
+    inside[0] = ~np.uint64(0)
+    totals[0] = n_rows
+    y = chosen[k - 1]
+    # inside[d] are the cases in the first d states chosen; at depth k - 1 the last variable is counted.
+    depth, place = 0, 0
+    while True:
+        if depth < k - 1 and state[depth] < cards[chosen[depth]]:
+            row = bits[starts[chosen[depth]] + state[depth]]
+            depth += 1
+            totals[depth] = _both(inside[depth - 1], row, inside[depth])
+            state[depth] = 0
+        elif depth == k - 1:
+            if totals[depth] > 0:
+                left = totals[depth]
+                for j in range(cards[y] - 1):
+                    found = _overlap(inside[depth], bits[starts[y] + j])
+                    counts[place + j] = found
+                    left -= found
+                counts[place + cards[y] - 1] = left
+            place += cards[y]
+            depth -= 1
+            state[depth] += 1
+        else:
+            if depth == 0:
+                return counts
+            depth -= 1
+            state[depth] += 1
 
 
 @numba.njit(cache=True, nogil=True)

@@ -241,12 +241,40 @@ class TableTest:
 
     def __call__(self, x: int, y: int, given: Sequence[int] = ()) -> Outcome:
         """Test x against y, given others, all by number."""
-        counts = contingency(self.observations, x, y, given)
+        counts = self._counts(x, y, given)
         found = _of_table(counts, self.statistic == "chi2")
         p_value = self._permuted(x, y, given) if self.permutations and found.dof else found.p_value
         if self.statistic == "mi":
             return Outcome(found.statistic / max(2.0 * counts.sum(), 1.0), found.dof, p_value)
         return Outcome(found.statistic, found.dof, p_value)
+
+    @cached_property
+    def _cards(self) -> NDArray[np.int64]:
+        return self.observations.cards
+
+    @cached_property
+    def _bits(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """Rows of bits, one a state, and where those of each variable start; no rows where weights differ from one."""
+        from bayeslab.structure._independence_kernels import pack_bits
+
+        starts = np.cumsum(self._cards) - self._cards
+        single = bool(np.all(self.observations.weights == 1))
+        bits = np.zeros((int(self._cards.sum()) * single, (len(self.observations.codes) + 63) // 64), np.uint64)
+        if single:
+            pack_bits(self.observations.codes.T, starts, bits)
+        return bits, starts
+
+    def _counts(self, x: int, y: int, given: Sequence[int]) -> NDArray[np.float64]:
+        """As :func:`contingency`, by bits where that is faster."""
+        from bayeslab.structure._independence_kernels import count_bits
+
+        chosen, n_rows = [*given, x, y], len(self.observations.codes)
+        n_cells = math.prod(self._cards[chosen].tolist())
+        # Measured: a word of a cell takes about a sixth of the time of a row of a table, a cell as much as 16 words.
+        if n_cells * (n_rows // 64 + 16) > 6 * n_rows or not len(self._bits[0]):
+            return contingency(self.observations, x, y, given)
+        counts = count_bits(*self._bits, self._cards, np.array(chosen), n_rows, n_cells)
+        return counts.reshape(-1, int(self._cards[x]), int(self._cards[y]))
 
     def _permuted(self, x: int, y: int, given: Sequence[int]) -> float:
         def key(v: int) -> str:
@@ -256,7 +284,7 @@ class TableTest:
         given = sorted(given, key=key)
         words = "\0".join(map(key, (x, y, *given)))
         rng = np.random.default_rng([self.seed, zlib.crc32(words.encode())])
-        counts = contingency(self.observations, x, y, given)
+        counts = self._counts(x, y, given)
         return permutation_p_value(counts, rng, draws=self.permutations, pearson=self.statistic == "chi2")
 
 

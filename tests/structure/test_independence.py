@@ -105,6 +105,19 @@ def test_counts_against_a_loop():
         assert counts.sum() == weights.sum()
 
 
+def test_counts_by_bits_are_those_by_rows():
+    """Rows of weight one are counted 64 at a time; also where rows do not fill the last word, and states do not occur."""
+    rng = np.random.default_rng(20)
+    for n_rows in (63, 64, 65, 700):
+        cards = [3, 2, 4, 2, 5]
+        codes = random_codes(rng, n_rows, [3, 2, 2, 2, 5])
+        data = observations(np.column_stack([codes, np.arange(n_rows)]), [*cards, n_rows])  # no two rows are equal
+        test = TableTest(data)
+        for x, y, given in [(0, 1, ()), (2, 0, (1,)), (1, 3, (2, 0)), (3, 2, (1, 0))]:
+            assert test._counts(x, y, given).tolist() == contingency(data, x, y, given).tolist()
+        assert (len(test._bits[0]) > 0) and len(data.codes) == n_rows
+
+
 def test_weights_stand_for_rows():
     rng = np.random.default_rng(4)
     cards = [2, 3, 2]
