@@ -493,6 +493,9 @@ def parameters(built: Any, parts: Sequence[Part], state: str, *, dims: bool = Tr
             for dim, labels in part.labels().items():
                 if dims and dim not in built.coords:
                     built.add_coord(dim, labels.tolist())
+            if hasattr(part, "variables"):  # a regression makes its own
+                out |= part.variables(state)
+                continue
             for name in reversed(part.names):  # a mean's prior needs the sd
                 if name in part.known:
                     out[name] = pt.as_tensor_variable(part.known[name])
@@ -585,6 +588,9 @@ def log_density(parts: Sequence[Part], values: Mapping[str, Any], rows: np.ndarr
 
     total = pt.zeros((len(rows), parts[0].n_states))
     for part in parts:
+        if hasattr(part, "density"):
+            total = total + part.density(values, rows)
+            continue
         own = {p: values[part.called(p)] for p in part._asked()}
         if part.word == "categorical":
             total = total + _categorical(own["p"], rows[:, part.at[0]])

@@ -17,6 +17,7 @@ from bayeslab.families import _emission_graph as emitted
 from bayeslab.families._emission_graph import Part
 from bayeslab.families._hmm_chain import Chain
 from bayeslab.families._hmm_data import Sequences, read_columns, sequences_of, spread
+from bayeslab.families._hmm_regression import expert_of
 from bayeslab.spec import Model
 
 if TYPE_CHECKING:
@@ -272,6 +273,12 @@ def hidden_of(model: Model, data: Data) -> Hidden:
         sequences = sequences_of(data, spec.sequence, spec.time)
         if spec.emission == "observed":
             data.memo["hidden"] = _observed(spec, data, sequences)
+            return hidden_of(model, data)
+        if spec.inputs or spec.window:
+            chain = chain_of(spec)
+            expert, rows = expert_of(spec, data, sequences, chain.n_states)
+            one: Any = expert
+            data.memo["hidden"] = Hidden(labels_of(spec), chain, (one,), sequences, rows)
             return hidden_of(model, data)
         layout = layout_of(spec)
         categories = frozenset(own[0] for _, word, own in layout if word == "categorical")

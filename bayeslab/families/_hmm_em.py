@@ -94,19 +94,24 @@ class HiddenProblem:
             return "simplex"
         part = next(part for part in self.hidden.parts if name in part.names)
         parameter = part.parameter(name)
-        return {"p": "simplex", "probability": "unit", "mean": "real", "location": "real"}.get(parameter, "positive")
+        return {"p": "simplex", "probability": "unit", "sd": "positive", "scale": "positive", "dof": "positive",
+                "rate": "positive"}.get(parameter, "real")  # fmt: skip
 
 
 def _fitted(part: Part, statistics: dict[str, Any], theta: Values, *, prior: bool) -> dict[str, np.ndarray]:
     """The M-step of a part; what is known stays."""
-    emission = part.emission if prior else replace(part.emission, prior=None)
+    emission = part.emission if prior else _without_prior(part.emission)
     found = part.from_exact(emission.maximise(statistics, part.to_exact(theta)))
-    if part.word == "gaussian" and part.called("mean") in part.known and part.called("sd") in part.learned:
+    if part.called("mean") in part.known and part.called("sd") in part.learned and part.word == "gaussian":
         found[part.called("sd")] = _about_known(part, statistics, prior=prior)
     for name in part.names:
         if part.parameter(name) in ("sd", "scale"):
             found[name] = np.maximum(found[name], _floor(part, name))
     return {name: found[name] for name in part.learned}
+
+
+def _without_prior(emission: Any) -> Any:
+    return emission.without_prior() if hasattr(emission, "without_prior") else replace(emission, prior=None)
 
 
 def _about_known(part: Part, statistics: dict[str, Any], *, prior: bool) -> np.ndarray:

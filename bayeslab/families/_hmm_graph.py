@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.dataset import Data
+from bayeslab.errors import ModelError
 from bayeslab.exact.forward_backward import KERNEL, SPARSE_KERNEL, HiddenChain, simulate_states
 from bayeslab.families import _emission_graph as emitted
 from bayeslab.families._hmm import Hidden
@@ -54,10 +55,14 @@ def _parameters(hidden: Hidden, start: Mapping[str, np.ndarray] | None) -> tuple
     built = pm.Model(coords={dim: hidden.labels[dim].tolist() for dim in ("state", "next_state")})
     if hidden.chain.order == 2:
         built.add_coord("state_before", hidden.states.tolist())
-    parts = [emitted.starting(part, start) for part in hidden.parts] if start is not None else hidden.parts
+    parts = [_starting(part, start) for part in hidden.parts] if start is not None else hidden.parts
     with built:
         values = _chain_variables(hidden.chain, start)
     return built, values | emitted.parameters(built, parts, "state")
+
+
+def _starting(part: Any, start: Mapping[str, np.ndarray]) -> Any:
+    return part.starting(start) if hasattr(part, "starting") else emitted.starting(part, start)
 
 
 def _chain_variables(chain: Chain, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
@@ -147,10 +152,19 @@ def written_out(model: Model, hidden: Hidden, data: Data) -> pymc.Model:
         states = path[hidden.sequences.at]
         pm.Deterministic("path", states, dims=rows)
         for part in hidden.parts:
-            for column, variable in emitted.drawn(part, values, states, len(hidden.sequences.at)).items():
+            for column, variable in _drawn(part, hidden, values, states).items():
                 variable.name = column
                 built.register_rv(variable, column, dims=rows)
     return built
+
+
+def _drawn(part: Any, hidden: Hidden, values: Mapping[str, Any], states: Any) -> dict[str, Any]:
+    at = hidden.sequences.at
+    if not hasattr(part, "drawn"):
+        return emitted.drawn(part, values, states, len(at))
+    if any(name.endswith("_before") for name in part.inputs):
+        raise ModelError("rows that depend on those before are not simulated; leave `window` out")
+    return dict(part.drawn(values, states, hidden.rows[at][:, 2:]))
 
 
 def _paths(hidden: Hidden) -> Any:

@@ -94,6 +94,10 @@ class HMM(Family):
         description="Parameters that are known (numbers, one for each state) or have a prior of their own"
         " (distributions): `mean`, `sd`, `probability`, ...; with a word for each column `column_mean`.",
     )
+    inputs: list[Identifier] = Field(
+        default_factory=list, description="Columns that the emission of one column depends on: a regression a state."
+    )
+    window: int = Field(0, ge=0, le=50, description="So many values before a row are inputs too: an autoregression.")
     sequence: Identifier | None = Field(None, description="The column that tells sequences apart.")
     time: Identifier | None = Field(
         None, description="The column of times (whole numbers, rising); gaps become missing rows."
@@ -156,6 +160,9 @@ def check(model: Model, columns: set[str] | None) -> None:
         chain_of(spec)
     if not _continuous(model) and spec.emission != "observed":
         emitted.given_of(spec.parameters, layout_of(spec), chain_of(spec).n_states)
+    for name in spec.inputs:
+        if columns and name not in columns:
+            raise ModelError(f"the data have no column '{name}'{hint(name, columns)}", path=("model", "inputs"))
     if not columns:
         return
     for key in ("sequence", "time"):
@@ -354,7 +361,7 @@ def predictive(
         path = sample_paths(*hidden.computed(values), 1, rng, hidden.sequences.offsets)[0]
         states = hidden.chain.last[path][at]
         for part in hidden.parts:
-            rows = part.emission.sample(rng, part.to_exact(values), states)
+            rows = _sampled(rng, hidden, part, values, states)
             for j, column in enumerate(part.columns):
                 made[column].append(rows[:, j])
     whole = {c for _, word, own in layout_of(_spec(model)) if word not in ("gaussian", "student_t", "exponential")
@@ -363,6 +370,15 @@ def predictive(
         c: ((model.data.rows,), np.stack(values).astype(np.int64) if c in whole else np.stack(values))
         for c, values in made.items()
     }
+
+
+def _sampled(
+    rng: np.random.Generator, hidden: Hidden, part: Any, values: Mapping[str, np.ndarray], states: np.ndarray
+) -> np.ndarray:
+    """Rows of a part, (n_rows, n_columns), given the rows' states."""
+    if hasattr(part, "sample"):
+        return np.asarray(part.sample(rng, values, states, hidden.rows[hidden.sequences.at][:, 1:]))
+    return np.asarray(part.emission.sample(rng, part.to_exact(values), states))
 
 
 def decoded(
