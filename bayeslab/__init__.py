@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from bayeslab.results.fit import Fit as Fit
     from bayeslab.results.predict import simulate as simulate
     from bayeslab.spec import Model as Model
+    from bayeslab.structures import learn as learn
 
 _PUBLIC = {
     "BayesNet": ("bayeslab.families.bayes_net", "BayesNet"),
@@ -47,6 +48,7 @@ _PUBLIC = {
     "check": ("bayeslab.fitting", "check"),
     "compare": ("bayeslab.results.compare", "compare"),
     "fit": ("bayeslab.fitting", "fit"),
+    "learn": ("bayeslab.structures", "learn"),
     "load": ("bayeslab.io.modelfile", "load"),
     "network": ("bayeslab.networks", "network"),
     "open": ("bayeslab.fitting", "open_run"),

@@ -24,7 +24,7 @@ LAYERS = [
     {"results.checks", "results.render"},
     {"engines"},
     {"plots"},
-    {"results", "fitting", "networks"},
+    {"results", "fitting", "networks", "structures"},
     {"cli"},
 ]
 

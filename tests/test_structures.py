@@ -1,0 +1,112 @@
+"""``bl.learn`` and ``bayeslab learn``: from a table to a network."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeslab as bl
+from bayeslab.errors import DataError, ModelError, OptionError
+from bayeslab.structure.cpdag import cpdag
+
+MODELS = Path(__file__).parents[1] / "models"
+
+
+@pytest.fixture(scope="module")
+def patients() -> pd.DataFrame:
+    """20,000 rows of a net without rare causes, so that its class is the best one."""
+    rng = np.random.default_rng(0)
+    a, b = rng.random(20_000) < 0.4, rng.random(20_000) < 0.5
+    c = rng.random(20_000) < np.where(a, np.where(b, 0.9, 0.4), np.where(b, 0.3, 0.1))
+    d = rng.random(20_000) < np.where(c, 0.8, 0.2)
+    return pd.DataFrame({"d": d, "c": c, "b": b, "a": a}).map(lambda x: "yes" if x else "no")
+
+
+TRUTH = nx.DiGraph([("a", "c"), ("b", "c"), ("c", "d")])
+
+
+@pytest.mark.parametrize("method", ["tabu", "hill_climbing", "order_search", "annealing"])
+def test_the_class_the_data_came_from_is_found(patients, method):
+    found = bl.learn(patients, method)
+    graph = found.graph
+    assert cpdag(graph).directed == cpdag(TRUTH).directed
+    assert set(found.compelled) == {("a", "c"), ("b", "c"), ("c", "d")}
+
+
+def test_tables_are_posterior_means(patients):
+    net = bl.learn(patients).network(equivalent_sample_size=4)
+    own = net.plain.parents["d"]
+    assert own == ("c",)
+    rows = patients[patients.c == "yes"]
+    # 4 imaginary rows over 4 cells: one each.
+    expected = (np.sum(rows.d == "yes") + 1) / (len(rows) + 2)
+    at = net.states["c"].index("yes"), net.states["d"].index("yes")
+    assert net.plain.tables["d"][at] == pytest.approx(expected, rel=1e-12)
+
+
+def test_constraints_hold(patients):
+    found = bl.learn(patients, forbidden=[("a", "c"), ("c", "a")], required=[("d", "b")])
+    assert found.graph.has_edge("d", "b")
+    assert not found.graph.has_edge("a", "c")
+    assert not found.graph.has_edge("c", "a")
+    assert max(dict(bl.learn(patients, max_parents=1).graph.in_degree).values()) == 1
+
+
+def test_numbers_give_a_linear_gaussian_net():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=500)
+    y = 2 * x + rng.normal(size=500)
+    net = bl.learn({"x": x, "y": y, "z": rng.normal(size=500)}, score="bge").network()
+    assert net.graph.number_of_edges() == 1
+    slope = np.cov(x, y)[0, 1] / np.var(x, ddof=1)
+    assert float(net.query({"x": 1.0})["y"].mean - net.query({"x": 0.0})["y"].mean) == pytest.approx(slope, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "message"),
+    [
+        ({"method": "tabuu"}, OptionError, "did you mean 'tabu'"),
+        ({"score": "bdu"}, OptionError, "did you mean 'bdeu'"),
+        ({"required": [("a", "q")]}, ModelError, "'q'"),
+        ({"required": [("a", "c")], "forbidden": [("a", "c")]}, ModelError, "'?a'?"),
+        ({"patienc": 3}, OptionError, "did you mean 'patience'"),
+        ({"method": "chow_liu", "required": [("a", "c")]}, OptionError, "takes no constraints"),
+    ],
+)
+def test_what_is_wrong_is_said(patients, given, kind, message):
+    with pytest.raises(kind, match=message):
+        bl.learn(patients, **given)
+
+
+def test_missing_cells_are_refused(patients):
+    holes = patients.astype(object)
+    holes.loc[3, "a"] = None
+    with pytest.raises(DataError, match="'a'"):
+        bl.learn(holes)
+
+
+def run(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "bayeslab.cli", *map(str, words)], capture_output=True, text=True, check=False
+    )
+
+
+def test_command_writes_a_network_that_can_be_asked(patients, tmp_path):
+    patients.to_csv(tmp_path / "rows.csv", index=False)
+    done = run("learn", tmp_path / "rows.csv", "-o", tmp_path / "net.bif", "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert {(e["from"], e["to"]) for e in said["edges"]} == set(TRUTH.edges)
+    share = np.mean(patients.d[(patients.a == "yes") & (patients.b == "yes")] == "yes")
+    found = bl.network(tmp_path / "net.bif").query({"a": "yes", "b": "yes"})["d"]["yes"]
+    assert found == pytest.approx(share, abs=4 * np.sqrt(0.2 / len(patients) / 0.2))
+    wrong = run("learn", tmp_path / "rows.csv", "--method", "tabuu")
+    assert wrong.returncode == 1
+    assert wrong.stderr.startswith("error: unknown search 'tabuu'")
