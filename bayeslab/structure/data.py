@@ -77,6 +77,8 @@ class Observations:
     def digest(self) -> str:
         """SHA-256 of everything."""
         seen = hashlib.sha256(repr((self.names, self.states)).encode())
+        if self.elsewhere is not None:
+            seen.update(self.elsewhere.digest().encode())
         for part in (self.codes, self.values, self.weights):
             seen.update(f"{part.dtype.str}{part.shape}".encode() + np.ascontiguousarray(part.T).tobytes())
         return seen.hexdigest()

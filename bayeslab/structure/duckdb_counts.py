@@ -154,6 +154,12 @@ class DuckRows:
     n_rows: float
     lock: Any = field(default_factory=threading.Lock)
 
+    def digest(self) -> str:
+        """A sum over hashes of the rows; the same for the same rows and version of DuckDB."""
+        with self.lock:
+            found = self.connection.execute("SELECT SUM(hash(held)::HUGEINT)::VARCHAR FROM held").fetchone()
+        return str(found[0])
+
     def counter(self, data: Observations, sums: CellSums) -> DuckCounter:
         """What counts them, for the sums of a score."""
         return DuckCounter(self, data.cards, sums)

@@ -75,6 +75,12 @@ def test_fetched_rows_are_the_rows(frame, source):
     np.testing.assert_array_equal(sorted_rows(there), sorted_rows(here))
 
 
+def test_digests_tell_rows_apart(source):
+    one, two = (counts.observations(source, fetch=0) for _ in range(2))
+    assert one.digest() == two.digest()
+    assert one.digest() != counts.observations(source, columns=["a", "d"], fetch=0).digest()
+
+
 def test_candidates_and_constraints(frame, source):
     there = load("bdeu", counts.observations(source, fetch=0))
     here = load("bdeu", frame)

@@ -194,6 +194,31 @@ def test_more_than_64_variables():
             assert score.many(child, mask[None])[0] == pytest.approx(value, abs=1e-9)
 
 
+@pytest.mark.parametrize("bits", [True, False])
+def test_tables_of_odd_shapes(bits, monkeypatch):
+    """Single states, hundreds of states, row numbers about the size of a machine word, rows of weight zero."""
+    from bayeslab.structure.counts import CliqueCounter
+
+    monkeypatch.setattr(CliqueCounter, "_by_bits", lambda *_: bits)
+    rng = np.random.default_rng(1)
+    for n_rows in (1, 5, 63, 64, 65, 200):
+        n = int(rng.integers(1, 5))
+        cards = tuple(int(c) for c in rng.choice([1, 2, 3, 40, 200], n, p=[0.1, 0.4, 0.3, 0.1, 0.1]))
+        codes = np.column_stack([rng.integers(0, card, n_rows) for card in cards])
+        weights = rng.integers(0, 4, n_rows) + (np.arange(n_rows) == 0)
+        for name in DISCRETE:
+            score = load(name, observations(codes, cards, weights))
+            allowed, limits = rng.random((n, n)) < 0.8, rng.integers(0, n + 2, n)
+            for child, (sets, scores) in enumerate(score.all_sets(np.arange(n), limits, allowed)):
+                for mask, value in zip(sets, scores, strict=True):
+                    parents = members_of(mask)
+                    if math.prod(cards[u] for u in (*parents, child)) > 20_000:
+                        continue
+                    want = twin(name, codes, child, parents, cards, weights=weights)
+                    assert value == pytest.approx(want, abs=1e-8)
+                    assert score.local(child, parents) == pytest.approx(want, abs=1e-8)
+
+
 def test_threads_change_nothing(codes):
     wide = np.column_stack([table(seed=s) for s in range(4)])
     score = load("bdeu", observations(wide, CARDS * 4))
