@@ -32,9 +32,9 @@ def search(
     start: nx.DiGraph | None = None,
     constraints: Constraints | None = None,
     prior: Prior = "uniform",
-    proposals: int = 200_000,
-    hottest: float = 20.0,
-    coldest: float = 0.1,
+    proposals: int = 300_000,
+    hottest: float = 50.0,
+    coldest: float = 2.0,
     levels: int = 100,
 ) -> Found:
     """Anneal, then climb from the best graph met.
