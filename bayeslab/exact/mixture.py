@@ -586,7 +586,9 @@ def _replanted(
     if len(others) == 0:
         return _start(problem, "k_means++", rng)
     try:
-        log_density = problem.emission.log_density(_own(theta), problem.rows)
+        # Collapsed components have no density; only the others count below.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_density = problem.emission.log_density(_own(theta), problem.rows)
     except np.linalg.LinAlgError:
         return _start(problem, "k_means++", rng)
     log_weights = np.broadcast_to(problem.log_weights(theta), log_density.shape)[:, others]

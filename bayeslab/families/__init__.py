@@ -41,6 +41,8 @@ Contract. A family module has
     the engine that ``auto`` takes, where it is the only one that answers the question.
 ``clusters(model, data, draws, rng)`` (optional)
     which component each row comes from, and which rows belong together: name to (dims, array).
+``shapes(model, data, draws, columns)`` (optional)
+    what components look like, for drawing.
 ``relabelled(model, data, draws) -> (dict, str) | None`` (optional)
     draws in which the exchangeable states of hidden variables have been given names that agree, by
     the algorithm of Stephens (2000), and whose states these are; None where nothing is exchangeable.

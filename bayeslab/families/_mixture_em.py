@@ -11,12 +11,32 @@ import numpy as np
 from bayeslab.errors import BayeslabError, EngineRefusal
 from bayeslab.exact import emissions
 from bayeslab.exact.answer import EMPlan, Note, Searched
+from bayeslab.exact.emissions import Parameters
 from bayeslab.exact.expectation_maximisation import Restarts
-from bayeslab.exact.mixture import MixtureOptions, MixtureProblem, fit_mixture, merging, search, starting_labels
+from bayeslab.exact.mixture import (
+    MixtureOptions,
+    MixtureProblem,
+    fit_mixture,
+    merging,
+    search,
+    start_from_labels,
+    starting_labels,
+)
 from bayeslab.exact.mixture_choice import ComponentChoice
 from bayeslab.families._mixture_model import Resolved
 
-__all__ = ["draw_labels", "em", "maximum_likelihood", "said", "some_rows", "without_prior"]
+__all__ = ["draw_labels", "em", "first_guess", "maximum_likelihood", "said", "some_rows", "without_prior"]
+
+
+def first_guess(seen: Resolved) -> Parameters | None:
+    """Where the first search starts: labels that may be wrong still say which component is which."""
+    if "label" not in seen.parts:
+        return None
+    codes = seen.rows[:, seen.columns.index(seen.parts["label"].columns[0])]
+    told = ~np.isnan(codes)
+    guess = np.full((len(codes), seen.n_components), 1 / seen.n_components)
+    guess[told] = np.eye(seen.n_components)[codes[told].astype(int)]
+    return start_from_labels(seen.problem, guess)
 
 
 def em(seen: Resolved) -> EMPlan:
@@ -55,7 +75,7 @@ def _search(
         max_iterations=how["max_iterations"],
     )
     problem = seen.problem if prior else without_prior(seen.problem)
-    problem, searches = search(problem, options, rng=rng, progress=progress)
+    problem, searches = search(problem, options, rng=rng, start=first_guess(seen), progress=progress)
     ends = tuple(s.result for s in searches if s.result is not None)
     if not ends:
         raise EngineRefusal(

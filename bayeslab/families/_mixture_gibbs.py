@@ -13,6 +13,7 @@ from bayeslab.exact.clusters import coclustering, point_partition
 from bayeslab.exact.component_number import sample_component_number
 from bayeslab.exact.mixture import MixtureOptions, fit_mixture
 from bayeslab.exact.mixture_gibbs import gibbs as draws_of
+from bayeslab.families._mixture_em import first_guess
 from bayeslab.families._mixture_model import Resolved
 
 __all__ = ["by_gibbs", "cluster_summaries", "number_sampled"]
@@ -42,7 +43,7 @@ def by_gibbs(seen: Resolved) -> GibbsPlan | str:
             for own in rng.spawn(chains):
                 # Each chain from an end of EM of its own: Gibbs steps leave a lower mode only slowly.
                 options = MixtureOptions(method="map", restarts=1, start="k_means++", max_iterations=50, repairs=1)
-                start = fit_mixture(problem, options, rng=own).parameters
+                start = fit_mixture(problem, options, rng=own, start=first_guess(seen)).parameters
                 found.append(draws_of(problem, start, draws=draws, tune=tune, rng=own))
         except OptionError as error:
             raise EngineRefusal(f"method gibbs does not apply: {error.message}; use nuts") from None

@@ -11,6 +11,7 @@ from bayeslab.dataset import Data, Dataset, bind
 from bayeslab.errors import ModelError
 from bayeslab.exact.mixture import MixtureFit, MixtureOptions, fit_mixture
 from bayeslab.families import graph as graphs
+from bayeslab.families._mixture_em import first_guess
 from bayeslab.families._mixture_model import Resolved
 from bayeslab.families._mixture_parts import Nodes
 from bayeslab.spec import Model
@@ -31,6 +32,7 @@ def start_of(seen: Resolved) -> dict[str, Any]:
         problem,
         MixtureOptions(method="map", restarts=3, max_iterations=200, tolerance=1e-3, repairs=1),
         rng=np.random.default_rng(0),
+        start=first_guess(seen),
     )
     return dict(found.parameters)
 

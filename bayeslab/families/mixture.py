@@ -13,7 +13,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import networkx as nx
@@ -30,6 +30,8 @@ from bayeslab.spec import Family, Identifier, Model
 
 if TYPE_CHECKING:
     import pymc
+
+    from bayeslab.families._mixture_shapes import Shapes
 
 __all__ = ["Mixture", "Spec", "check", "em", "exact", "factors", "graph", "network", "outcomes", "summed_out"]
 
@@ -313,6 +315,13 @@ def clusters(
     seen = _with_parameters(model, data)
     some = _mixture_gibbs.some_draws({name: draws[name] for name in seen.dims})
     return _mixture_gibbs.cluster_summaries(seen, _responsibilities(seen, some), model.data.rows, rng)
+
+
+def shapes(model: Model, data: Data, draws: Mapping[str, np.ndarray], columns: Sequence[str] | None) -> Shapes:
+    """What components look like over one column, or over two normal ones."""
+    from bayeslab.families import _mixture_shapes
+
+    return _mixture_shapes.shapes(_with_parameters(model, data), draws, columns)
 
 
 def network(model: Model, data: Data) -> nx.DiGraph:

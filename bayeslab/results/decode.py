@@ -60,13 +60,13 @@ def decode(
 def source_of(source: Any, data: Any) -> tuple[Model, Data, dict[str, np.ndarray]]:
     """A model, its data, and posterior draws by name (none where nothing was fitted)."""
     from bayeslab import fitting
-    from bayeslab.results.predict import _posterior_values, bound_to
+    from bayeslab.results.predict import bound_to, posterior_values
 
     if isinstance(source, str | os.PathLike) and (Path(source) / "run.json").exists():
         source = fitting.open_run(source)
     if isinstance(source, Fit):
         bound = source.data if data is None else bound_to(source, data)
-        return source.model, bound, _posterior_values(source)
+        return source.model, bound, posterior_values(source)
     bound = fitting.check(source, data)
     model = source if isinstance(source, Model) else fitting._Source(source).model
     return model, bound, {}

@@ -190,11 +190,31 @@ class Fit:
         OptionError
             The model has no components.
         """
-        from bayeslab.results.predict import clusters
+        from bayeslab.results.clusters import clusters
 
         if "clusters" in self.data_tree.children:
             return self.data_tree.children["clusters"]
         return self._added({"clusters": clusters(self)}, "clusters")
+
+    def plot_clusters(
+        self, what: str = "components", *, columns: list[str] | None = None, reference: float | None = None
+    ) -> Any:
+        """A drawing of a mixture; a matplotlib figure.
+
+        Parameters
+        ----------
+        what
+            ``components`` (ellipses over two normal columns, or densities over one column),
+            ``responsibilities``, ``together`` (how often rows share a component), or after method em
+            ``trace`` (the log likelihood by iteration).
+        columns
+            The one or two columns of ``components``.
+        reference
+            A line in ``trace``: the log likelihood of other parameters, such as the true ones.
+        """
+        from bayeslab.results.clusters import plot_clusters
+
+        return plot_clusters(self, what, columns, reference)
 
     def _added(self, groups: Mapping[str, xr.Dataset], wanted: str) -> xr.DataTree:
         import xarray as xr

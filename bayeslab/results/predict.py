@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "bound_to",
-    "clusters",
     "log_likelihood",
     "pointwise_graph",
     "posterior_predictive",
+    "posterior_values",
     "predict",
     "prior_groups",
     "simulate",
@@ -106,7 +106,7 @@ def _refuse_flat(graph: pymc.Model) -> None:
             )
 
 
-def _posterior_values(fit: Fit) -> dict[str, np.ndarray]:
+def posterior_values(fit: Fit) -> dict[str, np.ndarray]:
     """Posterior draws by node name, chains joined: shape (chain × draw, ...)."""
     group = fit.posterior.to_dataset()
     return {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in group.data_vars.items()}
@@ -144,7 +144,7 @@ def _draws(fit: Fit, data: Data, seed: int) -> xr.Dataset:
     family = registry.load("families", fit.model.model.family)
     names = list(family.outcomes(fit.model, fit.data.names()))
     if hasattr(family, "predictive"):
-        made = family.predictive(fit.model, data, _posterior_values(fit), np.random.default_rng(seed))
+        made = family.predictive(fit.model, data, posterior_values(fit), np.random.default_rng(seed))
         if made is not None:
             return _on_arrays(fit, data, made, {"seed": seed})
     graph = family.graph(fit.model, data, purpose="predict", targets=names)
@@ -191,7 +191,7 @@ def predict(fit: Fit, data: Any, kind: Literal["mean", "draws", "probabilities"]
     if kind == "probabilities" and hasattr(family, "probabilities"):
         import pandas as pd
 
-        exact = family.probabilities(fit.model, fit.data, bound, _posterior_values(fit))
+        exact = family.probabilities(fit.model, fit.data, bound, posterior_values(fit))
         if exact is not None:
             return _like(pd.DataFrame(exact), data)
     return summarised(fit, _draws(fit, bound, seed), data, kind, ci_prob)
@@ -292,7 +292,7 @@ def log_likelihood(fit: Fit, data: Data | None = None) -> xr.Dataset:
     """
     family = registry.load("families", fit.model.model.family)
     if hasattr(family, "log_likelihoods"):
-        made = family.log_likelihoods(fit.model, data or fit.data, _posterior_values(fit))
+        made = family.log_likelihoods(fit.model, data or fit.data, posterior_values(fit))
         if made is not None:
             return _on_arrays(fit, data or fit.data, made, {})
     graph = pointwise_graph(fit.model, data or fit.data)
@@ -306,18 +306,6 @@ def log_likelihood(fit: Fit, data: Data | None = None) -> xr.Dataset:
         for rv, term in zip(observed, terms, strict=True)
     }
     return dataset(shaped, graph, coords, {"creation_library": "bayeslab"})
-
-
-def clusters(fit: Fit) -> xr.Dataset:
-    """Which component each row of the data comes from, and which rows belong together."""
-    family = registry.load("families", fit.model.model.family)
-    if not hasattr(family, "clusters"):
-        raise OptionError(f"the family {fit.model.model.family} has no components, and so no clusters")
-    made = family.clusters(fit.model, fit.data, _posterior_values(fit), np.random.default_rng(fit.seed))
-    posterior = fit.posterior.to_dataset()
-    labels = fit.data.labels | {str(d): posterior[d].to_numpy() for d in posterior.dims if d in posterior.coords}
-    arrays, dims = ({n: part[i] for n, part in made.items()} for i in (1, 0))
-    return labelled(arrays, dims, labels, {}, {"creation_library": "bayeslab"})
 
 
 def pointwise_graph(model: Model, data: Data) -> pymc.Model:
@@ -343,7 +331,7 @@ def value_draws(fit: Fit, graph: pymc.Model, data: Data | None = None) -> dict[s
         raw = fit.data_tree["unconstrained_posterior"].to_dataset()
         if names <= set(raw.data_vars):
             return {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in raw.data_vars.items()}
-    held = _posterior_values(fit) if data is None else _held(fit, graph, data)
+    held = posterior_values(fit) if data is None else _held(fit, graph, data)
     lacking = [rv.name for rv in graph.free_RVs if rv.name not in held]
     if lacking:
         raise DataError(f"the fit has no draws of '{lacking[0]}' for these data")

@@ -1,0 +1,146 @@
+"""Mixtures: components over the data, responsibilities, rows that belong together, the trace of EM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bayeslab.plots._figure import ACCENT, MUTED, OTHER, figure, grid, plain
+
+__all__ = ["PALETTE", "densities", "ellipses", "em_trace", "responsibilities", "together"]
+
+# Okabe and Ito (2008); after these the colours come round again.
+PALETTE = (ACCENT, OTHER, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
+
+
+def _colours(n: int) -> list[str]:
+    return [PALETTE[k % len(PALETTE)] for k in range(n)]
+
+
+def _mixed(probability: np.ndarray) -> np.ndarray:
+    """A colour for each row: those of the components, in the shares of their probabilities."""
+    from matplotlib.colors import to_rgb
+
+    base = np.array([to_rgb(c) for c in _colours(probability.shape[1])])
+    return np.clip(probability @ base, 0, 1)
+
+
+def ellipses(
+    points: np.ndarray,
+    probability: np.ndarray,
+    means: np.ndarray,
+    covariances: np.ndarray,
+    names: Sequence[str],
+    axes_names: tuple[str, str],
+) -> Any:
+    """Components over two columns of the data: ellipses of one and two standard deviations.
+
+    Parameters
+    ----------
+    points : ndarray (N, 2)
+    probability : ndarray (N, K)
+        Of the components; rows between components have colours between theirs.
+    means, covariances : ndarray (K, 2), (K, 2, 2)
+    """
+    made, axes = figure(5.6, 4.6)
+    axes.scatter(points[:, 0], points[:, 1], s=14, c=_mixed(probability), alpha=0.6, linewidths=0)
+    circle = np.stack([f(np.linspace(0, 2 * np.pi, 181)) for f in (np.cos, np.sin)])
+    for k, colour in enumerate(_colours(len(means))):
+        values, vectors = np.linalg.eigh(covariances[k])
+        for size in (1, 2):
+            x, y = means[k][:, None] + size * vectors @ (np.sqrt(np.maximum(values, 0))[:, None] * circle)
+            axes.plot(x, y, color=colour, linewidth=1.8 if size == 1 else 1.0, label=names[k] if size == 1 else None)
+        axes.plot(*means[k], "+", color="black", markersize=9)
+    axes.set(xlabel=axes_names[0], ylabel=axes_names[1])
+    _legend(axes, len(means), "ellipses: 1 and 2 sd")
+    plain(axes)
+    return made
+
+
+def _legend(axes: Any, n: int, title: str) -> None:
+    if n <= 12:
+        axes.legend(frameon=False, title=title, fontsize=8, title_fontsize=8)
+
+
+def densities(
+    values: np.ndarray, at: np.ndarray, parts: np.ndarray, names: Sequence[str], name: str, *, discrete: bool
+) -> Any:
+    """One column: its histogram, the components times their weights, and their sum.
+
+    Parameters
+    ----------
+    values : ndarray (N,)
+    at : ndarray (G,)
+    parts : ndarray (K, G)
+        Densities (probabilities where ``discrete``) times weights.
+    """
+    made, axes = figure(6.0, 3.8)
+    if discrete:
+        counts = np.array([(values == v).mean() for v in at])
+        axes.bar(at, counts, width=0.8, color="#dcdcdc", label="data")
+        style = {"marker": "o", "markersize": 4}
+    else:
+        axes.hist(values, bins=24, density=True, color="#dcdcdc", label="data")
+        style = {}
+    for part, colour, word in zip(parts, _colours(len(parts)), names, strict=True):
+        axes.plot(at, part, color=colour, label=word, **style)
+    axes.plot(at, parts.sum(axis=0), color="black", linewidth=1, linestyle="--", label="mixture")
+    axes.set(xlabel=name, ylabel="probability" if discrete else "density", ylim=(0, None))
+    axes.legend(frameon=False, fontsize=8)
+    plain(axes)
+    return made
+
+
+def responsibilities(probability: np.ndarray, names: Sequence[str]) -> Any:
+    """Probabilities of the components in every row; rows sorted by component and certainty."""
+    order = np.lexsort((-probability.max(axis=1), probability.argmax(axis=1)))
+    made, axes = figure(6.4, 2.6)
+    below = np.zeros(len(probability))
+    at = np.arange(len(probability) + 1)
+    for k, colour in enumerate(_colours(probability.shape[1])):
+        above = below + probability[order, k]
+        axes.stairs(above, at, baseline=below, fill=True, color=colour, label=names[k])
+        below = above
+    axes.set(xlim=(0, len(probability)), ylim=(0, 1), xlabel="rows, sorted", ylabel="probability")
+    axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
+    plain(axes)
+    return made
+
+
+def together(matrix: np.ndarray, partition: np.ndarray) -> Any:
+    """How often two rows are in one cluster, rows sorted by the point partition; lines part its clusters."""
+    order = np.argsort(partition, kind="stable")
+    made, axes = grid(1, 4.8, 4.2)
+    shown = axes[0].imshow(matrix[np.ix_(order, order)], vmin=0, vmax=1, cmap="Blues", interpolation="nearest")
+    for edge in np.flatnonzero(np.diff(partition[order])) + 0.5:
+        axes[0].axhline(edge, color=OTHER, linewidth=0.8)
+        axes[0].axvline(edge, color=OTHER, linewidth=0.8)
+    axes[0].set(xlabel="rows, sorted by cluster", ylabel="", xticks=[], yticks=[])
+    made.colorbar(shown, ax=axes[0], label="probability of sharing a component", shrink=0.85)
+    return made
+
+
+def em_trace(traces: np.ndarray, *, reference: float | None = None, ylabel: str = "log likelihood") -> Any:
+    """Log likelihood by iteration of each search, and that of reference parameters (the true ones).
+
+    Parameters
+    ----------
+    traces : ndarray (R, I)
+        NaN after a search's end.
+    """
+    made, axes = figure(6.0, 3.6)
+    best = int(np.nanargmax(np.nanmax(traces, axis=1)))
+    for number, trace in enumerate(traces):
+        kept = trace[~np.isnan(trace)]
+        look = (
+            {"color": ACCENT, "zorder": 3, "label": "best search"} if number == best else {"color": MUTED, "alpha": 0.6}
+        )
+        axes.plot(np.arange(len(kept)), kept, marker="o", markersize=3, **look)
+    if reference is not None:
+        axes.axhline(reference, color=OTHER, linestyle="--", label="reference")
+    axes.set(xlabel="iteration", ylabel=ylabel)
+    axes.legend(frameon=False, fontsize=8)
+    plain(axes)
+    return made
