@@ -392,7 +392,7 @@ def _checked(
     progress: Note | None,
 ) -> Forecast:
     cost = forecast(score, allowed, limits)
-    limit = memory if memory is not None else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2e6
+    limit = memory if memory is not None else _half_of_memory()
     if cost.megabytes > limit:
         raise EngineRefusal(
             f"the score table would hold {cost}; {limit:,.0f} MB may be used. Lower max_parents (now {max_parents}), or"
@@ -401,6 +401,13 @@ def _checked(
     if progress:
         progress.note(f"score table: {cost}")
     return cost
+
+
+def _half_of_memory() -> float:
+    """Half of the machine's memory in megabytes; 4,000 where it does not say (Windows)."""
+    if not hasattr(os, "sysconf"):
+        return 4_000.0
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2e6
 
 
 def _ticker(progress: Note | None, cost: Forecast) -> Any:
