@@ -438,8 +438,8 @@ def test_what_cannot_be_is_said(bdeu):
         hill_climbing.search(bdeu, start=nx.DiGraph([("a", "b"), ("b", "a")]))
     with pytest.raises(ModelError, match="'h' is no variable"):
         hill_climbing.search(bdeu, start=nx.DiGraph([("a", "h")]))
+    wanted = Constraints.of(bdeu.names, required=[("a", "b")])
     with pytest.raises(ModelError, match="required edge a -> b"):
-        wanted = Constraints.of(bdeu.names, required=[("a", "b")])
         hill_climbing.search(bdeu, start=nx.DiGraph([("a", "c")]), constraints=wanted)
     with pytest.raises(ModelError, match="goes against the order"):
         greedy_parents.search(bdeu, order=list("gfedcba"), constraints=wanted)
