@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, norm
 
-from bayeslab.errors import ModelError, OptionError
-from bayeslab.structure.chains import order, partition, structure
+from bayeslab.errors import EngineRefusal, ModelError, OptionError
+from bayeslab.structure.chains import load, order, partition, structure
+from bayeslab.structure.chains._tempering import Tempered
 from bayeslab.structure.constraints import mask_of
 from bayeslab.structure.score_table import ScoreTable
 from tests.structure._dags import Everything, flat, random_scores, table_of
@@ -242,3 +243,73 @@ def test_impossible_tables_and_options_are_errors(chain):
         chain.run(table, start(chain, table), 10, 0)
     with pytest.raises(OptionError, match="reversal"):
         structure.run(table, start(structure, table), 10, 1, reversal=0.9, renewal=0.2)
+
+
+def test_orders_of_a_dag_are_counted_and_weighed_away():
+    table = TABLES["five"]
+    every = Everything.of(table)
+    for choice, many in zip(every.choices[::23], every.n_orders[::23], strict=True):
+        assert order.log_orders(table, choice) == pytest.approx(np.log(many), abs=1e-12)
+    _, draws, _ = order.run(table, start(order, table), 200_000, 10)
+    weight, worth = order.weights(table, draws)
+    edges = np.tensordot(weight, every.adjacency[frequencies(table, every, draws)], axes=1)
+    assert 1_000 < worth < len(draws)
+    np.testing.assert_allclose(edges, every.mean(every.adjacency), atol=4.5 * 0.5 / np.sqrt(worth / 5))
+    assert np.max(np.abs(every.mean(every.adjacency) - every.mean(every.adjacency, by_orders=True))) > 0.05
+    with pytest.raises(EngineRefusal, match="closed under parents"):
+        order.log_orders(table, draws[0], limit=2)
+
+
+@pytest.fixture(scope="module", params=CHAINS)
+def tempered(request):
+    return Tempered(request.param, (1.0, 0.5, 0.2), every=50)
+
+
+def test_structure_mcmc_tempered_crosses_valleys(tempered):
+    """Two DAGs of four variables with a valley between them that is ten nats deep."""
+    table = two_peaks()
+    every = Everything.of(table)
+    want = every.mean(every.adjacency, by_orders=tempered.PRIOR == "orders")
+    _, draws, info = tempered.run(table, tempered.init(table, np.random.default_rng(1)), 400_000, 20)
+    edges = every.adjacency[frequencies(table, every, draws)]
+    batches = edges.reshape(50, -1, table.n, table.n).mean(axis=1)
+    error = batches.std(axis=0, ddof=1) / np.sqrt(50)
+    assert np.max(error) < 0.03
+    assert np.max(np.abs(batches.mean(axis=0) - want) / np.maximum(error, 2e-3)) < 5.0
+    assert 0.05 < info.acceptance["exchange"] < 1.0
+    np.testing.assert_allclose(info.scores, every.scores[frequencies(table, every, draws)], atol=1e-9)
+
+
+def two_peaks():
+    """All edges one way round or all the other way, 0.7 : 1."""
+    ahead, back = {(3, 7), (2, 3), (1, 1), (0, 0)}, {(0, 14), (1, 12), (2, 8), (3, 0)}
+
+    def scores(child, masks):
+        return np.array([12.0 if (child, m) in back else 11.9 if (child, m) in ahead else 7.0 for m in masks.tolist()])
+
+    return table_of(4, scores)
+
+
+def test_structure_mcmc_tempered_is_the_same_again_and_after_a_cut(tempered):
+    table = TABLES["five"]
+    first = tempered.init(table, np.random.default_rng(2))
+    last, draws, info = tempered.run(table, first, 2_000, 7)
+    state, pieces = first, []
+    for n_steps in (1, 48, 3, 948, 1_000):
+        state, part, _ = tempered.run(table, state, n_steps, 7)
+        pieces.append(part)
+    np.testing.assert_array_equal(np.concatenate(pieces), draws)
+    assert len(draws) == 2_000 // 7
+    assert state.keys() == last.keys()
+    assert all(np.array_equal(state[word], last[word]) for word in last)
+    assert tempered.log_weight(table, last) > -np.inf
+    assert info.proposed["exchange"] == 2 * 2_000 // 50
+
+
+def test_options_of_tempering_are_checked():
+    for betas in ((), (0.9, 0.5), (1.0, 1.0), (1.0, 0.0)):
+        with pytest.raises(OptionError, match="inverse temperatures"):
+            Tempered("order", betas)
+    with pytest.raises(OptionError, match="did you mean 'partition'"):
+        Tempered("partitions")
+    assert load("order") is order

@@ -25,13 +25,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Info", "State"]
+from bayeslab import registry
+from bayeslab.errors import OptionError, hint
 
-type State = Mapping[str, NDArray[np.generic]]
+__all__ = ["Info", "State", "load"]
+
+type State = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,3 +59,19 @@ class Info:
     def acceptance(self) -> Mapping[str, float]:
         """Share of the proposed steps that changed the structure, by kind; of those that were proposed at all."""
         return {kind: self.accepted[kind] / many for kind, many in self.proposed.items() if many}
+
+
+def load(name: str) -> ModuleType:
+    """A chain by its word.
+
+    Raises
+    ------
+    OptionError
+        No such chain.
+    """
+    package = "structure/chains"
+    if name not in registry.names(package):
+        raise OptionError(f"unknown chain '{name}'{hint(name, registry.names(package))}")
+    from importlib import import_module
+
+    return import_module(f"bayeslab.structure.chains.{name}")

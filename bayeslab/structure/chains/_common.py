@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -12,7 +12,7 @@ from bayeslab.errors import ModelError, OptionError
 from bayeslab.structure.chains import Info, State
 from bayeslab.structure.score_table import ScoreTable
 
-__all__ = ["Ready", "Schedule", "random_start", "ready", "seeds"]
+__all__ = ["Ready", "Schedule", "random_start", "ready", "seeds", "share"]
 
 _READY: WeakKeyDictionary[ScoreTable, Ready] = WeakKeyDictionary()
 
@@ -27,6 +27,8 @@ class Ready:
         Exponentials of the scores relative to the best one of the variable.
     empty : ndarray of int64, shape (n,)
         Number of the empty set of each variable; -1 if it is not in the table.
+    candidates : ndarray of uint64, shape (n, n_words)
+        The variables in any parent set of each variable.
     keys, slots
         Random words of variables, and an open hash table of the parent sets.
     """
@@ -36,6 +38,7 @@ class Ready:
     scores: NDArray[np.float64]
     weights: NDArray[np.float64]
     empty: NDArray[np.int64]
+    candidates: NDArray[np.uint64]
     keys: NDArray[np.uint64]
     slots: NDArray[np.int32]
 
@@ -54,20 +57,31 @@ def ready(table: ScoreTable) -> Ready:
     return _READY[table]
 
 
+def share(table: ScoreTable, like: ScoreTable) -> None:
+    """Say that a table has the same sets as another one, with other scores in the same order."""
+    _READY[table] = replace(ready(like), scores=table.scores, weights=_weights(table))
+
+
+def _weights(table: ScoreTable) -> NDArray[np.float64]:
+    best = np.maximum.reduceat(table.scores, table.pointer[:-1])
+    weights: NDArray[np.float64] = np.exp(table.scores - np.repeat(best, table.n_sets))
+    return weights
+
+
 def _made(table: ScoreTable) -> Ready:
     from bayeslab.structure.chains._kernels import hash_table
 
     if np.any(table.n_sets == 0):
         v = table.names[int(np.flatnonzero(table.n_sets == 0)[0])]
         raise ModelError(f"'{v}' has no parent set in the score table, not even the empty one")
-    best = np.maximum.reduceat(table.scores, table.pointer[:-1])
-    weights = np.exp(table.scores - np.repeat(best, table.n_sets))
+    weights = _weights(table)
     empty = np.array([table.number(v, ()) for v in range(table.n)])
+    candidates = np.bitwise_or.reduceat(table.sets, table.pointer[:-1], axis=0)
     # Which random words they are changes nothing but places in the hash table.
     keys = np.random.default_rng(0).integers(0, 2**64, (2, table.n), dtype=np.uint64)
     slots = np.full(1 << max(3, int(2 * len(table.sets)).bit_length()), -1, np.int32)
     hash_table(table.pointer, table.sets, keys, slots)
-    return Ready(table.pointer, table.sets, table.scores, weights, empty, keys, slots)
+    return Ready(table.pointer, table.sets, table.scores, weights, empty, candidates, keys, slots)
 
 
 def seeds(rng: np.random.Generator) -> NDArray[np.uint64]:

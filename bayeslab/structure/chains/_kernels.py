@@ -18,12 +18,14 @@ from numba.extending import intrinsic
 
 __all__ = [
     "hash_table",
+    "log_linear_extensions",
     "order_run",
     "order_weight",
     "parents_in_order",
     "partition_run",
     "partition_weight",
     "structure_run",
+    "uniforms",
 ]
 
 # What is this many nats behind the first set does not change a sum in double precision.
@@ -77,6 +79,15 @@ def _below(r, n):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
+def uniforms(r, many):  # type: ignore[no-untyped-def]
+    """Numbers in [0, 1)."""
+    out = np.empty(many)
+    for i in range(many):
+        out[i] = _uniform(r)
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
 def _has(mask, u):  # type: ignore[no-untyped-def]
     return (mask[u >> 6] >> np.uint64(u & 63)) & _ONE != 0
 
@@ -87,16 +98,26 @@ def _flip(mask, u):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
+def _fits(sets, i, inside, among, needed):  # type: ignore[no-untyped-def]
+    """Whether a set is inside ``inside`` and, if needed, meets ``among``."""
+    outside, met = np.uint64(0), np.uint64(0)
+    for w in range(sets.shape[1]):
+        outside |= sets[i, w] & ~inside[w]
+        met |= sets[i, w] & among[w]
+    return outside == 0 and (met != 0 or not needed)
+
+
+@numba.njit(cache=True, nogil=True)
 def _total(begin, end, sets, scores, weights, inside, among, needed):  # type: ignore[no-untyped-def]
     """The first set inside ``inside`` that meets ``among`` (if needed), -1 if there is none; the sum relative to it."""
     n_words = sets.shape[1]
     first, total, linear, limit = -1, 0.0, True, 0.0
+    outside0, among0 = ~inside[0], among[0] if needed else ~np.uint64(0)
     for i in range(begin, end):
-        outside, met = np.uint64(0), np.uint64(0)
-        for w in range(n_words):
-            outside |= sets[i, w] & ~inside[w]
-            met |= sets[i, w] & among[w]
-        if outside != 0 or (needed and met == 0):
+        if n_words == 1:
+            if sets[i, 0] & outside0 != 0 or (needed and sets[i, 0] & among0 == 0):
+                continue
+        elif not _fits(sets, i, inside, among, needed):
             continue
         if first < 0:
             if scores[i] == -np.inf:
@@ -120,26 +141,20 @@ def _log_sum(begin, end, sets, scores, weights, inside, among, needed):  # type:
 
 @numba.njit(cache=True, nogil=True)
 def _pick(r, begin, end, sets, scores, weights, inside, among, needed):  # type: ignore[no-untyped-def]
-    """The number of a set drawn from that sum; -1 if there is none."""
+    """The number of a set drawn from that sum, -1 if there is none; and the sum's log."""
     first, total = _total(begin, end, sets, scores, weights, inside, among, needed)
     if first < 0:
-        return -1
-    n_words = sets.shape[1]
+        return -1, -np.inf
     left, last = _uniform(r) * total, first
     for i in range(first, end):
-        outside, met = np.uint64(0), np.uint64(0)
-        for w in range(n_words):
-            outside |= sets[i, w] & ~inside[w]
-            met |= sets[i, w] & among[w]
-        if outside != 0 or (needed and met == 0):
-            continue
-        if scores[i] < scores[first] - _NATS:
-            break
-        last = i
-        left -= math.exp(scores[i] - scores[first])
-        if left < 0.0:
-            break
-    return last
+        if _fits(sets, i, inside, among, needed):
+            if scores[i] < scores[first] - _NATS:
+                break
+            last = i
+            left -= math.exp(scores[i] - scores[first])
+            if left < 0.0:
+                break
+    return last, scores[first] + math.log(total)
 
 
 # --- DAGs
@@ -275,18 +290,16 @@ def _reverse_anew(r, choice, parents, pointer, sets, scores, weights, spare):  #
         among[w] = 0
     _flip(among, b)
     _not_below(a, parents, inside)
-    new_a = _pick(r, pointer[a], pointer[a + 1], sets, scores, weights, inside, among, True)
+    new_a, there = _pick(r, pointer[a], pointer[a + 1], sets, scores, weights, inside, among, True)
     accepted = False
     if new_a >= 0:
-        there = _log_sum(pointer[a], pointer[a + 1], sets, scores, weights, inside, among, True)
         for w in range(n_words):
             parents[a, w] = sets[new_a, w]
         _not_below(b, parents, inside)
-        new_b = _pick(r, pointer[b], pointer[b + 1], sets, scores, weights, inside, none, False)
+        new_b, there_b = _pick(r, pointer[b], pointer[b + 1], sets, scores, weights, inside, none, False)
         if new_b >= 0:
-            there += _log_sum(pointer[b], pointer[b + 1], sets, scores, weights, inside, none, False)
             edges_after = _size(sets[new_a]) + _size(sets[new_b])
-            ratio = there - back_a - back_b + math.log(n_edges / (n_edges - edges_before + edges_after))
+            ratio = there + there_b - back_a - back_b + math.log(n_edges / (n_edges - edges_before + edges_after))
             if math.log(1.0 - _uniform(r)) < ratio:
                 choice[a], choice[b] = new_a, new_b
                 accepted = True
@@ -379,7 +392,7 @@ def structure_run(  # type: ignore[no-untyped-def]
         elif which < reversal + renewal:
             v = _below(r, n)
             _not_below(v, parents, mask)
-            i = _pick(r, pointer[v], pointer[v + 1], sets, scores, weights, mask, none, False)
+            i, _ = _pick(r, pointer[v], pointer[v + 1], sets, scores, weights, mask, none, False)
             counts[2, 0] += 1
             if i != choice[v]:
                 counts[2, 1] += 1
@@ -389,8 +402,10 @@ def structure_run(  # type: ignore[no-untyped-def]
             v = _below(r, n - 1)
             v += v >= u
             counts[0, 0] += 1
-            gain = _change(v, u, choice, parents, pointer, sets, scores, keys, slots, key, change, target, mask)
-            turned = _has(parents[u], v)
+            gain = change[v, u]
+            if gain != gain:
+                gain = _change(v, u, choice, parents, pointer, sets, scores, keys, slots, key, change, target, mask)
+            turned = (parents[u, v >> 6] >> np.uint64(v & 63)) & _ONE != 0
             if turned:
                 gain += _change(u, v, choice, parents, pointer, sets, scores, keys, slots, key, change, target, mask)
             if gain > -_NATS and (gain >= 0.0 or math.log(1.0 - _uniform(r)) < gain):
@@ -443,11 +458,11 @@ def parents_in_order(pointer, sets, scores, weights, order, r, out):  # type: ig
     _prefixes(order, 0, n, prefix)
     for k in range(n):
         v = order[k]
-        out[v] = _pick(r, pointer[v], pointer[v + 1], sets, scores, weights, prefix[k], prefix[k], False)
+        out[v], _ = _pick(r, pointer[v], pointer[v + 1], sets, scores, weights, prefix[k], prefix[k], False)
 
 
 @numba.njit(cache=True, nogil=True)
-def order_run(pointer, sets, scores, weights, order, r, n_steps, until_draw, thin, draws, counts):  # type: ignore[no-untyped-def]
+def order_run(pointer, sets, scores, weights, candidates, order, r, n_steps, until_draw, thin, draws, counts):  # type: ignore[no-untyped-def]
     """Steps over orders: two neighbours swapped, any two swapped, one moved to another place, each as likely as back.
 
     ``order`` and ``r`` are changed; each draw is a DAG drawn from the order.
@@ -459,8 +474,12 @@ def order_run(pointer, sets, scores, weights, order, r, n_steps, until_draw, thi
         most[v] = _log_sum(pointer[v], pointer[v + 1], sets, scores, weights, everything, everything, False)
     _, parts = order_weight(pointer, sets, scores, weights, order)
     new, new_parts = order.copy(), np.empty(n)
-    prefix = np.zeros((n + 1, sets.shape[1]), np.uint64)
+    n_words = sets.shape[1]
+    prefix, seen = np.zeros((n + 1, n_words), np.uint64), np.zeros((n, n_words), np.uint64)
     _prefixes(order, 0, n, prefix)
+    for k in range(n):
+        for w in range(n_words):
+            seen[order[k], w] = prefix[k, w] & candidates[order[k], w]
     n_draws = 0
     for _ in range(n_steps):
         if n > 1:
@@ -497,13 +516,24 @@ def order_run(pointer, sets, scores, weights, order, r, n_steps, until_draw, thi
                 if gain < threshold:
                     break
                 v = new[k]
-                new_parts[v] = _log_sum(pointer[v], pointer[v + 1], sets, scores, weights, prefix[k], prefix[k], False)
+                same = True
+                for w in range(n_words):
+                    same &= prefix[k, w] & candidates[v, w] == seen[v, w]
+                if same:
+                    new_parts[v] = parts[v]
+                else:
+                    new_parts[v] = _log_sum(
+                        pointer[v], pointer[v + 1], sets, scores, weights, prefix[k], prefix[k], False
+                    )
                 gain += new_parts[v] - most[v]
             if threshold < gain:
                 counts[kind, 1] += 1
                 for k in range(low, high + 1):
-                    order[k] = new[k]
-                    parts[new[k]] = new_parts[new[k]]
+                    v = new[k]
+                    order[k] = v
+                    parts[v] = new_parts[v]
+                    for w in range(n_words):
+                        seen[v, w] = prefix[k, w] & candidates[v, w]
             else:
                 for k in range(low, high + 1):
                     new[k] = order[k]
@@ -514,6 +544,43 @@ def order_run(pointer, sets, scores, weights, order, r, n_steps, until_draw, thi
             parents_in_order(pointer, sets, scores, weights, order, r, draws[n_draws])
             n_draws += 1
     return until_draw
+
+
+@numba.njit(cache=True, nogil=True)
+def log_linear_extensions(parents, members, limit):  # type: ignore[no-untyped-def]
+    """Log of the number of orders of some variables in which parents come first; nan beyond ``limit`` down-sets.
+
+    ``parents`` and ``members`` are words; sets closed under parents are counted size by size.
+    """
+    sets, log_counts = np.zeros(1, np.uint64), np.zeros(1)
+    seen = 0
+    for _ in range(_popcount(members)):
+        new, log_new = np.empty(sets.size * 64, np.uint64), np.empty(sets.size * 64)
+        many = 0
+        for i in range(sets.size):
+            rest = members & ~sets[i]
+            while rest:
+                v = _trailing_zeros(rest)
+                rest &= rest - _ONE
+                if parents[v] & ~sets[i] == 0:
+                    new[many] = sets[i] | (_ONE << np.uint64(v))
+                    log_new[many] = log_counts[i]
+                    many += 1
+        order = np.argsort(new[:many])
+        sets, log_counts = np.empty(many, np.uint64), np.empty(many)
+        distinct = 0
+        for i in order:
+            if distinct and sets[distinct - 1] == new[i]:
+                a, b = log_counts[distinct - 1], log_new[i]
+                log_counts[distinct - 1] = max(a, b) + math.log1p(math.exp(-abs(a - b)))
+            else:
+                sets[distinct], log_counts[distinct] = new[i], log_new[i]
+                distinct += 1
+        sets, log_counts = sets[:distinct], log_counts[:distinct]
+        seen += distinct
+        if seen > limit:
+            return np.nan
+    return log_counts[0]
 
 
 # --- ordered partitions
@@ -651,11 +718,13 @@ def _draw_parents(r, layer, pointer, sets, scores, weights, empty, own, before, 
         if k == 0:
             out[v] = empty[v]
         else:
-            out[v] = _pick(r, pointer[v], pointer[v + 1], sets, scores, weights, before[k], own[k - 1], True)
+            out[v], _ = _pick(r, pointer[v], pointer[v + 1], sets, scores, weights, before[k], own[k - 1], True)
 
 
 @numba.njit(cache=True, nogil=True)
-def partition_run(pointer, sets, scores, weights, empty, layer, r, n_steps, until_draw, thin, draws, counts):  # type: ignore[no-untyped-def]
+def partition_run(  # type: ignore[no-untyped-def]
+    pointer, sets, scores, weights, empty, candidates, layer, r, n_steps, until_draw, thin, draws, counts
+):
     """Steps over ordered partitions; ``layer`` and ``r`` are changed; each draw is a DAG drawn from the partition."""
     n, n_words = layer.size, sets.shape[1]
     most = np.empty(n)
@@ -692,7 +761,8 @@ def partition_run(pointer, sets, scores, weights, empty, layer, r, n_steps, unti
                     same = (a == 0) == (b == 0)
                     if same and a > 0:
                         for w in range(n_words):
-                            same &= before[a, w] == new_before[b, w] and own[a - 1, w] == new_own[b - 1, w]
+                            differ = (before[a, w] ^ new_before[b, w]) | (own[a - 1, w] ^ new_own[b - 1, w])
+                            same &= differ & candidates[v, w] == 0
                     if not same:
                         touched[n_touched] = v
                         n_touched += 1

@@ -1,7 +1,8 @@
 """Order MCMC: a walk over orders of the variables, each the sum of all DAGs that agree with it [1]_.
 
 Orders mix where DAGs do not: a step crosses valleys between many DAGs at once. The price is the prior: a DAG weighs
-once for each order that it agrees with.
+once for each order that it agrees with. :func:`log_orders` counts them: draws weighted by their inverse are draws with
+the prior of the table, as far as the weights leave enough of them [2]_ (:func:`weights` says how many).
 
 Steps: two neighbours swapped, any two swapped, one variable moved to another place; each is proposed with the
 probability of its way back. A step ends as soon as what the variables still to be summed can gain at most would not be
@@ -10,18 +11,23 @@ accepted.
 References
 ----------
 .. [1] Friedman, Koller (2003). Being Bayesian about network structure. Machine Learning 50, 95-125.
+.. [2] Ellis, Wong (2008). Learning causal Bayesian network structures from experimental data. JASA 103, 778-789.
 """
 
 from __future__ import annotations
 
+from math import lgamma
+
+import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
+from bayeslab.errors import EngineRefusal
 from bayeslab.structure.chains import Info, State
 from bayeslab.structure.chains._common import Schedule, random_start, ready, seeds
 from bayeslab.structure.score_table import ScoreTable
 
-__all__ = ["KINDS", "PRIOR", "init", "log_weight", "run"]
+__all__ = ["KINDS", "PRIOR", "init", "log_orders", "log_weight", "run", "weights"]
 
 PRIOR = "orders"
 KINDS = ("neighbours", "swap", "insertion")
@@ -39,7 +45,7 @@ def run(table: ScoreTable, state: State, n_steps: int, thin: int = 1) -> tuple[S
 
     known, plan = ready(table), Schedule.of(table, state, n_steps, thin, len(KINDS))
     order, rng = state["order"].copy(), state["rng"].copy()
-    order_run(*known.arrays, order, rng, n_steps, plan.until_draw, thin, plan.draws, plan.counts)
+    order_run(*known.arrays, known.candidates, order, rng, n_steps, plan.until_draw, thin, plan.draws, plan.counts)
     return {"order": order, "rng": rng, "steps": plan.steps}, plan.draws, plan.info(table, KINDS)
 
 
@@ -48,3 +54,46 @@ def log_weight(table: ScoreTable, state: State) -> float:
     from bayeslab.structure.chains._kernels import order_weight
 
     return float(order_weight(*ready(table).arrays, state["order"])[0])
+
+
+def log_orders(table: ScoreTable, choice: NDArray[np.integer], limit: int = 1_000_000) -> float:
+    """Log of the number of orders that a DAG, given by numbers of parent sets, agrees with.
+
+    Parameters
+    ----------
+    limit
+        The largest number of sets closed under parents that may be looked at, in each part of the graph.
+
+    Raises
+    ------
+    EngineRefusal
+        More than that, or more than 64 variables.
+    """
+    from bayeslab.structure.chains._kernels import log_linear_extensions
+
+    if table.n > 64:
+        raise EngineRefusal(f"orders of a DAG are counted for 64 variables at most; there are {table.n}")
+    parents = table.sets[choice, 0]
+    graph = nx.Graph()
+    graph.add_nodes_from(range(table.n))
+    graph.add_edges_from((u, v) for v, number in enumerate(choice) for u in table.parents(int(number)))
+    # Orders of parts without edges between them are shuffled into each other in all ways.
+    total = lgamma(table.n + 1)
+    for part in nx.connected_components(graph):
+        members = np.uint64(sum(1 << v for v in part))
+        total += float(log_linear_extensions(parents, members, limit)) - lgamma(len(part) + 1)
+    if np.isnan(total):
+        raise EngineRefusal(f"the DAG has more than {limit:,} sets closed under parents; raise limit, or sample DAGs")
+    return total
+
+
+def weights(table: ScoreTable, draws: NDArray[np.integer]) -> tuple[NDArray[np.float64], float]:
+    """Weights that take the bias of orders away from draws, shape (n_draws,), and how many draws they are worth.
+
+    Weights add up to 1; their worth is the inverse of the sum of their squares. The draws of one DAG share its weight.
+    """
+    unique, of_draw = np.unique(draws, axis=0, return_inverse=True)
+    log_inverse = -np.array([log_orders(table, choice) for choice in unique])[of_draw]
+    weight = np.exp(log_inverse - log_inverse.max())
+    weight /= weight.sum()
+    return weight, float(1.0 / np.sum(weight**2))

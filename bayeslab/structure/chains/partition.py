@@ -44,7 +44,18 @@ def run(table: ScoreTable, state: State, n_steps: int, thin: int = 1) -> tuple[S
 
     known, plan = ready(table), Schedule.of(table, state, n_steps, thin, len(KINDS))
     layer, rng = state["layer"].copy(), state["rng"].copy()
-    partition_run(*known.arrays, known.empty, layer, rng, n_steps, plan.until_draw, thin, plan.draws, plan.counts)
+    partition_run(
+        *known.arrays,
+        known.empty,
+        known.candidates,
+        layer,
+        rng,
+        n_steps,
+        plan.until_draw,
+        thin,
+        plan.draws,
+        plan.counts,
+    )
     return {"layer": layer, "rng": rng, "steps": plan.steps}, plan.draws, plan.info(table, KINDS)
 
 
