@@ -17,6 +17,7 @@ from bayeslab.families import _emission_graph as emitted
 from bayeslab.families._emission_graph import Part
 from bayeslab.families._hmm_chain import Chain
 from bayeslab.families._hmm_data import Sequences, read_columns, sequences_of, spread
+from bayeslab.families._hmm_driven import DrivenChain, driven
 from bayeslab.families._hmm_regression import expert_of
 from bayeslab.spec import Model
 
@@ -48,7 +49,7 @@ class Hidden:
     """
 
     states: np.ndarray
-    chain: Chain
+    chain: Chain | DrivenChain
     parts: tuple[Part, ...]
     sequences: Sequences
     rows: np.ndarray
@@ -82,8 +83,8 @@ class Hidden:
     @property
     def labels(self) -> dict[str, np.ndarray]:
         out = dict.fromkeys(("state", "next_state", "state_before"), self.states)
-        for part in self.parts:
-            out |= part.labels()
+        for owner in (self.chain, *self.parts):
+            out |= owner.labels()
         return out
 
     def log_emission(self, values: Mapping[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
@@ -104,7 +105,10 @@ class Hidden:
         if self.sequences.n_times <= most:
             return self
         first = self.sequences.prefix(most)
-        return replace(self, sequences=first, rows=self.rows[: first.n_times])
+        chain = self.chain
+        if isinstance(chain, DrivenChain):
+            chain = replace(chain, inputs=chain.inputs[: first.n_times])
+        return replace(self, chain=chain, sequences=first, rows=self.rows[: first.n_times])
 
     def permuted(self, values: Mapping[str, np.ndarray], order: np.ndarray, lead: int = 0) -> dict[str, np.ndarray]:
         """Values with state ``order[..., k]`` as the new state k; ``lead`` axes come before those of the parameters."""
@@ -155,18 +159,7 @@ class Hidden:
             out = self.permuted(out, self.rule(out)) if out else out
         if rng is not None:
             return out | self.chain.draw(rng)
-        return out | self._calm()
-
-    def _calm(self) -> dict[str, np.ndarray]:
-        """Transitions that mostly stay."""
-        out = {}
-        for name in self.chain.learned:
-            a = (self.chain.concentration(name) > 0).astype(float)
-            if name == "transition":
-                # What the state is and what it will be are the last two axes, whatever the order.
-                a = a * (1.0 + 3.0 * self.n_states * np.eye(self.n_states))
-            out[name] = a / a.sum(axis=-1, keepdims=True)
-        return out
+        return out | self.chain.calm()
 
     def check_possible(self, values: Mapping[str, np.ndarray]) -> None:
         """Refuse data that the zeros of the model exclude.
@@ -275,7 +268,7 @@ def hidden_of(model: Model, data: Data) -> Hidden:
             data.memo["hidden"] = _observed(spec, data, sequences)
             return hidden_of(model, data)
         if spec.inputs or spec.window:
-            chain = chain_of(spec)
+            chain = _chain(spec, data, sequences)
             expert, rows = expert_of(spec, data, sequences, chain.n_states)
             one: Any = expert
             data.memo["hidden"] = Hidden(labels_of(spec), chain, (one,), sequences, rows)
@@ -285,7 +278,7 @@ def hidden_of(model: Model, data: Data) -> Hidden:
         order = [column for _, _, own in layout for column in own]
         read = read_columns(data, order, categories, len(sequences.at))
         base = read if data.origin is None else _read_origin(data.origin, order, categories)
-        chain = chain_of(spec)
+        chain = _chain(spec, data, sequences)
         parts = emitted.parts_of(
             data, layout, read, base, chain.n_states, spec.parameters, covariance=spec.covariance, trials=spec.trials,
             dof=spec.dof,
@@ -296,9 +289,21 @@ def hidden_of(model: Model, data: Data) -> Hidden:
     return found
 
 
+def _chain(spec: HMM, data: Data, sequences: Sequences) -> Any:
+    """The chain, with what drives it."""
+    base, names = chain_of(spec), tuple(spec.transitions_on)
+    if not names:
+        return base
+
+    def read(own: Data) -> np.ndarray:
+        return read_columns(own, names, frozenset(), len(own.labels.get(own.dataset.rows, ())))
+
+    return driven(base, names, spread(sequences, read(data)), read(data if data.origin is None else data.origin))
+
+
 def _observed(spec: HMM, data: Data, sequences: Sequences) -> Hidden:
     """A chain whose states are seen: each emits its own name."""
-    states, chain, name = labels_of(spec), chain_of(spec), spec.columns[0]
+    states, chain, name = labels_of(spec), _chain(spec, data, sequences), spec.columns[0]
     codes = np.full(len(sequences.at), np.nan)
     if name in data.dataset.columns:
         column = data.dataset.columns[name]

@@ -43,6 +43,11 @@ class Chain:
     initial_prior: np.ndarray
 
     @property
+    def n_steps(self) -> int:
+        """How many transition matrices there are."""
+        return 1
+
+    @property
     def full(self) -> bool:
         return self.order == 1 and bool(self.mask.all())
 
@@ -59,6 +64,19 @@ class Chain:
         if self.transition is None:
             out += ["transition"] if self.order == 1 else ["second_transition", "transition"]
         return tuple(out)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return (self.n_states,) * len(self.dims(name))
+
+    def labels(self) -> dict[str, np.ndarray]:
+        """Of dimensions that are not states."""
+        return {}
+
+    def prior_text(self, name: str) -> str:
+        """The prior of a parameter, for people."""
+        rows = np.unique(np.atleast_2d(self.concentration(name)), axis=0)
+        shown = ", ".join(f"{x:g}" for x in rows[0].ravel())
+        return f"Dirichlet([{shown}])" if rows.shape[0] == 1 and rows.ndim == 2 else "Dirichlet, row by row"
 
     def dims(self, name: str) -> tuple[str, ...]:
         if name == "initial":
@@ -131,10 +149,14 @@ class Chain:
         own = np.where(self.mask, self.prior, 0.0)
         return np.broadcast_to(own, (self.n_states, *own.shape)) if name == "transition" and self.order == 2 else own
 
-    def maximise(self, counts: Mapping[str, np.ndarray], *, prior: bool) -> dict[str, np.ndarray]:
+    def maximise(
+        self, counts: Mapping[str, np.ndarray], *, prior: bool, start: Mapping[str, np.ndarray] | None = None
+    ) -> dict[str, np.ndarray]:
         """The most probable parameters for expected counts."""
         out = {}
         for name in self.learned:
+            if name not in counts:
+                continue
             own = counts[name]
             a = self.concentration(name)
             total = np.where(a > 0, np.maximum(own + (a - 1 if prior else 0.0), 0.0), 0.0)
@@ -151,6 +173,17 @@ class Chain:
             with np.errstate(divide="ignore"):
                 total += float(np.sum(exponent[used] * np.log(values[name][used])))
         return total
+
+    def calm(self) -> dict[str, np.ndarray]:
+        """Transitions that mostly stay."""
+        out = {}
+        for name in self.learned:
+            a = (self.concentration(name) > 0).astype(float)
+            if name == "transition":
+                # What the state is and what it will be are the last two axes, whatever the order.
+                a = a * (1.0 + 3.0 * self.n_states * np.eye(self.n_states))
+            out[name] = a / a.sum(axis=-1, keepdims=True)
+        return out
 
     def draw(self, rng: np.random.Generator, weight: float = 1.0) -> dict[str, np.ndarray]:
         """Random values of what is unknown."""

@@ -56,7 +56,7 @@ class HiddenProblem:
         return value, out
 
     def update(self, statistics: Mapping[str, Any], theta: Values) -> dict[str, np.ndarray]:
-        out = self.hidden.chain.maximise(statistics, prior=self.prior)
+        out = self.hidden.chain.maximise(statistics, prior=self.prior, start=theta)
         for k, part in enumerate(self.hidden.parts):
             if part.learned:
                 own = {name.partition(".")[2]: v for name, v in statistics.items() if name.startswith(f"{k}.")}
@@ -86,12 +86,12 @@ class HiddenProblem:
     def _shape(self, name: str) -> tuple[int, ...]:
         hidden = self.hidden
         if name in hidden.chain.learned:
-            return (hidden.n_states,) * len(hidden.chain.dims(name))
+            return hidden.chain.shape(name)
         return next(part.shape(name) for part in hidden.parts if name in part.names)
 
     def _kind(self, name: str) -> str:
         if name in self.hidden.chain.learned:
-            return "simplex"
+            return "real" if name.startswith("log_odds") else "simplex"
         part = next(part for part in self.hidden.parts if name in part.names)
         parameter = part.parameter(name)
         return {"p": "simplex", "probability": "unit", "sd": "positive", "scale": "positive", "dof": "positive",
@@ -213,4 +213,4 @@ def _least(concentration: np.ndarray) -> float:
 
 def _patterned(hidden: Hidden, name: str) -> bool:
     """Where zeros are meant; the first state of a single sequence is seldom in doubt."""
-    return name == "initial" or (name == "transition" and not hidden.chain.mask.all())
+    return name == "initial" or name.startswith("log_odds") or (name == "transition" and not hidden.chain.mask.all())

@@ -9,10 +9,11 @@ import numpy as np
 
 from bayeslab.dataset import Data
 from bayeslab.errors import ModelError
-from bayeslab.exact.forward_backward import KERNEL, SPARSE_KERNEL, HiddenChain, simulate_states
+from bayeslab.exact.forward_backward import KERNEL, SPARSE_KERNEL, simulate_states
 from bayeslab.families import _emission_graph as emitted
 from bayeslab.families._hmm import Hidden
 from bayeslab.families._hmm_chain import Chain
+from bayeslab.families._hmm_driven import DrivenChain
 from bayeslab.spec import Model
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def with_evidence(hidden: Hidden) -> pymc.Model:
         if chain.order == 2:
             log_emission = log_emission[:, chain.last]
         flat = pt.concatenate([log_start.ravel(), log_transition.ravel(), log_emission.ravel()])
-        sizes = np.array([len(chain.last), 1, 1])
+        sizes = np.array([len(chain.last), 1, chain.n_steps])
         edges = chain.edges
         if edges is None:
             evidence = log_evidence(KERNEL, flat, hidden.sequences.offsets, sizes)
@@ -52,7 +53,8 @@ def _parameters(hidden: Hidden, start: Mapping[str, np.ndarray] | None) -> tuple
     """A model with everything unknown as free random variables; all parameters as expressions."""
     import pymc as pm
 
-    built = pm.Model(coords={dim: hidden.labels[dim].tolist() for dim in ("state", "next_state")})
+    own = ("state", "next_state", *hidden.chain.labels())
+    built = pm.Model(coords={dim: hidden.labels[dim].tolist() for dim in own})
     if hidden.chain.order == 2:
         built.add_coord("state_before", hidden.states.tolist())
     parts = [_starting(part, start) for part in hidden.parts] if start is not None else hidden.parts
@@ -65,10 +67,12 @@ def _starting(part: Any, start: Mapping[str, np.ndarray]) -> Any:
     return part.starting(start) if hasattr(part, "starting") else emitted.starting(part, start)
 
 
-def _chain_variables(chain: Chain, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
+def _chain_variables(chain: Chain | DrivenChain, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
     import pymc as pm
     import pytensor.tensor as pt
 
+    if isinstance(chain, DrivenChain):
+        return chain.variables(start)
     out: dict[str, Any] = {}
     if chain.transition is not None:
         out["transition"] = pt.as_tensor_variable(chain.transition)
@@ -113,7 +117,7 @@ def _stationary(transition: Any, n_states: int) -> Any:
     return pt.linalg.solve(matrix.T, pt.ones(n_states))
 
 
-def _log_chain(chain: Chain, values: Mapping[str, Any]) -> tuple[Any, Any]:
+def _log_chain(chain: Chain | DrivenChain, values: Mapping[str, Any]) -> tuple[Any, Any]:
     """Logarithms of the initial and transition probabilities of the computed chain."""
     import pytensor.tensor as pt
 
@@ -127,6 +131,8 @@ def _log_chain(chain: Chain, values: Mapping[str, Any]) -> tuple[Any, Any]:
         log_start = pt.concatenate([log_start, np.full(chain.n_states**2, -np.inf)])
         both = [pt.log(values[name]).ravel() for name in ("second_transition", "transition")]
         return log_start, pt.concatenate(both)
+    if isinstance(chain, DrivenChain):
+        return log_start, chain.log_transition(values)
     edges = chain.edges
     transition = values["transition"]
     return log_start, pt.log(transition if edges is None else transition[edges.sources, edges.targets])
@@ -144,9 +150,7 @@ def written_out(model: Model, hidden: Hidden, data: Data) -> pymc.Model:
     built, values = _parameters(hidden, None)
     with built:
         built.add_coord(rows, data.labels[rows].tolist())
-        chain = hidden.chain
-        names = ("initial", "transition") if chain.order == 1 else ("initial", "second_transition", "transition")
-        inputs = [pt.as_tensor_variable(values[name]) for name in names]
+        inputs = [pt.as_tensor_variable(values[name]) for name in hidden.chain.learned]
         uniform = pm.Uniform.dist(shape=hidden.sequences.n_times)
         path = _paths(hidden)(uniform, *inputs)
         states = path[hidden.sequences.at]
@@ -195,18 +199,6 @@ class _Given:
 
 
 def _drawn_path(hidden: Hidden, uniform: np.ndarray, probabilities: list[np.ndarray]) -> np.ndarray:
-    chain = hidden.chain
-    names = ("initial", "transition") if chain.order == 1 else ("initial", "second_transition", "transition")
-    own = dict(zip(names, probabilities, strict=True))
-    if chain.full:
-        law = HiddenChain.of(own["initial"], own["transition"])
-    else:
-        edges = chain.edges
-        assert edges is not None
-        if chain.order == 1:
-            law = HiddenChain.of(own["initial"], edges.take(own["transition"]), edges)
-        else:
-            start = np.append(own["initial"], np.zeros(chain.n_states**2))
-            law = HiddenChain.of(start, np.concatenate([own[n].ravel() for n in names[1:]]), edges)
+    law = hidden.chain.hidden(dict(zip(hidden.chain.learned, probabilities, strict=True)))
     found = simulate_states(law, hidden.sequences.offsets, _Given(uniform))  # type: ignore[arg-type]
-    return np.asarray(chain.last[found], dtype=np.int64)
+    return np.asarray(hidden.chain.last[found], dtype=np.int64)

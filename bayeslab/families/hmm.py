@@ -112,6 +112,9 @@ class HMM(Family):
         " chain begins in its first state.",
     )
     transition: list[list[float | int]] | None = Field(None, description="Transition probabilities, if they are known.")
+    transitions_on: list[Identifier] = Field(
+        default_factory=list, description="Columns that transitions depend on: a multinomial logit from each state."
+    )
     order: Literal[1, 2] = Field(1, description="The next state depends on the last one, or the last two.")
     pseudocount: float | int = Field(1, gt=0, description="Of the Dirichlet priors of initial and transition rows.")
     stickiness: float | int = Field(0, ge=0, description="Added to the pseudocount of staying.")
@@ -160,9 +163,10 @@ def check(model: Model, columns: set[str] | None) -> None:
         chain_of(spec)
     if not _continuous(model) and spec.emission != "observed":
         emitted.given_of(spec.parameters, layout_of(spec), chain_of(spec).n_states)
-    for name in spec.inputs:
-        if columns and name not in columns:
-            raise ModelError(f"the data have no column '{name}'{hint(name, columns)}", path=("model", "inputs"))
+    for key in ("inputs", "transitions_on"):
+        for name in getattr(spec, key):
+            if columns and name not in columns:
+                raise ModelError(f"the data have no column '{name}'{hint(name, columns)}", path=("model", key))
     if not columns:
         return
     for key in ("sequence", "time"):
@@ -203,12 +207,7 @@ def priors(model: Model, data: Data) -> dict[str, str]:
     if _continuous(model):
         return _hmm_linear.priors(_hmm_linear.linear_of(model, data))
     hidden = hidden_of(model, data)
-    out = {}
-    for name in hidden.chain.learned:
-        a = hidden.chain.concentration(name)
-        rows = np.unique(np.atleast_2d(a), axis=0)
-        shown = ", ".join(f"{x:g}" for x in rows[0])
-        out[name] = f"Dirichlet([{shown}])" if len(rows) == 1 else "Dirichlet, row by row"
+    out = {name: hidden.chain.prior_text(name) for name in hidden.chain.learned}
     return out | {name: part.default_prior(name) for part in hidden.parts for name in part.learned}
 
 

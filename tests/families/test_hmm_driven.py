@@ -1,0 +1,129 @@
+"""Transitions on inputs: against a mixture of experts, a forward pass written here, and planted numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import log_softmax, softmax
+
+import bayeslab as bl
+from bayeslab.engines._density import Density
+from bayeslab.engines._groups import constrained, unconstrained
+from bayeslab.errors import BayeslabError
+from bayeslab.families import hmm
+from bayeslab.families._hmm import hidden_of
+
+
+def model(**content):
+    own = {"family": "hmm", "columns": ["y"], "states": 2, "transitions_on": ["x"], "initial": "uniform"}
+    return bl.Model(name="m", model=own | content)
+
+
+def planted(n, seed=0):
+    """Moves from 1 to 2 are likely when x is high, back when it is low."""
+    rng = np.random.default_rng(seed)
+    x = 100 + 10 * rng.standard_normal(n)
+    odds = np.stack([-2 + 0.2 * (x - 100), -2 - 0.2 * (x - 100)])
+    z = np.zeros(n, int)
+    for t in range(1, n):
+        z[t] = z[t - 1] ^ int(rng.random() < 1 / (1 + np.exp(-odds[z[t - 1], t])))
+    return z, {"x": x, "y": np.array([-3.0, 3.0])[z] + rng.standard_normal(n)}
+
+
+def test_a_gate_that_forgets_the_state_is_a_mixture_of_experts():
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal(9), rng.standard_normal(9)
+    g, h = np.array([0.3, -0.4, 0.9]), np.array([1.0, 0.2, -0.7])
+    gate = softmax(g + x[:, None] * h, axis=1)
+    declared = model(states=3, parameters={"mean": [-1.0, 0.0, 2.0], "sd": 1.0}, initial=gate[0].tolist())
+    data = bl.check(declared, {"x": x, "y": y})
+    values = {"log_odds": (g - g[:, None])[None], "log_odds_slope": (h - h[:, None])[None, ..., None]}
+    _, found = hmm.log_likelihoods(declared, data, values)["row"]
+    want = np.log((gate * stats.norm.pdf(y[:, None], [-1.0, 0.0, 2.0])).sum(axis=1))
+    np.testing.assert_allclose(found[0], want, rtol=1e-10)
+
+
+def test_density_is_that_of_a_forward_pass_and_its_slope_is_right():
+    _, table = planted(25)
+    table["y"][7] = np.nan
+    declared = model(parameters={"mean": [-3.0, 3.0], "sd": 1.0})
+    data = bl.check(declared, table)
+    graph = hmm.graph(declared, data)
+    own = Density.of(graph, jacobian=False)
+    value = graph.compile_logp(jacobian=False, mode="FAST_COMPILE")
+    slope = graph.compile_dlogp(jacobian=False, mode="FAST_COMPILE")
+    point = own.flat(graph.initial_point()) + np.random.default_rng(1).uniform(-0.3, 0.3, own.n_dim)
+
+    def density(at):
+        return float(value(own.split(at)))
+
+    found = {n: v[0] for n, v in constrained(graph, own.split(point[None])).items()}
+    x, y = table["x"], table["y"]
+    alpha, want = np.full(2, 0.5), 0.0
+    for t in range(25):
+        moves = np.exp(log_softmax(found["log_odds"] + found["log_odds_slope"][..., 0] * x[t], axis=1))
+        alpha = (alpha if t == 0 else alpha @ moves) * (1.0 if np.isnan(y[t]) else stats.norm.pdf(y[t], [-3.0, 3.0]))
+        want += np.log(alpha.sum())
+        alpha = alpha / alpha.sum()
+    off = ~np.eye(2, dtype=bool)
+    level = found["log_odds"] + found["log_odds_slope"][..., 0] * x.mean()
+    want += stats.norm.logpdf(level[off], 0, 2.5).sum()
+    want += stats.norm.logpdf(found["log_odds_slope"][off, 0] * x.std(), 0, 2.5).sum()
+    assert density(point) == pytest.approx(want, rel=1e-8)
+    step = 1e-5
+    differences = [(density(point + step * e) - density(point - step * e)) / (2 * step) for e in np.eye(own.n_dim)]
+    np.testing.assert_allclose(slope(own.split(point)), differences, rtol=1e-5, atol=1e-6)
+    # EM's log posterior differs from it by a constant.
+    problem = hmm.em(declared, data).problem(True)
+    theta = {n: found[n] for n in hidden_of(declared, data).learned}
+    other = problem.update(problem.expect(theta)[1], theta)
+    gap = problem.expect(other)[0] + problem.log_prior(other) - problem.expect(theta)[0] - problem.log_prior(theta)
+    assert gap > 0
+    gates = hidden_of(declared, data).chain._gates(other)[off]
+    there = unconstrained(graph, {"_log_odds": gates[None]})
+    assert density(own.flat({n: v[0] for n, v in there.items()})) - density(point) == pytest.approx(gap, abs=1e-6)
+
+
+@pytest.mark.parametrize("prior", [True, False])
+def test_em_never_falls_and_recovers_what_was_planted(prior):
+    _, table = planted(3000)
+    declared = model()
+    plan = hmm.em(declared, bl.check(declared, table))
+    problem, theta, before = plan.problem(prior), plan.start(np.random.default_rng(1)), -np.inf
+    for _ in range(40):
+        value, statistics = problem.expect(theta)
+        height = value + problem.log_prior(theta)
+        assert height >= before - 1e-7
+        before, theta = height, problem.update(statistics, theta)
+    found = plan.values(theta)
+    # About 400 moves and 10,000 numbers: standard errors near 0.1 and 0.012.
+    np.testing.assert_allclose(found["log_odds_slope"][[0, 1], [1, 0], 0], [0.2, -0.2], atol=0.06)
+    level = found["log_odds"] + 100 * found["log_odds_slope"][..., 0]
+    np.testing.assert_allclose(level[[0, 1], [1, 0]], [-2.0, -2.0], atol=0.4)
+    assert np.all(np.diag(found["log_odds"]) == 0)
+
+
+def test_the_fit_decodes():
+    z, table = planted(300)
+    fit = bl.fit(model(), table, method="em", seed=1, runs=None, progress=False)
+    assert np.mean(fit.decode()["state"].to_numpy() == z + 1) > 0.95
+    filtered = fit.decode(method="predict")
+    np.testing.assert_allclose(filtered["P(state=1)"] + filtered["P(state=2)"], 1.0)
+    assert set(hmm.priors(fit.model, fit.data)) == {"log_odds", "log_odds_slope", "mean", "sd"}
+
+
+@pytest.mark.parametrize(
+    ("content", "table", "message"),
+    [
+        ({"topology": "left_right"}, {"x": [1.0, 2, 3], "y": [1.0, 2, 3]}, "ergodic, of order 1"),
+        ({"transitions_on": ["z"]}, {"x": [1.0, 2, 3], "y": [1.0, 2, 3]}, "no column 'z'"),
+        ({}, {"x": [1.0, np.nan, 3], "y": [1.0, 2, 3]}, "missing at time number 2"),
+        ({}, {"x": [1.0, 1, 1], "y": [1.0, 2, 3]}, "'x' is constant"),
+    ],
+)
+def test_errors_are_one_line(content, table, message):
+    declared = model(**content)
+    with pytest.raises(BayeslabError, match=message) as error:
+        hidden_of(declared, bl.check(declared, table))
+    assert "\n" not in str(error.value)
