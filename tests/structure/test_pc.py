@@ -253,6 +253,15 @@ def test_size_of_conditioning_sets():
     assert pc.search(Oracle(graph), max_given=0).graph.n_edges == 6
 
 
+def test_a_constant_column_stands_alone():
+    columns = binary(np.random.default_rng(7), 500)
+    codes = np.column_stack([*columns.values(), np.zeros(500, int)])
+    data = Observations.of_codes(codes, {**dict.fromkeys(columns, ("0", "1")), "still": ("0",)})
+    found = pc.search(data)
+    assert not found.graph.adjacent("still")
+    assert found.graph.n_edges == pc.search(columns).graph.n_edges
+
+
 def test_a_table_of_states_goes_in_as_it_is():
     columns = binary(np.random.default_rng(6), 2000)
     by_name = pc.search(columns, test="chi2")
