@@ -53,6 +53,6 @@ Contract. A family module has
 ``maximum_likelihood(model, data) -> (float, int)`` (optional)
     the highest log likelihood, NaN where there is none, and the number of parameters.
 ``network(model, data) -> networkx.DiGraph``
-    the model's nodes and edges, for drawing (attributes: kind, text, dims; lengths of the
-    dimensions in ``graph["dims"]``).
+    the model's nodes and edges, for drawing (attributes: kind, text, dims, and ``inner`` of what is
+    summed out without being recovered; lengths of the dimensions in ``graph["dims"]``).
 """

@@ -337,7 +337,7 @@ def network(model: Model, data: Data) -> nx.DiGraph:
     shown = str(spec.components) if isinstance(spec.components, int | str) else "chosen"
     top = "gate" if spec.gating else "weights"
     out.add_node(top, kind="random", text="logit" if spec.gating else "Dirichlet", dims=("component",) if seen else ())
-    out.add_node("label", kind="latent", text=f"of {shown}", dims=along)
+    out.add_node("label", kind="discrete", inner=True, text=f"of {shown}", dims=along)
     out.add_edge(top, "label")
     for name in spec.gating:
         out.add_node(name, kind="data", dims=along)
@@ -346,7 +346,7 @@ def network(model: Model, data: Data) -> nx.DiGraph:
     for part in parts:
         for name, dims in part.dims.items():
             kept = tuple(d for d in dims if d in sizes)
-            out.add_node(name, kind="random", dims=kept)
+            out.add_node(name, kind="random", text="", dims=kept)
     for part in parts:
         for column in part.columns:
             out.add_node(column, kind="observed" if data.has(column) else "random", text=spec.word(column), dims=along)

@@ -356,9 +356,10 @@ def _ranked(model: Model, data: Data, prior: Any) -> tuple[str, ...]:
     """The parameters: what is drawn from the prior, or made of the inner workings that names with ``_`` are."""
     network = registry.load("families", model.model.family).network(model, data)
     kinds = dict(network.nodes(data="kind"))
+    inner = {name for name, is_inner in network.nodes(data="inner") if is_inner}
 
     def wanted(name: str) -> bool:
-        if name.startswith("_"):
+        if name.startswith("_") or name in inner:
             return False
         if kinds.get(name, "random") in ("random", "discrete"):
             return True

@@ -328,7 +328,7 @@ def test_draws_have_the_moments_of_the_posterior_on_a_grid(method, on_a_grid):
 def test_chains_in_swapped_labels_are_renamed_to_agree():
     z, data = planted(n=80)
     apart = {c: data[c] + 5 * z for c in "xy"}
-    fit = fitted(mixture(["x", "y"]), apart, "gibbs", draws=500, tune=50, seed=4)
+    fit = fitted(mixture(["x", "y"]), apart, "gibbs", draws=500, tune=50, seed=0)
     said = next(f for f in fit.verdict.findings if f.check == "relabelled").message
     before, after = (float(x) for x in re.search(r"R-hat ([\d.]+) before, ([\d.]+) after", said).groups())
     assert before > 1.5 and after < 1.02
