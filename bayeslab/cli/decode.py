@@ -40,11 +40,9 @@ def command(
 ) -> None:
     """Which hidden state at which time."""
     from bayeslab.io.tables import write_table
-    from bayeslab.results.decode import decode
+    from bayeslab.results.decode import decode, plot_states
 
     if out is not None and out.suffix in (".svg", ".png", ".pdf"):
-        from bayeslab.plots.hmm import plot_states
-
         figure = plot_states(source, data, sequence=sequence)
         figure.savefig(out, dpi=150)
         print(f"written {out}")

@@ -27,12 +27,25 @@ from bayeslab.exact.forward_backward import filter_states, smooth
 from bayeslab.families import _emission_graph as emitted
 from bayeslab.families import _hmm_decode, _hmm_em, _hmm_exact, _hmm_graph, _hmm_linear
 from bayeslab.families._hmm import Hidden, chain_of, draws_of, hidden_of, labels_of, layout_of
+from bayeslab.families._hmm_decode import posterior_mean
 from bayeslab.spec import Family, Identifier, Model
 
 if TYPE_CHECKING:
     import pymc
 
-__all__ = ["HMM", "Spec", "check", "em", "exact", "factors", "graph", "network", "outcomes", "summed_out"]
+__all__ = [
+    "HMM",
+    "Spec",
+    "check",
+    "em",
+    "exact",
+    "factors",
+    "graph",
+    "network",
+    "outcomes",
+    "posterior_mean",
+    "summed_out",
+]
 
 
 def _as_states(value: Any) -> Any:
@@ -380,16 +393,29 @@ def _sampled(
     return np.asarray(part.emission.sample(rng, part.to_exact(values), states))
 
 
+def resolved(model: Model, data: Data) -> Any:
+    """The model on its data: sequences, rows, and for discrete states chain and parts."""
+    return _hmm_linear.linear_of(model, data) if _continuous(model) else hidden_of(model, data)
+
+
+def position(own: Any, column: str) -> int:
+    """Where a column is in the rows of what :func:`resolved` gives."""
+    if isinstance(own, Hidden):
+        return next(part.at[-1] if hasattr(part, "inputs") else part.at[part.columns.index(column)]
+                    for part in own.parts if column in part.columns)  # fmt: skip
+    return int(own.columns.index(column))
+
+
 def decoded(
     model: Model, data: Data, draws: Mapping[str, np.ndarray], method: str, best: int, sequence: str | None
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The states time by time: see :func:`bayeslab.results.decode.decode`."""
     spec = _spec(model)
-    own: Any = _hmm_linear.linear_of(model, data) if _continuous(model) else hidden_of(model, data)
+    own = resolved(model, data)
     times = {spec.time: own.sequences.times} if spec.time else {model.data.rows: data.labels[model.data.rows]}
     if _continuous(model):
         return _hmm_linear.decoded(own, draws, method, times, sequence, spec.sequence)
-    own.check_possible(_hmm_decode.posterior_mean(own, draws))
+    own.check_possible(posterior_mean(own, draws))
     return _hmm_decode.decoded(own, draws, method, best, sequence=sequence, times=times, called=spec.sequence)
 
 

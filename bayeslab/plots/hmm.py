@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayeslab.errors import ModelError, OptionError
 from bayeslab.plots._figure import figure
-from bayeslab.results.decode import decode, source_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["plot_states", "plot_transitions", "state_colors"]
+__all__ = ["draw_level", "draw_states", "draw_transitions", "state_colors"]
 
 # Okabe and Ito's colours, told apart by everyone.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#777777")
@@ -28,65 +25,54 @@ def state_colors(n_states: int) -> list[str]:
     return [_COLORS[k % len(_COLORS)] for k in range(n_states)]
 
 
-def plot_states(
-    source: Any, data: Any = None, *, sequence: str | None = None, column: str | None = None, axes: Any = None
+def draw_states(
+    times: np.ndarray,
+    series: np.ndarray,
+    codes: np.ndarray,
+    chances: np.ndarray,
+    names: list[str],
+    labels: tuple[str, str, str],
+    levels: list[str],
 ) -> Figure:
     """The series coloured by its most likely path, over a ribbon of the states' probabilities.
 
     Parameters
     ----------
-    source, data, sequence
-        As for :func:`bayeslab.results.decode.decode`. Of several sequences the first, unless one is named.
-    column
-        The column to draw; the first if left out.
-    axes
-        Two matplotlib axes, of the series and of the ribbon.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    times, series : ndarray (n_times,)
+    codes : ndarray (n_times,)
+        The most likely path.
+    chances : ndarray (n_states, n_times)
+    names : list of str
+        Of the states.
+    labels : tuple of str
+        Of the series, of the times, and a title.
+    levels : list of str
+        What the numbers of a series of categories mean.
     """
-    model, bound, _ = source_of(source, data)
-    spec: Any = model.model
-    if spec.family != "hmm":
-        raise ModelError(f"states over time are drawn for the family hmm, not {spec.family}")
-    column = column or spec.columns[0]
-    if column not in spec.columns:
-        raise OptionError(f"'{column}' is not among the columns {', '.join(spec.columns)}")
-    from bayeslab.families._hmm import hidden_of
-
-    hidden = hidden_of(model, bound)
-    sequence = sequence if sequence is not None or spec.sequence is None else str(hidden.sequences.names[0])
-    smoothed = decode(source, data, "smooth", sequence=sequence)
-    path = decode(source, data, "viterbi", sequence=sequence)
-    time_name = spec.time or model.data.rows
-    times = _numbers(smoothed[time_name].to_numpy())
-    first = 0 if sequence is None else _first(hidden, sequence)
-    series = hidden.rows[first : first + len(times), [c for p in hidden.parts for c in p.columns].index(column)]
-    if axes is None:
-        drawing = figure(9, 4.2)[0]
-        drawing.clear()
-        top, bottom = drawing.subplots(2, 1, sharex=True, height_ratios=(3, 1))
-    else:
-        top, bottom = axes
-        drawing = top.figure
-    names = [str(s) for s in hidden.states]
-    codes = np.array([names.index(str(s)) for s in path["state"]])
+    drawing = figure(9, 4.2)[0]
+    drawing.clear()
+    top, bottom = drawing.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     colors = state_colors(len(names))
-    _series(top, times, series, codes, names, colors, column, hidden)
-    chances = np.stack([smoothed[f"P(state={s})"].to_numpy() for s in hidden.states])
-    _ribbon(bottom, times, chances, colors, time_name)
-    title = f"{sequence}: " if sequence is not None else ""
-    top.set_title(f"{title}{column}, most likely path and P(state | all rows)", fontsize=10, loc="left")
+    _series(top, times, series, codes, names, colors, labels[0], levels)
+    _ribbon(bottom, times, chances, colors, labels[1])
+    top.set_title(labels[2], fontsize=10, loc="left")
     return drawing
 
 
-def _first(hidden: Any, sequence: str) -> int:
-    return int(hidden.sequences.offsets[hidden.sequences.names.astype(str).tolist().index(sequence)])
-
-
-def _numbers(values: np.ndarray) -> np.ndarray:
-    return values.astype(float) if values.dtype.kind in "iuf" else np.arange(len(values), dtype=float)
+def draw_level(
+    times: np.ndarray, series: np.ndarray, level: np.ndarray, sd: np.ndarray, labels: tuple[str, str, str]
+) -> Figure:
+    """A series and the level seen through its noise, with an 89 % band."""
+    drawing, ax = figure(9, 3.6)
+    ax.plot(times, series, ".", color="#888888", ms=4, label=labels[0])
+    ax.fill_between(times, level - 1.598 * sd, level + 1.598 * sd, color=_COLORS[0], alpha=0.25, lw=0, label="89 %")
+    ax.plot(times, level, color=_COLORS[0], lw=1.5, label="level")
+    ax.set_xlabel(labels[1])
+    ax.set_ylabel(labels[0])
+    ax.set_title(labels[2], fontsize=10, loc="left")
+    ax.legend(frameon=False, fontsize=8)
+    ax.spines[["top", "right"]].set_visible(False)
+    return drawing
 
 
 def _series(
@@ -97,15 +83,14 @@ def _series(
     names: list[str],
     colors: list[str],
     column: str,
-    hidden: Any,
+    levels: list[str],
 ) -> None:
     ax.plot(times, series, color="#bbbbbb", lw=0.8, zorder=1)
     for k, name in enumerate(names):
         own = codes == k
         ax.scatter(times[own], series[own], s=12, color=colors[k], label=f"state {name}", zorder=2, lw=0)
-    part = next(p for p in hidden.parts if column in p.columns)
-    if part.word == "categorical":
-        ax.set_yticks(range(len(part.levels)), [str(level) for level in part.levels])
+    if levels:
+        ax.set_yticks(range(len(levels)), levels)
     ax.set_ylabel(column)
     ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=8)
     ax.spines[["top", "right"]].set_visible(False)
@@ -125,30 +110,14 @@ def _ribbon(ax: Axes, times: np.ndarray, chances: np.ndarray, colors: list[str],
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def plot_transitions(source: Any, data: Any = None) -> Figure:
-    """The chain as a diagram: states on a circle, arrows as wide as transitions are likely.
-
-    Parameters
-    ----------
-    source, data
-        As for :func:`bayeslab.results.decode.decode`; of a fit the posterior means are drawn.
-    """
-    from bayeslab.families._hmm import hidden_of
-    from bayeslab.families._hmm_decode import posterior_mean
-
-    model, bound, draws = source_of(source, data)
-    if model.model.family != "hmm":
-        raise ModelError(f"transitions are drawn for the family hmm, not {model.model.family}")
-    hidden = hidden_of(model, bound)
-    if hidden.chain.order != 1:
-        raise ModelError("transitions are drawn for chains of order 1")
-    own = hidden.chain.complete(posterior_mean(hidden, draws))
+def draw_transitions(matrix: np.ndarray, names: list[str]) -> Figure:
+    """States on a circle, arrows as wide as transitions (n_states, n_states) are likely."""
     drawing, ax = figure(4.8, 4.6)
-    _diagram(ax, own, [str(s) for s in hidden.states])
+    _diagram(ax, matrix, names)
     return drawing
 
 
-def _diagram(ax: Axes, own: Mapping[str, np.ndarray], names: list[str]) -> None:
+def _diagram(ax: Axes, matrix: np.ndarray, names: list[str]) -> None:
     from matplotlib.patches import Circle, FancyArrowPatch
 
     k = len(names)
@@ -159,7 +128,7 @@ def _diagram(ax: Axes, own: Mapping[str, np.ndarray], names: list[str]) -> None:
         ax.add_patch(Circle((at[i, 0], at[i, 1]), radius, facecolor=colors[i], edgecolor="none", alpha=0.9, zorder=3))
         ax.text(at[i, 0], at[i, 1], names[i], ha="center", va="center", color="white", fontsize=10, zorder=4)
         for j in range(k):
-            p = float(own["transition"][i, j])
+            p = float(matrix[i, j])
             if p < _LEAST:
                 continue
             if i == j:

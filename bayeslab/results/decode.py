@@ -10,14 +10,15 @@ import numpy as np
 
 from bayeslab import registry
 from bayeslab.dataset import Data
-from bayeslab.errors import ModelError
+from bayeslab.errors import ModelError, OptionError
 from bayeslab.results.fit import Fit
 from bayeslab.spec import Model
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
-__all__ = ["decode", "source_of"]
+__all__ = ["decode", "plot_states", "plot_transitions", "source_of"]
 
 
 def decode(
@@ -70,3 +71,76 @@ def source_of(source: Any, data: Any) -> tuple[Model, Data, dict[str, np.ndarray
     bound = fitting.check(source, data)
     model = source if isinstance(source, Model) else fitting._Source(source).model
     return model, bound, {}
+
+
+def plot_states(source: Any, data: Any = None, *, sequence: str | None = None, column: str | None = None) -> Figure:
+    """A sequence coloured by its most likely path, over a ribbon of P(state | all rows); of a level, its band.
+
+    Parameters
+    ----------
+    source, data, sequence
+        As for :func:`decode`. Of several sequences the first, unless one is named.
+    column
+        The column to draw; the first if left out.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    from bayeslab.plots.hmm import draw_level, draw_states
+
+    model, bound, _ = source_of(source, data)
+    spec = _hmm(model)
+    column = column or spec.columns[0]
+    if column not in spec.columns:
+        raise OptionError(f"'{column}' is not among the columns {', '.join(spec.columns)}")
+    family = registry.load("families", "hmm")
+    own = family.resolved(model, bound)
+    names = own.sequences.names.astype(str).tolist()
+    sequence = names[0] if sequence is None and spec.sequence is not None else sequence
+    smoothed = decode(source, data, "smooth", sequence=sequence)
+    time_name = spec.time or model.data.rows
+    times = _numbers(smoothed[time_name].to_numpy())
+    first = 0 if sequence is None else int(own.sequences.offsets[names.index(sequence)])
+    series = own.rows[first : first + len(times), family.position(own, column)]
+    of = f"{spec.sequence} {sequence}: " if sequence is not None else ""
+    if spec.states == "continuous":
+        suffix = f"_{column}" if len(spec.columns) > 1 else ""
+        level, sd = (smoothed[f"{word}{suffix}"].to_numpy() for word in ("state", "sd"))
+        return draw_level(times, series, level, sd, (column, time_name, f"{of}{column} and its level"))
+    path = decode(source, data, "viterbi", sequence=sequence)
+    states = [str(s) for s in own.states]
+    codes = np.array([states.index(str(s)) for s in path["state"]])
+    chances = np.stack([smoothed[f"P(state={s})"].to_numpy() for s in own.states])
+    title = f"{of}{column}, most likely path and P(state | all rows)"
+    levels = [str(x) for part in own.parts for x in part.levels if column in part.columns]
+    return draw_states(times, series, codes, chances, states, (column, time_name, title), levels)
+
+
+def _hmm(model: Model) -> Any:
+    if model.model.family != "hmm":
+        raise ModelError(f"states over time are drawn for the family hmm, not {model.model.family}")
+    return model.model
+
+
+def _numbers(values: np.ndarray) -> np.ndarray:
+    return values.astype(float) if values.dtype.kind in "iuf" else np.arange(len(values), dtype=float)
+
+
+def plot_transitions(source: Any, data: Any = None) -> Figure:
+    """The chain as a diagram: states on a circle, arrows as wide as transitions are likely.
+
+    Parameters
+    ----------
+    source, data
+        As for :func:`decode`; of a fit the posterior means are drawn.
+    """
+    from bayeslab.plots.hmm import draw_transitions
+
+    model, bound, draws = source_of(source, data)
+    if _hmm(model).states == "continuous" or _hmm(model).order != 1:
+        raise ModelError("transitions are drawn for chains of order 1")
+    family = registry.load("families", "hmm")
+    own = family.resolved(model, bound)
+    matrix = own.chain.complete(family.posterior_mean(own, draws))["transition"]
+    return draw_transitions(matrix, [str(s) for s in own.states])

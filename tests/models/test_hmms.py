@@ -10,7 +10,7 @@ import pytest
 from scipy import optimize, stats
 
 import bayeslab as bl
-from bayeslab.plots.hmm import plot_states, plot_transitions
+from bayeslab.results.decode import plot_states, plot_transitions
 
 MODELS = Path(__file__).parents[2] / "models"
 
