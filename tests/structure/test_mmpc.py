@@ -12,7 +12,8 @@ from bayeslab.errors import ModelError, OptionError
 from bayeslab.structure.constraints import Constraints
 from bayeslab.structure.data import Observations
 from bayeslab.structure.independence import Oracle
-from bayeslab.structure.searches import mmpc
+from bayeslab.structure.scores import load
+from bayeslab.structure.searches import hill_climbing, mmhc, mmpc
 
 ALARM = Path(__file__).parents[3] / "shared" / "data" / "tables" / "alarm.csv"
 
@@ -97,6 +98,28 @@ def test_alarm():
     assert len(edges) == 46
     assert len(found & edges) >= 40
     assert len(found - edges) <= 2
+
+
+def test_climbing_among_neighbours():
+    """Only edges between neighbours; with every edge a neighbour, hill climbing as it is; constraints hold throughout."""
+    rng = np.random.default_rng(3)
+    n = 2000
+    a, b = rng.integers(2, size=(2, n))
+    c = np.where(rng.random(n) < 0.9, a | b, 1 - (a | b))
+    d = np.where(rng.random(n) < 0.8, c, 1 - c)
+    data = Observations.of({"a": a, "b": b, "c": c, "d": d})
+    score = load("bdeu", data)
+    found = mmhc.search(score, data=data)
+    assert set(found.graph.edges) == {("a", "c"), ("b", "c"), ("c", "d")}
+    near = pairs(mmpc.search(data, alpha=0.05).graph.skeleton.edges)
+    assert pairs(found.graph.edges) <= near
+    known = Constraints.of("abcd", forbidden=[("c", "d")], required=[("d", "c")])
+    assert mmhc.search(score, data=data, constraints=known).graph.has_edge("d", "c")
+    everything = Oracle(nx.DiGraph([(u, v) for i, u in enumerate("abcd") for v in "abcd"[i + 1 :]]))
+    full, plain = mmhc.search(score, data=everything), hill_climbing.search(score, tabu=100)
+    assert full.graph.edges == plain.graph.edges
+    assert full.score == pytest.approx(plain.score)
+    assert found.n_scored < full.n_scored
 
 
 def test_bad_input():

@@ -3,7 +3,7 @@
 For each variable, candidates are added one at a time: the one whose smallest association with the variable,
 over all subsets of the candidates so far, is largest. What some subset makes independent is left out for good.
 Then each candidate has to stand against all subsets of the others. A pair is kept if each has the other [1]_.
-Greedy search restricted to these neighbours is MMHC: give :attr:`Candidates.constraints` to hill climbing.
+Greedy search among these neighbours (:attr:`Candidates.constraints`) is MMHC, :mod:`bayeslab.structure.searches.mmhc`.
 
 References
 ----------
