@@ -17,6 +17,8 @@ from bayeslab.expressions import FUNCTIONS
 from bayeslab.families._distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE
 from bayeslab.families._likelihoods import LIKELIHOODS
 from bayeslab.families.bayes_net import BayesNet, Decision, Utility, Variable
+from bayeslab.families.hmm import HMM
+from bayeslab.families.mixture import Mixture
 from bayeslab.families.regression import Regression
 from bayeslab.spec import DataSource, Model
 
@@ -67,6 +69,16 @@ def bayes_net() -> str:
     """The keys of a Bayes net and of its nodes."""
     parts = {"the model": BayesNet, "a variable": Variable, "a decision": Decision, "a utility": Utility}
     return "\n\n".join(f"**Keys of {name}**\n\n{table(spec)}" for name, spec in parts.items())
+
+
+def mixture() -> str:
+    """The keys of a mixture."""
+    return table(Mixture)
+
+
+def hmm() -> str:
+    """The keys of a hidden Markov model."""
+    return table(HMM)
 
 
 def likelihoods() -> str:
@@ -132,7 +144,21 @@ def commands() -> str:
     return "\n\n".join(parts)
 
 
-PARTS = {f.__name__: f for f in (keys, regression, bayes_net, likelihoods, distributions, functions, engines, commands)}
+PARTS = {
+    f.__name__: f
+    for f in (
+        keys,
+        regression,
+        bayes_net,
+        mixture,
+        hmm,
+        likelihoods,
+        distributions,
+        functions,
+        engines,
+        commands,
+    )
+}
 
 
 def setup(app: Any) -> dict[str, Any]:
