@@ -23,7 +23,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from bayeslab.dataset import Data
 from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
 from bayeslab.exact.answer import EMPlan, GibbsPlan, Plan
-from bayeslab.families import _mixture_em, _mixture_graph
+from bayeslab.families import _mixture_em, _mixture_exact, _mixture_graph
 from bayeslab.families._design import parse_formula
 from bayeslab.families._mixture_model import Resolved, resolved
 from bayeslab.spec import Family, Identifier, Model
@@ -272,7 +272,9 @@ def exact(model: Model, data: Data) -> Plan | str:
     seen = resolved(model, data)
     if seen.choice is not None:
         return f"components are summed out, {_mixture_em.said(seen.choice)}"
-    return "components are summed out"
+    if seen.design is not None or seen.problem.inputs is not None:
+        return "components are summed out"
+    return _mixture_exact.exact(seen)
 
 
 def em(model: Model, data: Data) -> EMPlan | str:

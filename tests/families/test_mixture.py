@@ -425,6 +425,56 @@ def test_the_rate_of_misreported_labels_is_covered():
     assert np.quantile(wrong, 0.01) < 0.2 < np.quantile(wrong, 0.99)
 
 
+def test_known_labels_are_solved_in_closed_form():
+    """Textbook posteriors of each group by SciPy, and the evidence by the chain rule of predictive densities."""
+    z, data = planted(n=30)
+    own = {"mean": 1.0, "rows": 0.5, "dof": 5, "scale": 2.0}
+    data = {"x": data["x"], "won": data["won"], "kind": [("low", "high")[g] for g in z]}
+    model = mixture(
+        ["x", "won"],
+        component={"x": "gaussian", "won": "binomial"},
+        trials=7,
+        labels="kind",
+        covariance="diagonal",
+        priors={"components": own, "weights": 2, "probability": "Beta(2, 3)"},
+    )
+    fit = fitted(model, data, None)
+    assert fit.method == "exact" and "all labels are known" in fit.reason
+    table = fit.summary()
+    x, won = np.asarray(data["x"])[z == 1], np.asarray(data["won"])[z == 1]
+    n = len(x)
+    kappa, nu = 0.5 + n, 5 + n
+    centre = (0.5 + x.sum()) / kappa
+    spread = 2 + ((x - x.mean()) ** 2).sum() + 0.5 * n / kappa * (x.mean() - 1) ** 2
+    mean = stats.t(nu, centre, np.sqrt(spread / (kappa * nu)))
+    assert table.loc["gaussian_mean[high, x]", "mean"] == pytest.approx(mean.mean())
+    assert table.loc["gaussian_mean[high, x]", "eti89_lb"] == pytest.approx(mean.ppf(0.055))
+    root = np.sqrt(stats.invgamma(nu / 2, scale=spread / 2).rvs(400_000, random_state=1))
+    assert table.loc["gaussian_sd[high, x]", "mean"] == pytest.approx(root.mean(), rel=1e-3)
+    assert table.loc["gaussian_sd[high, x]", "sd"] == pytest.approx(root.std(), rel=1e-2)
+    share = stats.beta(2 + won.sum(), 3 + 7 * n - won.sum())
+    assert table.loc["binomial_probability[high, won]", "sd"] == pytest.approx(share.std())
+    assert table.loc["weights[high]", "mean"] == pytest.approx((2 + n) / (4 + 30))
+    assert fit.posterior["gaussian_mean"].mean(("chain", "draw")).values[0, 0] == pytest.approx(centre, abs=0.05)
+
+    def evidence(rows, wins):
+        out = 0.0
+        k, m, v, s, a, b = 0.5, 1.0, 5.0, 2.0, 2.0, 3.0
+        for x, w in zip(rows, wins, strict=True):
+            out += stats.t(v, m, np.sqrt(s * (k + 1) / (k * v))).logpdf(x) + stats.betabinom(7, a, b).logpmf(w)
+            s += k / (k + 1) * (x - m) ** 2
+            m, k, v, a, b = (k * m + x) / (k + 1), k + 1, v + 1, a + w, b + 7 - w
+        return out
+
+    groups = [(np.asarray(data["x"])[z == g], np.asarray(data["won"])[z == g]) for g in (0, 1)]
+    want = sum(evidence(*g) for g in groups)
+    counts, total = np.zeros(2), 0.0
+    for g in z:
+        total += np.log((2 + counts[g]) / (4 + counts.sum()))
+        counts[g] += 1
+    assert fit.data_tree["exact_posterior"].attrs["log_evidence"] == pytest.approx(want + total)
+
+
 # --------------------------------------------------------------------------------- regressions
 
 

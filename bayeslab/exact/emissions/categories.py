@@ -103,7 +103,7 @@ class Categorical:
 
     # ------------------------------------------------------------------ conjugate
 
-    def _concentration(self, statistics: Statistics) -> np.ndarray:
+    def concentration(self, statistics: Statistics) -> np.ndarray:
         """Dirichlet concentrations; 1 at unused levels so that gammas there are zero on both sides."""
         return np.where(self._used(), statistics["counts"] + prior_of(self), 1.0)
 
@@ -111,11 +111,11 @@ class Categorical:
         return np.zeros(len(rows))
 
     def draw(self, rng: np.random.Generator, statistics: Statistics) -> Parameters:
-        gammas = np.where(self._used(), rng.standard_gamma(self._concentration(statistics)), 0.0)
+        gammas = np.where(self._used(), rng.standard_gamma(self.concentration(statistics)), 0.0)
         return {"probability": gammas / gammas.sum(axis=-1, keepdims=True)}
 
     def expected_log_density(self, statistics: Statistics, rows: np.ndarray) -> np.ndarray:
-        a = self._concentration(statistics)
+        a = self.concentration(statistics)
         total = np.where(self._used(), a, 0.0).sum(axis=-1, keepdims=True)
         return self._sum(digamma(a) - digamma(total), rows)
 
@@ -126,6 +126,6 @@ class Categorical:
             parts = np.where(used, gammaln(a), 0.0).sum(axis=-1) - gammaln(np.where(used, a, 0.0).sum(axis=-1))
             return parts.sum(axis=-1)
 
-        after = self._concentration(statistics)
+        after = self.concentration(statistics)
         before = np.broadcast_to(np.where(used, prior_of(self), 1.0), after.shape)
         return log_beta(after) - log_beta(before)

@@ -331,7 +331,7 @@ class FullGaussian:
 
     # ------------------------------------------------------------------ conjugate
 
-    def _posterior(self, statistics: Statistics) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def posterior(self, statistics: Statistics) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """κ, m, ν, Ψ of each state."""
         prior = prior_of(self)
         if self.covariance == "tied":
@@ -348,7 +348,7 @@ class FullGaussian:
         return np.zeros(len(rows))
 
     def draw(self, rng: np.random.Generator, statistics: Statistics) -> Parameters:
-        kappa, centre, nu, scale = self._posterior(statistics)
+        kappa, centre, nu, scale = self.posterior(statistics)
         n_states, d = centre.shape
         if self.covariance == "known":
             lower = np.broadcast_to(np.linalg.cholesky(self._matrix()), (n_states, d, d))
@@ -360,7 +360,7 @@ class FullGaussian:
         return {"mean": mean} if self.covariance == "known" else {"mean": mean, "covariance": covariance}
 
     def expected_log_density(self, statistics: Statistics, rows: np.ndarray) -> np.ndarray:
-        kappa, centre, nu, scale = self._posterior(statistics)
+        kappa, centre, nu, scale = self.posterior(statistics)
         d = self.n_columns
         if self.covariance == "known":
             covariances = np.broadcast_to(self._matrix(), (len(kappa), d, d))
@@ -371,7 +371,7 @@ class FullGaussian:
         return plain + 0.5 * log_det - 0.5 * d / kappa
 
     def log_marginal(self, statistics: Statistics) -> np.ndarray:
-        kappa, _, nu, scale = self._posterior(statistics)
+        kappa, _, nu, scale = self.posterior(statistics)
         prior, n, d = prior_of(self), statistics["weight"], self.n_columns
         volume = 0.5 * d * np.log(prior.kappa / kappa) - 0.5 * n * d * LOG_2PI
         if self.covariance == "known":
@@ -496,7 +496,7 @@ class DiagonalGaussian:
 
     # ------------------------------------------------------------------ conjugate
 
-    def _posterior(self, statistics: Statistics) -> tuple[np.ndarray, ...]:
+    def posterior(self, statistics: Statistics) -> tuple[np.ndarray, ...]:
         """κ, m, ν, ψ of each state and column; for spherical ν, ψ with a last axis of one."""
         prior = prior_of(self)
         n, mean, scatter = statistics["weight"], statistics["mean"], statistics["scatter"]
@@ -512,13 +512,13 @@ class DiagonalGaussian:
         return np.zeros(len(rows))
 
     def draw(self, rng: np.random.Generator, statistics: Statistics) -> Parameters:
-        kappa, centre, nu, scale = self._posterior(statistics)
+        kappa, centre, nu, scale = self.posterior(statistics)
         variance = scale / rng.chisquare(nu)
         mean = centre + rng.standard_normal(centre.shape) * np.sqrt(variance / kappa)
         return {"mean": mean, "variance": variance if self.covariance == "diagonal" else variance[:, 0]}
 
     def expected_log_density(self, statistics: Statistics, rows: np.ndarray) -> np.ndarray:
-        kappa, centre, nu, scale = self._posterior(statistics)
+        kappa, centre, nu, scale = self.posterior(statistics)
         precision = np.broadcast_to(nu / scale, centre.shape)
         log_precision = np.broadcast_to(digamma(nu / 2) - np.log(scale / 2), centre.shape)
         filled, seen = observed(rows)
@@ -528,7 +528,7 @@ class DiagonalGaussian:
         return 0.5 * (seen @ constant.T + apart @ (2 * precision * offset).T - apart**2 @ precision.T)
 
     def log_marginal(self, statistics: Statistics) -> np.ndarray:
-        kappa, _, nu, scale = self._posterior(statistics)
+        kappa, _, nu, scale = self.posterior(statistics)
         prior, n = prior_of(self), statistics["weight"]
         out = (0.5 * np.log(prior.kappa / kappa) - 0.5 * n * LOG_2PI).sum(axis=1)
         before = prior.scale if self.covariance == "diagonal" else np.mean(prior.scale)

@@ -102,20 +102,20 @@ class _OneParameter:
     def features(self, rows: np.ndarray) -> np.ndarray:
         return scaled(rows)
 
-    def _posterior(self, statistics: Statistics) -> tuple[np.ndarray, np.ndarray]:
+    def posterior(self, statistics: Statistics) -> tuple[np.ndarray, np.ndarray]:
         prior = prior_of(self)
         return prior[0] + statistics["won"], prior[1] + statistics["base"]
 
     def draw(self, rng: np.random.Generator, statistics: Statistics) -> Parameters:
-        return {self.name: self._draw(rng, *self._posterior(statistics))}
+        return {self.name: self._draw(rng, *self.posterior(statistics))}
 
     def expected_log_density(self, statistics: Statistics, rows: np.ndarray) -> np.ndarray:
         won, base = self.counted(rows)
-        f, g = self._expected_logs(*self._posterior(statistics))
+        f, g = self._expected_logs(*self.posterior(statistics))
         return won @ f.T + base @ g.T + self.log_base(rows)[:, None]
 
     def log_marginal(self, statistics: Statistics) -> np.ndarray:
-        a, b = self._posterior(statistics)
+        a, b = self.posterior(statistics)
         before = (np.broadcast_to(p, a.shape) for p in prior_of(self))
         return (self._log_normaliser(a, b) - self._log_normaliser(*before)).sum(axis=1)
 

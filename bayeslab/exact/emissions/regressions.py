@@ -188,7 +188,7 @@ class Regression:
 
     # ------------------------------------------------------------------ conjugate, normal outcomes
 
-    def _posterior(self, statistics: Statistics) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def posterior(self, statistics: Statistics) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Precision Λ, mean m, shape a and rate b of each state."""
         if self.outcome != "gaussian":
             raise OptionError(f"a {self.outcome} regression has no conjugate prior; use method: em or map")
@@ -202,21 +202,21 @@ class Regression:
         return np.zeros(len(rows))
 
     def draw(self, rng: np.random.Generator, statistics: Statistics) -> Parameters:
-        precision, mean, a, b = self._posterior(statistics)
+        precision, mean, a, b = self.posterior(statistics)
         variance = b / rng.standard_gamma(a)
         lower = np.linalg.cholesky(precision)
         noise = np.linalg.solve(lower.transpose(0, 2, 1), rng.standard_normal((*mean.shape, 1)))[..., 0]
         return {"coefficients": mean + noise * np.sqrt(variance)[:, None], "variance": variance}
 
     def expected_log_density(self, statistics: Statistics, rows: np.ndarray) -> np.ndarray:
-        precision, mean, a, b = self._posterior(statistics)
+        precision, mean, a, b = self.posterior(statistics)
         x, y = rows[:, :-1], rows[:, -1:]
         width = np.einsum("ni,kij,nj->nk", x, np.linalg.inv(precision), x, optimize=True)
         out = -0.5 * (LOG_2PI + np.log(b) - digamma(a) + (y - x @ mean.T) ** 2 * a / b + width)
         return np.where(np.isnan(y), 0.0, out)
 
     def log_marginal(self, statistics: Statistics) -> np.ndarray:
-        precision, _, a, b = self._posterior(statistics)
+        precision, _, a, b = self.posterior(statistics)
         volume = 0.5 * (self.n_inputs * np.log(prior_of(self)) - np.linalg.slogdet(precision)[1])
         gammas = np.log(self._rate) - a * np.log(b) + gammaln(a)
         return volume + gammas - 0.5 * statistics["weight"] * LOG_2PI

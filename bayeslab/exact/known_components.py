@@ -1,0 +1,123 @@
+"""A mixture whose labels are all known: every component by itself, in closed form.
+
+The weights are Dirichlet, and each component's parameters have the conjugate posterior of its own rows. Marginals of
+means are Student's t, of variances inverse gamma, of rates gamma, of probabilities beta [1]_.
+
+References
+----------
+.. [1] Murphy (2012). Machine Learning: a Probabilistic Perspective, sections 3.3-3.5 and 4.6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from scipy.special import gammaln
+
+from bayeslab.errors import OptionError
+from bayeslab.exact.emissions import Categorical, DiagonalGaussian, FullGaussian
+from bayeslab.exact.mixture import MixtureProblem
+
+__all__ = ["KnownComponents", "Marginal", "component_marginals"]
+
+
+@dataclass(frozen=True, eq=False)
+class Marginal:
+    """Marginal posteriors of an array of quantities: those of a SciPy law, or (``root``) their square roots."""
+
+    law: Any
+    root: bool = False
+
+    def mean(self) -> np.ndarray:
+        if not self.root:
+            return np.asarray(self.law.mean())
+        # E √v of an inverse gamma (a, b) is √b Γ(a - ½) / Γ(a).
+        a, b = self.law.args[0], self.law.kwds["scale"]
+        return np.asarray(np.sqrt(b) * np.exp(gammaln(a - 0.5) - gammaln(a)))
+
+    def sd(self) -> np.ndarray:
+        if not self.root:
+            return np.asarray(self.law.std())
+        return np.asarray(np.sqrt(self.law.mean() - self.mean() ** 2))
+
+    def quantile(self, probability: float) -> np.ndarray:
+        at = np.asarray(self.law.ppf(probability))
+        return np.sqrt(at) if self.root else at
+
+
+def component_marginals(emission: Any, statistics: dict[str, Any]) -> dict[str, Marginal]:
+    """Of ``mean`` and ``sd``, ``rate``, or ``probability``."""
+    if isinstance(emission, FullGaussian | DiagonalGaussian):
+        return _normal(emission, statistics)
+    if isinstance(emission, Categorical):
+        a = emission.concentration(statistics)
+        return {"probability": Marginal(stats.beta(a, a.sum(axis=-1, keepdims=True) - a))}
+    a, b = emission.posterior(statistics)
+    rate = emission.name == "rate"
+    return {emission.name: Marginal(stats.gamma(a, scale=1 / b) if rate else stats.beta(a, b))}
+
+
+def _normal(emission: FullGaussian | DiagonalGaussian, statistics: dict[str, Any]) -> dict[str, Marginal]:
+    kappa, centre, nu, scale = emission.posterior(statistics)
+    if isinstance(emission, FullGaussian):
+        d = centre.shape[1]
+        if emission.covariance == "known":
+            variance = np.diag(emission.covariances({"mean": centre})[0])
+            return {"mean": Marginal(stats.norm(centre, np.sqrt(variance / kappa[:, None])))}
+        dof, spread = nu[:, None] - d + 1, np.einsum("kii->ki", scale)
+        law = stats.t(dof, loc=centre, scale=np.sqrt(spread / (kappa[:, None] * dof)))
+        return {"mean": Marginal(law), "sd": Marginal(stats.invgamma(0.5 * dof, scale=0.5 * spread), root=True)}
+    law = stats.t(nu, loc=centre, scale=np.sqrt(scale / (kappa * nu)))
+    a, b = (nu, scale) if emission.covariance == "diagonal" else (nu[:, 0], scale[:, 0])
+    return {"mean": Marginal(law), "sd": Marginal(stats.invgamma(0.5 * a, scale=0.5 * b), root=True)}
+
+
+@dataclass(frozen=True, eq=False)
+class KnownComponents:
+    """The posterior of a mixture whose labels are all known.
+
+    Attributes
+    ----------
+    problem : MixtureProblem
+        With ``allowed`` one component for each row, and conjugate priors.
+    """
+
+    problem: MixtureProblem
+
+    @cached_property
+    def statistics(self) -> dict[str, Any]:
+        allowed = self.problem.allowed
+        if allowed is None or not (allowed.sum(axis=1) == 1).all():
+            raise OptionError("the component of every row must be known")
+        return self.problem.statistics(allowed.astype(float))
+
+    @cached_property
+    def concentration(self) -> np.ndarray:
+        """Of the weights' Dirichlet posterior, (K,)."""
+        prior = np.broadcast_to(np.asarray(self.problem.concentration, float), (self.problem.n_components,))
+        return prior + self.statistics["component"]
+
+    @property
+    def weights(self) -> Marginal:
+        """Of each weight."""
+        a = self.concentration
+        return Marginal(stats.beta(a, a.sum() - a))
+
+    @cached_property
+    def log_evidence(self) -> float:
+        """Log density of rows and labels."""
+        after = self.concentration
+        before = after - self.statistics["component"]
+        labels = (gammaln(after) - gammaln(before)).sum() + gammaln(before.sum()) - gammaln(after.sum())
+        emission = self.problem.emission
+        rows = emission.log_marginal(self.statistics).sum() + emission.log_base(self.problem.rows).sum()
+        return float(labels + rows)
+
+    def draws(self, rng: np.random.Generator, n: int) -> list[dict[str, Any]]:
+        """Parameters, drawn independently."""
+        weights = rng.dirichlet(self.concentration, n)
+        return [{"weights": w, **self.problem.emission.draw(rng, self.statistics)} for w in weights]
