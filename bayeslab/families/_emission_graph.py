@@ -40,6 +40,7 @@ __all__ = [
     "log_density",
     "parameters",
     "parts_of",
+    "refuse_constant",
     "starting",
 ]
 
@@ -390,7 +391,7 @@ def parts_of(
         if word in ("gaussian", "student_t") and any(
             _called(p, name, own) not in written for p in _PARAMETERS[word][:2]
         ):
-            _refuse_constant(base, own)
+            refuse_constant(base, own)
         emission = emission.with_prior(base, n_states)
         _check(emission, rows[:, list(at)], own)
         mine = [_called(p, name, own) for p in _PARAMETERS[word]]
@@ -431,7 +432,8 @@ def _emission(
     return exact.Binomial(len(columns), trials)
 
 
-def _refuse_constant(rows: np.ndarray, columns: tuple[str, ...]) -> None:
+def refuse_constant(rows: np.ndarray, columns: tuple[str, ...]) -> None:
+    """Normal columns have values, and more than one."""
     for j, column in enumerate(columns):
         seen = rows[~np.isnan(rows[:, j]), j]
         if len(rows) and not len(seen):

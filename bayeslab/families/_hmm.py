@@ -18,6 +18,7 @@ from bayeslab.families._emission_graph import Part
 from bayeslab.families._hmm_chain import Chain
 from bayeslab.families._hmm_data import Sequences, read_columns, sequences_of, spread
 from bayeslab.families._hmm_driven import DrivenChain, driven
+from bayeslab.families._hmm_joint import joint_of
 from bayeslab.families._hmm_regression import expert_of
 from bayeslab.spec import Model
 
@@ -279,6 +280,10 @@ def hidden_of(model: Model, data: Data) -> Hidden:
         read = read_columns(data, order, categories, len(sequences.at))
         base = read if data.origin is None else _read_origin(data.origin, order, categories)
         chain = _chain(spec, data, sequences)
+        if spec.covariance in ("full", "tied"):
+            both: Any = joint_of(spec, read, base, chain.n_states)
+            data.memo["hidden"] = Hidden(labels_of(spec), chain, (both,), sequences, spread(sequences, read))
+            return hidden_of(model, data)
         parts = emitted.parts_of(
             data, layout, read, base, chain.n_states, spec.parameters, covariance=spec.covariance, trials=spec.trials,
             dof=spec.dof,

@@ -28,6 +28,13 @@ type Values = Mapping[str, np.ndarray]
 
 # Without a prior a state may shrink to a single point: standard deviations stay above this share of the column's.
 _NARROWEST = 1e-4
+# What values parameters can have; others are any numbers.
+_KINDS = {
+    "p": "simplex",
+    "probability": "unit",
+    "covariance": "matrix",
+    **dict.fromkeys(("sd", "scale", "dof", "rate"), "positive"),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +46,11 @@ class HiddenProblem:
 
     def expect(self, theta: Values) -> tuple[float, dict[str, Any]]:
         hidden = self.hidden
-        chain, log_emission = hidden.computed(theta)
+        try:
+            chain, log_emission = hidden.computed(theta)
+        except np.linalg.LinAlgError:
+            # A guess of an accelerated search may lie outside.
+            return -np.inf, {}
         if np.isnan(log_emission).any():
             return -np.inf, {}
         found = smooth(chain, log_emission, hidden.sequences.offsets)
@@ -93,9 +104,7 @@ class HiddenProblem:
         if name in self.hidden.chain.learned:
             return "real" if name.startswith("log_odds") else "simplex"
         part = next(part for part in self.hidden.parts if name in part.names)
-        parameter = part.parameter(name)
-        return {"p": "simplex", "probability": "unit", "sd": "positive", "scale": "positive", "dof": "positive",
-                "rate": "positive"}.get(parameter, "real")  # fmt: skip
+        return _KINDS.get(part.parameter(name), "real")
 
 
 def _fitted(part: Part, statistics: dict[str, Any], theta: Values, *, prior: bool) -> dict[str, np.ndarray]:
@@ -135,6 +144,10 @@ def _floor(part: Part, name: str) -> np.ndarray:
 def _free(kind: str, value: np.ndarray) -> np.ndarray:
     """Any real numbers."""
     match kind:
+        case "matrix":
+            lower, at = np.linalg.cholesky(value), np.arange(value.shape[-1])
+            lower[..., at, at] = np.log(lower[..., at, at])
+            return lower
         case "simplex":
             # Zeros of a pattern stay: what is added to -700 is lost again in the exponential.
             return np.log(np.maximum(value, 1e-300))
@@ -147,6 +160,10 @@ def _free(kind: str, value: np.ndarray) -> np.ndarray:
 
 def _bound(kind: str, x: np.ndarray) -> np.ndarray:
     match kind:
+        case "matrix":
+            lower, at = np.tril(x), np.arange(x.shape[-1])
+            lower[..., at, at] = np.exp(np.clip(lower[..., at, at], -300.0, 300.0))
+            return lower @ np.swapaxes(lower, -1, -2)
         case "simplex":
             p = np.exp(x - x.max(axis=-1, keepdims=True))
             p = np.where(p < 1e-290, 0.0, p)

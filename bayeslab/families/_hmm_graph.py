@@ -14,6 +14,7 @@ from bayeslab.families import _emission_graph as emitted
 from bayeslab.families._hmm import Hidden
 from bayeslab.families._hmm_chain import Chain
 from bayeslab.families._hmm_driven import DrivenChain
+from bayeslab.families._hmm_joint import Joint
 from bayeslab.spec import Model
 
 if TYPE_CHECKING:
@@ -157,6 +158,9 @@ def written_out(model: Model, hidden: Hidden, data: Data) -> pymc.Model:
         pm.Deterministic("path", states, dims=rows)
         for part in hidden.parts:
             for column, variable in _drawn(part, hidden, values, states).items():
+                if isinstance(part, Joint):
+                    pm.Deterministic(column, variable, dims=rows)
+                    continue
                 variable.name = column
                 built.register_rv(variable, column, dims=rows)
     return built
@@ -166,6 +170,8 @@ def _drawn(part: Any, hidden: Hidden, values: Mapping[str, Any], states: Any) ->
     at = hidden.sequences.at
     if not hasattr(part, "drawn"):
         return emitted.drawn(part, values, states, len(at))
+    if isinstance(part, Joint):
+        return part.drawn(values, states, hidden.rows[at])
     if any(name.endswith("_before") for name in part.inputs):
         raise ModelError("rows that depend on those before are not simulated; leave `window` out")
     return dict(part.drawn(values, states, hidden.rows[at][:, 2:]))

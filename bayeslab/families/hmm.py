@@ -95,8 +95,10 @@ class HMM(Family):
         description="What states emit: gaussian, student_t, categorical, bernoulli, binomial, poisson, exponential;"
         " or one of these for each column; observed: the column holds the states themselves.",
     )
-    covariance: Literal["diagonal", "spherical"] = Field(
-        "diagonal", description="Gaussian columns: each its own spread in every state, or one for all columns."
+    covariance: Literal["diagonal", "spherical", "full", "tied"] = Field(
+        "diagonal",
+        description="Gaussian columns: each its own spread in every state; one for all columns; a matrix for every"
+        " state; or one matrix for all states.",
     )
     trials: int | None = Field(None, ge=1, description="Number of trials of binomial columns.")
     dof: float | int | None = Field(

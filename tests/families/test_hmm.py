@@ -14,7 +14,7 @@ import bayeslab as bl
 from bayeslab.engines._density import Density
 from bayeslab.engines._groups import constrained, unconstrained
 from bayeslab.errors import BayeslabError, DataError, EngineRefusal, ModelError
-from bayeslab.exact.forward_backward import HiddenChain, filter_states, simulate_states
+from bayeslab.exact.forward_backward import HiddenChain, filter_states, simulate_states, smooth
 from bayeslab.families import hmm
 from bayeslab.families._hmm import hidden_of
 
@@ -197,6 +197,44 @@ def test_columns_of_every_kind_against_enumeration():
     expression = emitted.log_density(hidden.parts, v, hidden.rows)
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(expression.eval(mode="FAST_COMPILE"), np.log(emission), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("covariance", ["full", "tied"])
+def test_matrices(covariance):
+    """The graph's evidence, the family's and one by scipy; EM never falls; simulation runs."""
+    rng = np.random.default_rng(1)
+    table = {"y": rng.standard_normal(12), "z": rng.standard_normal(12) + 1}
+    table["z"][3] = np.nan
+    declared = model(columns=["y", "z"], covariance=covariance)
+    data = bound(declared, table)
+    graph = hmm.graph(declared, data)
+    density = Slow(graph)
+    point = density.flat(graph.initial_point()) + rng.uniform(-0.3, 0.3, density.n_dim)
+    own = {n: v[0] for n, v in constrained(graph, density.split(point[None])).items()}
+    potential = graph.compile_fn(graph.replace_rvs_by_values(graph.potentials), mode="FAST_COMPILE")
+    evidence = float(potential(density.split(point))[0])
+    matrices = np.broadcast_to(own["covariance"], (2, 2, 2))
+    emission = np.zeros((12, 2))
+    for t in range(12):
+        for k in range(2):
+            seen = [0] if t == 3 else [0, 1]
+            row = np.array([table["y"][t], table["z"][t]])[seen]
+            emission[t, k] = stats.multivariate_normal.pdf(row, own["mean"][k][seen], matrices[k][np.ix_(seen, seen)])
+    want = smooth(HiddenChain.of(own["initial"], own["transition"]), np.log(emission)).log_evidence.sum()
+    assert evidence == pytest.approx(want, rel=1e-8)
+    _, found = hmm.log_likelihoods(declared, data, {n: own[n][None] for n in hidden_of(declared, data).learned})["row"]
+    assert found.sum() == pytest.approx(want, rel=1e-10)
+    plan = hmm.em(declared, data)
+    problem, theta, before = plan.problem(True), plan.start(np.random.default_rng(4)), -np.inf
+    for _ in range(20):
+        value, statistics = problem.expect(theta)
+        height = value + problem.log_prior(theta)
+        assert height >= before - 1e-9 * abs(height)
+        before, theta = height, problem.update(statistics, theta)
+    back = problem.unflatten(problem.flatten(theta))
+    np.testing.assert_allclose(back["covariance"], theta["covariance"], rtol=1e-9)
+    tree = bl.simulate(declared, table, draws=2, seed=1)
+    assert np.isfinite(tree["prior_predictive"]["z"].to_numpy()).all()
 
 
 def test_order_2_is_the_sum_over_paths():
