@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,37 +18,48 @@ __all__ = ["Ready", "Schedule", "random_start", "ready", "seeds", "share"]
 _READY: WeakKeyDictionary[ScoreTable, Ready] = WeakKeyDictionary()
 
 
-@dataclass(frozen=True, eq=False)
-class Ready:
-    """A score table with what follows from it.
+class Arrays(NamedTuple):
+    """A score table with what sums over it need.
 
     Attributes
     ----------
     weights : ndarray, shape (n_sets,)
         Exponentials of the scores relative to the best one of the variable.
-    empty : ndarray of int64, shape (n,)
-        Number of the empty set of each variable; -1 if it is not in the table.
     candidates : ndarray of uint64, shape (n, n_words)
         The variables in any parent set of each variable.
-    keys, slots
-        Random words of variables, and an open hash table of the parent sets.
+    first_block : ndarray of int64, shape (n + 1,)
+        The sets of variable v by 64s are the blocks first_block[v] .. first_block[v + 1].
+    blocks : ndarray of uint64, shape (n_blocks, n + 1)
+        Which sets of a block have each variable, and last, which of them there are.
     """
 
     pointer: NDArray[np.int64]
     sets: NDArray[np.uint64]
     scores: NDArray[np.float64]
     weights: NDArray[np.float64]
-    empty: NDArray[np.int64]
     candidates: NDArray[np.uint64]
+    first_block: NDArray[np.int64]
+    blocks: NDArray[np.uint64]
+
+
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """A score table with what follows from it.
+
+    Attributes
+    ----------
+    arrays
+        What every kernel begins with.
+    empty : ndarray of int64, shape (n,)
+        Number of the empty set of each variable; -1 if it is not in the table.
+    keys, slots
+        Random words of variables, and an open hash table of the parent sets.
+    """
+
+    arrays: Arrays
+    empty: NDArray[np.int64]
     keys: NDArray[np.uint64]
     slots: NDArray[np.int32]
-
-    @property
-    def arrays(
-        self,
-    ) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.float64], NDArray[np.float64]]:
-        """What every kernel begins with."""
-        return self.pointer, self.sets, self.scores, self.weights
 
 
 def ready(table: ScoreTable) -> Ready:
@@ -59,7 +71,8 @@ def ready(table: ScoreTable) -> Ready:
 
 def share(table: ScoreTable, like: ScoreTable) -> None:
     """Say that a table has the same sets as another one, with other scores in the same order."""
-    _READY[table] = replace(ready(like), scores=table.scores, weights=_weights(table))
+    known = ready(like)
+    _READY[table] = replace(known, arrays=known.arrays._replace(scores=table.scores, weights=_weights(table)))
 
 
 def _weights(table: ScoreTable) -> NDArray[np.float64]:
@@ -69,19 +82,22 @@ def _weights(table: ScoreTable) -> NDArray[np.float64]:
 
 
 def _made(table: ScoreTable) -> Ready:
-    from bayeslab.structure.chains._kernels import hash_table
+    from bayeslab.structure.chains._kernels import fill_blocks, hash_table
 
     if np.any(table.n_sets == 0):
         v = table.names[int(np.flatnonzero(table.n_sets == 0)[0])]
         raise ModelError(f"'{v}' has no parent set in the score table, not even the empty one")
-    weights = _weights(table)
     empty = np.array([table.number(v, ()) for v in range(table.n)])
     candidates = np.bitwise_or.reduceat(table.sets, table.pointer[:-1], axis=0)
     # Which random words they are changes nothing but places in the hash table.
     keys = np.random.default_rng(0).integers(0, 2**64, (2, table.n), dtype=np.uint64)
     slots = np.full(1 << max(3, int(2 * len(table.sets)).bit_length()), -1, np.int32)
     hash_table(table.pointer, table.sets, keys, slots)
-    return Ready(table.pointer, table.sets, table.scores, weights, empty, candidates, keys, slots)
+    first_block = np.concatenate([[0], np.cumsum((table.n_sets + 63) // 64)])
+    blocks = np.zeros((first_block[-1], table.n + 1), np.uint64)
+    fill_blocks(table.pointer, table.sets, first_block, blocks)
+    arrays = Arrays(table.pointer, table.sets, table.scores, _weights(table), candidates, first_block, blocks)
+    return Ready(arrays, empty, keys, slots)
 
 
 def seeds(rng: np.random.Generator) -> NDArray[np.uint64]:
@@ -114,7 +130,7 @@ def random_start(table: ScoreTable, rng: np.random.Generator) -> tuple[NDArray[n
         order.append(v)
         placed[v // 64] |= np.uint64(1) << np.uint64(v % 64)
     out, choice = np.array(order, np.int32), np.empty(table.n, np.int32)
-    parents_in_order(*known.arrays, out, seeds(rng), choice)
+    parents_in_order(known.arrays, out, seeds(rng), choice)
     return out, choice
 
 

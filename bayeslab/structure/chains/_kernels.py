@@ -3,7 +3,8 @@
 All that a chain's future depends on is in the arrays it is given, its random numbers included, and every cached number
 is a function of the current structure alone: a chain cut in two runs as one that was not.
 
-Sets are words of 64 bits. ``weights`` are the exponentials of the scores relative to the best one of the variable.
+Sets are words of 64 bits. ``t`` is the table (:class:`bayeslab.structure.chains._common.Arrays`): which of 64 parent
+sets lie inside a set of variables is answered at once, from one word for each variable that must not be in them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from numba import types
 from numba.extending import intrinsic
 
 __all__ = [
+    "fill_blocks",
     "hash_table",
     "log_linear_extensions",
     "order_run",
@@ -98,63 +100,96 @@ def _flip(mask, u):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def _fits(sets, i, inside, among, needed):  # type: ignore[no-untyped-def]
-    """Whether a set is inside ``inside`` and, if needed, meets ``among``."""
-    outside, met = np.uint64(0), np.uint64(0)
-    for w in range(sets.shape[1]):
-        outside |= sets[i, w] & ~inside[w]
-        met |= sets[i, w] & among[w]
-    return outside == 0 and (met != 0 or not needed)
+def _in_block(t, v, b, inside, among, needed):  # type: ignore[no-untyped-def]
+    """Which of 64 sets of v are inside ``inside`` and, if needed, meet ``among``: bits."""
+    n_words = t.candidates.shape[1]
+    left = t.blocks[b, t.blocks.shape[1] - 1]
+    if needed:
+        left = np.uint64(0)
+        for w in range(n_words):
+            x = t.candidates[v, w] & among[w]
+            while x:
+                left |= t.blocks[b, _trailing_zeros(x) + 64 * w]
+                x &= x - _ONE
+        if left == 0:
+            return left
+    for w in range(n_words):
+        x = t.candidates[v, w] & ~inside[w]
+        while x:
+            left &= ~t.blocks[b, _trailing_zeros(x) + 64 * w]
+            x &= x - _ONE
+    return left
 
 
 @numba.njit(cache=True, nogil=True)
-def _total(begin, end, sets, scores, weights, inside, among, needed):  # type: ignore[no-untyped-def]
-    """The first set inside ``inside`` that meets ``among`` (if needed), -1 if there is none; the sum relative to it."""
-    n_words = sets.shape[1]
-    first, total, linear, limit = -1, 0.0, True, 0.0
-    outside0, among0 = ~inside[0], among[0] if needed else ~np.uint64(0)
-    for i in range(begin, end):
-        if n_words == 1:
-            if sets[i, 0] & outside0 != 0 or (needed and sets[i, 0] & among0 == 0):
-                continue
-        elif not _fits(sets, i, inside, among, needed):
-            continue
-        if first < 0:
-            if scores[i] == -np.inf:
-                return -1, 0.0
-            first, limit = i, scores[i] - _NATS
-            linear = weights[i] > _TINY
-        elif scores[i] < limit:
+def _total(t, v, inside, among, needed):  # type: ignore[no-untyped-def]
+    """The first set of v inside ``inside`` that meets ``among`` (if needed) and the sum relative to it; -1 if none."""
+    first, total, linear, limit = -1, 0.0, True, -np.inf
+    for b in range(t.first_block[v], t.first_block[v + 1]):
+        begin = t.pointer[v] + 64 * (b - t.first_block[v])
+        if t.scores[begin] < limit:
             break
-        total += weights[i] if linear else math.exp(scores[i] - scores[first])
+        left = _in_block(t, v, b, inside, among, needed)
+        while left:
+            i = begin + _trailing_zeros(left)
+            left &= left - _ONE
+            if first < 0:
+                if t.scores[i] == -np.inf:
+                    return -1, 0.0
+                first, limit = i, t.scores[i] - _NATS
+                linear = t.weights[i] > _TINY
+            elif t.scores[i] < limit:
+                break
+            total += t.weights[i] if linear else math.exp(t.scores[i] - t.scores[first])
     if first >= 0 and linear:
-        total /= weights[first]
+        total /= t.weights[first]
     return first, total
 
 
 @numba.njit(cache=True, nogil=True)
-def _log_sum(begin, end, sets, scores, weights, inside, among, needed):  # type: ignore[no-untyped-def]
-    """Log of the sum over the sets inside ``inside`` that meet ``among`` (if needed)."""
-    first, total = _total(begin, end, sets, scores, weights, inside, among, needed)
-    return scores[first] + math.log(total) if first >= 0 else -np.inf
+def _log_sum(t, v, inside, among, needed):  # type: ignore[no-untyped-def]
+    """Log of the sum over the sets of v inside ``inside`` that meet ``among`` (if needed)."""
+    first, total = _total(t, v, inside, among, needed)
+    return t.scores[first] + math.log(total) if first >= 0 else -np.inf
 
 
 @numba.njit(cache=True, nogil=True)
-def _pick(r, begin, end, sets, scores, weights, inside, among, needed):  # type: ignore[no-untyped-def]
+def _pick(r, t, v, inside, among, needed):  # type: ignore[no-untyped-def]
     """The number of a set drawn from that sum, -1 if there is none; and the sum's log."""
-    first, total = _total(begin, end, sets, scores, weights, inside, among, needed)
+    first, total = _total(t, v, inside, among, needed)
     if first < 0:
         return -1, -np.inf
-    left, last = _uniform(r) * total, first
-    for i in range(first, end):
-        if _fits(sets, i, inside, among, needed):
-            if scores[i] < scores[first] - _NATS:
-                break
+    log_sum = t.scores[first] + math.log(total)
+    share, last = _uniform(r) * total, first
+    b = t.first_block[v] + (first - t.pointer[v]) // 64
+    while b < t.first_block[v + 1]:
+        begin = t.pointer[v] + 64 * (b - t.first_block[v])
+        left = _in_block(t, v, b, inside, among, needed)
+        while left:
+            i = begin + _trailing_zeros(left)
+            left &= left - _ONE
+            if t.scores[i] < t.scores[first] - _NATS:
+                return last, log_sum
             last = i
-            left -= math.exp(scores[i] - scores[first])
-            if left < 0.0:
-                break
-    return last, scores[first] + math.log(total)
+            share -= math.exp(t.scores[i] - t.scores[first])
+            if share < 0.0:
+                return last, log_sum
+        b += 1
+    return last, log_sum
+
+
+@numba.njit(cache=True, nogil=True)
+def fill_blocks(pointer, sets, first_block, blocks):  # type: ignore[no-untyped-def]
+    """For the sets of a variable by 64s: which of them have each variable, as bits; last, which of them there are."""
+    for v in range(pointer.size - 1):
+        for i in range(pointer[v], pointer[v + 1]):
+            b, bit = first_block[v] + (i - pointer[v]) // 64, _ONE << np.uint64((i - pointer[v]) % 64)
+            blocks[b, blocks.shape[1] - 1] |= bit
+            for w in range(sets.shape[1]):
+                x = sets[i, w]
+                while x:
+                    blocks[b, _trailing_zeros(x) + 64 * w] |= bit
+                    x &= x - _ONE
 
 
 # --- DAGs
@@ -248,12 +283,13 @@ def _not_below(v, parents, out):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def _reverse_anew(r, choice, parents, pointer, sets, scores, weights, spare):  # type: ignore[no-untyped-def]
+def _reverse_anew(r, choice, parents, t, spare):  # type: ignore[no-untyped-def]
     """Reverse an edge and draw the parents of both of its ends anew; whether that was accepted, and the two ends.
 
     Grzegorczyk, Husmeier (2008), Machine Learning 71, 265-305, section 3.
     """
     n, n_words = parents.shape
+    sets = t.sets
     inside, among, none = spare[0], spare[1], spare[2]
     n_edges = 0
     for v in range(n):
@@ -280,23 +316,23 @@ def _reverse_anew(r, choice, parents, pointer, sets, scores, weights, spare):  #
     # Both without parents: the way back begins here too.
     _flip(among, a)
     _not_below(b, parents, inside)
-    back_b = _log_sum(pointer[b], pointer[b + 1], sets, scores, weights, inside, among, True)
+    back_b = _log_sum(t, b, inside, among, True)
     for w in range(n_words):
         parents[b, w] = sets[before_b, w]
     _not_below(a, parents, inside)
-    back_a = _log_sum(pointer[a], pointer[a + 1], sets, scores, weights, inside, none, False)
+    back_a = _log_sum(t, a, inside, none, False)
     for w in range(n_words):
         parents[b, w] = 0
         among[w] = 0
     _flip(among, b)
     _not_below(a, parents, inside)
-    new_a, there = _pick(r, pointer[a], pointer[a + 1], sets, scores, weights, inside, among, True)
+    new_a, there = _pick(r, t, a, inside, among, True)
     accepted = False
     if new_a >= 0:
         for w in range(n_words):
             parents[a, w] = sets[new_a, w]
         _not_below(b, parents, inside)
-        new_b, there_b = _pick(r, pointer[b], pointer[b + 1], sets, scores, weights, inside, none, False)
+        new_b, there_b = _pick(r, t, b, inside, none, False)
         if new_b >= 0:
             edges_after = _size(sets[new_a]) + _size(sets[new_b])
             ratio = there + there_b - back_a - back_b + math.log(n_edges / (n_edges - edges_before + edges_after))
@@ -358,13 +394,14 @@ def _set_parents(v, i, choice, parents, sets, keys, key, change):  # type: ignor
 
 @numba.njit(cache=True, nogil=True)
 def structure_run(  # type: ignore[no-untyped-def]
-    pointer, sets, scores, weights, keys, slots, choice, r, n_steps, until_draw, thin, reversal, renewal, draws, counts
+    t, keys, slots, choice, r, n_steps, until_draw, thin, reversal, renewal, draws, counts
 ):
     """Steps over DAGs; ``choice`` and ``r`` are changed. ``counts`` has rows of [proposed, accepted] by kind of step.
 
     An ordered pair (u, v) is drawn. Without an edge between the two, u -> v is added; if there is u -> v it is deleted;
     if there is v -> u it is reversed. The way back is drawn with the same probability, so that no correction is due.
     """
+    pointer, sets, scores = t.pointer, t.sets, t.scores
     n, n_words = choice.size, sets.shape[1]
     parents = np.empty((n, n_words), np.uint64)
     key, change, target = np.empty(n, np.uint64), np.empty((n, n)), np.empty((n, n), np.int64)
@@ -383,7 +420,7 @@ def structure_run(  # type: ignore[no-untyped-def]
         if n == 1:
             pass
         elif which < reversal:
-            accepted, a, b = _reverse_anew(r, choice, parents, pointer, sets, scores, weights, spare)
+            accepted, a, b = _reverse_anew(r, choice, parents, t, spare)
             counts[1, 0] += 1
             if accepted:
                 counts[1, 1] += 1
@@ -392,7 +429,7 @@ def structure_run(  # type: ignore[no-untyped-def]
         elif which < reversal + renewal:
             v = _below(r, n)
             _not_below(v, parents, mask)
-            i, _ = _pick(r, pointer[v], pointer[v + 1], sets, scores, weights, mask, none, False)
+            i, _ = _pick(r, t, v, mask, none, False)
             counts[2, 0] += 1
             if i != choice[v]:
                 counts[2, 1] += 1
@@ -437,49 +474,49 @@ def _prefixes(order, begin, end, prefix):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def order_weight(pointer, sets, scores, weights, order):  # type: ignore[no-untyped-def]
+def order_weight(t, order):  # type: ignore[no-untyped-def]
     """Log weight of an order, and its parts by variable."""
     n = order.size
-    prefix = np.zeros((n + 1, sets.shape[1]), np.uint64)
+    prefix = np.zeros((n + 1, t.sets.shape[1]), np.uint64)
     _prefixes(order, 0, n, prefix)
     parts, total = np.empty(n), 0.0
     for k in range(n):
         v = order[k]
-        parts[v] = _log_sum(pointer[v], pointer[v + 1], sets, scores, weights, prefix[k], prefix[k], False)
+        parts[v] = _log_sum(t, v, prefix[k], prefix[k], False)
         total += parts[v]
     return total, parts
 
 
 @numba.njit(cache=True, nogil=True)
-def parents_in_order(pointer, sets, scores, weights, order, r, out):  # type: ignore[no-untyped-def]
+def parents_in_order(t, order, r, out):  # type: ignore[no-untyped-def]
     """A DAG drawn from those that agree with an order: numbers of parent sets."""
     n = order.size
-    prefix = np.zeros((n + 1, sets.shape[1]), np.uint64)
+    prefix = np.zeros((n + 1, t.sets.shape[1]), np.uint64)
     _prefixes(order, 0, n, prefix)
     for k in range(n):
         v = order[k]
-        out[v], _ = _pick(r, pointer[v], pointer[v + 1], sets, scores, weights, prefix[k], prefix[k], False)
+        out[v], _ = _pick(r, t, v, prefix[k], prefix[k], False)
 
 
 @numba.njit(cache=True, nogil=True)
-def order_run(pointer, sets, scores, weights, candidates, order, r, n_steps, until_draw, thin, draws, counts):  # type: ignore[no-untyped-def]
+def order_run(t, order, r, n_steps, until_draw, thin, draws, counts):  # type: ignore[no-untyped-def]
     """Steps over orders: two neighbours swapped, any two swapped, one moved to another place, each as likely as back.
 
     ``order`` and ``r`` are changed; each draw is a DAG drawn from the order.
     """
     n = order.size
     most = np.empty(n)
-    everything = np.full(sets.shape[1], ~np.uint64(0))
+    everything = np.full(t.sets.shape[1], ~np.uint64(0))
     for v in range(n):
-        most[v] = _log_sum(pointer[v], pointer[v + 1], sets, scores, weights, everything, everything, False)
-    _, parts = order_weight(pointer, sets, scores, weights, order)
+        most[v] = _log_sum(t, v, everything, everything, False)
+    _, parts = order_weight(t, order)
     new, new_parts = order.copy(), np.empty(n)
-    n_words = sets.shape[1]
+    n_words = t.sets.shape[1]
     prefix, seen = np.zeros((n + 1, n_words), np.uint64), np.zeros((n, n_words), np.uint64)
     _prefixes(order, 0, n, prefix)
     for k in range(n):
         for w in range(n_words):
-            seen[order[k], w] = prefix[k, w] & candidates[order[k], w]
+            seen[order[k], w] = prefix[k, w] & t.candidates[order[k], w]
     n_draws = 0
     for _ in range(n_steps):
         if n > 1:
@@ -518,13 +555,11 @@ def order_run(pointer, sets, scores, weights, candidates, order, r, n_steps, unt
                 v = new[k]
                 same = True
                 for w in range(n_words):
-                    same &= prefix[k, w] & candidates[v, w] == seen[v, w]
+                    same &= prefix[k, w] & t.candidates[v, w] == seen[v, w]
                 if same:
                     new_parts[v] = parts[v]
                 else:
-                    new_parts[v] = _log_sum(
-                        pointer[v], pointer[v + 1], sets, scores, weights, prefix[k], prefix[k], False
-                    )
+                    new_parts[v] = _log_sum(t, v, prefix[k], prefix[k], False)
                 gain += new_parts[v] - most[v]
             if threshold < gain:
                 counts[kind, 1] += 1
@@ -533,7 +568,7 @@ def order_run(pointer, sets, scores, weights, candidates, order, r, n_steps, unt
                     order[k] = v
                     parts[v] = new_parts[v]
                     for w in range(n_words):
-                        seen[v, w] = prefix[k, w] & candidates[v, w]
+                        seen[v, w] = prefix[k, w] & t.candidates[v, w]
             else:
                 for k in range(low, high + 1):
                     new[k] = order[k]
@@ -541,7 +576,7 @@ def order_run(pointer, sets, scores, weights, candidates, order, r, n_steps, unt
         until_draw -= 1
         if until_draw == 0:
             until_draw = thin
-            parents_in_order(pointer, sets, scores, weights, order, r, draws[n_draws])
+            parents_in_order(t, order, r, draws[n_draws])
             n_draws += 1
     return until_draw
 
@@ -607,22 +642,22 @@ def _layers(layer, own, before):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def _part(v, k, pointer, sets, scores, weights, empty, own, before):  # type: ignore[no-untyped-def]
+def _part(v, k, t, empty, own, before):  # type: ignore[no-untyped-def]
     """Log sum over the parents of a variable in layer k: one at least from the layer before."""
     if k == 0:
-        return scores[empty[v]] if empty[v] >= 0 else -np.inf
-    return _log_sum(pointer[v], pointer[v + 1], sets, scores, weights, before[k], own[k - 1], True)
+        return t.scores[empty[v]] if empty[v] >= 0 else -np.inf
+    return _log_sum(t, v, before[k], own[k - 1], True)
 
 
 @numba.njit(cache=True, nogil=True)
-def partition_weight(pointer, sets, scores, weights, empty, layer):  # type: ignore[no-untyped-def]
+def partition_weight(t, empty, layer):  # type: ignore[no-untyped-def]
     """Log weight of an ordered partition, and its parts by variable."""
     n = layer.size
-    own, before = np.zeros((n + 2, sets.shape[1]), np.uint64), np.zeros((n + 2, sets.shape[1]), np.uint64)
+    own, before = np.zeros((n + 2, t.sets.shape[1]), np.uint64), np.zeros((n + 2, t.sets.shape[1]), np.uint64)
     _layers(layer, own, before)
     parts, total = np.empty(n), 0.0
     for v in range(n):
-        parts[v] = _part(v, layer[v], pointer, sets, scores, weights, empty, own, before)
+        parts[v] = _part(v, layer[v], t, empty, own, before)
         total += parts[v]
     return total, parts
 
@@ -712,26 +747,26 @@ def _swap(r, layer, new):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def _draw_parents(r, layer, pointer, sets, scores, weights, empty, own, before, out):  # type: ignore[no-untyped-def]
+def _draw_parents(r, layer, t, empty, own, before, out):  # type: ignore[no-untyped-def]
     for v in range(layer.size):
         k = layer[v]
         if k == 0:
             out[v] = empty[v]
         else:
-            out[v], _ = _pick(r, pointer[v], pointer[v + 1], sets, scores, weights, before[k], own[k - 1], True)
+            out[v], _ = _pick(r, t, v, before[k], own[k - 1], True)
 
 
 @numba.njit(cache=True, nogil=True)
 def partition_run(  # type: ignore[no-untyped-def]
-    pointer, sets, scores, weights, empty, candidates, layer, r, n_steps, until_draw, thin, draws, counts
+    t, empty, layer, r, n_steps, until_draw, thin, draws, counts
 ):
     """Steps over ordered partitions; ``layer`` and ``r`` are changed; each draw is a DAG drawn from the partition."""
-    n, n_words = layer.size, sets.shape[1]
+    n, n_words = layer.size, t.sets.shape[1]
     most = np.empty(n)
     everything = np.full(n_words, ~np.uint64(0))
     for v in range(n):
-        most[v] = _log_sum(pointer[v], pointer[v + 1], sets, scores, weights, everything, everything, False)
-    _, parts = partition_weight(pointer, sets, scores, weights, empty, layer)
+        most[v] = _log_sum(t, v, everything, everything, False)
+    _, parts = partition_weight(t, empty, layer)
     own, before = np.zeros((n + 2, n_words), np.uint64), np.zeros((n + 2, n_words), np.uint64)
     new_own, new_before = np.zeros((n + 2, n_words), np.uint64), np.zeros((n + 2, n_words), np.uint64)
     n_layers = _layers(layer, own, before)
@@ -762,7 +797,7 @@ def partition_run(  # type: ignore[no-untyped-def]
                     if same and a > 0:
                         for w in range(n_words):
                             differ = (before[a, w] ^ new_before[b, w]) | (own[a - 1, w] ^ new_own[b - 1, w])
-                            same &= differ & candidates[v, w] == 0
+                            same &= differ & t.candidates[v, w] == 0
                     if not same:
                         touched[n_touched] = v
                         n_touched += 1
@@ -771,7 +806,7 @@ def partition_run(  # type: ignore[no-untyped-def]
                     if gain < threshold:
                         break
                     v = touched[i]
-                    new_parts[v] = _part(v, new[v], pointer, sets, scores, weights, empty, new_own, new_before)
+                    new_parts[v] = _part(v, new[v], t, empty, new_own, new_before)
                     gain += new_parts[v] - most[v]
                 if threshold < gain:
                     counts[kind, 1] += 1
@@ -785,6 +820,6 @@ def partition_run(  # type: ignore[no-untyped-def]
         until_draw -= 1
         if until_draw == 0:
             until_draw = thin
-            _draw_parents(r, layer, pointer, sets, scores, weights, empty, own, before, draws[n_draws])
+            _draw_parents(r, layer, t, empty, own, before, draws[n_draws])
             n_draws += 1
     return until_draw

@@ -45,7 +45,7 @@ def run(table: ScoreTable, state: State, n_steps: int, thin: int = 1) -> tuple[S
 
     known, plan = ready(table), Schedule.of(table, state, n_steps, thin, len(KINDS))
     order, rng = state["order"].copy(), state["rng"].copy()
-    order_run(*known.arrays, known.candidates, order, rng, n_steps, plan.until_draw, thin, plan.draws, plan.counts)
+    order_run(known.arrays, order, rng, n_steps, plan.until_draw, thin, plan.draws, plan.counts)
     return {"order": order, "rng": rng, "steps": plan.steps}, plan.draws, plan.info(table, KINDS)
 
 
@@ -53,7 +53,7 @@ def log_weight(table: ScoreTable, state: State) -> float:
     """Log of the sum over the DAGs that agree with the order."""
     from bayeslab.structure.chains._kernels import order_weight
 
-    return float(order_weight(*ready(table).arrays, state["order"])[0])
+    return float(order_weight(ready(table).arrays, state["order"])[0])
 
 
 def log_orders(table: ScoreTable, choice: NDArray[np.integer], limit: int = 1_000_000) -> float:

@@ -45,9 +45,8 @@ def run(table: ScoreTable, state: State, n_steps: int, thin: int = 1) -> tuple[S
     known, plan = ready(table), Schedule.of(table, state, n_steps, thin, len(KINDS))
     layer, rng = state["layer"].copy(), state["rng"].copy()
     partition_run(
-        *known.arrays,
+        known.arrays,
         known.empty,
-        known.candidates,
         layer,
         rng,
         n_steps,
@@ -64,7 +63,7 @@ def log_weight(table: ScoreTable, state: State) -> float:
     from bayeslab.structure.chains._kernels import partition_weight
 
     known = ready(table)
-    return float(partition_weight(*known.arrays, known.empty, state["layer"])[0])
+    return float(partition_weight(known.arrays, known.empty, state["layer"])[0])
 
 
 def layers_of(table: ScoreTable, choice: NDArray[np.integer]) -> NDArray[np.int32]:

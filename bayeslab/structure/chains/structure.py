@@ -64,7 +64,7 @@ def run(
     known, plan = ready(table), Schedule.of(table, state, n_steps, thin, len(KINDS))
     choice, rng = state["choice"].copy(), state["rng"].copy()
     structure_run(
-        *known.arrays, known.keys, known.slots, choice, rng, n_steps, plan.until_draw, thin, float(reversal),
+        known.arrays, known.keys, known.slots, choice, rng, n_steps, plan.until_draw, thin, float(reversal),
         float(renewal), plan.draws, plan.counts,
     )  # fmt: skip
     return {"choice": choice, "rng": rng, "steps": plan.steps}, plan.draws, plan.info(table, KINDS)
