@@ -87,6 +87,10 @@ class Part(Protocol):
     @property
     def discrete(self) -> bool: ...
 
+    def priors(self) -> dict[str, str]:
+        """Priors in words, by the names of parameters."""
+        ...
+
     def sample(
         self, rng: np.random.Generator, theta: Mapping[str, Any], labels: np.ndarray, given: np.ndarray
     ) -> np.ndarray:
@@ -102,8 +106,17 @@ class Part(Protocol):
         ...
 
 
-def _outer(root: np.ndarray) -> np.ndarray:
-    return np.asarray(root @ np.swapaxes(root, -1, -2))
+def _shown(values: Any) -> str:
+    each = [f"{v:.4g}" for v in np.ravel(values)]
+    return each[0] if len(set(each)) == 1 else "[" + ", ".join(each) + "]"
+
+
+def _normal_prior(prior: emissions.NormalPrior, mean: str, spread: str) -> dict[str, str]:
+    """A normal-inverse-Wishart prior in words."""
+    full = np.ndim(prior.scale) == 2
+    law = f"InverseWishart({prior.nu:g}, {_shown(prior.scale)})" if full else f"InverseGamma({prior.nu / 2:g}, s / 2)"
+    said = law if full else f"{spread}² ~ {law}, s = {_shown(prior.scale)}"
+    return {spread: said, mean: f"Normal({_shown(prior.mean)}, {spread}² / {prior.kappa:g})"}
 
 
 # --------------------------------------------------------------------------------- gaussian
@@ -179,6 +192,13 @@ class Gaussian:
     ) -> np.ndarray:
         out: np.ndarray = self.emission.sample(rng, theta, labels)
         return out
+
+    def priors(self) -> dict[str, str]:
+        if self.free:
+            return {f"{self.prefix}{name}": text for name, text in self.free.items()}
+        spread = "covariance" if self.covariance in ("full", "tied") else "sd"
+        found = _normal_prior(self.emission.prior, f"{self.prefix}mean", f"{self.prefix}{spread}")
+        return {name: text for name, text in found.items() if name in self.dims}
 
     def location(self, column: str) -> tuple[str, int]:
         return f"{self.prefix}mean", self.columns.index(column)
@@ -474,6 +494,11 @@ class StudentT:
     ) -> np.ndarray:
         return self.emission.sample(rng, theta, labels)
 
+    def priors(self) -> dict[str, str]:
+        assert self.emission.prior is not None
+        found = _normal_prior(self.emission.prior, f"{self.prefix}location", f"{self.prefix}scale_matrix")
+        return found | ({f"{self.prefix}dof": "Gamma(2, 0.1)"} if self.emission.dof is None else {})
+
     def location(self, column: str) -> tuple[str, int]:
         return f"{self.prefix}location", self.columns.index(column)
 
@@ -581,6 +606,11 @@ class OneParameter:
         out: np.ndarray = self.emission.sample(rng, theta, labels)
         return out
 
+    def priors(self) -> dict[str, str]:
+        a, b = self.emission.prior
+        law = "Gamma" if self._name == "rate" else "Beta"
+        return {f"{self.prefix}{self._name}": f"{law}({_shown(a)}, {_shown(b)})"}
+
     def location(self, column: str) -> tuple[str, int]:
         return f"{self.prefix}{self._name}", self.columns.index(column)
 
@@ -684,6 +714,11 @@ class Categories:
         self, rng: np.random.Generator, theta: Mapping[str, Any], labels: np.ndarray, given: np.ndarray
     ) -> np.ndarray:
         return self.emission.sample(rng, theta, labels)
+
+    def priors(self) -> dict[str, str]:
+        prior = self.emission.prior
+        said = f"Dirichlet({prior:g})" if isinstance(prior, float | int) else "Dirichlet, row by row"
+        return {f"p_{c}": said for c in self.columns}
 
     def location(self, column: str) -> tuple[str, int]:
         # The probability of the last state: for two states like a 0/1 column's.
@@ -801,6 +836,16 @@ class Regression:
         self, rng: np.random.Generator, theta: Mapping[str, Any], labels: np.ndarray, given: np.ndarray
     ) -> np.ndarray:
         return (self.emission.outcomes(rng, theta, labels, given) + self.middle)[:, None]
+
+    def priors(self) -> dict[str, str]:
+        e = self.emission
+        assert e.prior is not None
+        if e.outcome != "gaussian":
+            return {"coefficients": f"Normal(0, {e.prior**-0.5:.3g}) on standardised inputs"}
+        return {
+            "sd": f"sd² ~ InverseGamma(1, {0.01 * e.spread:.4g})",
+            "coefficients": f"Normal(0, {e.prior**-0.5:.3g} sd) on standardised inputs",
+        }
 
     def location(self, column: str) -> tuple[str, int]:
         return "coefficients", self.terms.index(column) if column in self.terms else 0

@@ -290,6 +290,20 @@ def maximum_likelihood(model: Model, data: Data) -> tuple[float, int]:
     return _mixture_em.maximum_likelihood(_with_parameters(model, data))
 
 
+def priors(model: Model, data: Data) -> dict[str, str]:
+    """The prior of each parameter; numbers the file does not give are on the scale of the data."""
+    seen = resolved(model, data)
+    out = {}
+    if seen.problem.inputs is not None:
+        out["gate"] = f"Normal(0, {seen.problem.gate_precision**-0.5:.3g}) on standardised inputs"
+    elif seen.n_components > 1:
+        shown = ", ".join(f"{a:g}" for a in np.atleast_1d(seen.problem.concentration))
+        out["weights"] = f"Dirichlet({shown})"
+    for part in seen.parts.values():
+        out |= part.priors()
+    return out
+
+
 def gibbs(model: Model, data: Data) -> GibbsPlan | str:
     """Labels and parameters in turns; or partitions, where the number of components is sampled."""
     from bayeslab.families import _mixture_gibbs

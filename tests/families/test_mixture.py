@@ -643,6 +643,16 @@ def test_what_is_wrong_is_said_in_a_line(spec, data, said):
     assert "\n" not in str(caught.value)
 
 
+def test_priors_are_told():
+    _, data = planted()
+    spec = {"component": KINDS, "priors": {"rate": "Gamma(2, 0.5)", "weights": 2}}
+    told = family.priors(mixture(list(KINDS), **spec), bound_of(mixture(list(KINDS), **spec), data))
+    assert told["weights"] == "Dirichlet(2)" and told["poisson_rate"] == "Gamma(2, 0.5)"
+    assert told["p_word"] == "Dirichlet(1)" and told["gaussian_covariance"].startswith("InverseWishart(4, ")
+    free = mixture(["x"], priors={"mean": "Normal(0, 2)", "sd": "HalfNormal(2)"})
+    assert family.priors(free, bound_of(free, data))["sd"] == "HalfNormal(2)"
+
+
 def test_every_spec_survives_a_file(tmp_path):
     words = itertools.product([2, [1, 2], "sampled"], ["full", "diagonal"])
     for i, (components, covariance) in enumerate(words):
