@@ -14,6 +14,7 @@ import pytest
 from bayeslab.errors import DataError, ModelError, OptionError
 from bayeslab.structure.constraints import Constraints
 from bayeslab.structure.cpdag import equivalent
+from bayeslab.structure.cpdag import members as class_members
 from bayeslab.structure.data import Observations
 from bayeslab.structure.score_table import ScoreTable
 from bayeslab.structure.scores import load as load_score
@@ -21,6 +22,7 @@ from bayeslab.structure.searches import (
     annealing,
     chow_liu,
     comparison_table,
+    ges,
     greedy_parents,
     hill_climbing,
     load,
@@ -455,3 +457,63 @@ def test_what_cannot_be_is_said(bdeu):
         hill_climbing.search(ScoreTable.build(load_score("bdeu", tangled(3))), prior="sparse")
     assert load("tabu") is tabu
     assert isinstance(bdeu.data, Observations)
+
+
+def test_ges_recovers_the_class_of_a_known_net(bdeu):
+    found = ges.search(bdeu)
+    assert equivalent(found.graph, TRUTH)
+    assert np.all(np.diff(found.trace) > 0)
+    assert found.score == pytest.approx(total(bdeu, found.graph))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ges_ends_where_no_neighbouring_class_is_better(seed):
+    """Deleting an edge of any member of the class reaches every class that lies below it: none scores more."""
+    score = load_score("bic", tangled(6, seed=seed))
+    found = ges.search(score)
+    for member in class_members(found.graph):
+        assert total(score, member) == pytest.approx(found.score, abs=1e-7)
+        for u, v in member.edges:
+            less = member.copy()
+            less.remove_edge(u, v)
+            assert total(score, less) <= found.score + 1e-6
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ges_first_step_is_the_best_edge_and_steps_gain_what_they_say(seed):
+    score = load_score("bic", tangled(6, seed=seed))
+    found = ges.search(score)
+    number = range(len(score.names))
+    best = max(score.local(v, (u,)) - score.local(v, ()) for u, v in itertools.permutations(number, 2))
+    assert found.trace[1] - found.trace[0] == pytest.approx(best)
+    permuted = {v: tangled(6, seed=seed)[v] for v in reversed(list(tangled(6, seed=seed)))}
+    assert equivalent(ges.search(load_score("bic", permuted)).graph, found.graph)
+    with pytest.raises(ModelError, match="not a table"):
+        ges.search(ScoreTable.build(score))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ges_operators_lead_to_all_neighbouring_classes(seed):
+    """Each gain is the change of the whole score, and the best one that of the best edge more in any member."""
+    score = load_score("bic", tangled(5, seed=seed))
+    scorer = Scorer(score)
+    parents, steps = scorer.parents_of(None), 0
+    while True:
+        members = list(class_members(scorer.graph(parents)))
+        now = total(score, members[0])
+        more = [
+            total(score, other) - now
+            for member in members
+            for _, other in neighbours(member)
+            if len(other.edges) > len(member.edges) and nx.is_directed_acyclic_graph(other)
+        ]
+        state = ges._Class.of(parents)
+        step = ges._best(scorer, state, list(ges._insertions(state)))
+        if step is None:
+            assert max(more, default=0) <= 1e-6
+            break
+        gain = scorer.local(step.y, step.after) - scorer.local(step.y, step.before)
+        parents, steps = state.after(step), steps + 1
+        assert gain == pytest.approx(max(more), abs=1e-7)
+        assert gain == pytest.approx(total(score, scorer.graph(parents)) - now, abs=1e-7)
+    assert steps >= 3

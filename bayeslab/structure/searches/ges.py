@@ -1,0 +1,200 @@
+"""Greedy equivalence search: from one class of equivalent DAGs to the next, first adding edges, then deleting them.
+
+Each step takes the valid operator that raises the score most. With a score that is consistent and the same for
+equivalent DAGs, the class found is the true one as rows grow without bound, if the distribution has no independences
+but those of a DAG [1]_.
+
+References
+----------
+.. [1] Chickering (2002). Optimal structure identification with greedy search. JMLR 3, 507-554: operators and their
+   validity, theorems 15 and 17; their gains, corollaries 16 and 18.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from bayeslab.errors import ModelError
+from bayeslab.structure.cpdag import compelled_parents, extension
+from bayeslab.structure.partial_graph import ARROW, TAIL, PartialGraph
+from bayeslab.structure.score_table import ScoreTable
+from bayeslab.structure.scores import LocalScore
+from bayeslab.structure.searches import Found
+from bayeslab.structure.searches._scorer import Prior, Scorer, bits
+
+__all__ = ["search"]
+
+
+def search(source: LocalScore, *, prior: Prior = "uniform") -> Found:
+    """Learn a class of equivalent DAGs.
+
+    Parameters
+    ----------
+    source, prior
+        See :mod:`bayeslab.structure.searches`. The score should be the same for equivalent DAGs, as BDeu, BIC and BGe
+        are, and the prior uniform or nearly so.
+
+    Returns
+    -------
+    Found
+        A DAG of the class; :func:`bayeslab.structure.cpdag.cpdag` draws the class.
+    """
+    if isinstance(source, ScoreTable):
+        raise ModelError("greedy equivalence search needs families of any size: give the score, not a table of it")
+    scorer = Scorer(source, None, prior)
+    parents = scorer.parents_of(None)
+    trace = [sum(scorer.local(v, 0) for v in range(scorer.n))]
+    for operators in (_insertions, _deletions):
+        while True:
+            state = _Class.of(parents)
+            step = _best(scorer, state, list(operators(state)))
+            if step is None:
+                break
+            parents = state.after(step)
+            trace.append(sum(scorer.local(v, mask) for v, mask in enumerate(parents)))
+    return scorer.found(parents, trace)
+
+
+class _Operator(NamedTuple):
+    """Add or delete the edge between x and y; ``turned`` are the undirected neighbours of y whose edges it directs.
+
+    The gain is the score of y with the parents ``after`` less that with ``before``.
+    """
+
+    x: int
+    y: int
+    turned: int
+    insert: bool
+    before: int
+    after: int
+
+
+@dataclass(frozen=True)
+class _Class:
+    """A CPDAG: compelled parents and undirected neighbours of each variable, as bits."""
+
+    parents: tuple[int, ...]
+    neighbours: tuple[int, ...]
+    adjacent: tuple[int, ...]
+
+    @classmethod
+    def of(cls, parents: list[int]) -> _Class:
+        """The class of a DAG."""
+        compelled = compelled_parents(parents)
+        free, joined = [0] * len(parents), [0] * len(parents)
+        for v, mask in enumerate(parents):
+            for u in bits(mask):
+                joined[v] |= 1 << u
+                joined[u] |= 1 << v
+                if not compelled[v] >> u & 1:
+                    free[v] |= 1 << u
+                    free[u] |= 1 << v
+        return cls(tuple(compelled), tuple(free), tuple(joined))
+
+    def clique(self, members: int) -> bool:
+        return all(not members & ~self.adjacent[v] & ~(1 << v) for v in bits(members))
+
+    def blocked(self, start: int, end: int, by: int) -> bool:
+        """Whether every way from start to end that goes along no arrow backwards meets ``by``."""
+        children = [0] * len(self.parents)
+        for v, mask in enumerate(self.parents):
+            for u in bits(mask):
+                children[u] |= 1 << v
+        seen, front = by | 1 << start, 1 << start
+        while front:
+            reached = 0
+            for v in bits(front):
+                reached |= children[v] | self.neighbours[v]
+            front = reached & ~seen
+            seen |= front
+            if front >> end & 1:
+                return False
+        return True
+
+    def after(self, step: _Operator) -> list[int]:
+        """A DAG of the class that an operator leads to."""
+        n = len(self.parents)
+        marks = np.zeros((n, n), np.int8)
+        for v in range(n):
+            for u in bits(self.parents[v]):
+                marks[u, v], marks[v, u] = ARROW, TAIL
+            for u in bits(self.neighbours[v]):
+                marks[u, v] = TAIL
+        x, y = step.x, step.y
+        if step.insert:
+            marks[x, y], marks[y, x] = ARROW, TAIL
+            for t in bits(step.turned):
+                marks[t, y], marks[y, t] = ARROW, TAIL
+        else:
+            marks[x, y] = marks[y, x] = 0
+            for h in bits(step.turned):
+                marks[y, h], marks[h, y] = ARROW, TAIL
+                if self.neighbours[x] >> h & 1:
+                    marks[x, h], marks[h, x] = ARROW, TAIL
+        names = tuple(f"{v:06}" for v in range(n))
+        graph = extension(PartialGraph(names, marks))
+        return [sum(1 << int(u) for u in graph.predecessors(v)) for v in names]
+
+
+def _insertions(state: _Class) -> Iterator[_Operator]:
+    """Valid but for the ways from y to x, which are looked at last."""
+    n = len(state.parents)
+    for y in range(n):
+        for x in range(n):
+            if x == y or state.adjacent[y] >> x & 1:
+                continue
+            common = state.neighbours[y] & state.adjacent[x]
+            if not state.clique(common):
+                continue
+            for turned in _cliques(state, common, state.neighbours[y] & ~state.adjacent[x]):
+                before = common | turned | state.parents[y]
+                yield _Operator(x, y, turned, True, before, before | 1 << x)
+
+
+def _cliques(state: _Class, base: int, others: int) -> Iterator[int]:
+    """All sets of others that are a clique together with the base, which is one."""
+    pending = [(0, others)]
+    while pending:
+        chosen, left = pending.pop()
+        yield chosen
+        for v in bits(left):
+            left ^= 1 << v
+            if not (base | chosen) & ~state.adjacent[v]:
+                pending.append((chosen | 1 << v, left))
+
+
+def _deletions(state: _Class) -> Iterator[_Operator]:
+    n = len(state.parents)
+    for y in range(n):
+        for x in bits(state.neighbours[y] | state.parents[y]):
+            common = state.neighbours[y] & state.adjacent[x]
+            # What is not turned must be a clique.
+            for kept in _cliques(state, 0, common):
+                after = (kept | state.parents[y]) & ~(1 << x)
+                yield _Operator(x, y, common & ~kept, False, after | 1 << x, after)
+
+
+def _best(scorer: Scorer, state: _Class, operators: list[_Operator]) -> _Operator | None:
+    """The best valid operator that raises the score; of equally good ones the first by name."""
+    by_child: dict[int, list[_Operator]] = {}
+    for operator in operators:
+        by_child.setdefault(operator.y, []).append(operator)
+    gains: list[tuple[float, _Operator]] = []
+    for y, own in by_child.items():
+        after, before = scorer.score(y, [o.after for o in own]), scorer.score(y, [o.before for o in own])
+        with np.errstate(invalid="ignore"):
+            change = np.where(after > -np.inf, after - before, -np.inf)
+        gains += [(g, o) for g, o in zip(change.tolist(), own, strict=True) if g > scorer.tolerance]
+    # Rounding must not decide between equally good ones.
+    gains.sort(key=lambda pair: (-round(pair[0] / (10 * scorer.tolerance)), pair[1]))
+    for _, operator in gains:
+        path_ok = not operator.insert or state.blocked(
+            operator.y, operator.x, (state.neighbours[operator.y] & state.adjacent[operator.x]) | operator.turned
+        )
+        if path_ok:
+            return operator
+    return None
