@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from io import BytesIO
 from typing import Any
 
 from bayeslab.errors import BayeslabError
@@ -32,10 +34,18 @@ def grid(n: int, width: float, height: float, columns: int = 1) -> tuple[Any, li
         raise BayeslabError("plots need matplotlib: pip install 'bayeslab[notebook]'") from None
     rows = -(-n // columns)
     made = Figure(figsize=(width, height), layout="constrained")
+    # Jupyter shows figures by itself only once pyplot has drawn one.
+    made._repr_png_ = partial(_png, made)  # type: ignore[attr-defined]
     axes = made.subplots(rows, columns, squeeze=False).ravel().tolist()
     for spare in axes[n:]:
         spare.set_axis_off()
     return made, axes[:n]
+
+
+def _png(made: Any) -> bytes:
+    file = BytesIO()
+    made.savefig(file, format="png", dpi=100)
+    return file.getvalue()
 
 
 def plain(axes: Any) -> None:
