@@ -66,6 +66,18 @@ class Hidden:
         return (*self.chain.learned, *(name for part in self.parts for name in part.learned))
 
     @property
+    def n_free(self) -> int:
+        """Free parameters: probabilities that sum to one have one less."""
+        total = 0
+        for part in self.parts:
+            for name in part.learned:
+                shape = part.shape(name)
+                total += int(np.prod(shape)) - (shape[0] if part.parameter(name) == "p" else 0)
+                if part.parameter(name) == "covariance":  # symmetric
+                    total -= int(np.prod(shape)) * (shape[-1] - 1) // (2 * shape[-1])
+        return total + self.chain.n_free
+
+    @property
     def exchangeable(self) -> bool:
         """Whether states can trade places: nothing written tells one from another."""
         return (
@@ -222,6 +234,9 @@ def chain_of(spec: HMM) -> Chain:
         initial = np.full(k, 1.0 / k)
     elif initial == "stationary" and transition is not None:
         initial = markov_chain.stationary(transition)
+    if k == 1 and spec.order == 1:
+        # Nothing to learn of a chain that cannot move.
+        initial, transition = np.ones(1), np.ones((1, 1))
     prior = np.full((k, k), float(spec.pseudocount)) + spec.stickiness * np.eye(k)
     return Chain(k, mask, spec.order, initial, transition, prior, np.full(k, float(spec.pseudocount)))
 

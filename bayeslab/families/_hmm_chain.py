@@ -68,6 +68,11 @@ class Chain:
     def shape(self, name: str) -> tuple[int, ...]:
         return (self.n_states,) * len(self.dims(name))
 
+    @property
+    def n_free(self) -> int:
+        """Free parameters."""
+        return sum(int(np.maximum((self.concentration(n) > 0).sum(axis=-1) - 1, 0).sum()) for n in self.learned)
+
     def labels(self) -> dict[str, np.ndarray]:
         """Of dimensions that are not states."""
         return {}

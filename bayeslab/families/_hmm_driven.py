@@ -93,6 +93,11 @@ class DrivenChain:
         k = self.n_states
         return {"initial": (k,), "log_odds": (k, k)}.get(name, (k, k, len(self.names)))
 
+    @property
+    def n_free(self) -> int:
+        k = self.n_states
+        return k * (k - 1) * (1 + len(self.names)) + (k - 1 if "initial" in self.learned else 0)
+
     def labels(self) -> dict[str, np.ndarray]:
         return {"transition_input": np.array(self.names)}
 

@@ -22,7 +22,7 @@ from bayeslab.exact.forward_backward import smooth
 from bayeslab.families._emission_graph import Part
 from bayeslab.families._hmm import Hidden
 
-__all__ = ["HiddenProblem", "plan"]
+__all__ = ["HiddenProblem", "collapsed", "plan"]
 
 type Values = Mapping[str, np.ndarray]
 
@@ -134,6 +134,17 @@ def _about_known(part: Part, statistics: dict[str, Any], *, prior: bool) -> np.n
     scale = np.mean(own.scale) if part.spherical else own.scale
     variance = (scale + scatter) / (own.nu + n + 2) if prior else scatter / np.maximum(n, 1e-300)
     return np.sqrt(variance).reshape(part.shape(part.called("sd")))
+
+
+def collapsed(hidden: Hidden, values: Values) -> bool:
+    """Whether a state has shrunk to a point, where the likelihood has no bound."""
+    narrow = [
+        np.any(values[name] <= 1.01 * _floor(part, name))
+        for part in hidden.parts
+        for name in part.learned
+        if part.parameter(name) in ("sd", "scale")
+    ]
+    return any(narrow)
 
 
 def _floor(part: Part, name: str) -> np.ndarray:

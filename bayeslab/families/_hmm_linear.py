@@ -92,6 +92,12 @@ class Linear:
         return ("level_sd", "noise_sd") if self.level else ("transition", "loading", "noise_sd")
 
     @property
+    def n_free(self) -> int:
+        """Free parameters; states of a given dimension can be turned, which takes d (d - 1) / 2 away."""
+        d, p = self.n_states, len(self.columns)
+        return 2 * p if self.level else d * d + p * d + p - d * (d - 1) // 2
+
+    @property
     def dims(self) -> dict[str, tuple[str, ...]]:
         along = ("column",) if len(self.columns) > 1 else ()
         if self.level:

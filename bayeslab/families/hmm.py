@@ -251,6 +251,20 @@ def em(model: Model, data: Data) -> EMPlan | str:
     return _hmm_em.plan(hidden_of(model, data))
 
 
+def maximum_likelihood(model: Model, data: Data) -> tuple[float, int]:
+    """The highest log likelihood of several searches, NaN where it has no bound, and the number of free parameters."""
+    from bayeslab.exact.expectation_maximisation import restarted
+
+    own = resolved(model, data)
+    plan = em(model, data)
+    if isinstance(plan, str):
+        return float("nan"), own.n_free
+    search = restarted(plan.problem(False), plan.start, restarts=8, rng=np.random.default_rng(0), tolerance=1e-6)
+    found = search.best.parameters
+    shrunk = isinstance(own, Hidden) and _hmm_em.collapsed(own, found)
+    return (float("nan") if shrunk else search.best.log_likelihood), own.n_free
+
+
 def exact(model: Model, data: Data) -> Plan | str:
     """Counts, where the states are observed."""
     if _continuous(model):

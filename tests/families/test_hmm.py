@@ -571,6 +571,27 @@ def test_silent_sequences_are_remarked_upon():
     assert np.isfinite(fit.posterior["mean"].to_numpy()).all()
 
 
+def test_free_parameters_are_counted_and_information_criteria_choose_the_planted_number():
+    """BIC by the definition, at the ends of EM; three planted states, far apart."""
+    _, y = series(300, seed=4, means=(-6.0, 0.0, 6.0), transition=((0.8, 0.1, 0.1), (0.1, 0.8, 0.1), (0.1, 0.1, 0.8)))
+    scores = {}
+    for k in (1, 2, 3, 4):
+        declared = model(states=k)
+        highest, free = hmm.maximum_likelihood(declared, bound(declared, {"y": y}))
+        assert free == (k - 1) + k * (k - 1) + 2 * k
+        scores[k] = -2 * highest + free * np.log(300)
+    assert scores[1] == pytest.approx(-2 * stats.norm.logpdf(y, y.mean(), y.std()).sum() + 2 * np.log(300), rel=1e-9)
+    assert min(scores, key=lambda k: scores[k] if np.isfinite(scores[k]) else np.inf) == 3
+    counts = {
+        ("topology", "left_right"): 3 + 2 * 4,  # begins in the first state; three rows of two
+        ("topology", "banded"): 3 + 1 + 2 + 2 + 1 + 2 * 4,
+        ("covariance", "spherical"): 3 + 12 + 2 * 4,
+    }
+    for (key, value), want in counts.items():
+        declared = model(states=4, **{key: value})
+        assert hidden_of(declared, bound(declared, {"y": y})).n_free == want
+
+
 def test_priors_are_written_out():
     declared = model(parameters={"mean": "Normal(0, 3)"}, stickiness=2)
     found = hmm.priors(declared, bound(declared, {"y": [0.0, 1.0, 3.0]}))
