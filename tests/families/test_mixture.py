@@ -171,9 +171,9 @@ def test_the_graph_has_the_likelihood_that_scipy_has_and_its_slope(case):
     values = values if "sd" not in values or values["sd"].ndim == 2 else spread_out(values)
     each = np.column_stack([density(values, k, data) for k in range(model.model.components)])
     assert joint - prior == pytest.approx(logsumexp(each + np.log(values["weights"]), axis=1).sum(), rel=1e-9)
-    step = 1e-5 * np.eye(len(flat))
-    found = [(call(flat + e)[0] - call(flat - e)[0]) / 2e-5 for e in step]
-    np.testing.assert_allclose(found, gradient, rtol=1e-6, atol=1e-5)
+    for along in np.random.default_rng(0).standard_normal((4, len(flat))):
+        slope = (call(flat + 1e-5 * along)[0] - call(flat - 1e-5 * along)[0]) / 2e-5
+        assert slope == pytest.approx(gradient @ along, rel=1e-6, abs=1e-5)
 
 
 def spread_out(values):
@@ -590,18 +590,6 @@ def test_simulated_rows_have_the_moments_of_the_model():
     assert label.mean() == pytest.approx(0.5, abs=0.02)
     # Means are Normal(0, σ² / 0.01), σ near 1, so their spread is near 10.
     assert mean.std() == pytest.approx(10, rel=0.3)
-
-
-def test_calibrated():
-    own = {"mean": 0.0, "rows": 0.3, "dof": 6, "scale": 6.0}
-    model = bl.Model(
-        dims={"obs_id": 25},
-        model=bl.Mixture(columns=["x"], components=2, order="x", priors={"components": own, "weights": 3}),
-    )
-    found = bl.calibrate(
-        model, 100, method="gibbs", seed=5, jobs=1, runs=None, progress=False, draws=500, tune=100, chains=2
-    )
-    assert found.verdict.status != "fail", str(found.verdict)
 
 
 # --------------------------------------------------------------------------------- refusals
