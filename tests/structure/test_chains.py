@@ -123,10 +123,11 @@ def test_structure_mcmc_single_steps_are_in_detailed_balance():
         assert balanced(shares)
 
 
-def test_structure_mcmc_of_partitions_is_in_detailed_balance():
+@pytest.mark.parametrize("reversal", [0.0, 0.7])
+def test_structure_mcmc_of_partitions_is_in_detailed_balance(reversal):
     """The partition of a step is that of the DAG drawn from it."""
     table = TABLES["uneven"]
-    _, draws, _ = partition.run(table, start(partition, table), 400_000, 1)
+    _, draws, _ = partition.run(table, start(partition, table), 400_000, 1, reversal=reversal)
     unique, where = np.unique(draws, axis=0, return_inverse=True)
     layers = np.array([partition.layers_of(table, choice) for choice in unique])
     _, of_dag = np.unique(layers, axis=0, return_inverse=True)
@@ -243,6 +244,8 @@ def test_impossible_tables_and_options_are_errors(chain):
         chain.run(table, start(chain, table), 10, 0)
     with pytest.raises(OptionError, match="reversal"):
         structure.run(table, start(structure, table), 10, 1, reversal=0.9, renewal=0.2)
+    with pytest.raises(OptionError, match="reversal"):
+        partition.run(table, start(partition, table), 10, 1, reversal=1.5)
 
 
 def test_orders_of_a_dag_are_counted_and_weighed_away():

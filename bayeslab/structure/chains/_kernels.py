@@ -757,8 +757,44 @@ def _draw_parents(r, layer, t, empty, own, before, out):  # type: ignore[no-unty
 
 
 @numba.njit(cache=True, nogil=True)
+def _peel(parents, placed, new, layer):  # type: ignore[no-untyped-def]
+    """Layers of a DAG: again and again all variables whose parents have been taken off."""
+    n, n_words = parents.shape
+    for w in range(n_words):
+        placed[w] = 0
+    left, k = n, 0
+    while left:
+        for w in range(n_words):
+            new[w] = 0
+        for v in range(n):
+            free = not _has(placed, v)
+            for w in range(n_words):
+                free &= parents[v, w] & ~placed[w] == 0
+            if free:
+                layer[v] = k
+                _flip(new, v)
+                left -= 1
+        for w in range(n_words):
+            placed[w] |= new[w]
+        k += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _reverse_in_partition(r, t, empty, layer, own, before, choice, parents, spare):  # type: ignore[no-untyped-def]
+    """A DAG drawn from the partition, an edge of it reversed, its partition; whether that was accepted."""
+    _draw_parents(r, layer, t, empty, own, before, choice)
+    for v in range(layer.size):
+        for w in range(parents.shape[1]):
+            parents[v, w] = t.sets[choice[v], w]
+    accepted, _, _ = _reverse_anew(r, choice, parents, t, spare)
+    if accepted:
+        _peel(parents, spare[0], spare[1], layer)
+    return accepted
+
+
+@numba.njit(cache=True, nogil=True)
 def partition_run(  # type: ignore[no-untyped-def]
-    t, empty, layer, r, n_steps, until_draw, thin, draws, counts
+    t, empty, layer, r, n_steps, until_draw, thin, reversal, draws, counts
 ):
     """Steps over ordered partitions; ``layer`` and ``r`` are changed; each draw is a DAG drawn from the partition."""
     n, n_words = layer.size, t.sets.shape[1]
@@ -774,9 +810,19 @@ def partition_run(  # type: ignore[no-untyped-def]
     for k in range(n_layers):
         sizes[k] = _size(own[k])
     new, new_parts, touched = layer.copy(), np.empty(n), np.empty(n, np.int64)
+    choice, parents, spare = np.empty(n, np.int32), np.empty((n, n_words), np.uint64), np.zeros((3, n_words), np.uint64)
     n_draws = 0
     for _ in range(n_steps):
-        if n > 1:
+        if n > 1 and _uniform(r) < reversal:
+            counts[4, 0] += 1
+            if _reverse_in_partition(r, t, empty, layer, own, before, choice, parents, spare):
+                counts[4, 1] += 1
+                n_layers = _layers(layer, own, before)
+                for k in range(n_layers):
+                    sizes[k] = _size(own[k])
+                for v in range(n):
+                    parts[v] = _part(v, layer[v], t, empty, own, before)
+        elif n > 1:
             which = _uniform(r)
             if which < 0.15:
                 kind, ratio = 0, _split(r, layer, n_layers, sizes, new)

@@ -7,14 +7,18 @@ partition, so that sums over partitions are sums over DAGs, without the bias of 
 .. math:: w(L_1, \dots, L_m) = \prod_k \prod_{v \in L_k}
    \sum_{P \subseteq L_1 \cup \dots \cup L_{k-1},\ P \cap L_{k-1} \ne \emptyset} e^{\text{score}(v, P)}
 
-Steps: a layer split or two joined, one variable moved to another layer or one of its own, two swapped. A split draws
-the layer, then the size of the first part, then its members, each uniformly; with k variables in the layer and c in its
-first part the ratio of the proposals is (k - 1) C(k, c). The sums are over lists sorted by score, without differences,
-and end where nothing changes any more.
+Steps: a layer split or two joined, one variable moved to another layer or one of its own, two swapped; and, drawn from
+the partition, a DAG of which an edge is reversed and both ends draw their parents anew [2]_, then its partition.
+
+A split draws the layer, then the size of the first part, then its members, each uniformly; with k variables in the
+layer and c in its first part the ratio of the proposals is (k - 1) C(k, c). The sums are over lists sorted by score,
+without differences, and end where nothing changes any more.
 
 References
 ----------
 .. [1] Kuipers, Moffa (2017). Partition MCMC for inference on acyclic digraphs. JASA 112(517), 282-299.
+.. [2] Grzegorczyk, Husmeier (2008). Improving the structure MCMC sampler for Bayesian networks by introducing a new
+   edge reversal move. Machine Learning 71, 265-305.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from bayeslab.errors import OptionError
 from bayeslab.structure.chains import Info, State
 from bayeslab.structure.chains._common import Schedule, random_start, ready, seeds
 from bayeslab.structure.score_table import ScoreTable
@@ -29,7 +34,7 @@ from bayeslab.structure.score_table import ScoreTable
 __all__ = ["KINDS", "PRIOR", "init", "layers_of", "log_weight", "run"]
 
 PRIOR = "dags"
-KINDS = ("split", "join", "move", "swap")
+KINDS = ("split", "join", "move", "swap", "reversal")
 
 
 def init(table: ScoreTable, rng: np.random.Generator) -> State:
@@ -38,22 +43,24 @@ def init(table: ScoreTable, rng: np.random.Generator) -> State:
     return {"layer": layers_of(table, choice), "rng": seeds(rng), "steps": np.zeros(1, np.int64)}
 
 
-def run(table: ScoreTable, state: State, n_steps: int, thin: int = 1) -> tuple[State, NDArray[np.int32], Info]:
-    """More steps (see :mod:`bayeslab.structure.chains`); each draw is a DAG drawn from the partition of that step."""
+def run(
+    table: ScoreTable, state: State, n_steps: int, thin: int = 1, *, reversal: float = 0.05
+) -> tuple[State, NDArray[np.int32], Info]:
+    """More steps (see :mod:`bayeslab.structure.chains`); each draw is a DAG drawn from the partition of that step.
+
+    Parameters
+    ----------
+    reversal
+        Share of steps that reverse an edge of a DAG drawn from the partition.
+    """
+    if not 0 <= reversal <= 1:
+        raise OptionError(f"reversal is a share of the steps, from 0 to 1; given {reversal}")
     from bayeslab.structure.chains._kernels import partition_run
 
     known, plan = ready(table), Schedule.of(table, state, n_steps, thin, len(KINDS))
     layer, rng = state["layer"].copy(), state["rng"].copy()
     partition_run(
-        known.arrays,
-        known.empty,
-        layer,
-        rng,
-        n_steps,
-        plan.until_draw,
-        thin,
-        plan.draws,
-        plan.counts,
+        known.arrays, known.empty, layer, rng, n_steps, plan.until_draw, thin, float(reversal), plan.draws, plan.counts
     )
     return {"layer": layer, "rng": rng, "steps": plan.steps}, plan.draws, plan.info(table, KINDS)
 
