@@ -378,6 +378,8 @@ class Network:
 
         columns = read_dataset(DataSource(), None, table).columns
         for name in columns:
+            if name in self.variables and name not in self.states:
+                raise OptionError(f"a table of evidence holds states, '{name}' is continuous: query row by row")
             if name not in self.states:
                 raise EvidenceError(f"column '{name}' is not a variable{hint(name, self.states)}")
         n_rows = len(next(iter(columns.values())).values)

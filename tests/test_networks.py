@@ -324,6 +324,8 @@ def test_continuous_variables(mixed):
         _ = net.tree
     with pytest.raises(OptionError, match="hold discrete variables"):
         net.write("x.bif")
+    with pytest.raises(OptionError, match="'height' is continuous: query row by row"):
+        net.query_many(pd.DataFrame({"height": [175.0]}))
 
 
 def test_linear_gaussian_bn_is_a_multivariate_normal():

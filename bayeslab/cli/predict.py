@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -31,8 +31,7 @@ def command(
 
     fit = fitting.open_run(run)
     if kind is None:
-        states = getattr(fit.model.model, "target", None) in fit.data.labels
-        kind = "probabilities" if fit.model.model.family == "bayes_net" and states else "mean"
+        kind = _suited(fit.model.model)
     if kind == "draws" and (out is None or out.suffix != ".nc"):
         raise OptionError("draws go into a NetCDF file: --out draws.nc")
     result = fit.predict(data, kind, ci_prob=ci_prob, seed=seed)  # type: ignore[arg-type]
@@ -47,3 +46,11 @@ def command(
         output(None, result.to_string(index=False, float_format=lambda x: f"{x:.4g}"))
     if out is not None:
         print(f"written {out}")
+
+
+def _suited(spec: Any) -> str:
+    """States have no mean: a net is asked for probabilities, of its target or of whatever a row leaves open."""
+    if spec.family != "bayes_net":
+        return "mean"
+    asked = spec.variables if spec.target is None else [spec.target]
+    return "probabilities" if all(spec.variables[v].states for v in asked) else "mean"

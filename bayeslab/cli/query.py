@@ -61,6 +61,8 @@ def command(
         raise typer.BadParameter("--batch brings its own evidence; leave --given out")
     if most_probable is not None and (batch is not None or target):
         raise typer.BadParameter("--most-probable is of all variables at once; leave --batch and --target out")
+    if approximate is not None and (batch is not None or most_probable is not None):
+        raise typer.BadParameter("--approximate is of marginals, given one row; leave --batch and --most-probable out")
     if out is not None and batch is None:
         raise typer.BadParameter("--out is for --batch")
     asked = network(file)

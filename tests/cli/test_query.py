@@ -165,6 +165,8 @@ def test_batches(folder, capsys, tmp_path):
         (["-o", "x.csv"], 2, "--out is for --batch"),
         (["--batch", "x.csv", "-g", "a=yes"], 2, "--batch brings its own evidence"),
         (["--most-probable", "2", "-t", "a"], 2, "--most-probable is of all variables"),
+        (["--batch", "x.csv", "--approximate", "gibbs"], 2, "--approximate is of marginals"),
+        (["--most-probable", "2", "--approximate", "gibbs"], 2, "--approximate is of marginals"),
         (["--most-probable", "0"], 2, "greater than or equal to 1"),
     ],
 )
@@ -290,6 +292,22 @@ def test_decide_given(capsys):
 
 
 # --------------------------------------------------------------------------------- around them
+
+
+def test_a_net_without_a_target_predicts_what_a_row_leaves_open(capsys, tmp_path):
+    """Not the mean of the positions of states; Beta(3, 2) under a uniform prior, known by 4,000 draws."""
+    (tmp_path / "net.yaml").write_text(
+        "bayeslab: 1\nname: net\nmodel:\n  family: bayes_net\n"
+        "  variables: {a: [x, y], b: {states: [u, v], parents: [a]}}\n"
+    )
+    (tmp_path / "t.csv").write_text("a,b\nx,u\nx,u\nx,v\ny,v\n")
+    (tmp_path / "new.csv").write_text("a,b\nx,\n")
+    code, *_ = call(capsys, "fit", tmp_path / "net.yaml", "-d", tmp_path / "t.csv", "--runs", tmp_path, "--quiet")
+    assert code == 0
+    code, out, _ = call(capsys, "predict", tmp_path / "net", "-d", tmp_path / "new.csv", "--json")
+    [row] = json.loads(out)
+    assert code == 0 and set(row) == {"obs_id", "P(b=u)", "P(b=v)"}
+    assert row["P(b=u)"] == pytest.approx(3 / 5, abs=4 * np.sqrt(6 / 25 / 6 / 4000))
 
 
 def test_an_influence_diagram_is_drawn_and_not_fitted(capsys, tmp_path):
