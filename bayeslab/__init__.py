@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from bayeslab.errors import BayeslabError as BayeslabError
     from bayeslab.families.bayes_net import BayesNet as BayesNet
     from bayeslab.families.graph import Graph as Graph
+    from bayeslab.families.hmm import HMM as HMM
     from bayeslab.families.hypotheses import Hypotheses as Hypotheses
     from bayeslab.families.mixture import Mixture as Mixture
     from bayeslab.families.regression import Regression as Regression
@@ -39,6 +40,7 @@ _PUBLIC = {
     "Dataset": ("bayeslab.dataset", "Dataset"),
     "Fit": ("bayeslab.results.fit", "Fit"),
     "Graph": ("bayeslab.families.graph", "Graph"),
+    "HMM": ("bayeslab.families.hmm", "HMM"),
     "Hypotheses": ("bayeslab.families.hypotheses", "Hypotheses"),
     "Mixture": ("bayeslab.families.mixture", "Mixture"),
     "Model": ("bayeslab.spec", "Model"),
