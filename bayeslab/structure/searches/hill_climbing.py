@@ -1,8 +1,10 @@
 """Hill climbing over graphs: add, delete or reverse the edge that raises the score most, until none does.
 
-Runs that stop on a local top can go on in two ways: a *tabu* list forbids the last graphs, so that the climb goes down
-the least steep way and perhaps up another hill [1]_; *restarts* change some edges of the best graph at random and climb
-again. The matrix of what each move adds is kept; a move makes only the column of the changed variable new.
+Steps on the level, to graphs as good as the last, cost nothing: with a score that is the same for equivalent graphs
+they turn edges round within a class, until one more edge pays. From a local top there are two ways on: a *tabu* list
+forbids the last graphs, so that the climb goes down the least steep way and perhaps up another hill [1]_; *restarts*
+change some edges of the best graph at random and climb again. The matrix of what each move adds is kept; a move makes
+only the columns of the variables whose parents changed new.
 
 References
 ----------
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import networkx as nx
 import numpy as np
@@ -38,6 +41,7 @@ def search(
     prior: Prior = "uniform",
     tabu: int = 0,
     patience: int | None = None,
+    level: int = 30,
     restarts: int = 0,
     changes: int = 10,
     max_steps: int = 100_000,
@@ -55,9 +59,12 @@ def search(
     constraints, prior
         See :mod:`bayeslab.structure.searches`.
     tabu
-        Number of last graphs that are not gone back to; 0 stops on the first top.
+        Number of last graphs that are not gone back to; 0 never goes down.
     patience
         With a tabu list: how many moves without a new best graph end the climb; left out, as many as ``tabu``.
+    level
+        Without a tabu list: how many moves to graphs as good as the last, none of them passed before, are made in a
+        row at most; 0 stops on the first top.
     restarts
         How often to go on from the best graph with ``changes`` random moves.
     changes
@@ -72,50 +79,60 @@ def search(
     Returns
     -------
     Found
-        The best graph. Its trace holds the scores of all graphs passed; without tabu and restarts it never falls.
+        The best graph. Its trace holds the scores of all graphs passed; without tabu and restarts it never falls,
+        rounding aside.
 
     Raises
     ------
     ModelError
         A start graph that breaks a constraint.
     """
-    for name, value in (("tabu", tabu), ("patience", patience or 0), ("restarts", restarts), ("changes", changes)):
+    given = (("tabu", tabu), ("patience", patience or 0), ("level", level))
+    for name, value in (*given, ("restarts", restarts), ("changes", changes)):
         if value < 0:
             raise OptionError(f"{name} is a number, 0 or more; given {value}")
     if restarts and rng is None:
         raise OptionError("restarts need random numbers: give rng, such as numpy.random.default_rng(1)")
     scorer = Scorer(source, constraints, prior)
-    own_patience = tabu if patience is None else patience
+    rules = _Rules(tabu, tabu if patience is None else patience, level, max_steps)
     climber = Climber(scorer, scorer.parents_of(start))
     trace: list[float] = []
-    best, score = _climb(climber, tabu, own_patience, max_steps, trace, watch)
+    best, score = _climb(climber, rules, trace, watch)
     for _ in range(restarts):
         assert rng is not None
         climber = Climber(scorer, best)
         _shake(climber, changes, rng)
-        other, its_score = _climb(climber, tabu, own_patience, max_steps, trace, watch)
+        other, its_score = _climb(climber, rules, trace, watch)
         if its_score > score + scorer.tolerance:
             best, score = other, its_score
     return scorer.found(best, trace)
 
 
+@dataclass(frozen=True)
+class _Rules:
+    """When a climb ends."""
+
+    tabu: int
+    patience: int
+    level: int
+    max_steps: int
+
+
 def _climb(
-    climber: Climber,
-    tabu: int,
-    patience: int,
-    max_steps: int,
-    trace: list[float],
-    watch: Callable[[nx.DiGraph, float], None] | None,
+    climber: Climber, rules: _Rules, trace: list[float], watch: Callable[[nx.DiGraph, float], None] | None
 ) -> tuple[Parents, float]:
     """The best graph of one climb."""
     tolerance = climber.scorer.tolerance
     best, top = list(climber.parents), climber.score
-    recent: deque[int] = deque([climber.state], maxlen=max(tabu, 1))
+    patience = rules.patience if rules.tabu else rules.level
+    recent: deque[int] = deque([climber.state], maxlen=rules.tabu or None)
     waited = 0
     _tell(climber, trace, watch)
-    for _ in range(max_steps):
-        found = climber.best(climber.gains(), set(recent) if tabu else None)
+    for _ in range(rules.max_steps):
+        found = climber.best(climber.gains(), set(recent) if waited or rules.tabu else None)
         if found is None or (found[1] <= tolerance and waited >= patience):
+            break
+        if not rules.tabu and found[1] < -tolerance:
             break
         climber.apply(found[0])
         recent.append(climber.state)
