@@ -36,6 +36,8 @@ def with_evidence(model: Model, seen: Resolved) -> pymc.Model:
     from bayeslab.exact.junction_tree import JunctionTree
 
     net, codes, values = seen
+    if not net.learned and not net.regressions:
+        raise ModelError("every table is given, so that there is nothing to learn; `bayeslab query` answers questions")
     if net.linears and (np.any(codes < 0) or np.any(np.isnan(values))):
         raise ModelError("a net with continuous variables needs complete rows here; method em takes missing cells")
     built = _parameters(model, seen, dims=True)
