@@ -11,7 +11,7 @@ import numpy as np
 from bayeslab.dataset import Data
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact import emissions, markov_chain
-from bayeslab.exact.forward_backward import HiddenChain, smooth
+from bayeslab.exact.forward_backward import HiddenChain
 from bayeslab.exact.mixture import k_means
 from bayeslab.families import _emission_graph as emitted
 from bayeslab.families._emission_graph import Part
@@ -19,6 +19,7 @@ from bayeslab.families._hmm_chain import Chain
 from bayeslab.families._hmm_data import Sequences, read_columns, sequences_of, spread
 from bayeslab.families._hmm_driven import DrivenChain, driven
 from bayeslab.families._hmm_joint import joint_of
+from bayeslab.families._hmm_law import Law, MarkovLaw
 from bayeslab.families._hmm_regression import expert_of
 from bayeslab.spec import Model
 
@@ -111,16 +112,25 @@ class Hidden:
     def computed(self, values: Mapping[str, np.ndarray]) -> tuple[HiddenChain, np.ndarray]:
         """The chain and its log emissions, as :mod:`bayeslab.exact.forward_backward` takes them."""
         log_emission = self.log_emission(values)
-        return self.chain.hidden(values), log_emission if self.chain.order == 1 else log_emission[:, self.chain.last]
+        return self.chain.hidden(values), log_emission[:, self.chain.last] if self.chain.expanded else log_emission
+
+    def law(self, values: Mapping[str, np.ndarray], log_emission: np.ndarray | None = None) -> Law:
+        """The hidden states at these values, the data seen; ``log_emission`` if it is known already."""
+        own: Any = self.chain
+        log_emission = self.log_emission(values) if log_emission is None else log_emission
+        if hasattr(own, "law"):
+            return own.law(values, log_emission, self.sequences.offsets)  # type: ignore[no-any-return]
+        expanded = log_emission[:, own.last] if own.expanded else log_emission
+        return MarkovLaw(own, own.hidden(values), expanded, self.sequences.offsets)
 
     def prefix(self, most: int) -> Hidden:
         """The same on the first ``most`` times."""
         if self.sequences.n_times <= most:
             return self
         first = self.sequences.prefix(most)
-        chain = self.chain
-        if isinstance(chain, DrivenChain):
-            chain = replace(chain, inputs=chain.inputs[: first.n_times])
+        chain: Any = self.chain
+        if hasattr(chain, "prefix"):
+            chain = chain.prefix(first.n_times)
         return replace(self, chain=chain, sequences=first, rows=self.rows[: first.n_times])
 
     def permuted(self, values: Mapping[str, np.ndarray], order: np.ndarray, lead: int = 0) -> dict[str, np.ndarray]:
@@ -182,12 +192,11 @@ class Hidden:
         DataError
             With the sequence, the time and the column's value.
         """
-        chain, log_emission = self.computed(values)
-        found = smooth(chain, log_emission, self.sequences.offsets)
-        bad = np.flatnonzero(found.impossible >= 0)
+        impossible = self.law(values).impossible()
+        bad = np.flatnonzero(impossible >= 0)
         if not len(bad):
             return
-        row = int(found.impossible[bad[0]])
+        row = int(impossible[bad[0]])
         whose = f" of sequence '{self.sequences.names[bad[0]]}'" if self.sequences.n_sequences > 1 else ""
         cells = np.flatnonzero(self.sequences.at == row)
         where = f"row {cells[0] + 1}" if len(cells) else f"time {self.sequences.times[row]}"

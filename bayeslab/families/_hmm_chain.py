@@ -48,6 +48,11 @@ class Chain:
         return 1
 
     @property
+    def expanded(self) -> bool:
+        """Whether the computed chain has other states than the model."""
+        return self.order == 2
+
+    @property
     def full(self) -> bool:
         return self.order == 1 and bool(self.mask.all())
 
@@ -64,6 +69,10 @@ class Chain:
         if self.transition is None:
             out += ["transition"] if self.order == 1 else ["second_transition", "transition"]
         return tuple(out)
+
+    def kind(self, name: str) -> str:
+        """What values a parameter can have, as EM's coordinates call it."""
+        return "simplex"
 
     def shape(self, name: str) -> tuple[int, ...]:
         return (self.n_states,) * len(self.dims(name))

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import DataError, OptionError, hint
-from bayeslab.exact import decoding
-from bayeslab.exact.forward_backward import filter_states, predicted_states, smooth
 from bayeslab.families._hmm import Hidden, draws_of
 
 __all__ = ["METHODS", "averaged", "decoded", "posterior_mean"]
@@ -39,14 +37,14 @@ def averaged(hidden: Hidden, draws: Mapping[str, np.ndarray], kind: str, most: i
     """
     total, n = np.zeros((hidden.sequences.n_times, hidden.n_states)), 0
     for _, values in draws_of(hidden, draws, most):
-        chain, log_emission = hidden.computed(values)
-        offsets = hidden.sequences.offsets
+        law = hidden.law(values)
         if kind == "smooth":
-            own = smooth(chain, log_emission, offsets).possible().posterior
+            found = law.expected()
+            if np.any(found.log_evidence == -np.inf):
+                hidden.check_possible(values)
+            total += found.posterior
         else:
-            own = np.exp(filter_states(chain, log_emission, offsets).log_filtered)
-            own = predicted_states(chain, own, offsets) if kind == "predict" else own
-        total += hidden.chain.fold(own)
+            total += law.filtered(kind)
         n += 1
     return total / n
 
@@ -126,21 +124,14 @@ def _paths(
     index: dict[str, np.ndarray],
     at: str,
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    chain, log_emission = hidden.computed(values)
-    offsets = hidden.sequences.offsets
-    if best == 1:
-        one = decoding.viterbi(chain, log_emission, offsets).possible()
-        paths, heights = one.states[None], one.log_probability[None]
-    else:
-        several = decoding.k_best(chain, log_emission, best, offsets)
-        paths, heights = several.states, several.log_probability
+    paths, heights = hidden.law(values).best(best)
     parts: list[dict[str, np.ndarray]] = []
     of = hidden.sequences.sequence
     for k in range(best):
         # A sequence may have fewer possible paths.
         there = kept[paths[k][kept] >= 0]
         picked = np.isin(kept, there)
-        states = hidden.chain.last[paths[k][there]]
+        states = paths[k][there]
         own = {name: value[picked] for name, value in index.items()}
         own |= {"state": hidden.states[states], "probability": chances[there, states]}
         if best > 1:

@@ -14,7 +14,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,7 @@ class DrivenChain:
 
     order = 1
     full = True
+    expanded = False
     edges: Edges | None = None
     transition = None
 
@@ -93,6 +94,9 @@ class DrivenChain:
         k = self.n_states
         return {"initial": (k,), "log_odds": (k, k)}.get(name, (k, k, len(self.names)))
 
+    def kind(self, name: str) -> str:
+        return "simplex" if name == "initial" else "real"
+
     @property
     def n_free(self) -> int:
         k = self.n_states
@@ -106,6 +110,10 @@ class DrivenChain:
 
     def concentration(self, name: str) -> np.ndarray:
         return self.base.concentration(name) if name == "initial" else np.ones(self.shape(name))
+
+    def prefix(self, n_times: int) -> DrivenChain:
+        """The same on the first times."""
+        return replace(self, inputs=self.inputs[:n_times])
 
     # ------------------------------------------------------------------ computing
 

@@ -18,7 +18,6 @@ import numpy as np
 
 from bayeslab.errors import ModelError
 from bayeslab.exact.answer import EMPlan
-from bayeslab.exact.forward_backward import smooth
 from bayeslab.families._emission_graph import Part
 from bayeslab.families._hmm import Hidden
 
@@ -47,18 +46,18 @@ class HiddenProblem:
     def expect(self, theta: Values) -> tuple[float, dict[str, Any]]:
         hidden = self.hidden
         try:
-            chain, log_emission = hidden.computed(theta)
+            log_emission = hidden.log_emission(theta)
         except np.linalg.LinAlgError:
             # A guess of an accelerated search may lie outside.
             return -np.inf, {}
         if np.isnan(log_emission).any():
             return -np.inf, {}
-        found = smooth(chain, log_emission, hidden.sequences.offsets)
+        found = hidden.law(theta, log_emission).expected()
         value = float(found.log_evidence.sum())
         if not np.isfinite(value):
             return -np.inf, {}
-        out: dict[str, Any] = hidden.chain.counts(found.start_counts, found.transition_counts)
-        posterior = hidden.chain.fold(found.posterior)
+        out: dict[str, Any] = dict(found.counts)
+        posterior = found.posterior
         for k, part in enumerate(hidden.parts):
             if part.learned:
                 rows = hidden.rows[:, list(part.at)]
@@ -101,8 +100,9 @@ class HiddenProblem:
         return next(part.shape(name) for part in hidden.parts if name in part.names)
 
     def _kind(self, name: str) -> str:
-        if name in self.hidden.chain.learned:
-            return "real" if name.startswith("log_odds") else "simplex"
+        chain: Any = self.hidden.chain
+        if name in chain.learned:
+            return str(chain.kind(name))
         part = next(part for part in self.hidden.parts if name in part.names)
         return _KINDS.get(part.parameter(name), "real")
 
@@ -222,7 +222,11 @@ def plan(hidden: Hidden) -> EMPlan | str:
     def values(theta: Values) -> dict[str, np.ndarray]:
         return hidden.permuted(theta, hidden.rule(theta)) if hidden.exchangeable else dict(theta)
 
-    simplices = [*hidden.chain.learned, *(n for p in hidden.parts if p.word == "categorical" for n in p.learned)]
+    own: Any = hidden.chain
+    simplices = [
+        *(n for n in own.learned if own.kind(n) == "simplex"),
+        *(n for p in hidden.parts if p.word == "categorical" for n in p.learned),
+    ]
     bounds = dict.fromkeys((n for n in simplices if not _patterned(hidden, n)), (0.0, 1.0))
     return EMPlan(
         how="Baum-Welch: the hidden states are summed out by forward-backward",

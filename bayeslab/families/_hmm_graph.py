@@ -20,7 +20,7 @@ from bayeslab.spec import Model
 if TYPE_CHECKING:
     import pymc
 
-__all__ = ["with_evidence", "written_out"]
+__all__ = ["chain_variables", "with_evidence", "written_out"]
 
 
 def with_evidence(hidden: Hidden) -> pymc.Model:
@@ -34,10 +34,13 @@ def with_evidence(hidden: Hidden) -> pymc.Model:
     hidden.check_possible(start)
     built, values = _parameters(hidden, start)
     with built:
-        chain = hidden.chain
-        log_start, log_transition = _log_chain(chain, values)
+        chain: Any = hidden.chain
         log_emission = emitted.log_density(hidden.parts, values, hidden.rows)
-        if chain.order == 2:
+        if hasattr(chain, "evidence"):
+            pm.Potential("evidence", chain.evidence(values, log_emission, hidden.sequences.offsets))
+            return built
+        log_start, log_transition = _log_chain(chain, values)
+        if chain.expanded:
             log_emission = log_emission[:, chain.last]
         flat = pt.concatenate([log_start.ravel(), log_transition.ravel(), log_emission.ravel()])
         sizes = np.array([len(chain.last), 1, chain.n_steps])
@@ -60,7 +63,7 @@ def _parameters(hidden: Hidden, start: Mapping[str, np.ndarray] | None) -> tuple
         built.add_coord("state_before", hidden.states.tolist())
     parts = [_starting(part, start) for part in hidden.parts] if start is not None else hidden.parts
     with built:
-        values = _chain_variables(hidden.chain, start)
+        values = chain_variables(hidden.chain, start)
     return built, values | emitted.parameters(built, parts, "state")
 
 
@@ -68,12 +71,13 @@ def _starting(part: Any, start: Mapping[str, np.ndarray]) -> Any:
     return part.starting(start) if hasattr(part, "starting") else emitted.starting(part, start)
 
 
-def _chain_variables(chain: Chain | DrivenChain, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
+def chain_variables(chain: Any, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
+    """Initial and transition probabilities, and whatever else the chain has, on PyMC's context stack."""
     import pymc as pm
     import pytensor.tensor as pt
 
-    if isinstance(chain, DrivenChain):
-        return chain.variables(start)
+    if hasattr(chain, "variables"):
+        return dict(chain.variables(start))
     out: dict[str, Any] = {}
     if chain.transition is not None:
         out["transition"] = pt.as_tensor_variable(chain.transition)

@@ -23,7 +23,6 @@ from pydantic import BeforeValidator, Field, model_validator
 from bayeslab.dataset import Data
 from bayeslab.errors import ModelError, OptionError, hint
 from bayeslab.exact.answer import EMPlan, Plan
-from bayeslab.exact.forward_backward import filter_states, smooth
 from bayeslab.families import _emission_graph as emitted
 from bayeslab.families import _hmm_decode, _hmm_em, _hmm_exact, _hmm_graph, _hmm_linear
 from bayeslab.families._hmm import Hidden, chain_of, draws_of, hidden_of, labels_of, layout_of
@@ -323,8 +322,7 @@ def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tup
 
 def _posterior(hidden: Hidden, values: Mapping[str, np.ndarray]) -> np.ndarray:
     """Smoothed probabilities of the states."""
-    chain, log_emission = hidden.computed(values)
-    return hidden.chain.fold(smooth(chain, log_emission, hidden.sequences.offsets).possible().posterior)
+    return hidden.law(values).expected().posterior
 
 
 def network(model: Model, data: Data) -> nx.DiGraph:
@@ -368,8 +366,8 @@ def log_likelihoods(
     several = hidden.sequences.n_sequences > 1
     out = []
     for _, values in draws_of(hidden, draws):
-        found = filter_states(*hidden.computed(values), hidden.sequences.offsets)
-        out.append(found.log_evidence if several else found.log_predictive[hidden.sequences.at])
+        found = hidden.law(values).terms(several)
+        out.append(found if several else found[hidden.sequences.at])
     dims = ("sequence_number",) if several else (model.data.rows,)
     return {"sequence" if several else "row": (dims, np.stack(out))}
 
@@ -378,16 +376,13 @@ def predictive(
     model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Replications of the rows, each in a state drawn given all that was observed; missing cells are predictions."""
-    from bayeslab.exact.decoding import sample_paths
-
     if _continuous(model):
         return _hmm_linear.predictive(model, _hmm_linear.linear_of(model, data), draws, rng)
     hidden = hidden_of(model, data)
     made: dict[str, list[np.ndarray]] = {c: [] for c in _spec(model).columns}
     at = hidden.sequences.at
     for _, values in draws_of(hidden, draws):
-        path = sample_paths(*hidden.computed(values), 1, rng, hidden.sequences.offsets)[0]
-        states = hidden.chain.last[path][at]
+        states = hidden.law(values).sampled(rng)[at]
         for part in hidden.parts:
             rows = _sampled(rng, hidden, part, values, states)
             for j, column in enumerate(part.columns):
