@@ -38,6 +38,7 @@ __all__ = [
     "drawn",
     "given_of",
     "log_density",
+    "parameter_names",
     "parameters",
     "parts_of",
     "refuse_constant",
@@ -108,6 +109,8 @@ class Part:
         Priors the file writes, by posterior name.
     start : mapping of str to ndarray
         Where searches can begin: parameters of groups of similar rows.
+    suffix : str
+        Of all names, where several chains have parameters of the same kind.
     """
 
     name: str
@@ -121,10 +124,11 @@ class Part:
     priors: Mapping[str, Prior]
     start: Mapping[str, np.ndarray] = field(default_factory=dict)
     spread: np.ndarray = field(default_factory=lambda: np.ones(1))
+    suffix: str = ""
 
     def called(self, parameter: str) -> str:
         """The posterior's name of a parameter."""
-        return _called(parameter, self.name, self.columns)
+        return _called(parameter, self.name, self.columns) + self.suffix
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -276,6 +280,11 @@ def _known_word(word: str, path: tuple[str, ...]) -> None:
         raise ModelError(f"unknown distribution '{word}'{hint(word, WORDS)}", path=path)
 
 
+def parameter_names(layout: Sequence[tuple[str, str, tuple[str, ...]]]) -> dict[str, tuple[str, str]]:
+    """Parameter and word by the posterior's name."""
+    return {_called(p, name, own): (p, word) for name, word, own in layout for p in _PARAMETERS[word]}
+
+
 def given_of(
     given: Mapping[str, Any], layout: Sequence[tuple[str, str, tuple[str, ...]]], n_states: int
 ) -> tuple[dict[str, np.ndarray], dict[str, Prior]]:
@@ -286,7 +295,7 @@ def given_of(
     ModelError
         An unknown parameter; shapes that do not fit; a prior that allows impossible values.
     """
-    allowed = {_called(p, name, own): (p, word) for name, word, own in layout for p in _PARAMETERS[word]}
+    allowed = parameter_names(layout)
     known, priors = {}, {}
     for name, value in given.items():
         path = ("model", "parameters", name)
