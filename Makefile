@@ -45,7 +45,7 @@ bench: $(VENV)/.stamp-peers  ## times against plain PyMC, Bambi, pyAgrum, pgmpy,
 	$(BIN)/python tests/bench/networks.py
 	$(BIN)/python tests/bench/structure.py
 	$(BIN)/python tests/bench/hidden.py
-	$(BIN)/python tests/bench/hmm.py
+	$(BIN)/python tests/bench/hidden_sampling.py
 
 notebooks: $(VENV)/.stamp-test  ## run the notebooks again and keep their outputs
 	$(BIN)/python -c "$$RERUN" notebooks/*.ipynb
