@@ -1,4 +1,4 @@
-"""What the engines ``exact`` and ``em`` are given by a family, and what they get back."""
+"""What engines that need no graph are given by a family, and what they get back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,17 @@ import numpy as np
 if TYPE_CHECKING:
     from bayeslab.exact.expectation_maximisation import Problem, Restarts
 
-__all__ = ["Answer", "EMPlan", "GibbsDraws", "GibbsPlan", "Note", "Plan", "Searched"]
+__all__ = [
+    "Answer",
+    "EMPlan",
+    "GibbsDraws",
+    "GibbsPlan",
+    "Note",
+    "Plan",
+    "Searched",
+    "VariationalEnd",
+    "VariationalPlan",
+]
 
 
 class Answer(Protocol):
@@ -121,7 +131,8 @@ class GibbsPlan:
     how : str
         One line: what is drawn in turns.
     sample : callable
-        Draws from chains, draws a chain, tuning draws and a generator.
+        Draws from chains, draws a chain, tuning draws, a generator, and a callable that is told the number of a chain
+        and how many sweeps it has made.
     dims : mapping of str to tuple of str
         Dimensions of each quantity.
     labels : mapping of str to ndarray
@@ -129,7 +140,7 @@ class GibbsPlan:
     """
 
     how: str
-    sample: Callable[[int, int, int, np.random.Generator], GibbsDraws]
+    sample: Callable[[int, int, int, np.random.Generator, Callable[[int, int], None]], GibbsDraws]
     dims: Mapping[str, tuple[str, ...]]
     labels: Mapping[str, np.ndarray] = field(default_factory=dict)
 
@@ -170,3 +181,63 @@ class EMPlan:
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     exchangeable: str = ""
     search: Callable[[bool, int, np.random.Generator, Any, Mapping[str, Any]], Searched] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class VariationalEnd:
+    """Where one search for the nearest factorised posterior ended.
+
+    Attributes
+    ----------
+    trace : ndarray
+        The evidence lower bound after each iteration.
+    converged : bool
+    draw : callable
+        Independent draws from the approximation by name, (n, ...), from a generator and n.
+    log_ratios : callable or None
+        log p(data, θ) - log q(θ) at n draws of q, from a generator and n; what is hidden is summed out of p.
+    groups : mapping
+        More than a posterior: {group: {name: (dims, array)}}.
+    notes : tuple of Note
+    """
+
+    trace: np.ndarray
+    converged: bool
+    draw: Callable[[np.random.Generator, int], Mapping[str, np.ndarray]]
+    log_ratios: Callable[[np.random.Generator, int], np.ndarray] | None = None
+    groups: Mapping[str, Mapping[str, tuple[tuple[str, ...], np.ndarray]]] = field(default_factory=dict)
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def elbo(self) -> float:
+        """The bound in the end."""
+        return float(self.trace[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class VariationalPlan:
+    """A model whose posterior a product of conjugate factors can approximate, by coordinate ascent.
+
+    Attributes
+    ----------
+    how : str
+        One line: which factors.
+    search : callable
+        One search, from a generator, the tolerance in units of the bound, the most iterations, and a callable that is
+        told each iteration's number and bound.
+    dims : mapping of str to tuple of str
+        Dimensions of each quantity.
+    labels : mapping of str to ndarray
+        Labels of dimensions that the data do not know.
+    log_copies : float
+        Log of the number of equal modes, of which the approximation covers one: log K! of K exchangeable components.
+    otherwise : str
+        What to do where the approximation is bad.
+    """
+
+    how: str
+    search: Callable[[np.random.Generator, float, int, Callable[[int, float], None]], VariationalEnd]
+    dims: Mapping[str, tuple[str, ...]]
+    labels: Mapping[str, np.ndarray] = field(default_factory=dict)
+    log_copies: float = 0.0
+    otherwise: str = "sample with method nuts"

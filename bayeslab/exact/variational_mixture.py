@@ -23,6 +23,7 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,7 +35,7 @@ from bayeslab.exact.components import normalise
 from bayeslab.exact.emissions import Statistics
 from bayeslab.exact.mixture import MixtureProblem, Start, starting_labels
 
-__all__ = ["VariationalFit", "fit_variational"]
+__all__ = ["VariationalFit", "climb", "fit_variational", "prepared"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +70,22 @@ class _Gate:
         eta = np.column_stack([np.zeros(len(inputs)), inputs @ self.mean.T])
         return eta - (_log_total(eta[:, 1:]) + slack)[:, None]
 
+    def coefficients(self, free: np.ndarray | None = None) -> np.ndarray:
+        """(K, q), of the mean or of ``free`` coefficients: the first component's are zero."""
+        free = self.mean if free is None else free
+        return np.vstack([np.zeros((1, free.shape[1])), free])
+
+    def draw(self, rng: np.random.Generator) -> np.ndarray:
+        lower = np.linalg.cholesky(self.covariance)
+        return self.coefficients(self.mean + (lower @ rng.standard_normal(self.mean.size)).reshape(self.mean.shape))
+
+    def log_ratio(self, coefficients: np.ndarray, precision: float) -> float:
+        """Log density of the prior minus that of this posterior."""
+        free = coefficients[1:].ravel()
+        apart = free - self.mean.ravel()
+        squares = precision * free @ free - apart @ np.linalg.solve(self.covariance, apart)
+        return float(0.5 * (free.size * np.log(precision) + np.linalg.slogdet(self.covariance)[1] - squares))
+
     def divergence(self, precision: float) -> float:
         """Kullback-Leibler divergence from the prior."""
         size = self.mean.size
@@ -94,11 +111,11 @@ class VariationalFit:
     ----------
     problem : MixtureProblem
     concentration : ndarray (K,)
-        Of the Dirichlet posterior of the weights; with a gate its mean coefficients are in ``gate``.
+        Of the Dirichlet posterior of the weights, where there is no gate.
     statistics : dict
         Expected statistics; the emission's ``draw`` and ``expected_log_density`` take them to the posterior.
     responsibilities : ndarray (N, K)
-    elbo : float
+        Those that the posterior of the parameters was made with.
     trace : ndarray
         ELBO by iteration.
     converged : bool
@@ -108,10 +125,13 @@ class VariationalFit:
     concentration: np.ndarray
     statistics: Statistics
     responsibilities: np.ndarray
-    elbo: float
     trace: np.ndarray
     converged: bool
-    gate: np.ndarray | None = None
+    gate: _Gate | None = None
+
+    @property
+    def elbo(self) -> float:
+        return float(self.trace[-1])
 
     @property
     def labels(self) -> np.ndarray:
@@ -122,18 +142,69 @@ class VariationalFit:
         """ELBO + log K!, the estimate of the log evidence."""
         return self.elbo + float(gammaln(self.problem.n_components + 1))
 
+    @property
+    def counts(self) -> np.ndarray:
+        """Expected rows of each component, (K,)."""
+        return np.asarray(self.statistics["component"])
+
     def mode(self) -> dict[str, Any]:
         """Parameters at the mode given the responsibilities, the weights at their mean."""
         parameters = dict(self.problem.emission.maximise(self.statistics))
         if self.gate is not None:
-            return {"gate": self.gate, **parameters}
+            return {"gate": self.gate.coefficients(), **parameters}
         return {"weights": self.concentration / self.concentration.sum(), **parameters}
 
     def draw(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Parameters from the variational posterior (of a mixture without gate)."""
+        """Parameters from the variational posterior."""
+        own = self.problem.emission.draw(rng, self.statistics)
         if self.gate is not None:
-            raise OptionError("draws of a gate are not offered; use `mode`")
-        return {"weights": rng.dirichlet(self.concentration), **self.problem.emission.draw(rng, self.statistics)}
+            return {"gate": self.gate.draw(rng), **own}
+        return {"weights": rng.dirichlet(self.concentration), **own}
+
+    def log_ratio(self, theta: Mapping[str, Any]) -> float:
+        """log p(rows, θ) - log q(θ), the components summed out: the importance of a draw.
+
+        By Bayes' rule q(θ) is the prior times what the responsibilities' share of each row says of θ, over the evidence
+        of that; so the prior cancels.
+        """
+        problem = self.problem
+        own = {name: value for name, value in theta.items() if name not in ("weights", "gate")}
+        log_density = problem.emission.log_density(own, problem.rows)
+        log_weights = problem.log_weights(theta)
+        evidence, _ = normalise(log_weights, log_density)
+        weights = _row_weights(problem)
+        held = self.responsibilities * weights[:, None]
+        share = float(np.sum(held * log_density))
+        value = float(weights @ evidence) - share + float(weights @ problem.emission.log_base(problem.rows))
+        value += float(problem.emission.log_marginal(self.statistics).sum())
+        if self.gate is not None:
+            return value + self.gate.log_ratio(theta["gate"], problem.gate_precision)
+        before = self.concentration - self.counts
+        value += _log_normaliser(self.concentration) - _log_normaliser(before)
+        return value - float(self.counts @ np.log(np.maximum(theta["weights"], 1e-300)))
+
+
+def prepared(problem: MixtureProblem) -> MixtureProblem:
+    """The problem with the priors that a posterior needs.
+
+    An emission without a prior gets its weak one; ``gate_precision`` is the gate's (at least 0.01 here: the bound
+    needs a proper prior).
+
+    Raises
+    ------
+    OptionError, DataError
+        No conjugate prior, or data that cannot be fitted.
+    """
+    if not hasattr(problem.emission, "log_marginal"):
+        raise OptionError(f"{type(problem.emission).__name__} has no conjugate prior; use method: map")
+    if problem.fixed_weights is not None:
+        raise OptionError("fixed weights have no posterior; use method: em or map")
+    if problem.emission.prior is None:
+        problem = replace(problem, emission=problem.emission.with_prior(problem.rows, max(problem.n_components, 1)))
+    if problem.inputs is not None:
+        problem = replace(problem, gate_precision=max(problem.gate_precision, 1e-2))
+    problem.check()
+    return problem
 
 
 def fit_variational(
@@ -145,38 +216,33 @@ def fit_variational(
     tolerance: float = 1e-6,
     max_iterations: int = 2000,
 ) -> VariationalFit:
-    """The best of several searches.
-
-    An emission without a prior gets its weak one; ``gate_precision`` is the gate's (at least 0.01 here: the bound
-    needs a proper prior).
-    """
+    """The best of several searches; see :func:`prepared` for the priors."""
     if restarts < 1:
         raise OptionError(f"restarts is at least 1, not {restarts}")
-    if not hasattr(problem.emission, "log_marginal"):
-        raise OptionError(f"{type(problem.emission).__name__} has no conjugate prior; use method: map")
-    if problem.fixed_weights is not None:
-        raise OptionError("fixed weights have no posterior; use method: em or map")
-    if problem.emission.prior is None:
-        problem = replace(problem, emission=problem.emission.with_prior(problem.rows, max(problem.n_components, 1)))
-    if problem.inputs is not None:
-        problem = replace(problem, gate_precision=max(problem.gate_precision, 1e-2))
-    problem.check()
-    found = [_climb(problem, own, start, tolerance, max_iterations) for own in rng.spawn(restarts)]
+    problem = prepared(problem)
+    starts = [starting_labels(problem, start, own) for own in rng.spawn(restarts)]
+    found = [climb(problem, guess, tolerance=tolerance, max_iterations=max_iterations) for guess in starts]
     return max(found, key=lambda fit: fit.elbo)
 
 
-def _climb(
-    problem: MixtureProblem, rng: np.random.Generator, start: Start, tolerance: float, max_iterations: int
+def climb(
+    problem: MixtureProblem,
+    responsibilities: np.ndarray,
+    *,
+    tolerance: float = 1e-6,
+    max_iterations: int = 2000,
+    progress: Callable[[int, float], None] | None = None,
 ) -> VariationalFit:
+    """One search, from a guess of the rows' components (N, K), of a :func:`prepared` problem."""
     k, emission = problem.n_components, problem.emission
     prior = np.broadcast_to(np.asarray(problem.concentration, float), (k,))
-    weights = np.ones(len(problem.rows)) if problem.row_weights is None else problem.row_weights
+    weights = _row_weights(problem)
     base = float(weights @ emission.log_base(problem.rows))
     gate = None if problem.inputs is None else _Gate.prior(problem.inputs, weights, k, problem.gate_precision)
-    responsibilities = starting_labels(problem, start, rng)
     trace: list[float] = []
-    converged = False
-    for _ in range(max_iterations):
+    converged, better = False, responsibilities
+    for iteration in range(max_iterations):
+        responsibilities = better
         held = responsibilities * weights[:, None]
         statistics = problem.statistics(responsibilities)
         expected = emission.expected_log_density(statistics, problem.rows)
@@ -192,20 +258,25 @@ def _climb(
             divergence += _dirichlet_divergence(concentration, prior)
         if problem.allowed is not None:
             log_weights = np.where(problem.allowed, log_weights, -np.inf)
-        evidence, responsibilities = normalise(log_weights, expected)
+        evidence, better = normalise(log_weights, expected)
         trace.append(float(weights @ evidence) - divergence)
+        if progress is not None:
+            progress(iteration + 1, trace[-1])
         if len(trace) > 2 and trace[-1] - trace[-2] < tolerance:
             converged = True
             break
-    coefficients = None if gate is None else np.vstack([np.zeros((1, gate.mean.shape[1])), gate.mean])
-    return VariationalFit(
-        problem, concentration, statistics, responsibilities, trace[-1], np.array(trace), converged, coefficients
-    )
+    return VariationalFit(problem, concentration, statistics, responsibilities, np.array(trace), converged, gate)
+
+
+def _row_weights(problem: MixtureProblem) -> np.ndarray:
+    return np.ones(len(problem.rows)) if problem.row_weights is None else problem.row_weights
+
+
+def _log_normaliser(a: np.ndarray) -> float:
+    """Of a Dirichlet."""
+    return float(gammaln(a).sum() - gammaln(a.sum()))
 
 
 def _dirichlet_divergence(after: np.ndarray, before: np.ndarray) -> float:
-    def log_normaliser(a: np.ndarray) -> float:
-        return float(gammaln(a).sum() - gammaln(a.sum()))
-
     logs = digamma(after) - digamma(after.sum())
-    return float((after - before) @ logs) - log_normaliser(after) + log_normaliser(before)
+    return float((after - before) @ logs) - _log_normaliser(after) + _log_normaliser(before)

@@ -37,6 +37,9 @@ Contract. A family module has
     how expectation maximisation finds the parameters (:class:`bayeslab.exact.answer.EMPlan`), or why it cannot.
 ``gibbs(model, data) -> GibbsPlan | str`` (optional)
     how Gibbs steps draw from the posterior (:class:`bayeslab.exact.answer.GibbsPlan`), or why they cannot.
+``variational(model, data) -> VariationalPlan | str`` (optional)
+    how coordinate ascent finds a product of conjugate factors near the posterior
+    (:class:`bayeslab.exact.answer.VariationalPlan`), or why it cannot.
 ``preferred(model, data) -> (engine, reason) | None`` (optional)
     the engine that ``auto`` takes, where it is the only one that answers the question.
 ``clusters(model, data, draws, rng)`` (optional)

@@ -121,12 +121,19 @@ class Resolved:
 
     def numbered(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The values with components in the order of their locations in a column, unless labels name them."""
+        return self.renumbered(values, self.ranking(values))
+
+    def ranking(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The order of the components by their locations in a column, unless labels name them."""
         if self.by is None:
-            return dict(values)
+            return np.arange(self.n_components)
         name, at = self.location(self.by)
-        move = np.argsort(values[name][:, at], kind="stable")
+        return np.argsort(values[name][:, at], kind="stable")
+
+    def renumbered(self, values: Mapping[str, np.ndarray], order: np.ndarray) -> dict[str, np.ndarray]:
+        """The values with components in this order."""
         own = {n for n, dims in self.dims.items() if dims[:1] == ("component",)}
-        out = {n: v[move] if n in own else v for n, v in values.items()}
+        out = {n: v[order] if n in own else v for n, v in values.items()}
         return out | {"gate": out["gate"] - out["gate"][0]} if "gate" in out else out
 
     def own(self, part: str, theta: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from bayeslab.dataset import Data
 from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
-from bayeslab.exact.answer import EMPlan, GibbsPlan, Plan
+from bayeslab.exact.answer import EMPlan, GibbsPlan, Plan, VariationalPlan
 from bayeslab.families import _mixture_em, _mixture_exact, _mixture_graph
 from bayeslab.families._design import parse_formula
 from bayeslab.families._mixture_model import Resolved, resolved
@@ -313,6 +313,16 @@ def gibbs(model: Model, data: Data) -> GibbsPlan | str:
     if seen.number is not None:
         return _mixture_gibbs.number_sampled(seen, model.data.rows)
     return _mixture_gibbs.by_gibbs(seen)
+
+
+def variational(model: Model, data: Data) -> VariationalPlan | str:
+    """A posterior that is a product: of the rows' components, and of conjugate factors of the parameters."""
+    from bayeslab.families import _mixture_variational
+
+    if _spec(model).components == "sampled":
+        return "it needs a number of components, or a list to choose from; method gibbs samples the number"
+    _there(model, data)
+    return _mixture_variational.variational(resolved(model, data))
 
 
 def preferred(model: Model, data: Data) -> tuple[str, str] | None:

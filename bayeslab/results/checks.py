@@ -68,6 +68,8 @@ DIVERGENT_FAIL = 0.01
 E_BFMI_WARN, E_BFMI_FAIL = 0.3, 0.2
 # [5], section 3.1: good below 0.5, usable (after reweighting) below 0.7.
 PARETO_WARN, PARETO_FAIL = 0.5, 0.7
+# k is the shape of the weights' tail, whatever its size: of weights that hardly differ it says nothing (ours).
+_ALIKE = 0.99
 # Cut-off trajectories cost time, not correctness; a few during a run are harmless (ours).
 SATURATED_WARN = 0.01
 # Dual averaging ends within a few hundredths of its target; farther off, tuning was too short (ours).
@@ -214,7 +216,12 @@ def point_verdict(
 
 
 def judge_approximation(
-    log_ratios: Array, *, resampled: bool = False, log_evidence: float | None = None, notes: Sequence[Finding] = ()
+    log_ratios: Array,
+    *,
+    resampled: bool = False,
+    log_evidence: float | None = None,
+    notes: Sequence[Finding] = (),
+    advice: str = "sample with method nuts, or write hierarchies non-centred if they are not",
 ) -> Verdict:
     """The verdict on independent draws from an approximation of the posterior.
 
@@ -229,10 +236,12 @@ def judge_approximation(
         The approximation's value of it: worth as much as the approximation.
     notes
         Findings of others to append, such as whether the optimiser converged.
+    advice
+        What to do where the approximation misses part of the posterior.
     """
     log_weights, k = pareto_smoothed(log_ratios)
     size = 1 / float((np.exp(log_weights) ** 2).sum())
-    findings = [_pareto(k, size, log_ratios.size, resampled)]
+    findings = [_pareto(k, size, log_ratios.size, resampled, advice)]
     nowhere = int((~np.isfinite(log_ratios)).sum())
     if nowhere:
         text = f"{nowhere:,} of {log_ratios.size:,} draws of the approximation lie where the posterior is zero"
@@ -246,8 +255,11 @@ def judge_approximation(
     return Verdict((*findings, *notes))
 
 
-def _pareto(k: float, size: float, n: int, resampled: bool) -> Finding:
+def _pareto(k: float, size: float, n: int, resampled: bool, advice: str) -> Finding:
     worth = f"{size:,.0f} of {n:,} draws' worth after reweighting"
+    if size > _ALIKE * n:
+        text = f"the importance weights are all but equal: the approximation is close to the posterior ({worth})"
+        return Finding("pass", "Pareto k", "", k, text)
     if k < PARETO_WARN:
         text = f"{k:.3g} < {PARETO_WARN}: the approximation is close to the posterior ({worth})"
         return Finding("pass", "Pareto k", "", k, text)
@@ -256,9 +268,7 @@ def _pareto(k: float, size: float, n: int, resampled: bool) -> Finding:
         text = f"{k:.3g}, between {PARETO_WARN} and {PARETO_FAIL}: the approximation is rough; {mended} ({worth})"
         return Finding("warn", "Pareto k", "", k, text, "compare with method nuts before relying on intervals")
     text = f"{k:.3g} ≥ {PARETO_FAIL}: the approximation misses part of the posterior ({worth})"
-    return Finding(
-        "fail", "Pareto k", "", k, text, "sample with method nuts, or write hierarchies non-centred if they are not"
-    )
+    return Finding("fail", "Pareto k", "", k, text, advice)
 
 
 def pareto_smoothed(log_ratios: Array) -> tuple[Array, float]:

@@ -40,9 +40,10 @@ def plot_clusters(fit: Fit, what: str, columns: list[str] | None, reference: flo
     if what not in PICTURES:
         raise OptionError(f"unknown picture '{what}'{hint(what, PICTURES)}")
     if what == "trace":
-        if "em" not in fit.data_tree.children:
-            raise OptionError("a trace of the log likelihood is what method em leaves; fit with it")
-        return plots.em_trace(fit.data_tree["em"]["log_likelihood"].to_numpy(), reference=reference)
+        for group, name, shown in (("em", "log_likelihood", "log likelihood"), ("variational", "elbo", "ELBO")):
+            if group in fit.data_tree.children:
+                return plots.em_trace(fit.data_tree[group][name].to_numpy(), reference=reference, ylabel=shown)
+        raise OptionError("a trace is what methods em and variational leave; fit with one of them")
     group = fit.clusters()
     if what == "together":
         if "together" not in group:

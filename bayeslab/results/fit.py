@@ -88,7 +88,7 @@ class Fit:
 
         After the engine ``exact``, means, sds and equal-tailed intervals are exact, and there are no
         columns of Monte Carlo errors. Independent draws from an approximation (``advi``, ``laplace``,
-        ``pathfinder``) have no ESS and R-hat: they would only say that the draws are independent.
+        ``pathfinder``, ``variational``) have no ESS and R-hat: they would only say that the draws are independent.
 
         Parameters
         ----------
@@ -102,7 +102,7 @@ class Fit:
         if "exact_posterior" in self.data_tree.children and ci_kind == "eti":
             return self._exact_summary(var_names, ci_prob)
         frame = summary(self.posterior.to_dataset(), var_names, ci_prob, ci_kind)
-        if "pareto_k" in self.posterior.attrs:
+        if {"pareto_k", "elbo"} & self.posterior.attrs.keys():
             frame = frame.drop(columns=["ess_bulk", "ess_tail", "r_hat"])
         return frame
 

@@ -1,0 +1,176 @@
+"""Engine ``variational``: the posterior as a product of conjugate factors, by coordinate ascent; nothing is compiled.
+
+What is hidden in each row and the parameters are treated as if independent given the data. Each factor is set to the
+best one given the others, in turns (variational EM), and the evidence lower bound, ELBO, never falls. Means are good;
+spreads are too small where the rows do not tell what is hidden, as that dependence is what is left out. Importance
+ratios of draws against the posterior, with everything hidden summed out, say how much: Pareto's k.
+
+References
+----------
+.. [1] Attias (2000). A variational Bayesian framework for graphical models. NIPS 12, 209-215.
+.. [2] Bishop (2006). Pattern Recognition and Machine Learning, sections 10.1 and 10.2.
+.. [3] Yao, Vehtari, Simpson, Gelman (2018). Yes, but did it work?: Evaluating variational inference. ICML, PMLR 80.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from bayeslab import registry
+from bayeslab.dataset import Data
+from bayeslab.engines._groups import attributes, labelled, observed_groups
+from bayeslab.engines._job import Job, Outcome
+from bayeslab.errors import EngineRefusal
+from bayeslab.exact.answer import VariationalEnd, VariationalPlan
+from bayeslab.results.checks import Finding, Verdict, judge_approximation, pareto_smoothed
+from bayeslab.spec import Model, Spec
+
+__all__ = ["USES_GRAPH", "Options", "plan", "refuse", "run"]
+
+USES_GRAPH = False
+# Searches that end this near the best, in units of the ELBO, ended at the same place.
+_SAME = 1e-2
+# The bound may fall by rounding only, relative to its size.
+_ROUNDING = 1e-9
+# Importance ratios cost a pass over the rows each.
+_RATIOS = 1000
+# Seconds between notes on a search.
+_EVERY = 2.0
+
+
+class Options(Spec):
+    """Options of the searches, and how many draws go with the answer."""
+
+    draws: int = Field(1000, ge=1, description="Independent draws per chain.")
+    chains: int = Field(4, ge=1, le=1024, description="Chains: the draws are split among them.")
+    restarts: int = Field(4, ge=1, le=10_000, description="Number of starting points.")
+    max_iterations: int = Field(2000, ge=3, description="At most so many iterations a search.")
+    tolerance: float = Field(1e-5, ge=0, description="Stop when the ELBO rises by less than this.")
+
+
+def plan(model: Model, data: Data) -> VariationalPlan | str:
+    """How factors are found, or why not; remembered on the data."""
+    family = registry.load("families", model.model.family)
+    if not hasattr(family, "variational"):
+        return f"coordinate ascent is not known for the family {model.model.family}; take advi, pathfinder or laplace"
+    if "variational plan" not in data.memo:
+        data.memo["variational plan"] = family.variational(model, data)
+    found: VariationalPlan | str = data.memo["variational plan"]
+    return found
+
+
+def refuse(model: Model, data: Data) -> str | None:
+    """Only families that say how."""
+    found = plan(model, data)
+    return found if isinstance(found, str) else None
+
+
+def run(job: Job) -> Outcome:
+    """Search from several starts, and draw from the best end."""
+    begun = time.perf_counter()
+    options: Options = job.options
+    found = plan(job.model, job.data)
+    if isinstance(found, str):
+        raise EngineRefusal(f"method variational does not apply: {found}")
+    job.progress.note(f"variational EM: {found.how}")
+    rng = np.random.default_rng(job.seed)
+    ends, interrupted = _searched(job, found, rng)
+    best = max(ends, key=lambda end: end.elbo)
+    searched = time.perf_counter()
+    drawn = best.draw(rng, options.chains * options.draws)
+    ratios = None if best.log_ratios is None else best.log_ratios(rng, _RATIOS)
+    labels = {**job.data.labels, **found.labels}
+    attrs = attributes(job) | {"inference_library": "bayeslab", "how": found.how, "elbo": best.elbo}
+    own: dict[str, Any] = {"sampling": f"independent draws from a product of factors: {found.how}"}
+    own |= {} if ratios is None else {"pareto_k": pareto_smoothed(ratios)[1]}
+    lead = {"chain": np.arange(options.chains), "draw": np.arange(options.draws)}
+    shaped = {name: v.reshape(options.chains, options.draws, *v.shape[1:]) for name, v in drawn.items()}
+    more = {name: dict(content) for name, content in best.groups.items()}
+    groups = {
+        "posterior": labelled(shaped, found.dims, labels, lead, attrs | own),
+        **observed_groups(job.model, job.data, attributes(job)),
+        "variational": _traces(ends, more.pop("variational", {}), labels, attrs),
+    }
+    for name, content in more.items():
+        groups[name] = labelled(*_apart(content), labels, {}, attrs)
+    notes = [Finding(note.status, note.check, "", None, note.message, note.advice) for note in best.notes]
+    findings = [*_findings(ends, found), *notes]
+    if interrupted:
+        text = f"interrupted: {len(ends)} of {options.restarts} searches ended; the best so far is reported"
+        findings.append(Finding("warn", "interrupted", "", None, text, "run again for all of them"))
+    verdict = (
+        Verdict(tuple(findings))
+        if ratios is None
+        else judge_approximation(ratios, notes=findings, advice=found.otherwise)
+    )
+    timings = {"optimise": searched - begun, "draw": time.perf_counter() - searched}
+    return Outcome(groups, verdict, not interrupted, timings)
+
+
+def _searched(job: Job, found: VariationalPlan, rng: np.random.Generator) -> tuple[list[VariationalEnd], bool]:
+    """Every search that ended, and whether the others were interrupted."""
+    options: Options = job.options
+    ends: list[VariationalEnd] = []
+    last = time.monotonic()
+
+    def progress(iteration: int, value: float) -> None:
+        nonlocal last
+        if time.monotonic() - last > _EVERY:
+            last = time.monotonic()
+            job.progress.note(f"start {len(ends) + 1} of {options.restarts}, iteration {iteration}: ELBO {value:.6f}")
+
+    for own in rng.spawn(options.restarts):
+        try:
+            ends.append(found.search(own, options.tolerance, options.max_iterations, progress))
+        except KeyboardInterrupt:
+            if not ends:
+                raise
+            return ends, True
+    return ends, False
+
+
+def _apart(content: Any) -> tuple[dict[str, np.ndarray], dict[str, tuple[str, ...]]]:
+    return {n: values for n, (_, values) in content.items()}, {n: dims for n, (dims, _) in content.items()}
+
+
+def _traces(ends: list[VariationalEnd], more: Any, labels: Any, attrs: dict[str, Any]) -> Any:
+    """The bound of each search by iteration, NaN after its end; and what the family adds."""
+    longest = max(len(end.trace) for end in ends)
+    padded = [np.pad(end.trace, (0, longest - len(end.trace)), constant_values=np.nan) for end in ends]
+    arrays, dims = _apart(more)
+    arrays |= {
+        "elbo": np.stack(padded),
+        "final_elbo": np.array([end.elbo for end in ends]),
+        "converged": np.array([end.converged for end in ends]),
+    }
+    dims |= {"elbo": ("restart", "iteration"), "final_elbo": ("restart",), "converged": ("restart",)}
+    places = {"restart": np.arange(len(ends)), "iteration": np.arange(1, longest + 1)}
+    return labelled(arrays, dims, labels | places, {}, attrs)
+
+
+def _findings(ends: list[VariationalEnd], found: VariationalPlan) -> list[Finding]:
+    best = max(ends, key=lambda end: end.elbo)
+    text = f"an approximation; the log evidence is at least {best.elbo:.4f} (ELBO after {len(best.trace)} iterations)"
+    if found.log_copies:
+        text += f", about {best.elbo + found.log_copies:.4f} with every numbering"
+    if best.converged:
+        out = [Finding("pass", "ELBO", "", best.elbo, text)]
+    else:
+        out = [Finding("warn", "ELBO", "", best.elbo, f"{text}, still rising", "allow more with max_iterations")]
+    falls = [float(np.min(np.diff(end.trace), initial=0.0)) for end in ends]
+    if min(falls) < -_ROUNDING * max(1.0, abs(best.elbo)):
+        text = f"the bound fell by {-min(falls):.2g} in an iteration, which it never should"
+        out.append(Finding("fail", "monotone", "", min(falls), text, "sample with method nuts or gibbs"))
+    if len(ends) > 1:
+        reached = sum(end.elbo > best.elbo - _SAME for end in ends)
+        text = f"{reached} of {len(ends)} starts led to the highest bound found"
+        if reached > 1:
+            out.append(Finding("pass", "restarts", "", reached, text))
+        else:
+            text += ": there may be higher ones"
+            out.append(Finding("warn", "restarts", "", reached, text, "raise restarts until several agree"))
+    return out
