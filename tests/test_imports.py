@@ -21,7 +21,7 @@ LAYERS = [
     {"exact", "structure", "decisions"},
     {"io"},
     {"families", "evidence"},
-    {"results.checks", "results.render"},
+    {"results.checks", "results.render", "results.structure_checks"},
     {"engines"},
     {"plots"},
     {"results", "fitting", "networks", "structures"},
