@@ -190,6 +190,8 @@ def plan(hidden: Hidden) -> EMPlan | str:
     """How EM applies, or why not."""
     if not hidden.learned:
         return "everything is given, so that there is nothing to learn; `bayeslab decode` finds the states"
+    if why := getattr(hidden.chain, "no_em", ""):
+        return str(why)
     if isinstance(hidden.chain.initial, str) and hidden.chain.initial == "stationary":
         return (
             "with a stationary initial state the M-step of the transitions has no closed form;"
@@ -220,7 +222,7 @@ def plan(hidden: Hidden) -> EMPlan | str:
         return HiddenProblem(hidden, prior)
 
     def values(theta: Values) -> dict[str, np.ndarray]:
-        return hidden.permuted(theta, hidden.rule(theta)) if hidden.exchangeable else dict(theta)
+        return hidden.numbered(theta)
 
     own: Any = hidden.chain
     simplices = [
@@ -245,4 +247,8 @@ def _least(concentration: np.ndarray) -> float:
 
 def _patterned(hidden: Hidden, name: str) -> bool:
     """Where zeros are meant; the first state of a single sequence is seldom in doubt."""
-    return name == "initial" or name.startswith("log_odds") or (name == "transition" and not hidden.chain.mask.all())
+    return (
+        name in ("initial", "duration")
+        or name.startswith("log_odds")
+        or (name == "transition" and not hidden.chain.mask.all())
+    )

@@ -18,6 +18,7 @@ from scipy import special, stats
 from bayeslab.exact import markov_chain
 from bayeslab.exact.answer import Plan
 from bayeslab.families._hmm import Hidden
+from bayeslab.families._hmm_chain import Chain
 
 __all__ = ["CountedChain", "plan"]
 
@@ -79,6 +80,8 @@ def plan(hidden: Hidden) -> Plan | str:
         return "the states are hidden"
     if not hidden.chain.learned:
         return "everything is given"
+    if not isinstance(hidden.chain, Chain):
+        return "only plain chains are counted; this one has inputs or durations"
     if np.isnan(hidden.rows).any():
         return "states are missing, and what they were matters to both neighbours"
     if isinstance(hidden.chain.initial, str) and hidden.chain.initial == "stationary":
