@@ -16,8 +16,10 @@ from bayeslab.exact.mixture import k_means
 from bayeslab.families import _emission_graph as emitted
 from bayeslab.families._emission_graph import Part
 from bayeslab.families._hmm_chain import Chain
+from bayeslab.families._hmm_classes import class_chain
 from bayeslab.families._hmm_data import Sequences, read_columns, sequences_of, spread
 from bayeslab.families._hmm_driven import DrivenChain, driven
+from bayeslab.families._hmm_duration import lasting
 from bayeslab.families._hmm_joint import joint_of
 from bayeslab.families._hmm_law import Law, MarkovLaw
 from bayeslab.families._hmm_regression import expert_of
@@ -89,6 +91,14 @@ class Hidden:
         )
 
     @property
+    def blocks(self) -> tuple[np.ndarray, ...]:
+        """Groups of states that can trade places: all, none, or those of each class."""
+        chain: Any = self.chain
+        if hasattr(chain, "blocks"):
+            return tuple(chain.blocks) if all(part.symmetric for part in self.parts) else ()
+        return (np.arange(self.n_states),) if self.exchangeable else ()
+
+    @property
     def dims(self) -> dict[str, tuple[str, ...]]:
         """Dimensions of everything unknown."""
         own = {name: self.chain.dims(name) for name in self.chain.learned}
@@ -119,7 +129,7 @@ class Hidden:
         own: Any = self.chain
         log_emission = self.log_emission(values) if log_emission is None else log_emission
         if hasattr(own, "law"):
-            return own.law(values, log_emission, self.sequences.offsets)  # type: ignore[no-any-return]
+            return own.law(values, log_emission, self.sequences.offsets)
         expanded = log_emission[:, own.last] if own.expanded else log_emission
         return MarkovLaw(own, own.hidden(values), expanded, self.sequences.offsets)
 
@@ -150,7 +160,16 @@ class Hidden:
         part = self.parts[0]
         name = next(n for n in part.names if n in part.learned)
         own = np.asarray(values[name])
-        return np.argsort(own.reshape(len(own), -1)[:, 0], kind="stable")
+        own, order = own.reshape(len(own), -1)[:, 0], np.arange(self.n_states)
+        for block in self.blocks:
+            order[block] = block[np.argsort(own[block], kind="stable")]
+        return order
+
+    def numbered(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Values with states that can trade places in the order of :meth:`rule`."""
+        if not self.blocks or not any(name in values for name in self.parts[0].learned):
+            return dict(values)
+        return self.permuted(values, self.rule(values))
 
     @property
     def ruled_by(self) -> str:
@@ -162,27 +181,29 @@ class Hidden:
     def guess(self, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         """Where a search can begin: at groups of similar rows; random, or (without rng) always the same."""
         own = rng if rng is not None else np.random.default_rng(0)
-        rows = self.rows[:_SOME]
-        seen = ~np.isnan(rows).all(axis=1)
-        weights = np.full((len(rows), self.n_states), 1.0 / self.n_states)
-        if seen.sum() >= self.n_states:
-            features = np.concatenate(
-                [part.emission.features(rows[seen][:, list(part.at)]) for part in self.parts], axis=1
-            )
-            groups = k_means(features, self.n_states, own).labels
-            weights[seen] = np.eye(self.n_states)[groups]
-        noise = own.dirichlet(np.ones(self.n_states), len(rows)) if rng is not None else 1.0 / self.n_states
-        weights = 0.75 * weights + 0.25 * noise
+        chain: Any = self.chain
+        groups = chain.groups if hasattr(chain, "groups") else _grouped
+        rows, weights = groups(self, own, rng is not None)
+        out = self.numbered(self.emitting(rows, weights))
+        return out | (self.chain.draw(rng) if rng is not None else self.chain.calm())
+
+    def emitting(self, rows: np.ndarray, weights: np.ndarray) -> dict[str, np.ndarray]:
+        """The most probable parameters of emissions for rows that belong to states by weights (n_rows, n_states)."""
         out: dict[str, np.ndarray] = {}
         for part in self.parts:
             statistics = part.emission.statistics(rows[:, list(part.at)], weights)
             found = part.from_exact(part.emission.maximise(statistics))
             out |= {name: found[name] for name in part.learned}
-        if self.exchangeable:
-            out = self.permuted(out, self.rule(out)) if out else out
-        if rng is not None:
-            return out | self.chain.draw(rng)
-        return out | self.chain.calm()
+        return out
+
+    def of_sequences(self, which: np.ndarray) -> Hidden:
+        """The same on some of the sequences."""
+        offsets, chain = self.sequences.offsets, self.chain
+        times = np.concatenate([np.arange(offsets[s], offsets[s + 1]) for s in which])
+        own: Any = chain
+        if hasattr(own, "of_sequences"):
+            own = own.of_sequences(which, times)
+        return replace(self, chain=own, sequences=self.sequences.some(which), rows=self.rows[times])
 
     def check_possible(self, values: Mapping[str, np.ndarray]) -> None:
         """Refuse data that the zeros of the model exclude.
@@ -206,6 +227,21 @@ class Hidden:
         )
 
 
+def _grouped(hidden: Hidden, rng: np.random.Generator, jitter: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Rows, and how much they belong to each state: mostly to that of the group of similar rows they are in."""
+    rows = hidden.rows[:_SOME]
+    seen = ~np.isnan(rows).all(axis=1)
+    weights = np.full((len(rows), hidden.n_states), 1.0 / hidden.n_states)
+    if seen.sum() >= hidden.n_states:
+        features = np.concatenate(
+            [part.emission.features(rows[seen][:, list(part.at)]) for part in hidden.parts], axis=1
+        )
+        groups = k_means(features, hidden.n_states, rng).labels
+        weights[seen] = np.eye(hidden.n_states)[groups]
+    noise = rng.dirichlet(np.ones(hidden.n_states), len(rows)) if jitter else 1.0 / hidden.n_states
+    return rows, 0.75 * weights + 0.25 * noise
+
+
 def layout_of(spec: HMM) -> list[tuple[str, str, tuple[str, ...]]]:
     """The parts of the emission: (name, word, columns)."""
     if spec.emission == "observed":
@@ -218,7 +254,7 @@ def labels_of(spec: HMM) -> np.ndarray:
     return np.arange(1, spec.states + 1) if isinstance(spec.states, int) else np.array(spec.states)
 
 
-def chain_of(spec: HMM) -> Chain:
+def chain_of(spec: HMM) -> Any:
     """The chain of a spec.
 
     Raises
@@ -247,7 +283,8 @@ def chain_of(spec: HMM) -> Chain:
         # Nothing to learn of a chain that cannot move.
         initial, transition = np.ones(1), np.ones((1, 1))
     prior = np.full((k, k), float(spec.pseudocount)) + spec.stickiness * np.eye(k)
-    return Chain(k, mask, spec.order, initial, transition, prior, np.full(k, float(spec.pseudocount)))
+    chain = Chain(k, mask, spec.order, initial, transition, prior, np.full(k, float(spec.pseudocount)))
+    return chain if spec.durations is None else lasting(chain, spec.durations, spec.pseudocount)
 
 
 def _mask(spec: HMM, k: int) -> np.ndarray:
@@ -296,7 +333,7 @@ def hidden_of(model: Model, data: Data) -> Hidden:
             chain = _chain(spec, data, sequences)
             expert, rows = expert_of(spec, data, sequences, chain.n_states)
             one: Any = expert
-            data.memo["hidden"] = Hidden(labels_of(spec), chain, (one,), sequences, rows)
+            data.memo["hidden"] = Hidden(_names(spec, chain), chain, (one,), sequences, rows)
             return hidden_of(model, data)
         layout = layout_of(spec)
         categories = frozenset(own[0] for _, word, own in layout if word == "categorical")
@@ -306,20 +343,26 @@ def hidden_of(model: Model, data: Data) -> Hidden:
         chain = _chain(spec, data, sequences)
         if spec.covariance in ("full", "tied"):
             both: Any = joint_of(spec, read, base, chain.n_states)
-            data.memo["hidden"] = Hidden(labels_of(spec), chain, (both,), sequences, spread(sequences, read))
+            data.memo["hidden"] = Hidden(_names(spec, chain), chain, (both,), sequences, spread(sequences, read))
             return hidden_of(model, data)
         parts = emitted.parts_of(
             data, layout, read, base, chain.n_states, spec.parameters, covariance=spec.covariance, trials=spec.trials,
             dof=spec.dof,
         )  # fmt: skip
-        hidden = Hidden(labels_of(spec), chain, parts, sequences, spread(sequences, read))
+        hidden = Hidden(_names(spec, chain), chain, parts, sequences, spread(sequences, read))
         data.memo["hidden"] = hidden
     found: Hidden = data.memo["hidden"]
     return found
 
 
+def _names(spec: HMM, chain: Any) -> np.ndarray:
+    return chain.states if hasattr(chain, "states") else labels_of(spec)
+
+
 def _chain(spec: HMM, data: Data, sequences: Sequences) -> Any:
     """The chain, with what drives it."""
+    if spec.classes is not None:
+        return class_chain(spec, data, sequences, chain_of)
     base, names = chain_of(spec), tuple(spec.transitions_on)
     if not names:
         return base

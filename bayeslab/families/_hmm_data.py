@@ -49,6 +49,15 @@ class Sequences:
         """The number of the sequence of each time."""
         return np.repeat(np.arange(self.n_sequences), np.diff(self.offsets))
 
+    def some(self, which: np.ndarray) -> Sequences:
+        """Some of the sequences, in this order."""
+        lengths = np.diff(self.offsets)[which]
+        times = np.concatenate([np.arange(self.offsets[s], self.offsets[s + 1]) for s in which])
+        place = np.full(self.n_times, -1)
+        place[times] = np.arange(len(times))
+        at = place[self.at]
+        return Sequences(np.append(0, np.cumsum(lengths)), self.names[which], self.times[times], at[at >= 0])
+
     def prefix(self, most: int) -> Sequences:
         """The first ``most`` times."""
         offsets = np.minimum(self.offsets, most)

@@ -111,6 +111,10 @@ class DrivenChain:
     def concentration(self, name: str) -> np.ndarray:
         return self.base.concentration(name) if name == "initial" else np.ones(self.shape(name))
 
+    def of_sequences(self, which: np.ndarray, times: np.ndarray) -> DrivenChain:
+        """The same at some times."""
+        return replace(self, inputs=self.inputs[times])
+
     def prefix(self, n_times: int) -> DrivenChain:
         """The same on the first times."""
         return replace(self, inputs=self.inputs[:n_times])

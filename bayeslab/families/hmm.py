@@ -22,11 +22,12 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from bayeslab.dataset import Data
 from bayeslab.errors import ModelError, OptionError, hint
-from bayeslab.exact.answer import EMPlan, Plan
+from bayeslab.exact.answer import EMPlan, GibbsPlan, Plan
 from bayeslab.families import _emission_graph as emitted
-from bayeslab.families import _hmm_decode, _hmm_em, _hmm_exact, _hmm_graph, _hmm_linear
+from bayeslab.families import _hmm_classes, _hmm_decode, _hmm_em, _hmm_exact, _hmm_graph, _hmm_linear
 from bayeslab.families._hmm import Hidden, chain_of, draws_of, hidden_of, labels_of, layout_of
 from bayeslab.families._hmm_decode import posterior_mean
+from bayeslab.families._hmm_duration import Durations
 from bayeslab.spec import Family, Identifier, Model
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ def _as_states(value: Any) -> Any:
         return value
     if isinstance(value, str):
         raise ValueError(f"unknown states '{value}'{hint(value, ('continuous',))}; or a number, or a list of names")
+    if isinstance(value, Mapping):
+        return _as_counts(value)
     if isinstance(value, bool) or not isinstance(value, int | list):
         raise ValueError(f"states is a number of states or a list of their names, not {value!r}")
     if isinstance(value, int):
@@ -64,10 +67,25 @@ def _as_states(value: Any) -> Any:
     return names
 
 
+def _as_counts(value: Mapping[Any, Any]) -> dict[str, int]:
+    """So many states for each class."""
+    for name, n in value.items():
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            raise ValueError(f"'{name}' has {n!r} states; a number of states, at least 1")
+    return {str(name): n for name, n in value.items()}
+
+
 def _as_topology(value: Any) -> Any:
     words = ("ergodic", "left_right", "banded")
     if isinstance(value, str) and value not in words:
         raise ValueError(f"unknown topology '{value}'{hint(value, words)}")
+    return value
+
+
+def _as_shares(value: Any) -> Any:
+    words = ("free", "uniform")
+    if isinstance(value, str) and value not in words:
+        raise ValueError(f"unknown class_probability '{value}'{hint(value, words)}; or a list of probabilities")
     return value
 
 
@@ -83,8 +101,20 @@ class HMM(Family):
 
     family: Literal["hmm"] = "hmm"
     columns: list[Identifier] = Field(min_length=1, description="The observed columns.")
-    states: Annotated[int | list[str] | Literal["continuous"], BeforeValidator(_as_states)] = Field(
-        description="Number of hidden states, or a list of their names; or continuous: a level that wanders (Kalman)."
+    states: Annotated[int | list[str] | dict[str, int] | Literal["continuous"], BeforeValidator(_as_states)] = Field(
+        description="Number of hidden states, or a list of their names (with classes: of each class; or a number for"
+        " each); or continuous: a level that wanders (Kalman)."
+    )
+    classes: Identifier | None = Field(
+        None,
+        description="The column of what kind each sequence is; empty cells where it is not known. One chain a class.",
+    )
+    class_probability: Annotated[str | list[float | int] | None, BeforeValidator(_as_shares)] = Field(
+        None, description="How frequent classes are: free (learned; the default), uniform, or probabilities."
+    )
+    training: Literal["generative", "discriminative"] = Field(
+        "generative",
+        description="The likelihood is that of sequences and classes, or of classes given sequences.",
     )
     dimension: int | None = Field(
         None, ge=1, le=50, description="Of continuous states that drive all columns; left out: a level for each column."
@@ -130,6 +160,9 @@ class HMM(Family):
         default_factory=list, description="Columns that transitions depend on: a multinomial logit from each state."
     )
     order: Literal[1, 2] = Field(1, description="The next state depends on the last one, or the last two.")
+    durations: int | Durations | None = Field(
+        None, description="How long states last, at most: a table of durations for each state; or `{longest, law}`."
+    )
     pseudocount: float | int = Field(1, gt=0, description="Of the Dirichlet priors of initial and transition rows.")
     stickiness: float | int = Field(0, ge=0, description="Added to the pseudocount of staying.")
 
@@ -146,9 +179,29 @@ class HMM(Family):
                 raise ValueError(f"{odd[0]} goes with discrete states; continuous ones are normal")
         if self.emission == "observed" and (len(self.columns) > 1 or self.parameters):
             raise ValueError("emission: observed takes one column, which holds the states, and no parameters")
-        for other in (self.sequence, self.time):
+        for other in (self.sequence, self.time, self.classes):
             if other is not None and other in self.columns:
                 raise ValueError(f"'{other}' tells where rows belong and cannot be emitted too")
+        return self
+
+
+    @model_validator(mode="after")
+    def _classed(self) -> HMM:
+        if self.classes is None:
+            for key in ("class_probability", "training"):
+                if key in self.model_fields_set:
+                    raise ValueError(f"{key} goes with `classes`, the column of what kind each sequence is")
+            if isinstance(self.states, dict):
+                raise ValueError("a number of states for each class goes with `classes`, the column of classes")
+            return self
+        if self.sequence is None:
+            raise ValueError("classes are of sequences: name the column that tells them apart in `sequence`")
+        if self.classes == self.sequence:
+            raise ValueError("`classes` and `sequence` are two columns")
+        if self.emission == "observed" or self.order == 2 or self.transitions_on or self.initial == "stationary":
+            raise ValueError(
+                "each class has a plain chain: no emission: observed, order: 2, transitions_on or initial: stationary"
+            )
         return self
 
 
@@ -173,9 +226,9 @@ def _continuous(model: Model) -> bool:
 def check(model: Model, columns: set[str] | None) -> None:
     """The words can be read; the data have the columns."""
     spec = _spec(model)
-    if not _continuous(model):
+    if not _continuous(model) and spec.classes is None:
         chain_of(spec)
-    if not _continuous(model) and spec.emission != "observed":
+    if not _continuous(model) and spec.emission != "observed" and spec.classes is None:
         emitted.given_of(spec.parameters, layout_of(spec), chain_of(spec).n_states)
     for key in ("inputs", "transitions_on"):
         for name in getattr(spec, key):
@@ -198,7 +251,8 @@ def factors(model: Model) -> set[str]:
     spec = _spec(model)
     if _continuous(model) or spec.emission == "observed":
         return set(model.dims)
-    return set(model.dims) | {own[0] for _, word, own in layout_of(spec) if word == "categorical"}
+    classes = {spec.classes} if spec.classes is not None else set()
+    return set(model.dims) | classes | {own[0] for _, word, own in layout_of(spec) if word == "categorical"}
 
 
 def outcomes(model: Model, columns: set[str]) -> tuple[str, ...]:
@@ -248,6 +302,15 @@ def em(model: Model, data: Data) -> EMPlan | str:
     if _continuous(model):
         return _hmm_linear.plan(_hmm_linear.linear_of(model, data))
     return _hmm_em.plan(hidden_of(model, data))
+
+
+def gibbs(model: Model, data: Data) -> GibbsPlan | str:
+    """Paths and parameters in turns."""
+    from bayeslab.families import _hmm_gibbs
+
+    if _continuous(model):
+        return "continuous states are integrated out exactly; use nuts or em"
+    return _hmm_gibbs.by_gibbs(hidden_of(model, data))
 
 
 def maximum_likelihood(model: Model, data: Data) -> tuple[float, int]:
@@ -307,17 +370,24 @@ def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tup
     if _continuous(model):
         return None
     hidden = hidden_of(model, data)
-    if not hidden.exchangeable or not all(name in draws for name in hidden.learned):
+    if not hidden.blocks or not all(name in draws for name in hidden.learned):
         return None
-    first = hidden.prefix(_PREFIX)
     own = {name: draws[name] for name in hidden.learned}
+    if _spec(model).classes is not None:
+        moves = _hmm_classes.relabelling(hidden, lambda some: (values for _, values in draws_of(some, own)))
+        return _ruled(hidden, own, moves), "each class"
+    first = hidden.prefix(_PREFIX)
     telling = np.unique(np.linspace(0, first.sequences.n_times - 1, _TELLING).astype(int))
     chances = [_posterior(first, values)[telling] for _, values in draws_of(first, own)]
-    moves = relabel_by_probabilities(np.stack(chances))
+    return _ruled(hidden, own, relabel_by_probabilities(np.stack(chances))), "the chain"
+
+
+def _ruled(hidden: Hidden, own: Mapping[str, np.ndarray], moves: np.ndarray) -> dict[str, np.ndarray]:
+    """Draws whose names agree after these moves, numbered by the rule."""
     moved = hidden.permuted(own, moves, lead=1)
     middle = {name: value.mean(axis=0) for name, value in moved.items()}
     rule = np.broadcast_to(hidden.rule(middle), moves.shape)
-    return hidden.permuted(moved, rule, lead=1), "the chain"
+    return hidden.permuted(moved, rule, lead=1)
 
 
 def _posterior(hidden: Hidden, values: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -337,12 +407,15 @@ def network(model: Model, data: Data) -> nx.DiGraph:
             out.add_node(column, kind="observed" if data.has(column) else "random", text="Normal", dims=(rows,))
             out.add_edge("state", column)
         return out
-    k = len(labels_of(spec))
+    shown = f"{len(labels_of(spec))} states" if spec.classes is None else f"one a {spec.classes}"
     out.add_node("initial", kind="random", text="Dirichlet", dims=("state",))
     out.add_node("transition", kind="random", text="Dirichlet", dims=("state", "next_state"))
     # Called as in simulations, where it is computed from the rest.
-    out.add_node("path", kind="deterministic", text=f"Markov chain, {k} states", dims=(rows,))
+    out.add_node("path", kind="deterministic", text=f"Markov chain, {shown}", dims=(rows,))
     out.add_edges_from([("initial", "path"), ("transition", "path")])
+    if spec.durations is not None:
+        out.add_node("duration", kind="random", text="of a state", dims=("state",))
+        out.add_edge("duration", "path")
     for name, word, own in layout_of(spec):
         for column in own:
             out.add_node(column, kind="observed" if data.has(column) else "random", text=word, dims=(rows,))
@@ -364,6 +437,9 @@ def log_likelihoods(
         return _hmm_linear.log_likelihoods(model, _hmm_linear.linear_of(model, data), draws)
     hidden = hidden_of(model, data)
     several = hidden.sequences.n_sequences > 1
+    if _spec(model).training == "discriminative":
+        each = [_hmm_classes.conditional(hidden, values) for _, values in draws_of(hidden, draws)]
+        return {"sequence": (("sequence_number",), np.stack(each))}
     out = []
     for _, values in draws_of(hidden, draws):
         found = hidden.law(values).terms(several)
@@ -427,14 +503,21 @@ def decoded(
     if _continuous(model):
         return _hmm_linear.decoded(own, draws, method, times, sequence, spec.sequence)
     own.check_possible(posterior_mean(own, draws))
-    return _hmm_decode.decoded(own, draws, method, best, sequence=sequence, times=times, called=spec.sequence)
+    out, about = _hmm_decode.decoded(own, draws, method, best, sequence=sequence, times=times, called=spec.sequence)
+    return (out if spec.classes is None else _hmm_classes.with_class(own, out, spec.classes)), about
 
 
 def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """P(state | all rows) of every row, averaged over the posterior draws."""
+    """P(state | all rows) of every row, or P(class) of every sequence, averaged over the posterior draws."""
     if _continuous(model):
         raise OptionError("continuous states have no probabilities; use kind='mean'")
-    hidden = hidden_of(model, new)
+    hidden, spec = hidden_of(model, new), _spec(model)
+    if spec.classes is not None and spec.sequence is not None:
+        some = _hmm_decode.DRAWS
+        found = _hmm_classes.masses(hidden, lambda free: (values for _, values in draws_of(free, draws, some)))
+        own: Any = hidden.chain
+        out = {f"P({spec.classes}={c})": found[:, k] for k, c in enumerate(own.classes)}
+        return {spec.sequence: hidden.sequences.names} | out
     mean = _hmm_decode.averaged(hidden, draws, "smooth")[hidden.sequences.at]
     labels = new.labels.get(model.data.rows, np.arange(len(mean)))
     return {model.data.rows: labels} | {f"P(state={s})": mean[:, k] for k, s in enumerate(hidden.states)}
