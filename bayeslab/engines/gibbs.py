@@ -1,7 +1,8 @@
 """Engine ``gibbs``: draws in turns, each from its distribution given the rest; nothing is compiled.
 
 For models with conjugate parts: a mixture's labels given its parameters and its parameters given the labels; or, with
-the parameters integrated out, partitions of the rows, and with them the number of components.
+the parameters integrated out, partitions of the rows, and with them the number of components; or the paths of a hidden
+Markov model and its parameters.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from bayeslab.dataset import Data
 from bayeslab.engines._groups import attributes, labelled, observed_groups, relabelled
 from bayeslab.engines._job import Job, Outcome
 from bayeslab.errors import EngineRefusal
-from bayeslab.exact.answer import GibbsPlan
+from bayeslab.exact.answer import GibbsDraws, GibbsPlan
+from bayeslab.progress import ChainState
 from bayeslab.results.checks import Finding, judge_mcmc
 from bayeslab.spec import Model, Spec
 
@@ -60,7 +62,7 @@ def run(job: Job) -> Outcome:
         raise EngineRefusal(f"method gibbs does not apply: {found}")
     options: Options = job.options
     job.progress.note(f"Gibbs steps: {found.how}")
-    drawn = found.sample(options.chains, options.draws, options.tune, np.random.default_rng(job.seed))
+    drawn = _sampled(job, found, options)
     sampled = time.perf_counter()
     labels = {**job.data.labels, **found.labels}
     attrs = attributes(job) | {"inference_library": "bayeslab", "how": found.how}
@@ -79,3 +81,19 @@ def run(job: Job) -> Outcome:
     verdict = judge_mcmc(judged, notes=notes)
     timings = {"sample": sampled - begun, "report": time.perf_counter() - sampled}
     return Outcome(groups, verdict, True, timings)
+
+
+def _sampled(job: Job, found: GibbsPlan, options: Options) -> GibbsDraws:
+    """The plan's draws, with their progress shown."""
+    states = [ChainState(options.draws + options.tune, options.tune) for _ in range(options.chains)]
+
+    def report(chain: int, sweeps: int) -> None:
+        states[chain].done = sweeps
+        states[chain].finished = sweeps == states[chain].total
+        job.progress.refresh()
+
+    job.progress.begin(states)
+    try:
+        return found.sample(options.chains, options.draws, options.tune, np.random.default_rng(job.seed), report)
+    finally:
+        job.progress.close()

@@ -26,6 +26,7 @@ __all__ = [
     "best_path",
     "best_paths",
     "diagonal_gaussian_rows",
+    "draw_sequences",
     "filter_sequences",
     "log_evidence_and_gradient",
     "log_evidence_and_gradient_sparse",
@@ -896,6 +897,81 @@ def sample_path(
                     left -= math.exp(weights[i] - peak)
                     state = i
             states[t] = state
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def draw_sequences(
+    log_start: np.ndarray,
+    transition: Any,
+    log_transition: Any,
+    log_emission: np.ndarray,
+    offsets: np.ndarray,
+    uniforms: np.ndarray,
+    filtered: np.ndarray,
+    log_predictive: np.ndarray,
+    states: np.ndarray,
+    starts: np.ndarray,
+    moves: np.ndarray,
+) -> int:
+    """Filter all sequences and draw a path of each backwards, one uniform number a row; every array after is filled.
+
+    ``starts`` (n_states,) and ``moves`` (n_states, n_states) count the path. Returns the first impossible row, or -1.
+    """
+    n_states = log_emission.shape[1]
+    huge, tiny = _huge(values_of(log_transition)), _tiny_edges(log_transition, n_states)
+    varying = values_of(log_transition).shape[0] > 1
+    room, weights = np.empty(log_emission.shape), np.empty(n_states)
+    starts[:] = 0.0
+    moves[:] = 0.0
+    for s in range(len(offsets) - 1):
+        begin, end = offsets[s], offsets[s + 1]
+        in_logs, row, _ = _filter(
+            s,
+            log_start,
+            transition,
+            log_transition,
+            log_emission,
+            offsets,
+            tiny,
+            huge,
+            filtered,
+            room,
+            log_predictive,
+        )
+        if row >= 0:
+            return row
+        for t in range(end - 1, begin - 1, -1):
+            step = t + 1 if varying else 0
+            total = 0.0
+            if in_logs:
+                peak = -np.inf
+                for i in range(n_states):
+                    weights[i] = filtered[t, i]
+                    if t < end - 1:
+                        weights[i] += between(log_transition, step, i, states[t + 1], -np.inf)
+                    peak = max(peak, weights[i])
+                for i in range(n_states):
+                    weights[i] = math.exp(weights[i] - peak)
+                    total += weights[i]
+            else:
+                for i in range(n_states):
+                    weights[i] = filtered[t, i]
+                    if t < end - 1:
+                        weights[i] *= between(transition, step, i, states[t + 1], 0.0)
+                    total += weights[i]
+            left, state = uniforms[t] * total, -1
+            for i in range(n_states):
+                if weights[i] > 0.0:
+                    state = i
+                    left -= weights[i]
+                    if left < 0.0:
+                        break
+            states[t] = state
+            if t < end - 1:
+                moves[state, states[t + 1]] += 1.0
+        if end > begin:
+            starts[states[begin]] += 1.0
+    return -1
 
 
 @numba.njit(cache=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -37,14 +37,17 @@ def by_gibbs(seen: Resolved) -> GibbsPlan | str:
     if getattr(emission, "covariance", "") == "tied":
         return "one covariance for all components has no closed form here; use full or diagonal, or nuts"
 
-    def sample(chains: int, draws: int, tune: int, rng: np.random.Generator) -> GibbsDraws:
+    def sample(
+        chains: int, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int, int], None]
+    ) -> GibbsDraws:
         problem, found = seen.problem, []
         try:
-            for own in rng.spawn(chains):
+            for k, own in enumerate(rng.spawn(chains)):
                 # Each chain from an end of EM of its own: Gibbs steps leave a lower mode only slowly.
                 options = MixtureOptions(method="map", restarts=1, start="k_means++", max_iterations=50, repairs=1)
                 start = fit_mixture(problem, options, rng=own, start=first_guess(seen)).parameters
                 found.append(draws_of(problem, start, draws=draws, tune=tune, rng=own))
+                report(k, tune + draws)
         except OptionError as error:
             raise EngineRefusal(f"method gibbs does not apply: {error.message}; use nuts") from None
         values = [[seen.values({n: v[i] for n, v in one.parameters.items()}) for i in range(draws)] for one in found]
@@ -61,7 +64,9 @@ def number_sampled(seen: Resolved, rows: str) -> GibbsPlan:
     prior = seen.number
     highest = len(prior.log_probability)
 
-    def sample(chains: int, draws: int, tune: int, rng: np.random.Generator) -> GibbsDraws:
+    def sample(
+        chains: int, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int, int], None]
+    ) -> GibbsDraws:
         try:
             found = sample_component_number(
                 seen.problem.emission, seen.rows, rng=rng, prior=prior, draws=draws, tune=tune, chains=chains

@@ -41,6 +41,7 @@ __all__ = [
     "about_mean",
     "about_normal",
     "gaussian",
+    "inverse_wishart",
     "mahalanobis",
     "moments_about",
     "patterns",
@@ -353,7 +354,7 @@ class FullGaussian:
         if self.covariance == "known":
             lower = np.broadcast_to(np.linalg.cholesky(self._matrix()), (n_states, d, d))
         else:
-            covariance = np.stack([_inverse_wishart(rng, v, s) for v, s in zip(nu, scale, strict=True)])
+            covariance = np.stack([inverse_wishart(rng, v, s) for v, s in zip(nu, scale, strict=True)])
             lower = np.linalg.cholesky(covariance)
         noise = np.einsum("kij,kj->ki", lower, rng.standard_normal((n_states, d)))
         mean = centre + noise / np.sqrt(kappa)[:, None]
@@ -383,7 +384,7 @@ class FullGaussian:
         return out + 0.5 * (prior.nu * np.linalg.slogdet(prior.scale)[1] - nu * np.linalg.slogdet(scale)[1])
 
 
-def _inverse_wishart(rng: np.random.Generator, nu: float, scale: np.ndarray) -> np.ndarray:
+def inverse_wishart(rng: np.random.Generator, nu: float, scale: np.ndarray) -> np.ndarray:
     """By Bartlett's decomposition of the Wishart precision."""
     d = len(scale)
     bartlett = np.tril(rng.standard_normal((d, d)), -1)
