@@ -29,26 +29,46 @@ import numpy as np
 from pydantic import Field
 from scipy import optimize, special, stats
 
-from bayeslab.errors import ModelError
+from bayeslab.errors import ModelError, hint
 from bayeslab.exact import duration
 from bayeslab.exact.forward_backward import Edges, HiddenChain
 from bayeslab.families._hmm_chain import Chain
 from bayeslab.families._hmm_law import Expected, MarkovLaw
 from bayeslab.spec import Spec
 
-__all__ = ["DurationChain", "Durations", "lasting"]
+__all__ = ["DurationChain", "Durations", "as_durations", "lasting"]
 
 # Where the M-step looks for mu (times the longest duration) and alpha.
 _MU, _ALPHA = (1e-8, 50.0), (1e-3, 1e5)
 
 
+_LONGEST = 100_000
+_LAWS = ("table", "poisson", "negative_binomial")
+
+
 class Durations(Spec):
     """How long states last."""
 
-    longest: int = Field(ge=1, le=100_000, description="The longest duration.")
+    longest: int = Field(ge=1, le=_LONGEST, description="The longest duration.")
     law: Literal["table", "poisson", "negative_binomial"] = Field(
         "table", description="A table for each state, or a law of the duration less one, cut off at the longest."
     )
+
+
+def as_durations(value: Any) -> Any:
+    """What a file says of durations, refused in one line where it says nothing that is meant."""
+    own = value if isinstance(value, Mapping) else {"longest": value}
+    if value is None or isinstance(value, Durations):
+        return value
+    longest, law = own.get("longest"), own.get("law", "table")
+    if isinstance(longest, bool) or not isinstance(longest, int) or not 1 <= longest <= _LONGEST:
+        raise ValueError(f"the longest duration is a whole number from 1 to {_LONGEST:,}, not {longest!r}")
+    if law not in _LAWS:
+        raise ValueError(f"unknown law '{law}'{hint(str(law), _LAWS)}")
+    odd = sorted(own.keys() - {"longest", "law"})
+    if odd:
+        raise ValueError(f"unknown key '{odd[0]}'{hint(odd[0], ('longest', 'law'))}")
+    return value if not isinstance(value, Mapping) else Durations(longest=longest, law=law)
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ from bayeslab.families import _emission_graph as emitted
 from bayeslab.families import _hmm_classes, _hmm_decode, _hmm_em, _hmm_exact, _hmm_graph, _hmm_linear
 from bayeslab.families._hmm import Hidden, chain_of, draws_of, hidden_of, labels_of, layout_of
 from bayeslab.families._hmm_decode import posterior_mean
-from bayeslab.families._hmm_duration import Durations
+from bayeslab.families._hmm_duration import Durations, as_durations
 from bayeslab.spec import Family, Identifier, Model
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class HMM(Family):
         default_factory=list, description="Columns that transitions depend on: a multinomial logit from each state."
     )
     order: Literal[1, 2] = Field(1, description="The next state depends on the last one, or the last two.")
-    durations: int | Durations | None = Field(
+    durations: Annotated[int | Durations | None, BeforeValidator(as_durations)] = Field(
         None, description="How long states last, at most: a table of durations for each state; or `{longest, law}`."
     )
     pseudocount: float | int = Field(1, gt=0, description="Of the Dirichlet priors of initial and transition rows.")
@@ -184,7 +184,6 @@ class HMM(Family):
                 raise ValueError(f"'{other}' tells where rows belong and cannot be emitted too")
         return self
 
-
     @model_validator(mode="after")
     def _classed(self) -> HMM:
         if self.classes is None:
@@ -198,14 +197,22 @@ class HMM(Family):
             raise ValueError("classes are of sequences: name the column that tells them apart in `sequence`")
         if self.classes == self.sequence:
             raise ValueError("`classes` and `sequence` are two columns")
-        if self.emission == "observed" or self.order == 2 or self.transitions_on or self.initial == "stationary":
-            raise ValueError(
-                "each class has a plain chain: no emission: observed, order: 2, transitions_on or initial: stationary"
-            )
+        if self.emission == "observed" or self.initial == "stationary":
+            raise ValueError("each class has a plain chain: no emission: observed, no initial: stationary")
+        for key in sorted(self.model_fields_set - _WITH_CLASSES):
+            if getattr(self, key) != type(self).model_fields[key].get_default(call_default_factory=True):
+                raise ValueError(f"each class has a plain chain: {key} does not go with `classes`")
         return self
 
 
 Spec = HMM
+
+# What goes with classes.
+_WITH_CLASSES = {
+    "family", "columns", "states", "classes", "class_probability", "training", "emission", "covariance", "trials", "dof",
+    "parameters", "inputs", "window", "sequence", "time", "topology", "reach", "initial", "transition", "pseudocount",
+    "stickiness", "choose",
+}  # fmt: skip
 
 # Labels are made to agree on so many times at the beginning, and so many of these.
 _PREFIX, _TELLING = 1_000, 60
