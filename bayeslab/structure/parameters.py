@@ -1,0 +1,242 @@
+r"""What the data say of the parameters of a net, its structure given, under the prior that the score of structures has.
+
+The prior of a family does not depend on the rest of the structure, and neither does its posterior: families are worked
+out once, however many structures they occur in.
+
+Scores that are marginal likelihoods have a prior of parameters: BDeu and BDs an equivalent sample size, K2 ones, BGe a
+normal-Wishart distribution, of which a variable given its parents P has the posterior
+
+.. math:: \sigma^2 \sim \text{InvGamma}\big(\tfrac{\nu}{2}, \tfrac{1}{2} R_{v \cdot P}\big), \quad
+   \beta \mid \sigma^2 \sim N(R_{PP}^{-1} R_{Pv}, \sigma^2 R_{PP}^{-1}), \quad \nu = \alpha_w + N - n + |P| + 1
+
+with the matrix R of the score [1]_. Scores with penalties (BIC and its kin) stand for priors that are worth about one
+row, and are given such ones.
+
+References
+----------
+.. [1] Geiger, Heckerman (2002). Parameter priors for directed acyclic graphical models. Annals of Statistics 30,
+   1412-1440.
+.. [2] Heckerman, Geiger, Chickering (1995). Learning Bayesian networks. Machine Learning 20, 197-243.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.errors import DataError
+from bayeslab.exact.conjugate import NormalInverseGamma
+from bayeslab.exact.counting import family_counts
+from bayeslab.exact.mixed_network import LinearGaussian, MixedNetwork
+from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.structure.data import Observations
+from bayeslab.structure.scores._gaussian import GaussianScore, scatter
+from bayeslab.structure.scores.bge import score as bge
+
+__all__ = ["Family", "Parameters"]
+
+Array = NDArray[np.float64]
+# The child, and its parents in ascending order.
+type Family = tuple[int, tuple[int, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class Parameters:
+    """Posteriors of families, each worked out when it is first asked for.
+
+    Attributes
+    ----------
+    observations : Observations
+        Complete rows.
+    score : str
+        The score of structures; its prior of parameters is taken.
+    options : mapping
+        Options of the score.
+    """
+
+    observations: Observations
+    score: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    _tables: dict[Family, Array] = field(default_factory=dict, repr=False)
+    _regressions: dict[Family, NDArray[Any]] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.observations.elsewhere is not None:
+            raise DataError("parameters are learned from rows in memory; raise 'fetch' so that DuckDB hands them over")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.observations.names
+
+    @cached_property
+    def discrete(self) -> bool:
+        """Whether every variable has states."""
+        return not self.observations.continuous.any()
+
+    @cached_property
+    def gaussian(self) -> bool:
+        """Whether every variable is continuous."""
+        return bool(self.observations.continuous.all())
+
+    def prepare(self, families: Iterable[Family]) -> None:
+        """Work out many families, in one pass over the rows."""
+        seen, states = self.observations, self.observations.cards
+        new = [f for f in dict.fromkeys(families) if states[f[0]] and f not in self._tables]
+        if not new:
+            return
+        for v, own in new:
+            if any(states[u] == 0 for u in own):
+                raise DataError(f"'{self.names[v]}' has states and a continuous parent: its table cannot be learned")
+        cards = np.maximum(states, 1)
+        counts = family_counts(seen.codes, cards, [(*own, v) for v, own in new], np.asarray(seen.weights, dtype=float))
+        for key, n in zip(new, counts, strict=True):
+            self._tables[key] = n + self._concentration(n)
+
+    def concentration(self, child: int, parents: tuple[int, ...]) -> Array:
+        """Of the Dirichlet posteriors of the rows of a table, axes (parents..., own)."""
+        self.prepare([(child, parents)])
+        return self._tables[child, parents]
+
+    def _concentration(self, counts: Array) -> Array | float:
+        if self.score == "k2":
+            return 1.0
+        default = {"bdeu": 10.0, "bds": 10.0}.get(self.score, 1.0)
+        size = float(self.options.get("equivalent_sample_size", default))
+        if self.score == "bds":
+            # Rows of parents that never occur have no part in the prior; what they hold is uniform in any case.
+            seen = counts.sum(axis=-1, keepdims=True) > 0
+            return np.where(seen, size / max(1, int(seen.sum())), size / seen.size) / counts.shape[-1]
+        return size / counts.size
+
+    def regressions(self, child: int, parents: tuple[int, ...]) -> NDArray[Any]:
+        """Posterior of (intercept, slopes...) and variance in each configuration of the discrete parents."""
+        key = (child, parents)
+        if key not in self._regressions:
+            self._regressions[key] = self._wishart(*key) if self.score == "bge" else self._by_configuration(*key)
+        return self._regressions[key]
+
+    @cached_property
+    def _bge(self) -> tuple[GaussianScore, float, float, Array, Array]:
+        """The score, rows of prior and data, degrees of freedom after the data, and means before and after them."""
+        options = {name: self.options[name] for name in ("alpha_mu", "alpha_w", "nu") if name in self.options}
+        made = bge(self.observations, **options)
+        n_rows, mean, _ = scatter(self.observations)
+        alpha_mu = float(options.get("alpha_mu", 1.0))
+        alpha_w = options.get("alpha_w")
+        df = self.observations.n + alpha_mu + 1 if alpha_w is None else float(alpha_w)
+        before = mean if options.get("nu") is None else np.asarray(options["nu"], dtype=float)
+        after = (alpha_mu * before + n_rows * mean) / (alpha_mu + n_rows)
+        return made, alpha_mu + n_rows, df + n_rows, before, after
+
+    def _wishart(self, child: int, parents: tuple[int, ...]) -> NDArray[Any]:
+        made, rows, df, _, centre = self._bge
+        above = list(parents)
+        inner, cross = made.matrix[np.ix_(above, above)], made.matrix[above, child]
+        slopes = np.linalg.solve(inner, cross) if above else np.zeros(0)
+        rest = made.matrix[child, child] - cross @ slopes
+        mu = np.concatenate([[centre[child] - slopes @ centre[above]], slopes])
+        # The intercept is what the mean of the variable has beyond those of its parents, known as from `rows` rows.
+        line = np.concatenate([[1.0], centre[above]])
+        precision = rows * np.outer(line, line)
+        precision[1:, 1:] += inner
+        out = np.empty((), dtype=object)
+        out[()] = NormalInverseGamma(mu, precision, (df - self.observations.n + len(above) + 1) / 2, float(rest) / 2)
+        return out
+
+    def _by_configuration(self, child: int, parents: tuple[int, ...]) -> NDArray[Any]:
+        seen = self.observations
+        discrete = [u for u in parents if seen.cards[u]]
+        linear = [u for u in parents if not seen.cards[u]]
+        weights = np.asarray(seen.weights, dtype=float)
+        design = np.column_stack([np.ones(len(weights)), seen.values[:, linear]])
+        y = seen.values[:, child]
+        prior = _one_row(seen.values[:, linear], y, weights)
+        out = np.empty(tuple(int(seen.cards[u]) for u in discrete), dtype=object)
+        for at in np.ndindex(out.shape):
+            rows = np.ones(len(y), dtype=bool)
+            for u, code in zip(discrete, at, strict=True):
+                rows &= seen.codes[:, u] == code
+            repeated = np.repeat(np.flatnonzero(rows), np.round(weights[rows]).astype(np.int64))
+            out[at] = prior.update(design[repeated], y[repeated])
+        return out
+
+    # -- whole nets
+
+    def mean(self, parents: Sequence[tuple[int, ...]]) -> DiscreteNetwork | MixedNetwork:
+        """The net with parameters at their posterior means.
+
+        Parameters
+        ----------
+        parents
+            The parents of each variable, ascending.
+        """
+        return self._network(parents, lambda a: a / a.sum(axis=-1, keepdims=True), _mean)
+
+    def draw(self, parents: Sequence[tuple[int, ...]], rng: np.random.Generator) -> DiscreteNetwork | MixedNetwork:
+        """The net with parameters drawn from their posterior."""
+
+        def one(posterior: NormalInverseGamma) -> tuple[Array, float]:
+            coefficients, variance = posterior.draws(rng, 1)
+            return coefficients[0], float(np.sqrt(variance[0]))
+
+        return self._network(parents, lambda a: _dirichlet(a, rng), one)
+
+    def _network(
+        self,
+        parents: Sequence[tuple[int, ...]],
+        table: Callable[[Array], Array],
+        regression: Callable[[NormalInverseGamma], tuple[Array, float]],
+    ) -> DiscreteNetwork | MixedNetwork:
+        seen, names = self.observations, self.names
+        keys = [(v, tuple(own)) for v, own in enumerate(parents)]
+        self.prepare(keys)
+        states = {names[v]: seen.states[v] for v in range(seen.n) if seen.cards[v]}
+        above = {names[v]: tuple(names[u] for u in own) for v, own in keys if seen.cards[v]}
+        tables = {names[v]: table(self._tables[v, own]) for v, own in keys if seen.cards[v]}
+        if self.discrete:
+            return DiscreteNetwork(states, above, tables)
+        continuous = {names[v]: self._linear(v, own, regression) for v, own in keys if not seen.cards[v]}
+        return MixedNetwork(states, above, tables, continuous)
+
+    def _linear(
+        self, child: int, parents: tuple[int, ...], regression: Callable[[NormalInverseGamma], tuple[Array, float]]
+    ) -> LinearGaussian:
+        found: Any = self.regressions(child, parents)
+        n_slopes = sum(not self.observations.cards[u] for u in parents)
+        intercept, slopes, sd = np.empty(found.shape), np.empty((*found.shape, n_slopes)), np.empty(found.shape)
+        for at in np.ndindex(found.shape):
+            coefficients, sd[at] = regression(found[at])
+            intercept[at], slopes[at] = coefficients[0], coefficients[1:]
+        return LinearGaussian(tuple(self.names[u] for u in parents), intercept, slopes, sd)
+
+
+def _mean(posterior: NormalInverseGamma) -> tuple[Array, float]:
+    """Coefficients and the root of the mean of the variance (of its mode where that is infinite)."""
+    coefficients, variance = posterior.mean()
+    return coefficients, float(np.sqrt(variance if np.isfinite(variance) else posterior.beta / (posterior.alpha + 1)))
+
+
+def _dirichlet(a: Array, rng: np.random.Generator) -> Array:
+    drawn = rng.standard_gamma(a)
+    total = drawn.sum(axis=-1, keepdims=True)
+    # Concentrations near zero may underflow all at once; then the whole mass is on one state.
+    one = np.eye(a.shape[-1])[rng.integers(a.shape[-1], size=total.shape[:-1])]
+    return np.where(total > 0, drawn / np.where(total > 0, total, 1.0), one)
+
+
+def _one_row(x: Array, y: Array, weights: Array) -> NormalInverseGamma:
+    """A prior of a regression that is worth one row: no slopes, and the variable's own mean and variance."""
+    total = weights.sum()
+    middle, centre = weights @ x / total, float(weights @ y / total)
+    spread = weights @ (x - middle) ** 2 / total
+    variance = float(weights @ (y - centre) ** 2 / total) or 1.0
+    line = np.concatenate([[1.0], middle])
+    precision = np.outer(line, line)
+    precision[1:, 1:] += np.diag(np.where(spread > 0, spread, 1.0))
+    mu = np.concatenate([[centre], np.zeros(x.shape[1])])
+    return NormalInverseGamma(mu, precision, 1.5, 0.5 * variance)
