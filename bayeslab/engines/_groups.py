@@ -113,7 +113,8 @@ def _worst_r_hat(values: np.ndarray) -> float:
         return float("nan")
     draws = values.reshape(*values.shape[:2], -1)
     with np.errstate(invalid="ignore", divide="ignore"):  # of what is constant
-        return float(np.nanmax(r_hat_and_ess(np.moveaxis(draws, -1, 0))[0]))
+        found = r_hat_and_ess(np.moveaxis(draws, -1, 0))[0]
+    return float(np.max(found, where=~np.isnan(found), initial=0.0))
 
 
 def constrained(model: pymc.Model, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
