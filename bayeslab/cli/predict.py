@@ -49,7 +49,12 @@ def command(
 
 
 def _suited(spec: Any) -> str:
-    """States have no mean: a net is asked for probabilities, of its target or of whatever a row leaves open."""
+    """States have no mean: a net is asked for probabilities, of its target or of whatever a row leaves open.
+
+    Sequences of several classes are asked for their class.
+    """
+    if getattr(spec, "classes", None) is not None:
+        return "probabilities"
     if spec.family != "bayes_net":
         return "mean"
     asked = spec.variables if spec.target is None else [spec.target]

@@ -27,6 +27,8 @@ from bayeslab.families import _emission_graph as emitted
 from bayeslab.families import _hmm_classes, _hmm_decode, _hmm_em, _hmm_exact, _hmm_graph, _hmm_linear
 from bayeslab.families._hmm import Hidden, chain_of, draws_of, hidden_of, labels_of, layout_of
 from bayeslab.families._hmm_decode import posterior_mean
+from bayeslab.families._hmm_product import as_chains, check_words
+from bayeslab.families._hmm_product_parts import additive, check_parameters
 from bayeslab.families._hmm_duration import Durations, as_durations
 from bayeslab.spec import Family, Identifier, Model
 
@@ -49,7 +51,7 @@ __all__ = [
 
 
 def _as_states(value: Any) -> Any:
-    if value == "continuous":
+    if value is None or value == "continuous":
         return value
     if isinstance(value, str):
         raise ValueError(f"unknown states '{value}'{hint(value, ('continuous',))}; or a number, or a list of names")
@@ -65,6 +67,10 @@ def _as_states(value: Any) -> Any:
     if not names or len(set(names)) < len(names):
         raise ValueError("names of states: at least one, each once")
     return names
+
+
+def _as_chains(value: Any) -> Any:
+    return value if value is None else as_chains(value)
 
 
 def _as_counts(value: Mapping[Any, Any]) -> dict[str, int]:
@@ -101,9 +107,28 @@ class HMM(Family):
 
     family: Literal["hmm"] = "hmm"
     columns: list[Identifier] = Field(min_length=1, description="The observed columns.")
-    states: Annotated[int | list[str] | dict[str, int] | Literal["continuous"], BeforeValidator(_as_states)] = Field(
-        description="Number of hidden states, or a list of their names (with classes: of each class; or a number for"
+    states: Annotated[int | list[str] | dict[str, int] | Literal["continuous"] | None, BeforeValidator(_as_states)] = (
+        Field(
+            None,
+            description="Number of hidden states, or a list of their names (with classes: of each class; or a number for"
         " each); or continuous: a level that wanders (Kalman)."
+    )
+    chains: Annotated[dict[Identifier, int | list[str]] | None, BeforeValidator(_as_chains)] = Field(
+        None,
+        description="Several hidden chains in place of `states`: their names, with numbers of states or lists of names.",
+    )
+    coupling: Literal["factorial", "coupled", "switching"] = Field(
+        "factorial",
+        description="Of chains: each goes its own way; or each depends on the last states of all; or the first says"
+        " which of the others is seen.",
+    )
+    effects: Literal["additive", "joint"] | None = Field(
+        None,
+        description="Of factorial chains: means of gaussian columns are sums of an effect of each chain (their"
+        " default); or every combination of states has parameters of its own (that of others).",
+    )
+    emits: dict[Identifier, list[Identifier]] | None = Field(
+        None, description="Of coupled chains: the columns that each emits."
     )
     classes: Identifier | None = Field(
         None,
@@ -185,6 +210,15 @@ class HMM(Family):
         return self
 
     @model_validator(mode="after")
+    def _several(self) -> HMM:
+        if (self.states is None) == (self.chains is None):
+            raise ValueError(
+                "give states, or several chains, not both" if self.chains else "states is missing: how many there are"
+            )
+        check_words(self)
+        return self
+
+    @model_validator(mode="after")
     def _classed(self) -> HMM:
         if self.classes is None:
             for key in ("class_probability", "training"):
@@ -235,7 +269,9 @@ def check(model: Model, columns: set[str] | None) -> None:
     spec = _spec(model)
     if not _continuous(model) and spec.classes is None:
         chain_of(spec)
-    if not _continuous(model) and spec.emission != "observed" and spec.classes is None:
+    if spec.chains is not None:
+        check_parameters(spec, chain_of(spec), layout_of(spec))
+    elif not _continuous(model) and spec.emission != "observed" and spec.classes is None:
         emitted.given_of(spec.parameters, layout_of(spec), chain_of(spec).n_states)
     for key in ("inputs", "transitions_on"):
         for name in getattr(spec, key):
@@ -377,6 +413,9 @@ def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tup
     if _continuous(model):
         return None
     hidden = hidden_of(model, data)
+    chain: Any = hidden.chain
+    if hasattr(chain, "relabelled"):
+        return chain.relabelled(hidden, draws)  # type: ignore[no-any-return]
     if not hidden.blocks or not all(name in draws for name in hidden.learned):
         return None
     own = {name: draws[name] for name in hidden.learned}
@@ -414,6 +453,8 @@ def network(model: Model, data: Data) -> nx.DiGraph:
             out.add_node(column, kind="observed" if data.has(column) else "random", text="Normal", dims=(rows,))
             out.add_edge("state", column)
         return out
+    if spec.chains is not None:
+        return _several_drawn(spec, data, rows, out)
     shown = f"{len(labels_of(spec))} states" if spec.classes is None else f"one a {spec.classes}"
     out.add_node("initial", kind="random", text="Dirichlet", dims=("state",))
     out.add_node("transition", kind="random", text="Dirichlet", dims=("state", "next_state"))
@@ -430,6 +471,23 @@ def network(model: Model, data: Data) -> nx.DiGraph:
         label = f"{name}_parameters" if name else "parameters"
         out.add_node(label, kind="random", text=word, dims=("state",))
         out.add_edges_from((label, column) for column in own)
+    return out
+
+
+def _several_drawn(spec: HMM, data: Data, rows: str, out: nx.DiGraph) -> nx.DiGraph:
+    """Chains, and what they emit."""
+    chain = chain_of(spec)
+    # Called as in simulations: the number of the combination of states.
+    out.add_node("path", kind="deterministic", text=f"{spec.coupling} chains, {chain.n_states} states", dims=(rows,))
+    for name in chain.every:
+        out.add_node(name, kind="random", text="Dirichlet", dims=chain.dims(name))
+        out.add_edge(name, "path")
+    words = {column: word for _, word, own in layout_of(spec) for column in own}
+    made = "additive effects" if additive(spec) else "of all chains" if spec.coupling == "factorial" else "of a chain"
+    out.add_node("parameters", kind="random", text=made, dims=())
+    for column, word in words.items():
+        out.add_node(column, kind="observed" if data.has(column) else "random", text=word, dims=(rows,))
+        out.add_edges_from([("path", column), ("parameters", column)])
     return out
 
 
@@ -469,7 +527,8 @@ def predictive(
         for part in hidden.parts:
             rows = _sampled(rng, hidden, part, values, states)
             for j, column in enumerate(part.columns):
-                made[column].append(rows[:, j])
+                _added(made[column], rows[:, j], part, states)
+        made = {c: [*values[:n_before], _merged(values[n_before:])] for c, values in made.items()}
     whole = {c for _, word, own in layout_of(_spec(model)) if word not in ("gaussian", "student_t", "exponential")
              for c in own}  # fmt: skip
     return {
@@ -527,4 +586,4 @@ def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.nd
         return {spec.sequence: hidden.sequences.names} | out
     mean = _hmm_decode.averaged(hidden, draws, "smooth")[hidden.sequences.at]
     labels = new.labels.get(model.data.rows, np.arange(len(mean)))
-    return {model.data.rows: labels} | {f"P(state={s})": mean[:, k] for k, s in enumerate(hidden.states)}
+    return {model.data.rows: labels} | _hmm_decode.chances_of(hidden, mean)
