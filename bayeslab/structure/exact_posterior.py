@@ -186,9 +186,9 @@ def _subset_sums(table: ScoreTable, scores: NDArray[np.float64]) -> tuple[NDArra
     return value, exponent
 
 
-def _checked(table: ScoreTable, what: str, seconds: float, memory: float | None) -> int:
+def _checked(table: ScoreTable, what: str, seconds: float, memory: float | None, extra: float = 0.0) -> int:
     # Subset sums of each variable, a float and an exponent, and eight numbers for each set.
-    return _within(table, what, seconds, table.n * 2.0 ** (table.n - 1) * 12 + 2.0**table.n * 64, memory)
+    return _within(table, what, seconds, table.n * 2.0 ** (table.n - 1) * 12 + 2.0**table.n * 64 + extra, memory)
 
 
 def _within(table: ScoreTable, what: str, seconds: float, bytes_needed: float, memory: float | None) -> int:
