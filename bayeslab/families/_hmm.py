@@ -22,7 +22,10 @@ from bayeslab.families._hmm_driven import DrivenChain, driven
 from bayeslab.families._hmm_duration import lasting
 from bayeslab.families._hmm_joint import joint_of
 from bayeslab.families._hmm_law import Law, MarkovLaw
+from bayeslab.families._hmm_product import product_of
+from bayeslab.families._hmm_product_parts import parts_of as parts_of_chains
 from bayeslab.families._hmm_regression import expert_of
+from bayeslab.families._hmm_tree import branching, forest_of
 from bayeslab.spec import Model
 
 if TYPE_CHECKING:
@@ -72,7 +75,11 @@ class Hidden:
     def n_free(self) -> int:
         """Free parameters: probabilities that sum to one have one less."""
         total = 0
-        for part in self.parts:
+        parts: tuple[Any, ...] = self.parts
+        for part in parts:
+            if hasattr(part, "n_free"):
+                total += part.n_free
+                continue
             for name in part.learned:
                 shape = part.shape(name)
                 total += int(np.prod(shape)) - (shape[0] if part.parameter(name) == "p" else 0)
@@ -167,6 +174,9 @@ class Hidden:
 
     def numbered(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Values with states that can trade places in the order of :meth:`rule`."""
+        chain: Any = self.chain
+        if hasattr(chain, "numbered"):
+            return chain.numbered(self, values)
         if not self.blocks or not any(name in values for name in self.parts[0].learned):
             return dict(values)
         return self.permuted(values, self.rule(values))
@@ -182,6 +192,8 @@ class Hidden:
         """Where a search can begin: at groups of similar rows; random, or (without rng) always the same."""
         own = rng if rng is not None else np.random.default_rng(0)
         chain: Any = self.chain
+        if hasattr(chain, "begin"):
+            return chain.begin(self, rng)
         groups = chain.groups if hasattr(chain, "groups") else _grouped
         rows, weights = groups(self, own, rng is not None)
         out = self.numbered(self.emitting(rows, weights))
@@ -213,7 +225,8 @@ class Hidden:
         DataError
             With the sequence, the time and the column's value.
         """
-        impossible = self.law(values).impossible()
+        law = self.law(values)
+        impossible = law.impossible()
         bad = np.flatnonzero(impossible >= 0)
         if not len(bad):
             return
@@ -222,7 +235,7 @@ class Hidden:
         cells = np.flatnonzero(self.sequences.at == row)
         where = f"row {cells[0] + 1}" if len(cells) else f"time {self.sequences.times[row]}"
         raise DataError(
-            f"{where}{whose} has probability zero given the rows before it, whatever the state: check the"
+            f"{where}{whose} has probability zero {law.given}, whatever the state: check the"
             " values, and zeros in initial, transition and parameters"
         )
 
@@ -251,6 +264,8 @@ def layout_of(spec: HMM) -> list[tuple[str, str, tuple[str, ...]]]:
 
 def labels_of(spec: HMM) -> np.ndarray:
     """Names of the states."""
+    if spec.chains is not None:
+        return product_of(spec).states
     return np.arange(1, spec.states + 1) if isinstance(spec.states, int) else np.array(spec.states)
 
 
@@ -262,6 +277,8 @@ def chain_of(spec: HMM) -> Any:
     ModelError
         A pattern or probabilities that do not fit.
     """
+    if spec.chains is not None:
+        return product_of(spec)
     k = len(labels_of(spec))
     mask = _mask(spec, k)
     if spec.order == 2 and (not mask.all() or spec.transition is not None or spec.initial == "stationary"):
@@ -325,7 +342,7 @@ def hidden_of(model: Model, data: Data) -> Hidden:
     """The model on its data; remembered on the data."""
     if "hidden" not in data.memo:
         spec: Any = model.model
-        sequences = sequences_of(data, spec.sequence, spec.time)
+        sequences = _pieces(spec, data)
         if spec.emission == "observed":
             data.memo["hidden"] = _observed(spec, data, sequences)
             return hidden_of(model, data)
@@ -341,6 +358,10 @@ def hidden_of(model: Model, data: Data) -> Hidden:
         read = read_columns(data, order, categories, len(sequences.at))
         base = read if data.origin is None else _read_origin(data.origin, order, categories)
         chain = _chain(spec, data, sequences)
+        if spec.chains is not None:
+            several = parts_of_chains(spec, data, chain, layout, read, base)
+            data.memo["hidden"] = Hidden(chain.states, chain, several, sequences, spread(sequences, read))
+            return hidden_of(model, data)
         if spec.covariance in ("full", "tied"):
             both: Any = joint_of(spec, read, base, chain.n_states)
             data.memo["hidden"] = Hidden(_names(spec, chain), chain, (both,), sequences, spread(sequences, read))
@@ -355,6 +376,13 @@ def hidden_of(model: Model, data: Data) -> Hidden:
     return found
 
 
+def _pieces(spec: HMM, data: Data) -> Sequences:
+    """The sequences, or trees, of the rows."""
+    if spec.parent is not None:
+        return forest_of(data, spec.parent)[0]
+    return sequences_of(data, spec.sequence, spec.time)
+
+
 def _names(spec: HMM, chain: Any) -> np.ndarray:
     return chain.states if hasattr(chain, "states") else labels_of(spec)
 
@@ -363,6 +391,8 @@ def _chain(spec: HMM, data: Data, sequences: Sequences) -> Any:
     """The chain, with what drives it."""
     if spec.classes is not None:
         return class_chain(spec, data, sequences, chain_of)
+    if spec.parent is not None:
+        return branching(chain_of(spec), forest_of(data, spec.parent)[1])
     base, names = chain_of(spec), tuple(spec.transitions_on)
     if not names:
         return base

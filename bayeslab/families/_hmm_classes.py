@@ -349,7 +349,7 @@ def states_of(spec: HMM, classes: Sequence[Any]) -> tuple[np.ndarray, np.ndarray
     elif isinstance(spec.states, int):
         each = [[str(k + 1) for k in range(spec.states)]] * len(names)
     else:
-        each = [[str(s) for s in spec.states]] * len(names)
+        each = [[str(s) for s in spec.states or ()]] * len(names)
     labels = np.array([f"{name}.{s}" for name, own in zip(names, each, strict=True) for s in own])
     return labels, np.repeat(np.arange(len(names)), [len(own) for own in each])
 

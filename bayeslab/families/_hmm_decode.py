@@ -14,7 +14,7 @@ import numpy as np
 from bayeslab.errors import DataError, OptionError, hint
 from bayeslab.families._hmm import Hidden, draws_of
 
-__all__ = ["METHODS", "averaged", "decoded", "posterior_mean"]
+__all__ = ["METHODS", "averaged", "chances_of", "decoded", "posterior_mean"]
 
 METHODS = ("viterbi", "posterior", "smooth", "filter", "predict")
 # At so many draws, evenly spaced, probabilities are averaged: their Monte Carlo error is a fifteenth of the spread.
@@ -93,11 +93,25 @@ def decoded(
     if method == "viterbi":
         return _paths(hidden, posterior_mean(hidden, draws), best, chances, kept, index, at)
     states = chances.argmax(axis=1)
-    out = index | {"state": hidden.states[states][kept], "probability": chances.max(axis=1)[kept]}
+    out = index | _named(hidden, states[kept]) | {"probability": chances.max(axis=1)[kept]}
     if method != "posterior":
-        out |= {f"P(state={s})": chances[kept, k] for k, s in enumerate(hidden.states)}
+        out |= chances_of(hidden, chances[kept])
     how = "averaged over posterior draws" if _many(hidden, draws) else f"at {at}"
     return out, {"method": method, "about": f"{method}: probabilities {how}"}
+
+
+def _named(hidden: Hidden, states: np.ndarray) -> dict[str, np.ndarray]:
+    """Names of states; of several chains, of each."""
+    chain: Any = hidden.chain
+    return dict(chain.named(states)) if hasattr(chain, "named") else {"state": hidden.states[states]}
+
+
+def chances_of(hidden: Hidden, chances: np.ndarray) -> dict[str, np.ndarray]:
+    """Probabilities (n_times, n_states) as columns; of several chains, of the states of each."""
+    chain: Any = hidden.chain
+    if hasattr(chain, "chances"):
+        return dict(chain.chances(chances))
+    return {f"P(state={s})": chances[:, k] for k, s in enumerate(hidden.states)}
 
 
 def _many(hidden: Hidden, draws: Mapping[str, np.ndarray]) -> bool:
@@ -107,7 +121,8 @@ def _many(hidden: Hidden, draws: Mapping[str, np.ndarray]) -> bool:
 def _times_of(hidden: Hidden, sequence: str | None) -> np.ndarray:
     own = hidden.sequences
     if sequence is None:
-        return np.arange(own.n_times)
+        # Rows of trees as the table has them; times in gaps have no row.
+        return own.at if len(own.at) == own.n_times else np.arange(own.n_times)
     names = own.names.astype(str).tolist()
     if sequence not in names:
         raise DataError(f"there is no sequence '{sequence}'{hint(sequence, names)}")
@@ -133,7 +148,7 @@ def _paths(
         picked = np.isin(kept, there)
         states = paths[k][there]
         own = {name: value[picked] for name, value in index.items()}
-        own |= {"state": hidden.states[states], "probability": chances[there, states]}
+        own |= _named(hidden, states) | {"probability": chances[there, states]}
         if best > 1:
             own |= {"path": np.full(len(there), k + 1), "log_probability": heights[k][of[there]]}
         parts.append(own)

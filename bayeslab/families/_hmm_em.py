@@ -249,6 +249,6 @@ def _patterned(hidden: Hidden, name: str) -> bool:
     """Where zeros are meant; the first state of a single sequence is seldom in doubt."""
     return (
         name in ("initial", "duration")
-        or name.startswith("log_odds")
+        or name.startswith(("initial_", "log_odds"))
         or (name == "transition" and not hidden.chain.mask.all())
     )

@@ -160,7 +160,10 @@ def written_out(model: Model, hidden: Hidden, data: Data) -> pymc.Model:
         path = _paths(hidden)(uniform, *inputs)
         states = path[hidden.sequences.at]
         pm.Deterministic("path", states, dims=rows)
-        for part in hidden.parts:
+        switched = _behind_a_switch(hidden, values, states)
+        for column, variable in switched.items():
+            pm.Deterministic(column, variable, dims=rows)
+        for part in hidden.parts if not switched else ():
             for column, variable in _drawn(part, hidden, values, states).items():
                 if isinstance(part, Joint):
                     pm.Deterministic(column, variable, dims=rows)
@@ -170,13 +173,27 @@ def written_out(model: Model, hidden: Hidden, data: Data) -> pymc.Model:
     return built
 
 
+def _behind_a_switch(hidden: Hidden, values: Mapping[str, Any], states: Any) -> dict[str, Any]:
+    """Columns that come from one chain or another; none where there is no switch."""
+    import pytensor.tensor as pt
+
+    out: dict[str, Any] = {}
+    parts: tuple[Any, ...] = hidden.parts
+    for part in parts:
+        if not getattr(part, "switched", False):
+            continue
+        for column, variable in _drawn(part, hidden, values, states).items():
+            out[column] = pt.where(part.emits(states), variable, out[column]) if column in out else variable
+    return out
+
+
 def _drawn(part: Any, hidden: Hidden, values: Mapping[str, Any], states: Any) -> dict[str, Any]:
     at = hidden.sequences.at
     if not hasattr(part, "drawn"):
         return emitted.drawn(part, values, states, len(at))
     if isinstance(part, Joint):
         return part.drawn(values, states, hidden.rows[at])
-    if any(name.endswith("_before") for name in part.inputs):
+    if any(name.endswith("_before") for name in getattr(part, "inputs", ())):
         raise ModelError("rows that depend on those before are not simulated; leave `window` out")
     return dict(part.drawn(values, states, hidden.rows[at][:, 2:]))
 
@@ -209,6 +226,10 @@ class _Given:
 
 
 def _drawn_path(hidden: Hidden, uniform: np.ndarray, probabilities: list[np.ndarray]) -> np.ndarray:
-    law = hidden.chain.hidden(dict(zip(hidden.chain.learned, probabilities, strict=True)))
+    chain: Any = hidden.chain
+    values = dict(zip(chain.learned, probabilities, strict=True))
+    if hasattr(chain, "simulated"):
+        return np.asarray(chain.simulated(values, uniform), dtype=np.int64)
+    law = chain.hidden(values)
     found = simulate_states(law, hidden.sequences.offsets, _Given(uniform))  # type: ignore[arg-type]
     return np.asarray(hidden.chain.last[found], dtype=np.int64)

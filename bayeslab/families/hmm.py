@@ -27,9 +27,9 @@ from bayeslab.families import _emission_graph as emitted
 from bayeslab.families import _hmm_classes, _hmm_decode, _hmm_em, _hmm_exact, _hmm_graph, _hmm_linear
 from bayeslab.families._hmm import Hidden, chain_of, draws_of, hidden_of, labels_of, layout_of
 from bayeslab.families._hmm_decode import posterior_mean
+from bayeslab.families._hmm_duration import Durations, as_durations
 from bayeslab.families._hmm_product import as_chains, check_words
 from bayeslab.families._hmm_product_parts import additive, check_parameters
-from bayeslab.families._hmm_duration import Durations, as_durations
 from bayeslab.spec import Family, Identifier, Model
 
 if TYPE_CHECKING:
@@ -110,12 +110,13 @@ class HMM(Family):
     states: Annotated[int | list[str] | dict[str, int] | Literal["continuous"] | None, BeforeValidator(_as_states)] = (
         Field(
             None,
-            description="Number of hidden states, or a list of their names (with classes: of each class; or a number for"
-        " each); or continuous: a level that wanders (Kalman)."
+            description="Number of hidden states, or a list of their names (with classes: of each class; or a number"
+            " for each); or continuous: a level that wanders (Kalman).",
+        )
     )
     chains: Annotated[dict[Identifier, int | list[str]] | None, BeforeValidator(_as_chains)] = Field(
         None,
-        description="Several hidden chains in place of `states`: their names, with numbers of states or lists of names.",
+        description="Several hidden chains, not `states`: names with numbers of states, or with lists of their names.",
     )
     coupling: Literal["factorial", "coupled", "switching"] = Field(
         "factorial",
@@ -171,6 +172,9 @@ class HMM(Family):
     time: Identifier | None = Field(
         None, description="The column of times (whole numbers, rising); gaps become missing rows."
     )
+    parent: Identifier | None = Field(
+        None, description="Rows are trees: the column with the label of each one's parent, empty for roots."
+    )
     topology: Annotated[str | list[list[int]], BeforeValidator(_as_topology)] = Field(
         "ergodic", description="ergodic, left_right, banded, or rows of 0 and 1: which transitions there can be."
     )
@@ -204,9 +208,14 @@ class HMM(Family):
                 raise ValueError(f"{odd[0]} goes with discrete states; continuous ones are normal")
         if self.emission == "observed" and (len(self.columns) > 1 or self.parameters):
             raise ValueError("emission: observed takes one column, which holds the states, and no parameters")
-        for other in (self.sequence, self.time, self.classes):
+        for other in (self.sequence, self.time, self.classes, self.parent):
             if other is not None and other in self.columns:
                 raise ValueError(f"'{other}' tells where rows belong and cannot be emitted too")
+        for key in ("sequence", "time", "window", "order", "durations", "transitions_on", "chains", "classes"):
+            if self.parent is not None and key in self.model_fields_set:
+                raise ValueError(f"{key} goes along sequences, and with `parent` rows are trees")
+        if self.parent is not None and self.emission == "observed":
+            raise ValueError("the states of trees are hidden: no emission: observed")
         return self
 
     @model_validator(mode="after")
@@ -279,7 +288,7 @@ def check(model: Model, columns: set[str] | None) -> None:
                 raise ModelError(f"the data have no column '{name}'{hint(name, columns)}", path=("model", key))
     if not columns:
         return
-    for key in ("sequence", "time"):
+    for key in ("sequence", "time", "parent"):
         name = getattr(spec, key)
         if name is not None and name not in columns and name != model.data.rows:
             raise ModelError(f"the data have no column '{name}'{hint(name, columns)}", path=("model", key))
@@ -415,7 +424,7 @@ def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tup
     hidden = hidden_of(model, data)
     chain: Any = hidden.chain
     if hasattr(chain, "relabelled"):
-        return chain.relabelled(hidden, draws)  # type: ignore[no-any-return]
+        return chain.relabelled(hidden, draws)
     if not hidden.blocks or not all(name in draws for name in hidden.learned):
         return None
     own = {name: draws[name] for name in hidden.learned}
@@ -524,17 +533,28 @@ def predictive(
     at = hidden.sequences.at
     for _, values in draws_of(hidden, draws):
         states = hidden.law(values).sampled(rng)[at]
-        for part in hidden.parts:
-            rows = _sampled(rng, hidden, part, values, states)
-            for j, column in enumerate(part.columns):
-                _added(made[column], rows[:, j], part, states)
-        made = {c: [*values[:n_before], _merged(values[n_before:])] for c, values in made.items()}
+        for column, cells in _replicated(rng, hidden, values, states).items():
+            made[column].append(cells)
     whole = {c for _, word, own in layout_of(_spec(model)) if word not in ("gaussian", "student_t", "exponential")
              for c in own}  # fmt: skip
     return {
         c: ((model.data.rows,), np.stack(values).astype(np.int64) if c in whole else np.stack(values))
         for c, values in made.items()
     }
+
+
+def _replicated(
+    rng: np.random.Generator, hidden: Hidden, values: Mapping[str, np.ndarray], states: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The columns (n_rows,) given the rows' states."""
+    out: dict[str, np.ndarray] = {}
+    parts: tuple[Any, ...] = hidden.parts
+    for part in parts:
+        rows = _sampled(rng, hidden, part, values, states)
+        for j, column in enumerate(part.columns):
+            # Behind a switch a column has a part of each chain.
+            out[column] = np.where(part.emits(states), rows[:, j], out[column]) if column in out else rows[:, j]
+    return out
 
 
 def _sampled(
@@ -566,6 +586,7 @@ def decoded(
     spec = _spec(model)
     own = resolved(model, data)
     times = {spec.time: own.sequences.times} if spec.time else {model.data.rows: data.labels[model.data.rows]}
+    times = times if spec.parent is None else {model.data.rows: own.sequences.times}
     if _continuous(model):
         return _hmm_linear.decoded(own, draws, method, times, sequence, spec.sequence)
     own.check_possible(posterior_mean(own, draws))

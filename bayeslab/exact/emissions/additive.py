@@ -16,6 +16,7 @@ References
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -60,7 +61,7 @@ class AdditiveGaussian:
     def blocks(self) -> tuple[slice, ...]:
         """The coefficients of each chain."""
         ends = np.cumsum([1, *(size - 1 for size in self.sizes)])
-        return tuple(slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True))
+        return tuple(slice(int(a), int(b)) for a, b in itertools.pairwise(ends))
 
     @cached_property
     def design(self) -> np.ndarray:
