@@ -64,7 +64,7 @@ def sweep(words, offsets, z, by_document, by_word, total, alpha, beta, width, r,
     z : int32 (n_tokens,)
     by_document : int32 (n_documents, n_padded)
     by_word : float32 (n_words, n_padded)
-    total : float64 (n_padded,)
+    total : int64 (n_padded,)
     alpha : float32 (n_padded,)
         Zero for padding.
     beta, width : float32
@@ -77,16 +77,16 @@ def sweep(words, offsets, z, by_document, by_word, total, alpha, beta, width, r,
     for _ in range(n_sweeps):
         # Anew each time, so that however runs are cut they round alike.
         for k in range(n_padded):
-            inverse[k] = np.float32(1.0 / (total[k] + width))
+            inverse[k] = _ONE / (np.float32(total[k]) + width)
         for d in range(len(offsets) - 1):
             for k in range(n_padded):
                 own[k] = np.float32(by_document[d, k]) + alpha[k]
             for i in range(offsets[d], offsets[d + 1]):
                 row, old = by_word[words[i]], z[i]
                 row[old] -= _ONE
-                total[old] -= 1.0
+                total[old] -= 1
+                inverse[old] = _ONE / (np.float32(total[old]) + width)
                 by_document[d, old] -= 1
-                inverse[old] = np.float32(1.0 / (total[old] + width))
                 own[old] = np.float32(by_document[d, old]) + alpha[old]
                 running = _ZERO
                 for b in range(len(sums)):
@@ -101,9 +101,9 @@ def sweep(words, offsets, z, by_document, by_word, total, alpha, beta, width, r,
                 new = _picked(r, weights, sums)
                 z[i] = new
                 row[new] += _ONE
-                total[new] += 1.0
+                total[new] += 1
+                inverse[new] = _ONE / (np.float32(total[new]) + width)
                 by_document[d, new] += 1
-                inverse[new] = np.float32(1.0 / (total[new] + width))
                 own[new] = np.float32(by_document[d, new]) + alpha[new]
 
 

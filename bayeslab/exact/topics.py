@@ -191,7 +191,7 @@ def run(corpus: Corpus, state: State, prior: TopicPrior, n_sweeps: int) -> State
     z, own = state["z"].copy(), state["rng"].copy()
     by_document, by_word = _counts(corpus, z, _padded(prior.n_topics))
     sweep(
-        corpus.words, corpus.offsets, z, by_document, by_word.astype(np.float32), by_word.sum(axis=0).astype(float),
+        corpus.words, corpus.offsets, z, by_document, by_word.astype(np.float32), by_word.sum(axis=0, dtype=np.int64),
         _alpha(prior), np.float32(prior.beta), np.float32(prior.beta * corpus.n_words), own, n_sweeps,
     )  # fmt: skip
     return {"z": z, "rng": own}
