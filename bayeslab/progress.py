@@ -37,18 +37,42 @@ class ChainState:
             return "done"
         return "waiting" if not self.done else "tuning" if self.done < self.tune else "sampling"
 
+    @property
+    def cells(self) -> dict[str, str]:
+        """What its sampler says of it, by column; ``!`` begins what is bad."""
+        begun = bool(self.done)
+        return {
+            "divergences": f"!{self.divergences}" if self.divergences else "0",
+            "step size": f"{self.step_size:.3g}" if begun else "",
+            "steps/draw": str(self.steps) if begun else "",
+        }
+
+    @property
+    def troubles(self) -> dict[str, int]:
+        """What went wrong how often, for a summary in one line."""
+        return {"divergences": self.divergences}
+
 
 class _View(Protocol):
     def note(self, text: str) -> None: ...
-    def show(self, chains: list[ChainState], seconds: float) -> None: ...
-    def close(self, chains: list[ChainState], seconds: float) -> None: ...
+    def show(self, chains: list[ChainState], seconds: float, remark: str) -> None: ...
+    def close(self, chains: list[ChainState], seconds: float, remark: str) -> None: ...
 
 
 class Progress:
-    """Reports on chains at most a few times a second; does nothing when it has no view."""
+    """Reports on chains at most a few times a second; does nothing when it has no view.
+
+    Attributes
+    ----------
+    chains : list of ChainState
+        Changed in place by who runs them.
+    remark : str
+        What is to be said of all chains together.
+    """
 
     def __init__(self, view: _View | None, every: float = 0.25) -> None:
         self._view, self._every = view, every
+        self.remark = ""
         self.chains: list[ChainState] = []
         self._start = self._last = time.monotonic()
 
@@ -67,13 +91,13 @@ class Progress:
         now = time.monotonic()
         if self._view and self.chains and now - self._last >= self._every:
             self._last = now
-            self._view.show(self.chains, now - self._start)
+            self._view.show(self.chains, now - self._start, self.remark)
 
     def close(self) -> None:
         """Show the final state."""
         if self._view and self.chains:
-            self._view.close(self.chains, time.monotonic() - self._start)
-        self.chains = []
+            self._view.close(self.chains, time.monotonic() - self._start, self.remark)
+        self.chains, self.remark = [], ""
 
     def __enter__(self) -> Self:
         return self
@@ -115,22 +139,22 @@ class _Lines:
     def note(self, text: str) -> None:
         self._write(text)
 
-    def show(self, chains: list[ChainState], seconds: float) -> None:
-        self._write(_summary(chains, seconds))
+    def show(self, chains: list[ChainState], seconds: float, remark: str) -> None:
+        self._write(_summary(chains, seconds, remark))
 
-    def close(self, chains: list[ChainState], seconds: float) -> None:
-        self._write(_summary(chains, seconds))
+    def close(self, chains: list[ChainState], seconds: float, remark: str) -> None:
+        self._write(_summary(chains, seconds, remark))
 
 
-def _summary(chains: list[ChainState], seconds: float) -> str:
+def _summary(chains: list[ChainState], seconds: float, remark: str) -> str:
     done, total = sum(c.done for c in chains), sum(c.total for c in chains)
-    bad = sum(c.divergences for c in chains)
+    bad = {word: sum(c.troubles.get(word, 0) for c in chains) for word in chains[0].troubles}
     parts = [
         f"{done:,} of {total:,} draws",
         f"{sum(c.finished for c in chains)} of {len(chains)} chains done",
     ]
-    parts += [f"{bad} divergences"] if bad else []
-    return ", ".join([*parts, f"{seconds:.1f} s"])
+    parts += [f"{many} {word}" for word, many in bad.items() if many]
+    return ", ".join([*parts, f"{seconds:.1f} s", *([remark] if remark else [])])
 
 
 class _Terminal:
@@ -146,39 +170,38 @@ class _Terminal:
     def note(self, text: str) -> None:
         self._console.print(f"[dim]{text}[/dim]", highlight=False)
 
-    def show(self, chains: list[ChainState], seconds: float) -> None:
+    def show(self, chains: list[ChainState], seconds: float, remark: str) -> None:
         from rich.live import Live
 
         if self._live is None:
             self._live = Live(console=self._console, auto_refresh=False, transient=True)
             self._live.start()
-        self._live.update(self._table(chains, seconds), refresh=True)
+        self._live.update(self._table(chains, seconds, remark), refresh=True)
 
-    def _table(self, chains: list[ChainState], seconds: float) -> Any:
+    def _table(self, chains: list[ChainState], seconds: float, remark: str) -> Any:
         from rich.progress_bar import ProgressBar
         from rich.table import Table
 
         table = Table(box=None, pad_edge=False)
-        for head in ("chain", "", "draws", "divergences", "step size", "steps/draw", ""):
+        for head in ("chain", "", "draws", *chains[0].cells, ""):
             table.add_column(head, justify="left" if head in ("chain", "") else "right")
         for k, chain in enumerate(chains):
             table.add_row(
                 str(k),
                 ProgressBar(total=chain.total, completed=chain.done, width=30),
                 f"{chain.done:,}/{chain.total:,}",
-                f"[red]{chain.divergences}[/red]" if chain.divergences else "0",
-                f"{chain.step_size:.3g}" if chain.done else "",
-                str(chain.steps) if chain.done else "",
+                *(f"[red]{cell[1:]}[/red]" if cell.startswith("!") else cell for cell in chain.cells.values()),
                 chain.phase,
             )
-        table.caption = f"{seconds:.0f} s · Ctrl-C stops and keeps what is there"
+        said = f"{remark} · " if remark else ""
+        table.caption = f"{seconds:.0f} s · {said}Ctrl-C stops and keeps what is there"
         return table
 
-    def close(self, chains: list[ChainState], seconds: float) -> None:
+    def close(self, chains: list[ChainState], seconds: float, remark: str) -> None:
         if self._live is not None:
             self._live.stop()
             self._live = None
-        self._console.print(f"[dim]{_summary(chains, seconds)}[/dim]", highlight=False)
+        self._console.print(f"[dim]{_summary(chains, seconds, remark)}[/dim]", highlight=False)
 
 
 class _Html:
@@ -202,13 +225,19 @@ class _Html:
         self._notes.append(text)
         self._put("")
 
-    def show(self, chains: list[ChainState], seconds: float) -> None:
+    def show(self, chains: list[ChainState], seconds: float, remark: str) -> None:
         rows = "".join(
             f"<tr><td>chain {k}</td><td><progress max='{c.total}' value='{c.done}'></progress></td>"
-            f"<td>{c.done:,}/{c.total:,}</td><td>{c.divergences} divergences</td><td>{c.phase}</td></tr>"
+            f"<td>{c.done:,}/{c.total:,}</td>{_html_cells(c)}<td>{c.phase}</td></tr>"
             for k, c in enumerate(chains)
         )
-        self._put(f"<table>{rows}</table>")
+        self._put(f"<table>{rows}</table>{escape(remark)}")
 
-    def close(self, chains: list[ChainState], seconds: float) -> None:
-        self._put(f"<div>{escape(_summary(chains, seconds))}</div>")
+    def close(self, chains: list[ChainState], seconds: float, remark: str) -> None:
+        self._put(f"<div>{escape(_summary(chains, seconds, remark))}</div>")
+
+
+def _html_cells(chain: ChainState) -> str:
+    """What fits beside a bar: each with its word."""
+    cells = {word: cell.removeprefix("!") for word, cell in chain.cells.items()}
+    return "".join(f"<td>{escape(f'{word} {cell}' if cell else '')}</td>" for word, cell in cells.items())

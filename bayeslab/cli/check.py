@@ -20,6 +20,7 @@ def command(file: FileArgument, data: DataOption = None, json: JsonOption = Fals
     latent = family.summed_out(model, columns) if columns else ()
     outcomes = family.outcomes(model, columns) if columns else ()
     priors = family.priors(model, bound) if columns and hasattr(family, "priors") else {}
+    forecast = family.forecast(model, bound) if columns and hasattr(family, "forecast") else {}
     remarks = family.remarks(model, bound) if columns and hasattr(family, "remarks") else ()
     if json:
         print_json(
@@ -31,6 +32,7 @@ def command(file: FileArgument, data: DataOption = None, json: JsonOption = Fals
                 "outcomes": list(outcomes),
                 "summed_out": list(latent),
                 "priors": priors,
+                "unknown": forecast,
                 "remarks": [message for _, _, _, message, _ in remarks],
             }
         )
@@ -48,5 +50,7 @@ def command(file: FileArgument, data: DataOption = None, json: JsonOption = Fals
         print(f"  {'' if number else 'priors':<9} {name}: {prior}")
     if len(priors) > _MOST:
         print(f"            … {len(priors) - _MOST} more")
+    for word, text in forecast.items():
+        print(f"  {word:<9} {text}")
     for _, _, _, message, advice in remarks:
-        print(f"  note      {message}; {advice}")
+        print(f"  note      {message}{'; ' if advice else ''}{advice}")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pymc
     import xarray as xr
 
+    from bayeslab.io.segments import SegmentStore
     from bayeslab.results.checks import Verdict
 
 __all__ = ["ChainStore", "Job", "MemoryStore", "Outcome", "options_of"]
@@ -31,6 +32,7 @@ class ChainStore(Protocol):
     def finished(self) -> list[int]: ...
     def read(self, chain: int) -> dict[str, np.ndarray]: ...
     def write(self, chain: int, arrays: Mapping[str, np.ndarray]) -> None: ...
+    def segments(self) -> SegmentStore | None: ...
 
 
 class MemoryStore:
@@ -47,6 +49,9 @@ class MemoryStore:
 
     def write(self, chain: int, arrays: Mapping[str, np.ndarray]) -> None:
         self._chains[chain] = dict(arrays)
+
+    def segments(self) -> None:
+        """Nothing is kept of parts of chains."""
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,8 @@ Contract. A family module has
 ``variational(model, data) -> VariationalPlan | str`` (optional)
     how coordinate ascent finds a product of conjugate factors near the posterior
     (:class:`bayeslab.exact.answer.VariationalPlan`), or why it cannot.
+``forecast(model, data) -> dict[str, str]`` (optional)
+    what is to be found out and what that will cost, for ``bayeslab check``.
 ``preferred(model, data) -> (engine, reason) | None`` (optional)
     the engine that ``auto`` takes, where it is the only one that answers the question.
 ``clusters(model, data, draws, rng)`` (optional)

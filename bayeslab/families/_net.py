@@ -16,6 +16,7 @@ from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.expressions import FUNCTIONS, Evaluator, Term, parse
 from bayeslab.families._local import Local, constant, local
 from bayeslab.families._net_normal import Linear, linears, values_of
+from bayeslab.families._net_structure import sampled, unknown
 from bayeslab.spec import RESERVED, Model
 
 if TYPE_CHECKING:
@@ -156,6 +157,8 @@ def net_of(spec: BayesNet, codes: np.ndarray | None = None, name: str = "network
     ModelError
         With the path of what is wrong.
     """
+    if unknown(spec):
+        raise sampled("this")
     if spec.decisions:
         raise ModelError(
             "this is an influence diagram: `bayeslab decide` finds its best policy; without decisions and utilities"

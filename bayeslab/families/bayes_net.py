@@ -26,8 +26,11 @@ from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
 from bayeslab.exact.answer import EMPlan, Plan
 from bayeslab.exact.mixed_network import MixedNetwork
 from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.families import _net_structure
 from bayeslab.families._local import Place, Rows, local
 from bayeslab.families._net import Net, net_of, parameter_values, resolved
+from bayeslab.families._net_structure import At as _At
+from bayeslab.families._net_structure import Structure, as_structure, sampled, unknown
 from bayeslab.spec import Family, Identifier, Model
 from bayeslab.spec import Spec as Frozen
 
@@ -74,14 +77,6 @@ def _as_list_or_all(value: Any) -> Any:
     if isinstance(value, str) and value != "all":
         raise ValueError(f"a list of variables, or the word 'all', not '{value}'")
     return value
-
-
-class _At(ValueError):
-    """Something wrong with a part of what is validated; ``path`` leads to it."""
-
-    def __init__(self, message: str, *path: Any) -> None:
-        super().__init__(message)
-        self.path = path
 
 
 Word = str | bool | int | float
@@ -202,7 +197,8 @@ def _with_network_key(schema: dict[str, Any]) -> None:
         "description": "A network file (.bif .xmlbif .xdsl .net .dsc .uai); variables written here replace its own.",
     }
     schema["required"] = [key for key in schema.get("required", []) if key != "variables"]
-    schema["anyOf"] = [{"required": ["variables"]}, {"required": ["network"]}]
+    open_ = {"required": ["structure"], "properties": {"structure": {"type": "object"}}}
+    schema["anyOf"] = [{"required": ["variables"]}, {"required": ["network"]}, open_]
 
 
 class BayesNet(Family):
@@ -214,9 +210,10 @@ class BayesNet(Family):
     variables: dict[
         str, Annotated[Variable, BeforeValidator(_as_variable, json_schema_input_type=Variable | list[Word])]
     ] = Field(
-        min_length=1,
+        default_factory=dict,
         max_length=5_000,
-        description="`name: {states, parents, table | noisy_or | noisy_max | logit | function | linear_gaussian}`.",
+        description="`name: {states, parents, table | noisy_or | noisy_max | logit | function | linear_gaussian}`."
+        " Of an unknown structure: states only; left out, all columns of the data.",
     )
     parameters: dict[Identifier, str | int | float] = Field(
         default_factory=dict, description="Parameters that tables share: `name: expression`, as nodes of a graph."
@@ -229,8 +226,13 @@ class BayesNet(Family):
         None, description="Variables whose tables are learned although they are given (in a network file)."
     )
     target: str | None = Field(None, description="The variable to be predicted from the others.")
-    structure: Literal["naive_bayes", "tan"] | None = Field(
-        None, description="Parents by rule: the target is a parent of all others (tan: and these form a tree)."
+    structure: Annotated[
+        Literal["naive_bayes", "tan"] | Structure | None,
+        BeforeValidator(as_structure, json_schema_input_type=Literal["naive_bayes", "tan"] | Structure | None),
+    ] = Field(
+        None,
+        description="Parents by rule: the target is a parent of all others (tan: and these form a tree). Or unknown: a"
+        " mapping, of how structures are scored and sampled.",
     )
 
     decisions: dict[str, Decision] = Field(
@@ -241,6 +243,10 @@ class BayesNet(Family):
     @model_validator(mode="after")
     def _names(self) -> BayesNet:
         known = self.variables
+        if unknown(self):
+            return self._unknown()
+        if not known:
+            raise ValueError("the key 'variables' is missing")
         nodes = [*known, *self.decisions, *self.utilities]
         twice = [word for word in nodes if nodes.count(word) > 1] if self.decisions else []
         if twice:
@@ -269,6 +275,12 @@ class BayesNet(Family):
             raise _At(message, "variables", circle[0], "parents")
         return self
 
+    def _unknown(self) -> BayesNet:
+        _net_structure.validated(self)
+        if self.target is not None and self.variables and self.target not in self.variables:
+            raise _At(f"the target '{self.target}' is not a variable{hint(self.target, self.variables)}", "target")
+        return self
+
     def levels(self) -> dict[str, list[str]]:
         """States and their order come from the model."""
         return {v: list(one.states) for v, one in self.variables.items() if one.states}
@@ -288,6 +300,9 @@ def _spec(model: Model) -> BayesNet:
 def check(model: Model, columns: set[str] | None) -> None:
     """Every local distribution can be read; the data have a column for some variable."""
     spec = _spec(model)
+    if unknown(spec):
+        _net_structure.check(model)
+        return
     _check_parameters(model, spec.parameters, {name: ("model", "parameters", name) for name in spec.parameters})
     if spec.decisions:
         diagram(model)
@@ -330,6 +345,8 @@ def outcomes(model: Model, columns: set[str]) -> tuple[str, ...]:
     spec = _spec(model)
     if spec.target is not None:
         return (spec.target,)
+    if unknown(spec) and not spec.variables:
+        return tuple(sorted(columns))
     return tuple(v for v in spec.variables if v in columns and v not in spec.hidden)
 
 
@@ -345,6 +362,8 @@ def derived(model: Model, columns: set[str]) -> tuple[str, ...]:
 
 def priors(model: Model, data: Data) -> dict[str, str]:
     """The prior of each unknown."""
+    if unknown(_spec(model)):
+        return {}
     net = resolved(model, data).net
     out = dict(net.parameters) | net.unknown
     for one in net.locals.values():
@@ -358,6 +377,8 @@ def priors(model: Model, data: Data) -> dict[str, str]:
 def remarks(model: Model, data: Data) -> list[tuple[str, str, float | None, str, str]]:
     """Variables without a column, and hidden ones whose states could as well be exchanged."""
     spec = _spec(model)
+    if unknown(spec):
+        return [("data", "", None, text, "") for text in _net_structure.plan(model, data).remarks]
     net, codes, _ = resolved(model, data)
     never = [v for k, v in enumerate(net.states) if len(codes) and not np.any(codes[:, k] >= 0)]
     out: list[tuple[str, str, float | None, str, str]] = []
@@ -416,6 +437,8 @@ def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tup
     """
     from bayeslab.exact.clusters import relabel_by_probabilities
 
+    if unknown(_spec(model)):
+        return None
     net, codes, _ = resolved(model, data)
     loose = _exchangeable(net, codes) if not net.linears else []
     if not loose:
@@ -442,7 +465,10 @@ def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tup
 
 def bound(model: Model, data: Data) -> Data:
     """The data with truth values and numbers replaced by the states they mean."""
-    spec, (net, codes, _) = _spec(model), resolved(model, data)
+    spec = _spec(model)
+    if unknown(spec):
+        return _net_structure.bound(model, data)
+    net, codes, _ = resolved(model, data)
     columns = dict(data.dataset.columns)
     named = [v for v in net.states if v in columns and v not in spec.hidden]
     for v in named:
@@ -457,15 +483,31 @@ def bound(model: Model, data: Data) -> Data:
 
 def exact(model: Model, data: Data) -> Plan | str:
     """Dirichlet rows in closed form, where every family that matters is observed."""
+    if unknown(_spec(model)):
+        return _net_structure.exact(model, data)
     from bayeslab.families import _net_exact
 
     return _net_exact.exact(model, data)
+
+
+def preferred(model: Model, data: Data) -> tuple[str, str] | None:
+    """An unknown structure of few variables is found exactly, of more it is sampled."""
+    if not unknown(_spec(model)):
+        return None
+    return _net_structure.preferred(model, data)
+
+
+def forecast(model: Model, data: Data) -> dict[str, str]:
+    """What is unknown of the structure and what finding it out takes; nothing of a known one."""
+    return _net_structure.forecast(model, data) if unknown(_spec(model)) else {}
 
 
 def em(model: Model, data: Data) -> EMPlan | str:
     """The mode of the posterior, or of the likelihood, by expectation maximisation."""
     from bayeslab.families import _net_em
 
+    if unknown(_spec(model)):
+        return "its structure is unknown (method structure samples structures)"
     found = _net_em.em(model, data)
     if isinstance(found, str):
         return found
@@ -476,6 +518,8 @@ def em(model: Model, data: Data) -> EMPlan | str:
 def network(model: Model, data: Data) -> nx.DiGraph:
     """The net itself; of an influence diagram with its decisions and utilities."""
     spec = _spec(model)
+    if unknown(spec):
+        return _net_structure.network(model, data)
     if spec.decisions:
         return _diagram_network(spec)
     net, codes, _ = resolved(model, data)
@@ -521,6 +565,8 @@ def graph(
     """
     from bayeslab.families import _net_graph
 
+    if unknown(_spec(model)):
+        raise sampled("a graph")
     seen = resolved(model, data)
     if purpose == "fit" and len(seen.codes):
         return _net_graph.with_evidence(model, seen)

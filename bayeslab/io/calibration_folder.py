@@ -19,7 +19,7 @@ import numpy as np
 
 from bayeslab.errors import RunError
 from bayeslab.io.modelfile import write_text
-from bayeslab.io.run_folder import _read_npz, _write_npz
+from bayeslab.io.run_folder import read_npz, write_npz
 
 __all__ = ["CalibrationFolder"]
 
@@ -64,10 +64,10 @@ class CalibrationFolder:
         return sorted(int(p.stem.removeprefix("r")) for p in (self.path / "replications").glob("r*.npz"))
 
     def read(self, number: int) -> dict[str, np.ndarray]:
-        return _read_npz(self.path / "replications" / f"r{number:06}.npz")
+        return read_npz(self.path / "replications" / f"r{number:06}.npz")
 
     def write(self, number: int, arrays: Mapping[str, np.ndarray]) -> None:
-        _write_npz(self.path / "replications" / f"r{number:06}.npz", arrays)
+        write_npz(self.path / "replications" / f"r{number:06}.npz", arrays)
 
 
 def _identity(path: Path) -> dict[str, Any] | None:

@@ -33,7 +33,9 @@ from bayeslab.spec import Model
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["FORMAT", "RunFolder"]
+    from bayeslab.io.segments import SegmentStore
+
+__all__ = ["FORMAT", "RunFolder", "read_npz", "write_npz"]
 
 FORMAT = 1
 
@@ -116,13 +118,13 @@ class RunFolder:
         for i, name in enumerate(meta["levels"]):
             arrays[f"l{i}"] = dataset.levels[name]
         arrays["meta"] = np.array(json.dumps(meta))
-        _write_npz(self.path / "data.npz", arrays)
+        write_npz(self.path / "data.npz", arrays)
 
     def model(self) -> Model:
         return load(self.path / "model.yaml")
 
     def dataset(self) -> Dataset:
-        stored = _read_npz(self.path / "data.npz")
+        stored = read_npz(self.path / "data.npz")
         meta = json.loads(str(stored["meta"]))
         columns = {}
         for name, entry in meta["columns"].items():
@@ -139,10 +141,16 @@ class RunFolder:
         return sorted(int(p.stem.removeprefix("chain-")) for p in (self.path / "chains").glob("chain-*.npz"))
 
     def read(self, chain: int) -> dict[str, np.ndarray]:
-        return _read_npz(self.path / "chains" / f"chain-{chain}.npz")
+        return read_npz(self.path / "chains" / f"chain-{chain}.npz")
 
     def write(self, chain: int, arrays: Mapping[str, np.ndarray]) -> None:
-        _write_npz(self.path / "chains" / f"chain-{chain}.npz", arrays)
+        write_npz(self.path / "chains" / f"chain-{chain}.npz", arrays)
+
+    def segments(self) -> SegmentStore:
+        """The part of the folder that jobs of segments use."""
+        from bayeslab.io.segments import SegmentStore
+
+        return SegmentStore(self.path)
 
     # -- the result
 
@@ -210,7 +218,7 @@ def _restored(group: xr.Dataset) -> xr.Dataset:
     return group.assign_coords(text) if text else group
 
 
-def _write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+def write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     temporary = path.with_name(f".{path.name}.partial")
     try:
         with temporary.open("wb") as stream:
@@ -224,7 +232,7 @@ def _write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _read_npz(path: Path) -> dict[str, np.ndarray]:
+def read_npz(path: Path) -> dict[str, np.ndarray]:
     try:
         with np.load(path, allow_pickle=False) as stored:
             return dict(stored)

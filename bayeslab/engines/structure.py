@@ -1,0 +1,272 @@
+"""Engine ``structure``: Markov chains over the structures of a Bayes net, as a job that stops and goes on exactly.
+
+Local scores of all parent sets are computed once, in a table; chains walk over structures by sums of its entries
+(:mod:`bayeslab.structure.chains`), segment by segment (:mod:`bayeslab.structure.jobs`).
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from bayeslab.dataset import Data
+from bayeslab.engines._groups import attributes, observed_groups
+from bayeslab.engines._job import Job, Outcome
+from bayeslab.engines._structure_groups import members_of_sets, structure_groups
+from bayeslab.errors import RunError
+from bayeslab.families._net_structure import Plan, plan, unknown
+from bayeslab.io.segments import SegmentStore
+from bayeslab.progress import ChainState
+from bayeslab.results.structure_checks import judge_structures, score_r_hat
+from bayeslab.spec import Model, Spec
+from bayeslab.structure.jobs import Chain, MemorySegments, Sampler, Work, Workers, available_cores
+from bayeslab.structure.jobs import run as run_job
+from bayeslab.structure.score_table import ScoreTable
+
+__all__ = ["EXTENDS", "USES_GRAPH", "Options", "refuse", "run"]
+
+USES_GRAPH = False
+# A finished run can be gone on with.
+EXTENDS = True
+
+# Steps from draw to draw for each variable, and microseconds a step takes for each variable: only lengths of segments
+# follow from the latter, and they must not depend on how fast a machine is.
+_STEPS = {"structure": 150, "order": 30, "partition": 10}
+_COST = {"structure": 0.01, "order": 0.25, "partition": 0.8}
+_SEGMENT_SECONDS = 2.0
+_MOST_DRAWS = 500
+# Running R-hats are of so many draws of each chain, and computed so seldom (seconds).
+_LOOKED_AT, _EVERY = 200, 2.0
+
+
+class Options(Spec):
+    """How much is drawn, and where."""
+
+    draws: int = Field(1000, ge=1, description="Draws per chain after tuning.")
+    tune: int = Field(500, ge=0, description="Draws per chain before, thrown away.")
+    thin: int | None = Field(None, ge=1, description="Steps from draw to draw; left out, by sampler and variables.")
+    chains: int = Field(4, ge=1, le=1024, description="Number of chains.")
+    segment: int | None = Field(None, ge=1, description="Draws that are computed, and kept, at a time.")
+    cores: int | None = Field(None, ge=1, description="Chains at once; default: all cores.")
+    workers: Literal["processes", "threads"] = Field("processes", description="What runs chains at once.")
+    scheduler: str | None = Field(None, description="A Dask scheduler such as tcp://host:8786: its workers run them.")
+
+
+def refuse(model: Model, data: Data) -> str | None:
+    """Only unknown structures are sampled."""
+    if unknown(model.model):
+        return None
+    if model.model.family == "bayes_net":
+        return "the structure of this net is known; `structure: {}` in the model says that it is not"
+    return f"it samples structures of Bayes nets; this is a model of the family {model.model.family}"
+
+
+def run(job: Job) -> Outcome:
+    """Draw what is missing, and judge what is there."""
+    begun = time.perf_counter()
+    options, found = job.options, plan(job.model, job.data)
+    sampler, store = found.structure.chain(), job.store.segments()
+    if store is not None:
+        store.begin()
+        table = store.table(lambda: found.table(job.progress))
+    else:
+        table = found.table(job.progress)
+    work = _work(options, sampler, table.n, job.seed)
+    scored = time.perf_counter()
+    watch = _Watch(job, table, work, store)
+    chains = _drawn(job, table, sampler, work, store, watch)
+    sampled = time.perf_counter()
+    n_draws = min(sum(map(len, chain.scores)) for chain in chains)
+    complete = n_draws >= work.draws
+    if not n_draws:
+        raise RunError("stopped before every chain had a draw after tuning; go on with `bayeslab fit --resume RUN`")
+    groups = _groups(job, found, table, sampler, work, chains, n_draws)
+    verdict = judge_structures(groups, complete=complete)
+    timings = {"table": scored - begun, "sample": sampled - scored, "report": time.perf_counter() - sampled}
+    return Outcome(groups, verdict, complete, timings)
+
+
+def _work(options: Options, sampler: Sampler, n: int, seed: int) -> Work:
+    thin = options.thin or max(1, _STEPS[sampler.word] * n)
+    cost = _COST[sampler.word] * n * len(sampler.betas) * 1e-6
+    segment = options.segment or max(1, min(_MOST_DRAWS, int(_SEGMENT_SECONDS / (cost * thin))))
+    return Work(options.draws, options.tune, thin, options.chains, segment, seed)
+
+
+def _drawn(
+    job: Job, table: ScoreTable, sampler: Sampler, work: Work, store: SegmentStore | None, watch: _Watch
+) -> list[Chain]:
+    options: Options = job.options
+    cores = min(options.cores or available_cores(), work.chains)
+    workers = Workers(cores, options.workers == "threads", options.scheduler)
+    job.progress.begin(list(watch.states))
+    try:
+        return run_job(table, sampler, work, store or MemorySegments(), workers, watch)
+    finally:
+        job.progress.close()
+
+
+def _groups(
+    job: Job, found: Plan, table: ScoreTable, sampler: Sampler, work: Work, chains: list[Chain], n_draws: int
+) -> dict[str, Any]:
+    attrs = attributes(job)
+    stats = {
+        "sampler": sampler.word,
+        "temperatures": list(sampler.betas),
+        "exchange_every": sampler.every,
+        "steps_per_draw": work.thin,
+        "tuning_draws": work.tune,
+        "seconds": [round(chain.seconds, 3) for chain in chains],
+        "acceptance": _acceptance(chains),
+    }
+    own = {"inference_library": "bayeslab", "score_options": found.score_options}
+    groups: dict[str, Any] = structure_groups(
+        table,
+        np.stack([np.concatenate(chain.draws)[:n_draws] for chain in chains]),
+        np.stack([np.concatenate(chain.scores)[:n_draws] for chain in chains]),
+        prior=sampler.prior,
+        attrs=attrs | own,
+        stats=stats,
+        chains=[chain.number for chain in chains],
+    )
+    return groups | observed_groups(job.model, job.data, attrs)
+
+
+def _acceptance(chains: list[Chain]) -> dict[str, float]:
+    """Share of the steps of each kind that changed the structure, over all chains."""
+    kinds = {kind: sum(chain.proposed.get(kind, 0) for chain in chains) for chain in chains for kind in chain.proposed}
+    return {k: sum(chain.accepted.get(k, 0) for chain in chains) / many for k, many in kinds.items() if many}
+
+
+# --------------------------------------------------------------------------------- how far it is
+
+
+@dataclass
+class _State(ChainState):
+    """A chain over structures, for the display."""
+
+    acceptance: float = float("nan")
+    score: float = float("nan")
+
+    @property
+    def cells(self) -> dict[str, str]:
+        known = not np.isnan(self.acceptance)
+        return {
+            "acceptance": f"{100 * self.acceptance:.3g}%" if known else "",
+            "score": f"{self.score:,.2f}" if known else "",
+        }
+
+    @property
+    def troubles(self) -> dict[str, int]:
+        return {}
+
+
+class _Watch:
+    """Tells display and run folder how far the chains are; called by the job after segments and rounds."""
+
+    def __init__(self, job: Job, table: ScoreTable, work: Work, store: SegmentStore | None) -> None:
+        self._job, self._table, self._work, self._store = job, table, work, store
+        total = work.tune + work.draws
+        self.states = [_State(total, work.tune) for _ in range(work.chains)]
+        self._begun = time.monotonic()
+        self._at_first: int | None = None
+        self._looked = -_EVERY
+        self._r_hats = float("nan"), float("nan")
+
+    def __call__(self, chains: list[Chain], whole: bool) -> None:
+        if self._at_first is None:
+            self._at_first = sum(chain.done for chain in chains)
+            for state, chain in zip(self.states, chains, strict=True):
+                state.resumed = chain.done >= state.total
+        for state, chain in zip(self.states, chains, strict=True):
+            state.done, state.finished = chain.done, chain.done >= state.total
+            if chain.scores:
+                state.score = float(chain.scores[-1][-1])
+                state.acceptance = _overall(chain)
+        now = time.monotonic()
+        if whole and now - self._looked >= _EVERY:
+            self._r_hats = running_r_hats(self._table, chains)
+            self._looked = time.monotonic()
+        self._job.progress.remark = self._remark(chains)
+        self._job.progress.refresh()
+        if whole and self._store is not None:
+            self._store.tell(self.content(chains))
+
+    def _left(self, chains: list[Chain]) -> float:
+        """Seconds that are left, as long as it goes on as it did."""
+        done = sum(chain.done for chain in chains)
+        fresh = done - (self._at_first or 0)
+        total = sum(state.total for state in self.states)
+        return (time.monotonic() - self._begun) / fresh * (total - done) if fresh else float("nan")
+
+    def _remark(self, chains: list[Chain]) -> str:
+        score, edge = self._r_hats
+        parts = [f"R-hat of the score {score:.3f}"] if not np.isnan(score) else []
+        parts += [f"of edges at most {edge:.3f}"] if not np.isnan(edge) else []
+        left = self._left(chains)
+        parts += [f"about {left:,.0f} s left"] if left > 0 else []
+        return ", ".join(parts)
+
+    def content(self, chains: list[Chain]) -> dict[str, Any]:
+        """For ``progress.json``."""
+        left = self._left(chains)
+        return {
+            "pid": os.getpid(),
+            "host": platform.node(),
+            "updated": time.time(),
+            "seconds": time.monotonic() - self._begun,
+            "seconds_left": None if np.isnan(left) else left,
+            "draws": self._work.draws,
+            "tune": self._work.tune,
+            "steps_per_draw": self._work.thin,
+            "r_hat_score": _finite(self._r_hats[0]),
+            "r_hat_edges": _finite(self._r_hats[1]),
+            "chains": [
+                {
+                    "done": chain.done,
+                    "score": _finite(state.score),
+                    "acceptance": chain.acceptance,
+                    "seconds": chain.seconds,
+                }
+                for chain, state in zip(chains, self.states, strict=True)
+            ],
+        }
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _overall(chain: Chain) -> float:
+    """Share of all steps that changed the structure; exchanges of temperatures are not steps."""
+    own = {kind: many for kind, many in chain.proposed.items() if kind != "exchange"}
+    return sum(chain.accepted[kind] for kind in own) / max(1, sum(own.values()))
+
+
+def running_r_hats(table: ScoreTable, chains: list[Chain]) -> tuple[float, float]:
+    """R-hat of the score, and the largest of an edge, from some draws of each chain; NaN where there are too few.
+
+    Edges are indicators: theirs is the plain one of halves of chains.
+    """
+    length = min(sum(map(len, chain.scores)) for chain in chains)
+    if length < 10:
+        return float("nan"), float("nan")
+    some = np.unique(np.linspace(0, length - 1, min(length, _LOOKED_AT)).astype(int))
+    scores = np.stack([np.concatenate(chain.scores)[some] for chain in chains])
+    draws = np.stack([np.concatenate(chain.draws)[some] for chain in chains])
+    half = len(some) // 2
+    halves = np.concatenate([draws[:, :half], draws[:, -half:]])
+    member = members_of_sets(table, halves.reshape(-1)).reshape(*halves.shape, table.n)
+    mean = member.mean(axis=1)
+    within = (mean * (1 - mean)).mean(axis=0) * half / (half - 1)
+    between = mean.var(axis=0, ddof=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        r_hat = np.sqrt((half - 1) / half + between / within)
+    known = r_hat[~np.isnan(r_hat)]
+    return score_r_hat(scores)[0], float(known.max()) if known.size else float("nan")
