@@ -373,6 +373,8 @@ class SegmentLaw:
     log_emission: np.ndarray
     offsets: np.ndarray
 
+    given = MarkovLaw.given
+
     def expected(self) -> Expected:
         found = duration.smooth(self.states.segments(self.values), self.log_emission, self.offsets)
         counts = {

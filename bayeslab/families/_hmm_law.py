@@ -39,6 +39,9 @@ class Expected:
 class Law(Protocol):
     """Hidden states at given parameters, the data seen."""
 
+    # What makes the first impossible time so, for people.
+    given: str
+
     def expected(self) -> Expected: ...
     def impossible(self) -> np.ndarray:
         """The first time (n_sequences,) that no state explains, or -1."""
@@ -78,6 +81,8 @@ class MarkovLaw:
     chain: HiddenChain
     log_emission: np.ndarray
     offsets: np.ndarray
+
+    given = "given the rows before it"
 
     def expected(self) -> Expected:
         found = smooth(self.chain, self.log_emission, self.offsets)
