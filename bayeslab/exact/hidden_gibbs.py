@@ -19,10 +19,12 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import EvidenceError
-from bayeslab.exact.emissions.normal import inverse_wishart, patterns
+from bayeslab.exact.emissions import Bernoulli, Binomial, Categorical, Exponential, Poisson
+from bayeslab.exact.emissions._cells import column_means, observed, ratio
+from bayeslab.exact.emissions.normal import DiagonalGaussian, inverse_wishart, patterns
 from bayeslab.exact.forward_backward import HiddenChain, read_rows, room
 
-__all__ = ["DrawnPath", "draw_path", "draw_probabilities", "draw_tied", "imputed"]
+__all__ = ["DrawnPath", "draw_path", "draw_probabilities", "draw_tied", "imputed", "statistics_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +92,40 @@ def draw_probabilities(rng: np.random.Generator, concentration: np.ndarray) -> n
     logs = np.where(used, logs, -np.inf)
     weights = np.exp(logs - logs.max(axis=-1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+
+
+def statistics_of(emission: Any, rows: np.ndarray, states: np.ndarray, n_states: int) -> dict[str, Any]:
+    """The emission's statistics of rows whose states are known: sums by state, without a weight for every state."""
+    if isinstance(emission, DiagonalGaussian):
+        return _moments(rows, states, n_states)
+    if isinstance(emission, Bernoulli | Binomial | Poisson | Exponential):
+        won, base = emission.counted(rows)
+        return {"won": _sums(won, states, n_states), "base": _sums(base, states, n_states)}
+    if isinstance(emission, Categorical):
+        size = max(emission.levels)
+        counts = np.empty((n_states, emission.n_columns, size))
+        for j, column in enumerate(rows.T):
+            seen = ~np.isnan(column)
+            cells = states[seen] * size + column[seen].astype(np.int64)
+            counts[:, j] = np.bincount(cells, minlength=n_states * size).reshape(n_states, size)
+        return {"counts": counts}
+    return dict(emission.statistics(rows, np.eye(n_states)[states]))
+
+
+def _sums(values: np.ndarray, states: np.ndarray, n_states: int) -> np.ndarray:
+    """Sums of columns by state, (n_states, n_columns)."""
+    return np.stack([np.bincount(states, column, n_states) for column in values.T], axis=1)
+
+
+def _moments(rows: np.ndarray, states: np.ndarray, n_states: int) -> dict[str, np.ndarray]:
+    """As :meth:`DiagonalGaussian.statistics`: sums about the columns' means lose no digits far from zero."""
+    filled, seen = observed(rows)
+    about = column_means(rows)
+    apart = (filled - about) * seen
+    weight = _sums(seen, states, n_states)
+    shift = ratio(_sums(apart, states, n_states), weight, 0.0)
+    scatter = _sums((apart - shift[states]) ** 2 * seen, states, n_states)
+    return {"weight": weight, "mean": about + shift, "scatter": scatter}
 
 
 def draw_tied(rng: np.random.Generator, emission: Any, statistics: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -15,7 +15,7 @@ import numpy as np
 from bayeslab.errors import EvidenceError, ModelError
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan
 from bayeslab.exact.expectation_maximisation import restarted
-from bayeslab.exact.hidden_gibbs import DrawnPath, draw_path, draw_probabilities, draw_tied, imputed
+from bayeslab.exact.hidden_gibbs import DrawnPath, draw_path, draw_probabilities, draw_tied, imputed, statistics_of
 from bayeslab.exact.markov_chain import stationary
 from bayeslab.families._emission_graph import Part
 from bayeslab.families._hmm import Hidden
@@ -132,10 +132,9 @@ def draw_emissions(
 ) -> dict[str, np.ndarray]:
     """What the states emit given which state each time is in."""
     out: dict[str, np.ndarray] = {}
-    member = np.eye(hidden.n_states)[states]
     for part in hidden.parts:
         if part.learned:
-            out |= _draw_part(part, hidden.rows[:, list(part.at)], states, member, values, rng)
+            out |= _draw_part(part, hidden.rows[:, list(part.at)], states, values, rng)
     return out
 
 
@@ -143,7 +142,6 @@ def _draw_part(
     part: Part | Joint,
     rows: np.ndarray,
     states: np.ndarray,
-    member: np.ndarray,
     values: Values,
     rng: np.random.Generator,
 ) -> dict[str, np.ndarray]:
@@ -151,7 +149,7 @@ def _draw_part(
     if isinstance(part, Joint):
         theta = part.to_exact(values)
         rows = imputed(rng, rows, states, theta["mean"], emission.covariances(theta))
-    statistics = emission.statistics(rows, member)
+    statistics = statistics_of(emission, rows, states, part.n_states)
     if isinstance(part, Joint) and part.tied:
         return part.from_exact(draw_tied(rng, emission, statistics))
     if part.known and part.word == "gaussian":
