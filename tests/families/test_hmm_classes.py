@@ -295,7 +295,7 @@ def test_discriminative_training_raises_the_conditional_likelihood():
     for training in ("generative", "discriminative"):
         declared = model(training=training, class_probability="uniform")
         method = "em" if training == "generative" else "map"  # both the mode of a posterior
-        fit = bl.fit(declared, table, method, seed=1, runs=None, progress=False)
+        fit = bl.fit(declared, table, method, seed=1, runs=None, progress=False, restarts=1)
         draws = {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in fit.posterior.data_vars.items()}
         other = model(training="discriminative", class_probability="uniform")
         heights[training] = hmm.log_likelihoods(other, bl.check(other, table), draws)["sequence"][1].sum()
