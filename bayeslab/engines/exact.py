@@ -18,6 +18,7 @@ from bayeslab import registry
 from bayeslab.dataset import Data
 from bayeslab.engines._groups import attributes, labelled, observed_groups
 from bayeslab.engines._job import Job, Outcome
+from bayeslab.engines._structure_groups import structure_groups
 from bayeslab.errors import EngineRefusal, OptionError
 from bayeslab.exact.answer import Answer, Plan
 from bayeslab.results.checks import Finding, Verdict
@@ -77,6 +78,10 @@ def run(job: Job) -> Outcome:
     answer = solved_as(found, job.options.scales)
     solved = time.perf_counter()
     chains, draws = job.options.chains, job.options.draws
+    if hasattr(answer, "choices"):
+        groups = _structures(job, answer, found)
+        timings = {"solve": solved - begun, "draw": time.perf_counter() - solved}
+        return Outcome(groups, Verdict(_findings(answer, found, job.options.scales)), True, timings)
     drawn = answer.draws(np.random.default_rng(job.seed), chains * draws)
     labels = {**job.data.labels, **answer.labels}
     attrs = attributes(job) | {"inference_library": "bayeslab", "how": found.how}
@@ -93,6 +98,22 @@ def run(job: Job) -> Outcome:
         groups[name] = labelled(arrays, dims, labels, {}, attrs)
     timings = {"solve": solved - begun, "draw": time.perf_counter() - solved}
     return Outcome(groups, Verdict(_findings(answer, found, job.options.scales)), True, timings)
+
+
+def _structures(job: Job, answer: Any, found: Plan) -> dict[str, Any]:
+    """Independent draws of structures, and the probabilities of their edges and paths."""
+    import xarray as xr
+
+    chains, draws = job.options.chains, job.options.draws
+    attrs = attributes(job) | {"inference_library": "bayeslab", "how": found.how}
+    numbers = answer.choices(np.random.default_rng(job.seed), chains * draws).reshape(chains, draws, -1)
+    own = attrs | {"score_options": answer.score_options}
+    stats = {"sampling": "independent draws from the exact posterior"}
+    groups = structure_groups(answer.table, numbers, prior=answer.draws_of, attrs=own, stats=stats)
+    evidence = {} if math.isnan(answer.log_evidence) else {"log_evidence": float(answer.log_evidence)}
+    known = attrs | evidence | {"log_sum": float(answer.posterior.log_sum), "draws_of": answer.draws_of}
+    groups["exact_posterior"] = xr.Dataset(answer.probabilities(), answer.labels, known)
+    return groups | observed_groups(job.model, job.data, attributes(job))
 
 
 def _statistics(answer: Answer, labels: Any, attrs: dict[str, Any]) -> Any:

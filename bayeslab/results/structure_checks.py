@@ -39,7 +39,7 @@ from bayeslab.results.checks import (
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["EdgeDiagnostics", "edge_diagnostics", "judge_structures", "mean_error", "score_r_hat"]
+__all__ = ["EdgeDiagnostics", "edge_diagnostics", "indicators", "judge_structures", "mean_error", "score_r_hat"]
 
 Array = NDArray[np.float64]
 
@@ -119,12 +119,12 @@ def edge_diagnostics(names: Sequence[str], member: NDArray[np.bool_], parents: N
     out = {f.name: np.full((n, n), np.nan) for f in fields(EdgeDiagnostics) if f.name != "names"}
     out |= {name: np.full((n_chains, n, n), np.nan) for name in ("by_chain", "jumps")}
     width = max(1, _CELLS // max(1, n_chains * n_draws))
-    indicators = member.astype(np.float32)
+    inside = member.astype(np.float32)
     for target in range(n):
         for first in range(0, n, width):
             sources = slice(first, min(n, first + width))
-            draws = np.ascontiguousarray(np.moveaxis(indicators[:, sources][parents[:, :, target]], -1, 0))
-            for name, values in _of_edges(draws).items():
+            draws = np.ascontiguousarray(np.moveaxis(inside[:, sources][parents[:, :, target]], -1, 0))
+            for name, values in indicators(draws).items():
                 out[name][..., sources, target] = values
     own = np.eye(n, dtype=bool)
     for name, values in out.items():
@@ -133,8 +133,8 @@ def edge_diagnostics(names: Sequence[str], member: NDArray[np.bool_], parents: N
     return EdgeDiagnostics(tuple(names), constant=constant, jumps=jumps, **out)
 
 
-def _of_edges(draws: NDArray[np.float32]) -> dict[str, Array]:
-    """Of indicators, shape (edge, chain, draw)."""
+def indicators(draws: NDArray[Any]) -> dict[str, Array]:
+    """What :class:`EdgeDiagnostics` holds, of indicators of anything, shape (quantity, chain, draw)."""
     by_chain = draws.mean(axis=2, dtype=np.float64)
     probability = by_chain.mean(axis=1)
     constant = (probability == 0) | (probability == 1)
@@ -155,7 +155,7 @@ def _of_edges(draws: NDArray[np.float32]) -> dict[str, Array]:
         "ess": size,
         "mcse": mcse,
         "constant": constant.astype(float),
-        "jumps": np.abs(np.diff(draws, axis=2)).sum(axis=2).T,
+        "jumps": (draws[:, :, 1:] != draws[:, :, :-1]).sum(axis=2).T,
         "apart": apart,
         "difference": np.ptp(by_chain, axis=1),
     }

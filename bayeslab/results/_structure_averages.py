@@ -1,0 +1,601 @@
+r"""Answers averaged over sampled structures and their parameters.
+
+*Queries* are about the next case. What was seen of it, e, also says which structures and parameters are likely:
+
+.. math:: P(y \mid e, D) =
+   \frac{\sum_G P(G \mid D)\, E[P(y, e \mid \theta, G)]}{\sum_G P(G \mid D)\, E[P(e \mid \theta, G)]}
+
+In a discrete net the rows of tables are independent given the structure and each enters a joint probability once, so
+that the expectations are probabilities under the posterior means of the tables: no draws of parameters are needed. In
+nets with continuous variables parameters are drawn. The interval is that of P(y | e, θ, G) over draws of both, each
+with the weight P(e | θ, G), so that its mean is the answer [3]_.
+
+*Effects* are averaged over what was learned from the data alone. Given a structure, what follows from setting x is the
+truncated factorisation [1]_; in a Gaussian net the effect of one unit of x on y is the sum over directed paths of
+products of slopes, which are independent of each other [2]_, so that means are exact again.
+
+References
+----------
+.. [1] Pearl (2009). Causality, 2nd ed., section 3.2.
+.. [2] Geiger, Heckerman (2002). Parameter priors for directed acyclic graphical models. Annals of Statistics 30,
+   1412-1440.
+.. [3] Madigan, Raftery (1994). Model selection and accounting for model uncertainty in graphical models using Occam's
+   window. JASA 89, 1535-1546.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.errors import EvidenceError, OptionError, hint
+from bayeslab.exact.mixed_network import MixedNetwork
+from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.networks import Query
+from bayeslab.results.structure_checks import mean_error
+from bayeslab.structure import causal
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayeslab.results.structures import Structures
+
+__all__ = ["AveragedQuery", "Effect", "average_effect", "interventional", "linear_effects", "predictions", "query"]
+
+Array = NDArray[np.float64]
+# So many graphs are averaged over, and so many draws of parameters make an interval.
+_GRAPHS, _DRAWS = 1000, 400
+
+
+# --------------------------------------------------------------------------------- which draws
+
+
+@dataclass(frozen=True, eq=False)
+class _Chosen:
+    """Draws that are averaged over: which of the different graphs each is, shape (chain, draw)."""
+
+    structures: Structures
+    of_draw: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, structures: Structures, most: int) -> _Chosen:
+        """All draws if they are of few graphs, else evenly spaced ones."""
+        if most < 1:
+            raise OptionError(f"the number of draws to average over is 1 or more, not {most}")
+        every = structures.of_draw
+        if every.max() < most:
+            return cls(structures, every)
+        return cls.spaced(structures, most)
+
+    @classmethod
+    def spaced(cls, structures: Structures, most: int) -> _Chosen:
+        every = structures.of_draw
+        chains, draws = every.shape
+        own = max(1, min(draws, most // chains))
+        return cls(structures, every[:, np.linspace(0, draws - 1, own).round().astype(int)])
+
+    def each_graph(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The different graphs among them, and which of these each draw is."""
+        graphs, of_draw = np.unique(self.of_draw, return_inverse=True)
+        return graphs, of_draw.reshape(self.of_draw.shape)
+
+    def means(self) -> Iterator[DiscreteNetwork | MixedNetwork]:
+        """The net of each of the different graphs at the posterior means of its parameters."""
+        graphs, _ = self.each_graph()
+        parents = [self.structures.parents(int(g)) for g in graphs]
+        learned = self.structures.parameters
+        learned.prepare((v, own) for graph in parents for v, own in enumerate(graph))
+        return (learned.mean(graph) for graph in parents)
+
+    def nets(self, rng: np.random.Generator) -> Iterator[DiscreteNetwork | MixedNetwork]:
+        """The net of each draw with parameters drawn from their posterior, chain by chain."""
+        learned, known = self.structures.parameters, {}
+        for g in np.unique(self.of_draw).tolist():
+            known[g] = self.structures.parents(g)
+        learned.prepare((v, own) for graph in known.values() for v, own in enumerate(graph))
+        return (learned.draw(known[g], rng) for g in self.of_draw.ravel().tolist())
+
+
+def _tails(ci_prob: float) -> tuple[float, float]:
+    if not 0 < ci_prob < 1:
+        raise OptionError(f"ci_prob lies between 0 and 1, not {ci_prob!r}")
+    return (1 - ci_prob) / 2, (1 + ci_prob) / 2
+
+
+def _quantiles(values: Array, weights: Array, probabilities: Sequence[float]) -> Array:
+    """Weighted quantiles along the first axis."""
+    order = np.argsort(values, axis=0)
+    ordered = np.take_along_axis(values, order, axis=0)
+    share = np.cumsum(weights[order], axis=0) / weights.sum()
+    last = len(values) - 1
+    places = [np.minimum((share < p).sum(axis=0), last) for p in probabilities]
+    return np.stack([np.take_along_axis(ordered, place[None], axis=0)[0] for place in places])
+
+
+def _ratio_error(top: Array, bottom: Array) -> Array:
+    """Monte Carlo errors of mean(top) / mean(bottom); series (..., chain, draw) and (chain, draw)."""
+    ratio = top.mean(axis=(-1, -2)) / bottom.mean()
+    away = (top - ratio[..., None, None] * bottom) / bottom.mean()
+    # Where top is a multiple of bottom only rounding is left, which is no error.
+    away[np.abs(away) < 1e-12] = 0.0
+    return mean_error(away)[0]
+
+
+# --------------------------------------------------------------------------------- queries
+
+
+@dataclass(frozen=True, eq=False)
+class AveragedQuery(Query):
+    """Posterior of the variables of the next case, averaged over structures and parameters.
+
+    Attributes
+    ----------
+    errors : mapping
+        Monte Carlo standard errors of the probabilities.
+    intervals : mapping of str to mapping of str to (float, float)
+        Of the probability of each state (of a continuous variable, under ``mean``, of its mean), over structures and
+        parameters.
+    ci_prob : float
+        Probability of the intervals.
+    n_graphs : int
+        How many different graphs were averaged over.
+    """
+
+    intervals: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
+    ci_prob: float = 0.89
+    n_graphs: int = 0
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a state: variable, state, probability, error, and the ends of the interval."""
+        frame = super().to_frame()
+        percent = f"{100 * self.ci_prob:g}"
+        rows = zip(frame["variable"], frame["state"] if "state" in frame else [None] * len(frame), strict=True)
+        ends = [self.intervals[v]["mean" if v in self.continuous else s] for v, s in rows]
+        frame[f"eti{percent}_lb"], frame[f"eti{percent}_ub"] = zip(*ends, strict=True) if ends else ((), ())
+        return frame
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        spans = {v: {s: list(ends) for s, ends in own.items()} for v, own in self.intervals.items()}
+        return super().to_dict() | {"intervals": spans, "ci_prob": self.ci_prob, "n_graphs": self.n_graphs}
+
+
+def query(
+    structures: Structures,
+    given: Mapping[str, Any] | None = None,
+    targets: str | Iterable[str] | None = None,
+    *,
+    do: Mapping[str, Any] | None = None,
+    ci_prob: float = 0.89,
+    graphs: int = _GRAPHS,
+    draws: int = _DRAWS,
+    seed: int | None = None,
+) -> AveragedQuery:
+    """Posterior of the variables of the next case, averaged over structures and parameters.
+
+    Parameters
+    ----------
+    given
+        Variable to its state (or its value, if continuous), or to ``{state: likelihood}``.
+    targets
+        The variables asked about; None: all.
+    do
+        What is set from outside: variable to its state (or value). What sets it says nothing about the structure.
+    ci_prob
+        Probability of the intervals (equal tails).
+    graphs, draws
+        Average over so many graphs at most, evenly spaced draws if there are more; intervals are of so many draws of
+        graph and parameters.
+    seed
+        Of the draws of parameters.
+
+    Raises
+    ------
+    EvidenceError
+        An unknown variable or state, or evidence of probability zero.
+    """
+    low, high = _tails(ci_prob)
+    wanted = [targets] if isinstance(targets, str) else list(structures.names) if targets is None else list(targets)
+    for v in wanted:
+        if v not in structures.names:
+            raise EvidenceError(f"'{v}' is not a variable{hint(v, structures.names)}")
+    rng = np.random.default_rng(structures.seed if seed is None else seed)
+    known = dict(given or {})
+    ask = _Ask(known, wanted, dict(do or {}))
+    spaced = _Chosen.spaced(structures, draws)
+    drawn = _Answers.of(ask(net) for net in spaced.nets(rng))
+    chosen, answers = spaced, drawn
+    order = np.arange(spaced.of_draw.size).reshape(spaced.of_draw.shape)
+    if structures.parameters.discrete:
+        chosen = _Chosen.of(structures, graphs)
+        answers, order = _Answers.of(ask(net) for net in chosen.means()), chosen.each_graph()[1]
+    weight = answers.weights[order]
+    if not weight.sum() > 0:
+        raise EvidenceError(f"what is given has probability zero in every sampled structure: {_listed(known)}")
+    marginals, errors, intervals = {}, {}, {}
+    for v, values in answers.marginals.items():
+        states = structures.parameters.observations.states[structures.variable(v)]
+        series = np.moveaxis(values[order], -1, 0) * weight
+        ends = _quantiles(drawn.marginals[v], drawn.weights, (low, high))
+        marginals[v] = dict(zip(states, (series.mean(axis=(1, 2)) / weight.mean()).tolist(), strict=True))
+        errors[v] = dict(zip(states, _ratio_error(series, weight).tolist(), strict=True))
+        intervals[v] = dict(zip(states, zip(*ends.tolist(), strict=True), strict=True))
+    continuous = {}
+    for v, mixtures in answers.continuous.items():
+        continuous[v] = _joined(mixtures, answers.weights)
+        ends = _quantiles(np.array([m.mean for m in mixtures]), answers.weights, (low, high))
+        intervals[v] = {"mean": (float(ends[0]), float(ends[1]))}
+    log_evidence = float(np.log(weight.mean()) + answers.scale)
+    n_graphs = len(np.unique(chosen.of_draw))
+    shown = known | {f"do({v})": s for v, s in (do or {}).items()}
+    return AveragedQuery(
+        structures.consensus(), shown, log_evidence, marginals, continuous, errors, intervals, ci_prob, n_graphs
+    )
+
+
+def _listed(given: Mapping[str, Any]) -> str:
+    return ", ".join(f"{v} = {s}" for v, s in given.items())
+
+
+@dataclass(frozen=True, eq=False)
+class _Ask:
+    """Ask one net: log evidence, marginals of discrete variables, and mixtures of continuous ones."""
+
+    given: dict[str, Any]
+    targets: list[str]
+    do: dict[str, Any]
+
+    def __call__(self, net: DiscreteNetwork | MixedNetwork) -> tuple[float, dict[str, Array], dict[str, Any]]:
+        from bayeslab.exact import strong_junction_tree
+        from bayeslab.exact.junction_tree import JunctionTree
+
+        if isinstance(net, DiscreteNetwork):
+            acted = causal.intervene(net, self.do) if self.do else net
+            try:
+                found = JunctionTree.of(acted).query(self.given, self.targets)
+            except EvidenceError as error:
+                return self._impossible(net, error)
+            return found.log_evidence, dict(found.marginals), {}
+        acted_mixed = net.do(self.do) if self.do else net
+        answer = strong_junction_tree.query(acted_mixed, self.given, self.targets)
+        return answer.log_evidence, dict(answer.discrete), dict(answer.continuous)
+
+    def _impossible(self, net: DiscreteNetwork, error: EvidenceError) -> tuple[float, dict[str, Array], dict[str, Any]]:
+        """A net under which the evidence cannot be counts for nothing; names that are wrong are wrong in all."""
+        from bayeslab.exact.factors import read_evidence
+
+        read_evidence(net.states, self.given)
+        if not self.given:
+            raise error
+        return -np.inf, {v: np.zeros(len(net.states[v])) for v in self.targets}, {}
+
+
+@dataclass(frozen=True, eq=False)
+class _Answers:
+    """Answers of several nets: weights relative to exp(scale), marginals by variable with the net as first axis."""
+
+    weights: Array
+    scale: float
+    marginals: dict[str, Array]
+    continuous: dict[str, list[Any]]
+
+    @classmethod
+    def of(cls, found: Iterable[tuple[float, dict[str, Array], dict[str, Any]]]) -> _Answers:
+        logs, discrete, mixtures = zip(*found, strict=True)
+        log_evidence = np.array(logs, dtype=float)
+        scale = float(log_evidence.max())
+        weights = np.exp(log_evidence - scale) if np.isfinite(scale) else np.zeros(len(log_evidence))
+        marginals = {v: np.stack([one[v] for one in discrete]) for v in discrete[0]}
+        return cls(weights, scale, marginals, {v: [one[v] for one in mixtures] for v in mixtures[0]})
+
+
+def _joined(mixtures: Sequence[Any], weights: Array) -> Any:
+    """One mixture of the mixtures of several nets."""
+    from bayeslab.exact.strong_junction_tree import NormalMixture
+
+    share = weights / weights.sum()
+    parts = [np.concatenate([np.atleast_1d(getattr(m, name)) for m in mixtures]) for name in ("means", "sds")]
+    every = np.concatenate([w * np.atleast_1d(m.weights) for w, m in zip(share, mixtures, strict=True)])
+    return NormalMixture.collapsed(every, *parts)
+
+
+def predictions(
+    structures: Structures,
+    codes: NDArray[np.integer],
+    targets: Sequence[str],
+    *,
+    graphs: int = _GRAPHS,
+) -> tuple[dict[str, Array], Array]:
+    """Probabilities of the states of the targets for rows of evidence, and the log evidence of each row.
+
+    Parameters
+    ----------
+    codes : ndarray of int, shape (n_rows, n_variables)
+        Numbers of states, -1 where nothing is known.
+    targets
+        Discrete variables; what the rows hold of them is used like everything else.
+    """
+    from bayeslab.exact.junction_tree import JunctionTree
+
+    if not structures.parameters.discrete:
+        raise OptionError("tables of predictions are for variables with states; query row by row")
+    chosen = _Chosen.of(structures, graphs)
+    _, order = chosen.each_graph()
+    counts = np.bincount(order.ravel()).astype(float)
+    distinct, back = np.unique(codes, axis=0, return_inverse=True)
+    states = dict(zip(structures.names, structures.parameters.observations.states, strict=True))
+    total = {v: np.zeros((len(distinct), len(states[v]))) for v in targets}
+    weight, scale = np.zeros(len(distinct)), np.full(len(distinct), -np.inf)
+    for net, count in zip(chosen.means(), counts, strict=True):
+        assert isinstance(net, DiscreteNetwork)
+        found = JunctionTree.of(net).query_many(distinct, targets)
+        higher = np.maximum(scale, found.log_evidence)
+        safe = np.where(np.isfinite(higher), higher, 0.0)
+        own, kept = count * np.exp(found.log_evidence - safe), np.exp(scale - safe)
+        weight, scale = weight * kept + own, higher
+        for v in targets:
+            share = np.where(own[:, None] > 0, found.marginals[v], 0.0)
+            total[v] = total[v] * kept[:, None] + own[:, None] * share
+    back = back.ravel()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_evidence = np.log(weight) + scale - np.log(counts.sum())
+        return {v: (t / weight[:, None])[back] for v, t in total.items()}, log_evidence[back]
+
+
+# --------------------------------------------------------------------------------- effects
+
+
+@dataclass(frozen=True, eq=False)
+class Effect:
+    """What changing one variable does to another, averaged over structures and parameters.
+
+    Attributes
+    ----------
+    treatment, outcome : str
+    contrast : tuple
+        The states (or values) of the treatment that are compared, from and to.
+    mean, sd : float
+        Of the effect, over structures and parameters.
+    mcse : float
+        Monte Carlo standard error of the mean.
+    interval : tuple of float
+        Equal tails of probability ``ci_prob``.
+    path : float
+        Probability that there is any effect: of a directed path from treatment to outcome.
+    draws : ndarray, shape (chain, draw)
+        Effects at draws of structure and parameters.
+    """
+
+    treatment: str
+    outcome: str
+    contrast: tuple[Any, Any]
+    mean: float
+    sd: float
+    mcse: float
+    interval: tuple[float, float]
+    ci_prob: float
+    path: float
+    draws: Array
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        return (
+            f"<effect of {self.treatment} ({self.contrast[0]} → {self.contrast[1]}) on {self.outcome}:"
+            f" {self.mean:.4g} ± {self.mcse:.2g}, {100 * self.ci_prob:g}% in [{low:.4g}, {high:.4g}],"
+            f" probability of any {self.path:.3g}>"
+        )
+
+
+def average_effect(
+    structures: Structures,
+    treatment: str,
+    outcome: str,
+    *,
+    values: str | Mapping[str, float] | None = None,
+    contrast: tuple[Any, Any] | None = None,
+    ci_prob: float = 0.89,
+    graphs: int = _GRAPHS,
+    draws: int = _DRAWS,
+    seed: int | None = None,
+) -> Effect:
+    """E[outcome | do(treatment = second)] − E[outcome | do(treatment = first)], averaged.
+
+    Parameters
+    ----------
+    values
+        Of an outcome with states: a number for each, or the state whose probability is meant; the second one, if there
+        are two.
+    contrast
+        The two states (values, if continuous) of the treatment, from and to; both in their order, if there are two;
+        one unit, of a continuous one.
+    ci_prob, graphs, draws, seed
+        As in :func:`query`.
+    """
+    low, high = _tails(ci_prob)
+    measure = _Measure.of(structures, treatment, outcome, values, contrast)
+    chosen = _Chosen.of(structures, graphs)
+    series = np.array([measure(net) for net in chosen.means()])[chosen.each_graph()[1]]
+    spaced = _Chosen.spaced(structures, draws)
+    rng = np.random.default_rng(structures.seed if seed is None else seed)
+    drawn = np.array([measure(net) for net in spaced.nets(rng)]).reshape(spaced.of_draw.shape)
+    there = np.array([nx.has_path(net.graph, treatment, outcome) for net in chosen.means()])
+    ends = np.quantile(drawn, [low, high])
+    mean, path = float(series.mean()), float(there[chosen.each_graph()[1]].mean())
+    sd = float(np.sqrt(np.mean((drawn - mean) ** 2)))
+    span = (float(ends[0]), float(ends[1]))
+    return Effect(
+        treatment, outcome, measure.contrast, mean, sd, float(mean_error(series)[0]), span, ci_prob, path, drawn
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Measure:
+    """The effect in one net."""
+
+    treatment: str
+    outcome: str
+    contrast: tuple[Any, Any]
+    scores: Array | None
+
+    @classmethod
+    def of(cls, structures: Structures, treatment: str, outcome: str, values: Any, contrast: Any) -> _Measure:
+        states = dict(zip(structures.names, structures.parameters.observations.states, strict=True))
+        for v in (treatment, outcome):
+            structures.variable(v)
+        if treatment == outcome:
+            raise OptionError(f"treatment and outcome are the same variable, '{treatment}'")
+        options = states[treatment]
+        if contrast is None:
+            if options and len(options) != 2:
+                raise OptionError(f"'{treatment}' has {len(options)} states: say which two to compare (contrast)")
+            contrast = options[:2] or (0.0, 1.0)
+        for state in contrast if options else ():
+            if state not in options:
+                raise OptionError(f"'{state}' is not a state of '{treatment}'{hint(str(state), options)}")
+        first, second = contrast
+        own = states[outcome]
+        if not own and values is not None:
+            raise OptionError(f"'{outcome}' is continuous; `values` is for outcomes with states")
+        return cls(treatment, outcome, (first, second), causal._scores(own, outcome, values) if own else None)
+
+    def __call__(self, net: DiscreteNetwork | MixedNetwork) -> float:
+        if not nx.has_path(net.graph, self.treatment, self.outcome):
+            return 0.0
+        if isinstance(net, MixedNetwork) and not net.states:
+            reach = _total_effects(net, list(net.continuous))
+            place = list(net.continuous).index
+            step = float(self.contrast[1]) - float(self.contrast[0])
+            return step * float(reach[place(self.treatment), place(self.outcome)])
+        first, second = (self._mean(net, state) for state in self.contrast)
+        return second - first
+
+    def _mean(self, net: DiscreteNetwork | MixedNetwork, state: Any) -> float:
+        from bayeslab.exact import strong_junction_tree
+        from bayeslab.exact.variable_elimination import eliminate
+
+        if isinstance(net, DiscreteNetwork):
+            assert self.scores is not None
+            return float(eliminate(causal.intervene(net, {self.treatment: state}), (self.outcome,)) @ self.scores)
+        found = strong_junction_tree.query(net.do({self.treatment: state}), None, [self.outcome])
+        if self.scores is None:
+            return float(found.continuous[self.outcome].mean)
+        return float(found.discrete[self.outcome] @ self.scores)
+
+
+def interventional(
+    structures: Structures,
+    treatment: str,
+    outcome: str,
+    *,
+    ci_prob: float = 0.89,
+    graphs: int = _GRAPHS,
+    draws: int = _DRAWS,
+    seed: int | None = None,
+) -> pd.DataFrame:
+    """P(outcome | do(treatment)), averaged: one row for each state of both.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``treatment``, ``outcome`` (states), ``probability``, ``mcse`` and the ends of the interval over structures and
+        parameters.
+    """
+    import pandas as pd
+
+    low, high = _tails(ci_prob)
+    states = dict(zip(structures.names, structures.parameters.observations.states, strict=True))
+    for v in (treatment, outcome):
+        structures.variable(v)
+        if not states[v]:
+            raise OptionError(f"'{v}' is continuous; see average_effect")
+
+    def asked(nets: Iterator[DiscreteNetwork | MixedNetwork]) -> Array:
+        return np.stack([_interventional(net, treatment, outcome) for net in nets])
+
+    chosen, spaced = _Chosen.of(structures, graphs), _Chosen.spaced(structures, draws)
+    rng = np.random.default_rng(structures.seed if seed is None else seed)
+    series = np.moveaxis(asked(chosen.means())[chosen.each_graph()[1]], (0, 1), (-2, -1))
+    ends = np.quantile(asked(spaced.nets(rng)), [low, high], axis=0)
+    mean, error = series.mean(axis=(-1, -2)), mean_error(series)[0]
+    percent = f"{100 * ci_prob:g}"
+    rows = [
+        {
+            "treatment": x, "outcome": y, "probability": mean[i, j], "mcse": error[i, j],
+            f"eti{percent}_lb": ends[0, i, j], f"eti{percent}_ub": ends[1, i, j],
+        }
+        for i, x in enumerate(states[treatment]) for j, y in enumerate(states[outcome])
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def _interventional(net: DiscreteNetwork | MixedNetwork, treatment: str, outcome: str) -> Array:
+    if isinstance(net, MixedNetwork):
+        # What continuous variables do not touch: they have no discrete children.
+        net = DiscreteNetwork(net.states, {v: net.parents[v] for v in net.states}, net.tables)
+    return np.asarray(causal.interventional(net, treatment, outcome))
+
+
+def _total_effects(net: MixedNetwork, names: Sequence[str]) -> Array:
+    """Effect of a unit of each variable on each other, [source, target], of a net of continuous variables."""
+    place = {v: k for k, v in enumerate(names)}
+    slopes = np.zeros((len(names), len(names)))
+    for v, node in net.continuous.items():
+        slopes[[place[u] for u in node.parents], place[v]] = node.slopes
+    # I + B + B^2 + ...: the sum over directed paths of products of slopes.
+    return np.linalg.inv(np.eye(len(names)) - slopes)
+
+
+def linear_effects(
+    structures: Structures,
+    *,
+    ci_prob: float = 0.89,
+    graphs: int = _GRAPHS,
+    draws: int = _DRAWS,
+    seed: int | None = None,
+) -> pd.DataFrame:
+    """Effect of one unit of each variable on each other in Gaussian nets, averaged, the largest first.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``source``, ``target``, ``mean``, ``sd``, ``mcse``, the ends of the interval, and ``path``, the probability
+        that there is any effect.
+
+    Raises
+    ------
+    OptionError
+        A variable has states.
+    """
+    import pandas as pd
+
+    if not structures.parameters.gaussian:
+        raise OptionError("linear effects of all on all are of nets of numbers only; see average_effect")
+    low, high = _tails(ci_prob)
+    names = list(structures.names)
+
+    def asked(nets: Iterator[DiscreteNetwork | MixedNetwork]) -> Array:
+        return np.stack([_total_effects(net, names) for net in nets if isinstance(net, MixedNetwork)])
+
+    chosen, spaced = _Chosen.of(structures, graphs), _Chosen.spaced(structures, draws)
+    rng = np.random.default_rng(structures.seed if seed is None else seed)
+    series = asked(chosen.means())[chosen.each_graph()[1]]
+    drawn = asked(spaced.nets(rng))
+    mean, there = series.mean(axis=(0, 1)), (series != 0).mean(axis=(0, 1))
+    error = mean_error(np.moveaxis(series, (0, 1), (-2, -1)))[0]
+    ends = np.quantile(drawn, [low, high], axis=0)
+    sd = np.sqrt(np.mean((drawn - mean) ** 2, axis=0))
+    u, v = np.nonzero((there > 0) & ~np.eye(len(names), dtype=bool))
+    order = np.argsort(-np.abs(mean[u, v]), kind="stable")
+    u, v = u[order], v[order]
+    percent, words = f"{100 * ci_prob:g}", np.array(names, dtype=object)
+    return pd.DataFrame(
+        {
+            "source": words[u], "target": words[v], "mean": mean[u, v], "sd": sd[u, v], "mcse": error[u, v],
+            f"eti{percent}_lb": ends[0][u, v], f"eti{percent}_ub": ends[1][u, v], "path": there[u, v],
+        }
+    )  # fmt: skip
