@@ -57,6 +57,14 @@ def command(
     return 3 if result.verdict.status == "fail" else 0
 
 
+def _rows(result: Any, frame: Any) -> int:
+    """Rows to show: of sampled structures the edges that are not all but ruled out."""
+    if "parent_sets" not in result.data_tree.children:
+        return 25
+    edges = frame.index.str.startswith("edge[")
+    return min(60, int((~edges | (frame["mean"] > 0.05)).sum()))
+
+
 def _assignments(words: list[str]) -> dict[str, Any]:
     """``key=value`` pairs; values are read as in a model file."""
     from bayeslab.io.modelfile import parse_value
@@ -97,7 +105,7 @@ def show(result: Any, *, json: bool, all_rows: bool) -> None:
     if result.model.about:
         console.print(f"[dim]{result.model.about}[/dim]", soft_wrap=True)
     console.print()
-    print_summary(console, frame, None if all_rows else 25)
+    print_summary(console, frame, None if all_rows else _rows(result, frame))
     console.print()
     print_verdict(console, result.verdict)
     meaning = {"pass": "trust it", "warn": "usable with care: see above", "fail": "do not use it: see above"}

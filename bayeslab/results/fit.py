@@ -90,6 +90,9 @@ class Fit:
         columns of Monte Carlo errors. Independent draws from an approximation (``advi``, ``laplace``,
         ``pathfinder``, ``variational``) have no ESS and R-hat: they would only say that the draws are independent.
 
+        Of sampled structures: their score, their number of edges, and the probability of every edge that was drawn,
+        the most probable first, without intervals.
+
         Parameters
         ----------
         var_names
@@ -99,12 +102,32 @@ class Fit:
         """
         from bayeslab.results.render import summary
 
+        if "parent_sets" in self.data_tree.children and var_names is None:
+            return self._structure_summary()
         if "exact_posterior" in self.data_tree.children and ci_kind == "eti":
             return self._exact_summary(var_names, ci_prob)
         frame = summary(self.posterior.to_dataset(), var_names, ci_prob, ci_kind)
         if {"pareto_k", "elbo"} & self.posterior.attrs.keys():
             frame = frame.drop(columns=["ess_bulk", "ess_tail", "r_hat"])
         return frame
+
+    def _structure_summary(self) -> pd.DataFrame:
+        """Score and number of edges, then edges by their probability."""
+        import numpy as np
+        import pandas as pd
+
+        from bayeslab.results.render import summary
+        from bayeslab.results.structures import structures_of
+
+        edges = structures_of(self).edges()
+        p = edges["probability"].to_numpy()
+        columns = {"mean": p, "sd": np.sqrt(p * (1 - p))}
+        if "mcse" in edges:
+            columns |= {"ess_bulk": edges["ess"], "r_hat": edges["r_hat"], "mcse_mean": edges["mcse"]}
+        names = [f"edge[{a}, {b}]" for a, b in zip(edges["source"], edges["target"], strict=True)]
+        found = pd.DataFrame({name: np.asarray(values) for name, values in columns.items()}, index=names)
+        whole = summary(self.posterior.to_dataset()[["score", "n_edges"]])
+        return pd.concat([whole.reindex(columns=list(found.columns)), found])
 
     def _exact_summary(self, var_names: str | list[str] | None, ci_prob: float) -> pd.DataFrame:
         """Exact statistics; of nodes that have none (nonlinear ones) those of the independent draws."""
