@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_level", "draw_states", "draw_transitions", "state_colors"]
+__all__ = ["Drawn", "draw_chains", "draw_diagrams", "draw_level", "draw_states", "draw_transitions", "state_colors"]
 
 # Okabe and Ito's colours, told apart by everyone.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#777777")
@@ -56,6 +58,40 @@ def draw_states(
     _series(top, times, series, codes, names, colors, labels[0], levels)
     _ribbon(bottom, times, chances, colors, labels[1])
     top.set_title(labels[2], fontsize=10, loc="left")
+    return drawing
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """One of several chains over time.
+
+    Attributes
+    ----------
+    name : str
+    codes : ndarray (n_times,)
+        Its most likely path.
+    chances : ndarray (n_states, n_times)
+    states : list of str
+    """
+
+    name: str
+    codes: np.ndarray
+    chances: np.ndarray
+    states: list[str]
+
+
+def draw_chains(
+    times: np.ndarray, series: np.ndarray, chains: Sequence[Drawn], labels: tuple[str, str, str], levels: list[str]
+) -> Figure:
+    """For each of several chains the series coloured by its path, over a ribbon of its states' probabilities."""
+    drawing = figure(9, 3.4 * len(chains))[0]
+    drawing.clear()
+    axes = drawing.subplots(2 * len(chains), 1, sharex=True, height_ratios=(3, 1) * len(chains))
+    for c, chain in enumerate(chains):
+        top, bottom, colors = axes[2 * c], axes[2 * c + 1], state_colors(len(chain.states))
+        _series(top, times, series, chain.codes, chain.states, colors, labels[0], levels)
+        _ribbon(bottom, times, chain.chances, colors, labels[1] if c == len(chains) - 1 else "")
+        top.set_title(f"{labels[2]}: {chain.name}", fontsize=10, loc="left")
     return drawing
 
 
@@ -114,6 +150,17 @@ def draw_transitions(matrix: np.ndarray, names: list[str]) -> Figure:
     """States on a circle, arrows as wide as transitions (n_states, n_states) are likely."""
     drawing, ax = figure(4.8, 4.6)
     _diagram(ax, matrix, names)
+    return drawing
+
+
+def draw_diagrams(matrices: Mapping[str, tuple[np.ndarray, list[str]]]) -> Figure:
+    """A diagram for each of several chains: their transitions, and names of their states."""
+    drawing = figure(4.8 * len(matrices), 4.6)[0]
+    drawing.clear()
+    axes = np.atleast_1d(drawing.subplots(1, len(matrices)))
+    for ax, (name, (matrix, states)) in zip(axes, matrices.items(), strict=True):
+        _diagram(ax, matrix, states)
+        ax.set_title(name, fontsize=10)
     return drawing
 
 

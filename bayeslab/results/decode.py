@@ -87,13 +87,15 @@ def plot_states(source: Any, data: Any = None, *, sequence: str | None = None, c
     -------
     matplotlib.figure.Figure
     """
-    from bayeslab.plots.hmm import draw_level, draw_states
+    from bayeslab.plots.hmm import draw_chains, draw_level, draw_states
 
     model, bound, _ = source_of(source, data)
     spec = _hmm(model)
     column = column or spec.columns[0]
     if column not in spec.columns:
         raise OptionError(f"'{column}' is not among the columns {', '.join(spec.columns)}")
+    if spec.parent is not None:
+        raise ModelError("rows of trees have no order along which they could be drawn")
     family = registry.load("families", "hmm")
     own = family.resolved(model, bound)
     names = own.sequences.names.astype(str).tolist()
@@ -109,12 +111,28 @@ def plot_states(source: Any, data: Any = None, *, sequence: str | None = None, c
         level, sd = (smoothed[f"{word}{suffix}"].to_numpy() for word in ("state", "sd"))
         return draw_level(times, series, level, sd, (column, time_name, f"{of}{column} and its level"))
     path = decode(source, data, "viterbi", sequence=sequence)
+    levels = [str(x) for part in own.parts for x in part.levels if column in part.columns]
+    if hasattr(own.chain, "named"):
+        title = f"{of}{column}, most likely path and P(state | all rows)"
+        chains = _chains(own.chain, path, smoothed)
+        return draw_chains(times, series, chains, (column, time_name, title), levels)
     states = [str(s) for s in own.states]
     codes = np.array([states.index(str(s)) for s in path["state"]])
     chances = np.stack([smoothed[f"P(state={s})"].to_numpy() for s in own.states])
     title = f"{of}{column}, most likely path and P(state | all rows)"
-    levels = [str(x) for part in own.parts for x in part.levels if column in part.columns]
     return draw_states(times, series, codes, chances, states, (column, time_name, title), levels)
+
+
+def _chains(chain: Any, path: pd.DataFrame, smoothed: pd.DataFrame) -> list[Any]:
+    """Each of several chains, for drawing."""
+    from bayeslab.plots.hmm import Drawn
+
+    out = []
+    for name, levels in zip(chain.names, chain.levels, strict=True):
+        states = [str(level) for level in levels]
+        codes = np.array([states.index(str(s)) for s in path[name]])
+        out.append(Drawn(name, codes, np.stack([smoothed[f"P({name}={s})"].to_numpy() for s in states]), states))
+    return out
 
 
 def _hmm(model: Model) -> Any:
@@ -142,5 +160,20 @@ def plot_transitions(source: Any, data: Any = None) -> Figure:
         raise ModelError("transitions are drawn for chains of order 1")
     family = registry.load("families", "hmm")
     own = family.resolved(model, bound)
-    matrix = own.chain.complete(family.posterior_mean(own, draws))["transition"]
+    found = own.chain.complete(family.posterior_mean(own, draws))
+    if hasattr(own.chain, "named"):
+        return _diagrams(own.chain, found)
+    matrix = found["transition"]
     return draw_transitions(matrix, [str(s) for s in own.states])
+
+
+def _diagrams(chain: Any, found: dict[str, np.ndarray]) -> Figure:
+    """Of several chains, one each."""
+    from bayeslab.plots.hmm import draw_diagrams
+
+    if chain.coupling == "coupled":
+        raise ModelError(
+            "where the next state of a chain depends on all chains there is no diagram of one; see summary"
+        )
+    named = zip(chain.names, chain.levels, strict=True)
+    return draw_diagrams({name: (found[f"transition_{name}"], [str(s) for s in levels]) for name, levels in named})
