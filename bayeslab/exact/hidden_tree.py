@@ -218,9 +218,10 @@ def sample(forest: Forest, chain: HiddenChain, log_emission: Any, n: int, rng: n
 
     found = smooth(forest, chain, log_emission).possible()
     states = np.empty((n, len(forest.parents)), np.int64)
-    own: tuple[Any, ...] = (chain.log_transition, forest.parents, found.posterior, found.below, found.messages)
+    own = (chain.log_transition, forest.parents, found.posterior, found.below, found.messages)
     for each in states:
-        kernels.sample_states(*own, rng.random(len(each)), each)
+        inputs: tuple[Any, ...] = (*own, rng.random(len(each)), each)
+        kernels.sample_states(*inputs)
     return states
 
 

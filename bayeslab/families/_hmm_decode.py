@@ -120,14 +120,14 @@ def _many(hidden: Hidden, draws: Mapping[str, np.ndarray]) -> bool:
 
 def _times_of(hidden: Hidden, sequence: str | None) -> np.ndarray:
     own = hidden.sequences
+    # Rows of trees as the table has them; times in gaps have no row.
+    every = own.at if len(own.at) == own.n_times else np.arange(own.n_times)
     if sequence is None:
-        # Rows of trees as the table has them; times in gaps have no row.
-        return own.at if len(own.at) == own.n_times else np.arange(own.n_times)
+        return every
     names = own.names.astype(str).tolist()
     if sequence not in names:
         raise DataError(f"there is no sequence '{sequence}'{hint(sequence, names)}")
-    s = names.index(sequence)
-    return np.arange(own.offsets[s], own.offsets[s + 1])
+    return every[own.sequence[every] == names.index(sequence)]
 
 
 def _paths(

@@ -170,7 +170,7 @@ def forest_of(data: Data, column: str) -> tuple[Sequences, np.ndarray]:
     Raises
     ------
     DataError
-        A parent that is not there or is there twice, or descends from its child; with the row.
+        A parent that is not there, or descends from its child; with the row.
     """
     rows = data.dataset.rows
     labels = np.asarray(data.labels.get(rows, ()))
@@ -194,23 +194,16 @@ def _numbers(data: Data, column: str, labels: np.ndarray, rows: str) -> np.ndarr
         raise DataError(f"the data have no column '{column}', which names the parents")
     own = data.dataset.columns[column]
     names = [_word(v) for v in labels.tolist()]
-    place: dict[str, int] = {}
-    twice: dict[str, tuple[int, int]] = {}
-    for row, name in enumerate(names):
-        if name in place:
-            twice.setdefault(name, (place[name], row))
-        place.setdefault(name, row)
+    # Names of rows are checked to be there once where the data are read.
+    place = {name: row for row, name in enumerate(names)}
     out = np.full(len(labels), -1, np.int64)
     for row, (value, gone) in enumerate(zip(own.values.tolist(), own.absent().tolist(), strict=True)):
         if gone:
             continue
         name = _word(value)
-        where = f"column '{column}', row {row + 1}"
         if name not in place:
-            raise DataError(f"{where}: parent '{name}' is no row's '{rows}'{hint(name, names[:1000])}")
-        if name in twice:
-            first, second = twice[name]
-            raise DataError(f"{where}: parent '{name}' is there twice, in rows {first + 1} and {second + 1}")
+            near = hint(name, names[:1000])
+            raise DataError(f"column '{column}', row {row + 1}: parent '{name}' is no row's '{rows}'{near}")
         out[row] = place[name]
     return out
 
