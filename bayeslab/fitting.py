@@ -7,9 +7,11 @@ import secrets
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 from bayeslab import registry
@@ -25,9 +27,13 @@ from bayeslab.results.checks import Finding, Verdict
 from bayeslab.results.fit import Fit
 from bayeslab.spec import Model
 
-__all__ = ["check", "fit", "open_run", "resume", "to_pymc"]
+__all__ = ["check", "fit", "open_run", "prepare", "resume", "to_pymc"]
 
 type ModelLike = Model | str | os.PathLike[str]
+
+
+# Options about where the work is done, which may be another place the next time.
+_ELSEWHERE = {"cores", "scheduler"}
 
 
 class _Source:
@@ -141,6 +147,57 @@ def fit(
     """
     begun = time.perf_counter()
     source = _Source(model)
+    work, folder = _begin(source, data, method, seed, runs, name, options)
+    work.info["timings"]["build"] = time.perf_counter() - begun
+    with source.located():
+        return _run(work, folder, progress)
+
+
+def prepare(
+    model: ModelLike,
+    data: Any = None,
+    method: str | None = None,
+    *,
+    seed: int | None = None,
+    runs: str | os.PathLike[str] = "runs",
+    name: str | None = None,
+    **options: Any,
+) -> Path:
+    """Check everything and make the run folder, for :func:`resume` in another process to do the work.
+
+    Parameters are those of :func:`fit`.
+
+    Returns
+    -------
+    Path
+        The run folder.
+    """
+    _, folder = _begin(_Source(model), data, method, seed, runs, name, options)
+    assert folder is not None
+    return folder.path
+
+
+@dataclass(frozen=True)
+class _Work:
+    """One inference to be done."""
+
+    model: Model
+    data: Data
+    graph: Any
+    options: Any
+    info: dict[str, Any]
+
+
+def _begin(
+    source: _Source,
+    data: Any,
+    method: str | None,
+    seed: int | None,
+    runs: str | os.PathLike[str] | None,
+    name: str | None,
+    options: Mapping[str, Any],
+) -> tuple[_Work, RunFolder | None]:
+    """Everything before the work: what can be wrong is found, and a run folder made."""
     with source.located():
         bound = source.bound(data)
         if not bound.dataset.columns:
@@ -156,9 +213,7 @@ def fit(
     if folder:
         folder.write_inputs(source.model, bound.dataset)
         folder.write_info(info)
-    info["timings"]["build"] = time.perf_counter() - begun
-    with source.located():
-        return _run(source.model, bound, graph, info, chosen, folder, progress)
+    return _Work(source.model, bound, graph, chosen, info), folder
 
 
 def _graph(model: Model, data: Data, engine: str) -> Any:
@@ -220,7 +275,7 @@ def _info(model: Model, data: Data, engine: str, reason: str, options: Any, seed
         "name": model.name,
         "method": engine,
         "reason": reason,
-        "options": options.model_dump(mode="json", exclude={"cores"}),
+        "options": options.model_dump(mode="json", exclude=_ELSEWHERE),
         "seed": seed,
         "model_digest": model.digest(),
         "data_digests": data.dataset.digests(),
@@ -253,24 +308,19 @@ def _versions() -> dict[str, str]:
     return out
 
 
-def _run(
-    model: Model,
-    data: Data,
-    graph: Any,
-    info: dict[str, Any],
-    options: Any,
-    folder: RunFolder | None,
-    progress: bool,
-) -> Fit:
+def _run(work: _Work, folder: RunFolder | None, progress: bool) -> Fit:
+    model, data, info = work.model, work.data, work.info
     engine = registry.load("engines", info["method"])
     with reporter(progress) as view:
         view.note(info["reason"])
-        job = Job(model, data, options, info["seed"], view, folder or MemoryStore(), graph)
+        job = Job(model, data, work.options, info["seed"], view, folder or MemoryStore(), work.graph)
         try:
             outcome: Outcome = engine.run(job)
         except BayeslabError as error:
             if folder:
-                folder.write_info(info | {"status": "failed", "error": str(error)})
+                # A full disk may be what went wrong.
+                with suppress(OSError):
+                    folder.write_info(info | {"status": "failed", "error": str(error)})
             raise
     outcome = _with_remarks(outcome, model, data)
     memory = data.memory()
@@ -292,10 +342,23 @@ def _run(
 def _with_remarks(outcome: Outcome, model: Model, data: Data) -> Outcome:
     """The outcome with what the family has to say about the data added to the verdict."""
     family = registry.load("families", model.model.family)
+    if hasattr(family, "chosen") and (choice := family.chosen(model, data)) is not None:
+        outcome = _with_choice(outcome, choice)
     if not hasattr(family, "remarks"):
         return outcome
     found = tuple(Finding("warn", *remark) for remark in family.remarks(model, data))
     return replace(outcome, verdict=Verdict((*outcome.verdict.findings, *found)))
+
+
+def _with_choice(outcome: Outcome, choice: Any) -> Outcome:
+    """The outcome with what the family chose before the fit, in the verdict and as a group ``choice``."""
+    from bayeslab.engines._groups import labelled
+
+    text, table, labels = choice
+    arrays, dims = {n: v for n, (_, v) in table.items()}, {n: d for n, (d, _) in table.items()}
+    group = labelled(arrays, dims, labels, {}, {"creation_library": "bayeslab", "about": text})
+    verdict = Verdict((*outcome.verdict.findings, Finding("pass", "choice", "", None, text)))
+    return replace(outcome, groups={**outcome.groups, "choice": group}, verdict=verdict)
 
 
 def _tree(outcome: Outcome) -> Any:
@@ -304,28 +367,60 @@ def _tree(outcome: Outcome) -> Any:
     return xr.DataTree.from_dict(outcome.groups)
 
 
-def resume(folder: str | os.PathLike[str], *, progress: bool = True, cores: int | None = None) -> Fit:
-    """Complete an interrupted run: the chains it lacks are drawn, exactly as they would have been.
+def resume(
+    folder: str | os.PathLike[str],
+    *,
+    draws: int | str | None = None,
+    progress: bool = True,
+    cores: int | None = None,
+    scheduler: str | None = None,
+) -> Fit:
+    """Complete an interrupted run: what it lacks is drawn, exactly as it would have been.
 
     Parameters
     ----------
     folder
         The run folder.
+    draws
+        Draws of each chain, ``"+10000"`` for so many more: a run of method structure, finished or not, is made longer,
+        exactly as if so many had been asked for at once.
+    cores, scheduler
+        Where the work is done, as for :func:`fit`.
     """
     run = RunFolder.existing(folder)
     info = run.info()
     model, dataset = run.model(), run.dataset()
     _verify(info, model, dataset, str(folder))
-    if info["status"] == "complete":
+    module = registry.load("engines", info["method"])
+    if draws is not None:
+        info["options"]["draws"] = _longer(info, module, draws)
+    elif info["status"] == "complete":
         return open_run(folder)
     family = registry.load("families", model.model.family)
-    module = registry.load("engines", info["method"])
-    options = options_of(module.Options, info["options"] | ({"cores": cores} if cores else {}), info["method"])
+    where = {name: value for name, value in (("cores", cores), ("scheduler", scheduler)) if value is not None}
+    options = options_of(module.Options, info["options"] | where, info["method"])
     data = bind(model, dataset, family.factors(model))
     info["reason"] = f"{info['reason'].removesuffix(' (resumed)')} (resumed)"
     info["status"] = "running"
+    info.pop("error", None)
     run.write_info(info)
-    return _run(model, data, _graph(model, data, info["method"]), info, options, run, progress)
+    return _run(_Work(model, data, _graph(model, data, info["method"]), options, info), run, progress)
+
+
+def _longer(info: Mapping[str, Any], module: Any, draws: int | str) -> int:
+    """Draws of each chain of a run that is made longer."""
+    if not getattr(module, "EXTENDS", False):
+        raise OptionError(
+            f"a run of method {info['method']} cannot be made longer: fit the model again with more draws"
+        )
+    present, word = int(info["options"]["draws"]), str(draws).strip()
+    try:
+        wanted = present + int(word[1:]) if word.startswith("+") else int(word)
+    except ValueError:
+        raise OptionError(f"draws is a number, or +N for so many more, not '{draws}'") from None
+    if wanted < present:
+        raise OptionError(f"the run has {present:,} draws a chain already; a run is not made shorter")
+    return wanted
 
 
 def open_run(folder: str | os.PathLike[str], model: ModelLike | None = None, data: Any = None) -> Fit:

@@ -21,7 +21,9 @@ def command(
     method: Annotated[
         str | None, typer.Option("--method", "-m", help=f"One of {', '.join(registry.names('engines'))}.")
     ] = None,
-    draws: Annotated[int | None, typer.Option(help="Draws per chain.")] = None,
+    draws: Annotated[
+        str | None, typer.Option(metavar="N", help="Draws per chain; with --resume, +N makes a run longer.")
+    ] = None,
     tune: Annotated[int | None, typer.Option(help="Tuning draws per chain.")] = None,
     chains: Annotated[int | None, typer.Option(help="Number of chains.")] = None,
     cores: Annotated[int | None, typer.Option(help="Chains at once; the draws do not depend on it.")] = None,
@@ -35,6 +37,10 @@ def command(
     resume: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Complete an interrupted run.", show_default=False)
     ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler whose workers run the chains.")
+    ] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Run in the background; see `bayeslab watch`.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     all_rows: Annotated[bool, typer.Option("--all", help="Show every row of the table.")] = False,
     json: JsonOption = False,
@@ -44,17 +50,48 @@ def command(
 
     if (file is None) == (resume is None):
         raise typer.BadParameter("give a model FILE, or --resume RUN")
+    if resume is not None and detach:
+        return _detached(resume, draws, cores, scheduler)
     if resume is not None:
-        result = fitting.resume(resume, progress=not quiet, cores=cores)
+        result = fitting.resume(resume, draws=draws, progress=not quiet, cores=cores, scheduler=scheduler)
     else:
         assert file is not None
         options: dict[str, Any] = {
-            "draws": draws, "tune": tune, "chains": chains, "cores": cores, "target_accept": target_accept,
+            "draws": _number(draws), "tune": tune, "chains": chains, "cores": cores, "target_accept": target_accept,
+            "scheduler": scheduler,
         }  # fmt: skip
         options |= _assignments(set_ or [])
+        if detach:
+            folder = fitting.prepare(file, data, method, seed=seed, runs=runs, name=name, **options)
+            return _detached(folder, None, cores, scheduler)
         result = fitting.fit(file, data, method, seed=seed, progress=not quiet, runs=runs, name=name, **options)
     show(result, json=json, all_rows=all_rows)
     return 3 if result.verdict.status == "fail" else 0
+
+
+def _number(draws: str | None) -> int | None:
+    if draws is None or draws.isdecimal():
+        return None if draws is None else int(draws)
+    raise typer.BadParameter(f"--draws takes a number (+N only with --resume), not '{draws}'")
+
+
+def _detached(run: Path, draws: str | None, cores: int | None, scheduler: str | None) -> int:
+    """Do the work of a run folder in a process of its own, which outlives this one and its terminal."""
+    import subprocess
+
+    from bayeslab.io.run_folder import RunFolder
+
+    folder = RunFolder.existing(run)
+    given = {"--draws": draws, "--cores": cores, "--scheduler": scheduler}
+    words = [word for option, value in given.items() if value is not None for word in (option, str(value))]
+    with folder.segments().opened_log() as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "bayeslab.cli", "fit", "--resume", str(folder.path.resolve()), *words],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+    print(f"run folder  {folder.path}\npid         {process.pid}")
+    print(f"watch it with `bayeslab watch {folder.path}`, stop it with `bayeslab stop {folder.path}`")
+    return 0
 
 
 def _rows(result: Any, frame: Any) -> int:

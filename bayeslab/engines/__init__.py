@@ -9,6 +9,8 @@ Contract. An engine module has
 ``run(job) -> Outcome``
     the inference; ``job`` is a :class:`bayeslab.engines._job.Job`. What it returns is a DataTree
     of ArviZ's groups and a verdict.
+``EXTENDS`` (optional)
+    True if a run, finished or not, can be gone on with for more draws.
 ``USES_GRAPH`` (optional)
     False if ``run`` does without ``job.graph``; then PyMC is not imported.
 """

@@ -13,9 +13,12 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +29,19 @@ from bayeslab.io.run_folder import read_npz, write_npz
 from bayeslab.structure.score_table import ScoreTable
 
 __all__ = ["SegmentStore"]
+
+
+def _alive(told: Mapping[str, Any]) -> bool:
+    """Whether the process of a job is there; of one on another machine that cannot be seen."""
+    if told.get("host") != platform.node():
+        return True
+    try:
+        os.kill(int(told["pid"]), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 class SegmentStore:
@@ -81,8 +97,9 @@ class SegmentStore:
         self._text("stop", "")
 
     def begin(self) -> None:
-        """A job begins: an earlier wish to stop is over."""
+        """A job begins in this process: an earlier wish to stop is over."""
         (self.path / "stop").unlink(missing_ok=True)
+        self.tell({"pid": os.getpid(), "host": platform.node(), "updated": time.time(), "chains": []})
 
     def tell(self, content: Mapping[str, Any]) -> None:
         """Write how far the job is."""
@@ -96,10 +113,28 @@ class SegmentStore:
             return None
         return content if isinstance(content, dict) else None
 
-    @property
-    def log(self) -> Path:
-        """Where a detached job writes."""
-        return self.path / "log.txt"
+    def standing(self, status: str) -> dict[str, Any]:
+        """How far the job is, and under ``state`` what has become of it.
+
+        Parameters
+        ----------
+        status
+            What ``run.json`` says. A job that should be running and is not was killed.
+        """
+        told = self.told() or {"chains": []}
+        state = status
+        if status == "running" and "pid" not in told:
+            state = "starting"
+        elif status == "running" and not _alive(told):
+            state = "killed"
+        return {"state": state, **told}
+
+    def opened_log(self) -> IO[bytes]:
+        """The file that a detached job writes to, opened to be appended to."""
+        try:
+            return (self.path / "log.txt").open("ab")
+        except OSError as error:
+            raise RunError(f"cannot be written: {error.strerror}", where=str(self.path / "log.txt")) from None
 
     def _text(self, name: str, text: str) -> None:
         try:

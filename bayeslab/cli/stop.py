@@ -1,0 +1,22 @@
+"""``bayeslab stop``: end a job that samples structures; it can be gone on with."""
+
+from __future__ import annotations
+
+from bayeslab.cli._shared import RunArgument
+
+
+def command(run: RunArgument) -> None:
+    """Ask a running job to stop after the segments it is computing; go on later with fit --resume."""
+    from bayeslab.errors import RunError
+    from bayeslab.io.run_folder import RunFolder
+
+    folder = RunFolder.existing(run)
+    store = folder.segments()
+    state = store.standing(str(folder.info()["status"]))["state"]
+    if state != "running":
+        advice = {"starting": "; it has not begun yet, try again", "complete": ""}.get(
+            state, "; go on with `bayeslab fit --resume`"
+        )
+        raise RunError(f"nothing to stop: the run is {state}{advice}", where=str(run))
+    store.ask_to_stop()
+    print(f"{run}: stops after the segments it is computing; go on with `bayeslab fit --resume {run}`")

@@ -1,0 +1,88 @@
+"""``bayeslab watch``: how far a job that samples structures is."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from bayeslab.cli._shared import JsonOption, RunArgument, print_json
+
+_WORDS = {
+    "starting": "has not begun yet",
+    "running": "running",
+    "complete": "complete: see `bayeslab show`",
+    "interrupted": "stopped: go on with `bayeslab fit --resume`",
+    "failed": "failed",
+    "killed": "killed: go on with `bayeslab fit --resume`",
+}
+
+
+def command(
+    run: RunArgument,
+    once: Annotated[bool, typer.Option("--once", help="Say it once.")] = False,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1.0,
+    json: JsonOption = False,
+) -> None:
+    """Show how far a running job is: chains, acceptance, scores, running R-hat, time left."""
+    from rich.console import Console
+
+    from bayeslab.io.run_folder import RunFolder
+
+    folder = RunFolder.existing(run)
+    if json:
+        print_json(_standing(folder))
+        return
+    console = Console(highlight=False)
+    if once or not console.is_terminal:
+        console.print(_table(str(run), _standing(folder)), soft_wrap=True)
+        return
+    _live(console, folder, str(run), every)
+
+
+def _standing(folder: Any) -> dict[str, Any]:
+    info = folder.info()
+    found: dict[str, Any] = folder.segments().standing(str(info["status"]))
+    if not found["chains"] and found["state"] == "starting" and info["method"] != "structure":
+        from bayeslab.errors import RunError
+
+        raise RunError(f"runs of method {info['method']} do not say how far they are", where=str(folder.path))
+    return found | ({"error": info["error"]} if "error" in info else {})
+
+
+def _live(console: Any, folder: Any, name: str, every: float) -> None:
+    from rich.live import Live
+
+    with Live(console=console, auto_refresh=False) as live:
+        while True:
+            found = _standing(folder)
+            live.update(_table(name, found), refresh=True)
+            if found["state"] not in ("starting", "running"):
+                return
+            time.sleep(every)
+
+
+def _table(name: str, found: dict[str, Any]) -> Any:
+    from rich.table import Table
+
+    table = Table(title=f"{name}  {_WORDS.get(found['state'], found['state'])}", title_justify="left", box=None)
+    for head in ("chain", "draws", "", "acceptance", "score"):
+        table.add_column(head, justify="left" if head == "chain" else "right")
+    for number, chain in enumerate(found["chains"]):
+        tune, draws = found["tune"], found["draws"]
+        tuning = chain["done"] < tune
+        done, of = (chain["done"], tune) if tuning else (chain["done"] - tune, draws)
+        rates = ", ".join(f"{kind} {100 * share:.3g}%" for kind, share in chain["acceptance"].items())
+        score = "" if chain["score"] is None else f"{chain['score']:,.2f}"
+        phase = "tuning" if tuning else "done" if done >= draws else "sampling"
+        table.add_row(str(number), f"{done:,}/{of:,}", phase, rates, score)
+    parts = [f"R-hat of the score {found['r_hat_score']:.3f}"] if found.get("r_hat_score") else []
+    parts += [f"of edges at most {found['r_hat_edges']:.3f}"] if found.get("r_hat_edges") else []
+    if found["state"] == "running":
+        parts += [f"about {found['seconds_left']:,.0f} s left"] if found.get("seconds_left") else []
+    parts += [f"{found['seconds']:,.0f} s" for _ in (1,) if "seconds" in found]
+    parts += [found["error"]] if "error" in found else []
+    table.caption = ", ".join(parts)
+    table.caption_justify = "left"
+    return table
