@@ -20,8 +20,10 @@ from bayeslab.families._hmm_classes import class_chain
 from bayeslab.families._hmm_data import Sequences, read_columns, sequences_of, spread
 from bayeslab.families._hmm_driven import DrivenChain, driven
 from bayeslab.families._hmm_duration import lasting
+from bayeslab.families._hmm_gaussian_mixture import lumped
 from bayeslab.families._hmm_joint import joint_of
 from bayeslab.families._hmm_law import Law, MarkovLaw
+from bayeslab.families._hmm_limit import truncated
 from bayeslab.families._hmm_product import product_of
 from bayeslab.families._hmm_product_parts import parts_of as parts_of_chains
 from bayeslab.families._hmm_regression import expert_of
@@ -166,7 +168,7 @@ class Hidden:
         """The states in ascending order of what the first column tells of them."""
         part = self.parts[0]
         name = next(n for n in part.names if n in part.learned)
-        own = np.asarray(values[name])
+        own = np.asarray(part.location(values) if hasattr(part, "location") else values[name])
         own, order = own.reshape(len(own), -1)[:, 0], np.arange(self.n_states)
         for block in self.blocks:
             order[block] = block[np.argsort(own[block], kind="stable")]
@@ -178,8 +180,23 @@ class Hidden:
         if hasattr(chain, "numbered"):
             return chain.numbered(self, values)
         if not self.blocks or not any(name in values for name in self.parts[0].learned):
-            return dict(values)
-        return self.permuted(values, self.rule(values))
+            return self.settled(values)
+        return self.settled(self.permuted(values, self.rule(values)))
+
+    def settled(self, values: Mapping[str, np.ndarray], lead: int = 0) -> dict[str, np.ndarray]:
+        """Values with the parts of mixtures inside states in their order; ``lead`` as in :meth:`permuted`."""
+        out = dict(values)
+        parts: tuple[Any, ...] = self.parts
+        for part in parts:
+            if hasattr(part, "ordered"):
+                out = part.ordered(out, lead)
+        return out
+
+    @property
+    def layered(self) -> bool:
+        """Whether states have parts that can trade places."""
+        parts: tuple[Any, ...] = self.parts
+        return any(hasattr(part, "ordered") and part.learned for part in parts)
 
     @property
     def ruled_by(self) -> str:
@@ -249,7 +266,11 @@ def _grouped(hidden: Hidden, rng: np.random.Generator, jitter: bool) -> tuple[np
         features = np.concatenate(
             [part.emission.features(rows[seen][:, list(part.at)]) for part in hidden.parts], axis=1
         )
-        groups = k_means(features, hidden.n_states, rng).labels
+        finer = max(getattr(part, "n_parts", 1) for part in hidden.parts)
+        n_groups = hidden.n_states * min(finer, max(1, int(seen.sum()) // hidden.n_states))
+        groups = k_means(features, n_groups, rng).labels
+        if finer > 1:
+            groups = lumped(groups, n_groups, hidden.n_states, rng if jitter else None)
         weights[seen] = np.eye(hidden.n_states)[groups]
     noise = rng.dirichlet(np.ones(hidden.n_states), len(rows)) if jitter else 1.0 / hidden.n_states
     return rows, 0.75 * weights + 0.25 * noise
@@ -266,7 +287,8 @@ def labels_of(spec: HMM) -> np.ndarray:
     """Names of the states."""
     if spec.chains is not None:
         return product_of(spec).states
-    return np.arange(1, spec.states + 1) if isinstance(spec.states, int) else np.array(spec.states)
+    n = spec.most if spec.states == "infinite" else spec.states
+    return np.arange(1, n + 1) if isinstance(n, int) else np.array(n)
 
 
 def chain_of(spec: HMM) -> Any:
@@ -341,7 +363,7 @@ def _probabilities(value: Any, shape: tuple[int, ...], path: tuple[str, ...]) ->
 def hidden_of(model: Model, data: Data) -> Hidden:
     """The model on its data; remembered on the data."""
     if "hidden" not in data.memo:
-        spec: Any = model.model
+        spec: Any = truncated(_settled(model, data).model)
         sequences = _pieces(spec, data)
         if spec.emission == "observed":
             data.memo["hidden"] = _observed(spec, data, sequences)
@@ -368,12 +390,21 @@ def hidden_of(model: Model, data: Data) -> Hidden:
             return hidden_of(model, data)
         parts = emitted.parts_of(
             data, layout, read, base, chain.n_states, spec.parameters, covariance=spec.covariance, trials=spec.trials,
-            dof=spec.dof,
+            dof=spec.dof, mixtures=spec.mixtures,
         )  # fmt: skip
         hidden = Hidden(_names(spec, chain), chain, parts, sequences, spread(sequences, read))
         data.memo["hidden"] = hidden
     found: Hidden = data.memo["hidden"]
     return found
+
+
+def _settled(model: Model, data: Data) -> Model:
+    spec: Any = model.model
+    if not spec.ranged:
+        return model
+    from bayeslab.families import _hmm_choice  # fits many models, each resolved here
+
+    return _hmm_choice.settle(model, data)
 
 
 def _pieces(spec: HMM, data: Data) -> Sequences:

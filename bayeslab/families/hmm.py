@@ -28,6 +28,7 @@ from bayeslab.families import _hmm_classes, _hmm_decode, _hmm_em, _hmm_exact, _h
 from bayeslab.families._hmm import Hidden, chain_of, draws_of, hidden_of, labels_of, layout_of
 from bayeslab.families._hmm_decode import posterior_mean
 from bayeslab.families._hmm_duration import Durations, as_durations
+from bayeslab.families._hmm_limit import REFUSED, WORDS, limit_of, shown, truncated
 from bayeslab.families._hmm_product import as_chains, check_words
 from bayeslab.families._hmm_product_parts import additive, check_parameters
 from bayeslab.spec import Family, Identifier, Model
@@ -51,10 +52,12 @@ __all__ = [
 
 
 def _as_states(value: Any) -> Any:
-    if value is None or value == "continuous":
+    if value is None or value in ("continuous", "infinite"):
         return value
     if isinstance(value, str):
-        raise ValueError(f"unknown states '{value}'{hint(value, ('continuous',))}; or a number, or a list of names")
+        raise ValueError(
+            f"unknown states '{value}'{hint(value, ('continuous', 'infinite'))}; or a number, or a list of names"
+        )
     if isinstance(value, Mapping):
         return _as_counts(value)
     if isinstance(value, bool) or not isinstance(value, int | list):
@@ -74,7 +77,14 @@ def _as_chains(value: Any) -> Any:
 
 
 def _as_counts(value: Mapping[Any, Any]) -> dict[str, int]:
-    """So many states for each class."""
+    """A range to choose from; or so many states for each class."""
+    if value and value.keys() <= {"from", "to"}:
+        low, high = value.get("from", 1), value.get("to")
+        if any(isinstance(n, bool) or not isinstance(n, int) for n in (low, high)):
+            raise ValueError(f"a range is {{from: 1, to: 6}}, whole numbers, not {dict(value)!r}")
+        if low < 1 or high <= low or high > 100:
+            raise ValueError(f"a range of states goes from at least 1 to more, at most 100, not {low} to {high}")
+        return {"from": low, "to": high}
     for name, n in value.items():
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
             raise ValueError(f"'{name}' has {n!r} states; a number of states, at least 1")
@@ -107,13 +117,15 @@ class HMM(Family):
 
     family: Literal["hmm"] = "hmm"
     columns: list[Identifier] = Field(min_length=1, description="The observed columns.")
-    states: Annotated[int | list[str] | dict[str, int] | Literal["continuous"] | None, BeforeValidator(_as_states)] = (
-        Field(
-            None,
-            description="Number of hidden states, or a list of their names (with classes: of each class; or a number"
-            " for each); or continuous: a level that wanders (Kalman).",
-        )
+    states: Annotated[
+        int | list[str] | dict[str, int] | Literal["continuous", "infinite"] | None, BeforeValidator(_as_states)
+    ] = Field(
+        None,
+        description="Number of hidden states, or a list of their names (with classes: of each class; or a number"
+        " for each); or a range {from: 1, to: 6} from which `choose` picks; or continuous: a level that wanders"
+        " (Kalman); or infinite: as many as the data ask for.",
     )
+    most: int = Field(30, ge=1, le=100, description="Of infinite states: at most so many (the weak limit).")
     chains: Annotated[dict[Identifier, int | list[str]] | None, BeforeValidator(_as_chains)] = Field(
         None,
         description="Several hidden chains, not `states`: names with numbers of states, or with lists of their names.",
@@ -131,6 +143,9 @@ class HMM(Family):
     emits: dict[Identifier, list[Identifier]] | None = Field(
         None, description="Of coupled chains: the columns that each emits."
     )
+    choose: Literal["bic", "aic", "held_out", "loo", "forward"] = Field(
+        "bic", description="How one of several numbers of states is chosen."
+    )
     classes: Identifier | None = Field(
         None,
         description="The column of what kind each sequence is; empty cells where it is not known. One chain a class.",
@@ -147,13 +162,16 @@ class HMM(Family):
     )
     emission: str | dict[str, str] = Field(
         "gaussian",
-        description="What states emit: gaussian, student_t, categorical, bernoulli, binomial, poisson, exponential;"
+        description="What states emit: gaussian, gaussian_mixture, student_t, categorical, bernoulli, binomial, poisson, exponential;"
         " or one of these for each column; observed: the column holds the states themselves.",
     )
     covariance: Literal["diagonal", "spherical", "full", "tied"] = Field(
         "diagonal",
         description="Gaussian columns: each its own spread in every state; one for all columns; a matrix for every"
         " state; or one matrix for all states.",
+    )
+    mixtures: int | None = Field(
+        None, ge=2, le=100, description="Of gaussian_mixture columns: how many normal parts a state has."
     )
     trials: int | None = Field(None, ge=1, description="Number of trials of binomial columns.")
     dof: float | int | None = Field(
@@ -206,6 +224,12 @@ class HMM(Family):
             odd = sorted(self.model_fields_set - own)
             if odd:
                 raise ValueError(f"{odd[0]} goes with discrete states; continuous ones are normal")
+        if self.states == "infinite":
+            odd = sorted(key for key in self.model_fields_set - WORDS if getattr(self, key) != _default(key))
+            if odd or self.emission == "observed":
+                raise ValueError(f"{odd[0] if odd else 'emission: observed'} does not go with states: infinite")
+        elif "most" in self.model_fields_set:
+            raise ValueError("most goes with states: infinite")
         if self.emission == "observed" and (len(self.columns) > 1 or self.parameters):
             raise ValueError("emission: observed takes one column, which holds the states, and no parameters")
         for other in (self.sequence, self.time, self.classes, self.parent):
@@ -219,6 +243,21 @@ class HMM(Family):
         return self
 
     @model_validator(mode="after")
+    def _mixed(self) -> HMM:
+        words = list(self.emission.values()) if isinstance(self.emission, dict) else [self.emission]
+        if "gaussian_mixture" not in words:
+            if self.mixtures is not None:
+                raise ValueError("mixtures is the number of parts of emission: gaussian_mixture")
+            return self
+        if self.mixtures is None:
+            raise ValueError("emission: gaussian_mixture needs `mixtures`, the number of parts a state has")
+        if self.chains is not None or self.inputs or self.window:
+            raise ValueError("gaussian_mixture goes with one chain of states, without inputs")
+        if self.covariance != "diagonal":
+            raise ValueError("the parts of a gaussian_mixture have independent columns: covariance: diagonal")
+        return self
+
+    @model_validator(mode="after")
     def _several(self) -> HMM:
         if (self.states is None) == (self.chains is None):
             raise ValueError(
@@ -227,13 +266,34 @@ class HMM(Family):
         check_words(self)
         return self
 
+    @property
+    def ranged(self) -> tuple[int, ...]:
+        """The least and the largest number of states, if it is to be chosen."""
+        own = self.states if isinstance(self.states, dict) else {}
+        return (own["from"], own["to"]) if own.keys() == {"from", "to"} else ()
+
+    @model_validator(mode="after")
+    def _choosing(self) -> HMM:
+        if not self.ranged:
+            if "choose" in self.model_fields_set and isinstance(self.states, int | list | dict):
+                raise ValueError("choose goes with a range of states, such as {from: 1, to: 6}")
+            return self
+        if self.emission == "observed":
+            raise ValueError("the states of a column of states are known; list their names")
+        each = {"transition": self.transition, "topology": self.topology, "initial": self.initial}
+        listed = [key for key, value in each.items() if isinstance(value, list)]
+        listed += [key for key, value in self.parameters.items() if isinstance(value, list)]
+        if listed:
+            raise ValueError(f"{listed[0]} is given state by state, which goes with one number of states")
+        return self
+
     @model_validator(mode="after")
     def _classed(self) -> HMM:
         if self.classes is None:
             for key in ("class_probability", "training"):
                 if key in self.model_fields_set:
                     raise ValueError(f"{key} goes with `classes`, the column of what kind each sequence is")
-            if isinstance(self.states, dict):
+            if isinstance(self.states, dict) and not self.ranged:
                 raise ValueError("a number of states for each class goes with `classes`, the column of classes")
             return self
         if self.sequence is None:
@@ -252,10 +312,15 @@ Spec = HMM
 
 # What goes with classes.
 _WITH_CLASSES = {
-    "family", "columns", "states", "classes", "class_probability", "training", "emission", "covariance", "trials", "dof",
-    "parameters", "inputs", "window", "sequence", "time", "topology", "reach", "initial", "transition", "pseudocount",
-    "stickiness", "choose",
+    "family", "columns", "states", "classes", "class_probability", "training", "emission", "covariance", "mixtures",
+    "trials", "dof", "parameters", "inputs", "window", "sequence", "time", "topology", "reach", "initial", "transition",
+    "pseudocount", "stickiness", "choose",
 }  # fmt: skip
+
+
+def _default(key: str) -> Any:
+    return HMM.model_fields[key].get_default(call_default_factory=True)
+
 
 # Labels are made to agree on so many times at the beginning, and so many of these.
 _PREFIX, _TELLING = 1_000, 60
@@ -270,12 +335,20 @@ def _continuous(model: Model) -> bool:
     return _spec(model).states == "continuous"
 
 
+def _infinite(model: Model) -> bool:
+    return _spec(model).states == "infinite"
+
+
 # --------------------------------------------------------------------------------- the contract
 
 
 def check(model: Model, columns: set[str] | None) -> None:
     """The words can be read; the data have the columns."""
-    spec = _spec(model)
+    if _infinite(model):
+        limit_of(_spec(model))
+    spec = truncated(_spec(model))
+    if spec.ranged:
+        spec = spec.model_copy(update={"states": spec.ranged[1]})
     if not _continuous(model) and spec.classes is None:
         chain_of(spec)
     if spec.chains is not None:
@@ -326,6 +399,10 @@ def priors(model: Model, data: Data) -> dict[str, str]:
     """The prior of each unknown."""
     if _continuous(model):
         return _hmm_linear.priors(_hmm_linear.linear_of(model, data))
+    if _infinite(model):
+        from bayeslab.families import _hmm_infinite
+
+        return _hmm_infinite.priors(model, data)
     hidden = hidden_of(model, data)
     out = {name: hidden.chain.prior_text(name) for name in hidden.chain.learned}
     return out | {name: part.default_prior(name) for part in hidden.parts for name in part.learned}
@@ -341,6 +418,8 @@ def graph(
     """The model as a PyMC model: with the states summed out; to simulate, with a path drawn."""
     if _continuous(model):
         return _hmm_linear.graph(model, _hmm_linear.linear_of(model, data), data, purpose)
+    if _infinite(model):
+        raise ModelError(REFUSED, path=("model", "states"))
     hidden = hidden_of(model, data)
     if purpose == "fit":
         if not hidden.learned:
@@ -353,6 +432,8 @@ def em(model: Model, data: Data) -> EMPlan | str:
     """Baum-Welch; for continuous states Shumway and Stoffer's algorithm."""
     if _continuous(model):
         return _hmm_linear.plan(_hmm_linear.linear_of(model, data))
+    if _infinite(model):
+        return REFUSED
     return _hmm_em.plan(hidden_of(model, data))
 
 
@@ -362,13 +443,24 @@ def gibbs(model: Model, data: Data) -> GibbsPlan | str:
 
     if _continuous(model):
         return "continuous states are integrated out exactly; use nuts or em"
+    if _infinite(model):
+        from bayeslab.families import _hmm_infinite
+
+        return _hmm_infinite.infinite(model, data)
     return _hmm_gibbs.by_gibbs(hidden_of(model, data))
+
+
+def preferred(model: Model, data: Data) -> tuple[str, str] | None:
+    """Gibbs steps where the number of states is sampled."""
+    return ("gibbs", "Gibbs steps: the number of states is sampled") if _infinite(model) else None
 
 
 def maximum_likelihood(model: Model, data: Data) -> tuple[float, int]:
     """The highest log likelihood of several searches, NaN where it has no bound, and the number of free parameters."""
     from bayeslab.exact.expectation_maximisation import restarted
 
+    if _infinite(model):
+        raise OptionError("an infinite number of states has no likelihood to maximise; give numbers of states")
     own = resolved(model, data)
     plan = em(model, data)
     if isinstance(plan, str):
@@ -383,6 +475,8 @@ def exact(model: Model, data: Data) -> Plan | str:
     """Counts, where the states are observed."""
     if _continuous(model):
         return "the standard deviations of a linear dynamical system have no closed form"
+    if _infinite(model):
+        return REFUSED
     return _hmm_exact.plan(hidden_of(model, data))
 
 
@@ -419,15 +513,17 @@ def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tup
     """Draws whose states have names that agree, numbered by the family's rule [3]_."""
     from bayeslab.exact.clusters import relabel_by_probabilities
 
-    if _continuous(model):
+    if _continuous(model) or _infinite(model):
         return None
     hidden = hidden_of(model, data)
     chain: Any = hidden.chain
     if hasattr(chain, "relabelled"):
         return chain.relabelled(hidden, draws)
-    if not hidden.blocks or not all(name in draws for name in hidden.learned):
+    if not all(name in draws for name in hidden.learned):
         return None
     own = {name: draws[name] for name in hidden.learned}
+    if not hidden.blocks:
+        return (hidden.settled(own, 1), "the mixture inside each state") if hidden.layered else None
     if _spec(model).classes is not None:
         moves = _hmm_classes.relabelling(hidden, lambda some: (values for _, values in draws_of(some, own)))
         return _ruled(hidden, own, moves), "each class"
@@ -442,12 +538,30 @@ def _ruled(hidden: Hidden, own: Mapping[str, np.ndarray], moves: np.ndarray) -> 
     moved = hidden.permuted(own, moves, lead=1)
     middle = {name: value.mean(axis=0) for name, value in moved.items()}
     rule = np.broadcast_to(hidden.rule(middle), moves.shape)
-    return hidden.permuted(moved, rule, lead=1)
+    return hidden.settled(hidden.permuted(moved, rule, lead=1), 1)
 
 
 def _posterior(hidden: Hidden, values: Mapping[str, np.ndarray]) -> np.ndarray:
     """Smoothed probabilities of the states."""
     return hidden.law(values).expected().posterior
+
+
+def _number(spec: HMM) -> str:
+    return f"{spec.ranged[0]} to {spec.ranged[1]} states" if spec.ranged else f"{len(labels_of(spec))} states"
+
+
+def chosen(
+    model: Model, data: Data
+) -> tuple[str, dict[str, tuple[tuple[str, ...], np.ndarray]], dict[str, Any]] | None:
+    """How many states were chosen: in a line, and as a table with its labels."""
+    from bayeslab.families import _hmm_choice
+
+    found = _hmm_choice.chosen(model, data)
+    if found is None:
+        return None
+    along = ("n_states",)
+    table = {"score": (along, found.scores), "standard_error": (along, found.standard_errors)}
+    return found.said, table, {"n_states": np.array(found.numbers)}
 
 
 def network(model: Model, data: Data) -> nx.DiGraph:
@@ -464,7 +578,7 @@ def network(model: Model, data: Data) -> nx.DiGraph:
         return out
     if spec.chains is not None:
         return _several_drawn(spec, data, rows, out)
-    shown = f"{len(labels_of(spec))} states" if spec.classes is None else f"one a {spec.classes}"
+    shown = f"one a {spec.classes}" if spec.classes is not None else _number(spec)
     out.add_node("initial", kind="random", text="Dirichlet", dims=("state",))
     out.add_node("transition", kind="random", text="Dirichlet", dims=("state", "next_state"))
     # Called as in simulations, where it is computed from the rest.
@@ -535,7 +649,7 @@ def predictive(
         states = hidden.law(values).sampled(rng)[at]
         for column, cells in _replicated(rng, hidden, values, states).items():
             made[column].append(cells)
-    whole = {c for _, word, own in layout_of(_spec(model)) if word not in ("gaussian", "student_t", "exponential")
+    whole = {c for _, word, own in layout_of(_spec(model)) if word not in ("gaussian", "gaussian_mixture", "student_t", "exponential")
              for c in own}  # fmt: skip
     return {
         c: ((model.data.rows,), np.stack(values).astype(np.int64) if c in whole else np.stack(values))
@@ -591,6 +705,8 @@ def decoded(
         return _hmm_linear.decoded(own, draws, method, times, sequence, spec.sequence)
     own.check_possible(posterior_mean(own, draws))
     out, about = _hmm_decode.decoded(own, draws, method, best, sequence=sequence, times=times, called=spec.sequence)
+    if _infinite(model):
+        out = shown(out)
     return (out if spec.classes is None else _hmm_classes.with_class(own, out, spec.classes)), about
 
 
