@@ -234,7 +234,8 @@ def write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 def read_npz(path: Path) -> dict[str, np.ndarray]:
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        # A damaged file that NumPy opened itself would stay open.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
             return dict(stored)
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise RunError(f"missing or damaged: {error}", where=str(path)) from None
