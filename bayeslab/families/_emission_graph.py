@@ -35,8 +35,10 @@ __all__ = [
     "Part",
     "Prior",
     "columns_of",
+    "distribution_of",
     "drawn",
     "given_of",
+    "internal",
     "log_density",
     "parameter_names",
     "parameters",
@@ -45,10 +47,11 @@ __all__ = [
     "starting",
 ]
 
-WORDS = ("gaussian", "student_t", "categorical", "bernoulli", "binomial", "poisson", "exponential")
+WORDS = ("gaussian", "gaussian_mixture", "student_t", "categorical", "bernoulli", "binomial", "poisson", "exponential")
 # The parameters of each word.
 _PARAMETERS = {
     "gaussian": ("mean", "sd"),
+    "gaussian_mixture": ("weight", "mean", "sd"),
     "student_t": ("location", "scale", "dof"),
     "categorical": ("p",),
     "bernoulli": ("probability",),
@@ -321,7 +324,7 @@ def _numbers(value: Any, parameter: str, n_states: int, path: tuple[str, ...]) -
         raise ModelError(f"{len(array)} values for {n_states} states; give one for each", path=path)
     if not np.all(np.isfinite(array)) or (parameter in _POSITIVE and np.any(array <= 0)):
         raise ModelError(f"{'positive' if parameter in _POSITIVE else 'finite'} numbers are meant", path=path)
-    if parameter in ("p", "probability") and (np.any(array < 0) or np.any(array > 1)):
+    if parameter in ("p", "probability", "weight") and (np.any(array < 0) or np.any(array > 1)):
         raise ModelError("probabilities lie between 0 and 1", path=path)
     return array
 
@@ -331,7 +334,9 @@ def _prior(texts: list[str], parameter: str, word: str, n_states: int, path: tup
         raise ModelError(f"{len(texts)} priors for {n_states} states; give one, or one for each", path=path)
     if word == "categorical":
         raise ModelError("the probabilities of a categorical column have a Dirichlet prior: leave them out", path=path)
-    read = [_distribution(text, path) for text in texts]
+    if word == "gaussian_mixture":
+        raise ModelError("the parts of a gaussian_mixture have their default priors: leave it out", path=path)
+    read = [distribution_of(text, path) for text in texts]
     if len({(call, *numbers) for call, numbers in read}) > 1:
         raise ModelError("the priors of the states are one distribution with different numbers", path=path)
     call = read[0][0]
@@ -346,7 +351,8 @@ def _prior(texts: list[str], parameter: str, word: str, n_states: int, path: tup
     return Prior(call, {a: v[0] if np.ptp(v) == 0 else v for a, v in arguments.items()}, ", ".join(texts))
 
 
-def _distribution(text: str, path: tuple[str, ...]) -> tuple[str, dict[str, float]]:
+def distribution_of(text: str, path: tuple[str, ...]) -> tuple[str, dict[str, float]]:
+    """A distribution written with numbers: its name and its arguments by PyMC's names."""
     try:
         tree = parse(text).tree
         call = call_name(tree)
@@ -373,6 +379,7 @@ def parts_of(
     covariance: str = "diagonal",
     trials: int | None = None,
     dof: float | None = None,
+    mixtures: int | None = None,
 ) -> tuple[Part, ...]:
     """The parts of a model on its data.
 
@@ -390,9 +397,13 @@ def parts_of(
     """
     known, priors = given_of(given, layout, n_states)
     order = [column for _, _, own in layout for column in own]
-    out = []
+    out: list[Any] = []
     for name, word, own in layout:
         at = tuple(order.index(column) for column in own)
+        if word == "gaussian_mixture":
+            mine = {n: known[n] for n in (_called(p, name, own) for p in _PARAMETERS[word]) if n in known}
+            out.append(_mixed(name, own, at, scaled_by[:, list(at)], n_states, mixtures, mine))
+            continue
         levels = np.asarray(data.labels.get(own[0], ())) if word == "categorical" else np.array([])
         emission = _emission(word, own, levels, covariance, trials, dof)
         base = scaled_by[:, list(at)]
@@ -403,7 +414,7 @@ def parts_of(
             refuse_constant(base, own)
         emission = emission.with_prior(base, n_states)
         _check(emission, rows[:, list(at)], own)
-        mine = [_called(p, name, own) for p in _PARAMETERS[word]]
+        named = [_called(p, name, own) for p in _PARAMETERS[word]]
         part = Part(
             name,
             word,
@@ -412,8 +423,8 @@ def parts_of(
             n_states,
             emission,
             levels,
-            {n: _shaped(known[n], n, word, len(own), len(levels), n_states) for n in mine if n in known},
-            {n: priors[n] for n in mine if n in priors},
+            {n: _shaped(known[n], n, word, len(own), len(levels), n_states) for n in named if n in known},
+            {n: priors[n] for n in named if n in priors},
             spread=np.sqrt(exact.column_variances(base)),
         )
         out.append(part)
@@ -439,6 +450,22 @@ def _emission(
     if trials is None:
         raise ModelError("a binomial column needs `trials`, the number of trials", path=("model", "trials"))
     return exact.Binomial(len(columns), trials)
+
+
+def _mixed(
+    name: str,
+    columns: tuple[str, ...],
+    at: tuple[int, ...],
+    base: np.ndarray,
+    n_states: int,
+    n_parts: int | None,
+    known: Mapping[str, np.ndarray],
+) -> Any:
+    from bayeslab.families._hmm_gaussian_mixture import mixed_of
+
+    if n_parts is None:
+        raise ModelError("a gaussian_mixture needs `mixtures`, the number of parts", path=("model", "mixtures"))
+    return mixed_of(name, columns, at, base, n_states, n_parts, known)
 
 
 def refuse_constant(rows: np.ndarray, columns: tuple[str, ...]) -> None:
@@ -648,6 +675,16 @@ def _column(part: Part, own: Mapping[str, Any], values: np.ndarray) -> Any:
         case _:
             out = pt.log(own["rate"]) - own["rate"] * x
     return out if seen.all() else pt.where(seen[:, None], out, 0.0)
+
+
+def internal(part: Any, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Draws of the variables behind parameters, whose names begin with _, from those of the parameters."""
+    if hasattr(part, "internal"):
+        return dict(part.internal(values))
+    spread = part.called({"gaussian": "sd", "student_t": "scale"}.get(part.word, part.word))
+    if spread not in part.learned or spread in part.priors:
+        return {}
+    return {f"_{part.called('variance')}": np.asarray(values[spread]) ** 2}
 
 
 # --------------------------------------------------------------------------------- starting, drawing

@@ -30,6 +30,7 @@ _NARROWEST = 1e-4
 # What values parameters can have; others are any numbers.
 _KINDS = {
     "p": "simplex",
+    "weight": "simplex",
     "probability": "unit",
     "covariance": "matrix",
     **dict.fromkeys(("sd", "scale", "dof", "rate"), "positive"),
@@ -227,7 +228,7 @@ def plan(hidden: Hidden) -> EMPlan | str:
     own: Any = hidden.chain
     simplices = [
         *(n for n in own.learned if own.kind(n) == "simplex"),
-        *(n for p in hidden.parts if p.word == "categorical" for n in p.learned),
+        *(n for p in hidden.parts for n in p.learned if _KINDS.get(p.parameter(n)) == "simplex"),
     ]
     bounds = dict.fromkeys((n for n in simplices if not _patterned(hidden, n)), (0.0, 1.0))
     return EMPlan(

@@ -39,6 +39,8 @@ def refusal(hidden: Hidden) -> str | None:
         return "these transitions have no conjugate prior; use nuts, map or em"
     parts: tuple[Any, ...] = hidden.parts
     for part in parts:
+        if hasattr(part, "no_gibbs"):
+            return str(part.no_gibbs)
         if not isinstance(part, Part | Joint):
             return "regressions have no conjugate prior here; use nuts, map or em"
         if part.word == "student_t":

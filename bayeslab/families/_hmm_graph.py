@@ -165,7 +165,7 @@ def written_out(model: Model, hidden: Hidden, data: Data) -> pymc.Model:
             pm.Deterministic(column, variable, dims=rows)
         for part in hidden.parts if not switched else ():
             for column, variable in _drawn(part, hidden, values, states).items():
-                if isinstance(part, Joint):
+                if isinstance(part, Joint) or hasattr(part, "computed"):
                     pm.Deterministic(column, variable, dims=rows)
                     continue
                 variable.name = column
@@ -191,8 +191,8 @@ def _drawn(part: Any, hidden: Hidden, values: Mapping[str, Any], states: Any) ->
     at = hidden.sequences.at
     if not hasattr(part, "drawn"):
         return emitted.drawn(part, values, states, len(at))
-    if isinstance(part, Joint):
-        return part.drawn(values, states, hidden.rows[at])
+    if isinstance(part, Joint) or hasattr(part, "computed"):
+        return dict(part.drawn(values, states, hidden.rows[at]))
     if any(name.endswith("_before") for name in getattr(part, "inputs", ())):
         raise ModelError("rows that depend on those before are not simulated; leave `window` out")
     return dict(part.drawn(values, states, hidden.rows[at][:, 2:]))

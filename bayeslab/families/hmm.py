@@ -162,8 +162,8 @@ class HMM(Family):
     )
     emission: str | dict[str, str] = Field(
         "gaussian",
-        description="What states emit: gaussian, gaussian_mixture, student_t, categorical, bernoulli, binomial, poisson, exponential;"
-        " or one of these for each column; observed: the column holds the states themselves.",
+        description="What states emit: gaussian, gaussian_mixture, student_t, categorical, bernoulli, binomial,"
+        " poisson, exponential; or one of these for each column; observed: the column holds the states themselves.",
     )
     covariance: Literal["diagonal", "spherical", "full", "tied"] = Field(
         "diagonal",
@@ -523,22 +523,26 @@ def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tup
         return None
     own = {name: draws[name] for name in hidden.learned}
     if not hidden.blocks:
-        return (hidden.settled(own, 1), "the mixture inside each state") if hidden.layered else None
+        settled = hidden.settled(own, 1)
+        return (settled | hidden.internal(settled, draws), "the mixture inside each state") if hidden.layered else None
     if _spec(model).classes is not None:
         moves = _hmm_classes.relabelling(hidden, lambda some: (values for _, values in draws_of(some, own)))
-        return _ruled(hidden, own, moves), "each class"
+        return _ruled(hidden, own, moves, draws), "each class"
     first = hidden.prefix(_PREFIX)
     telling = np.unique(np.linspace(0, first.sequences.n_times - 1, _TELLING).astype(int))
     chances = [_posterior(first, values)[telling] for _, values in draws_of(first, own)]
-    return _ruled(hidden, own, relabel_by_probabilities(np.stack(chances))), "the chain"
+    return _ruled(hidden, own, relabel_by_probabilities(np.stack(chances)), draws), "the chain"
 
 
-def _ruled(hidden: Hidden, own: Mapping[str, np.ndarray], moves: np.ndarray) -> dict[str, np.ndarray]:
+def _ruled(
+    hidden: Hidden, own: Mapping[str, np.ndarray], moves: np.ndarray, draws: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
     """Draws whose names agree after these moves, numbered by the rule."""
     moved = hidden.permuted(own, moves, lead=1)
     middle = {name: value.mean(axis=0) for name, value in moved.items()}
     rule = np.broadcast_to(hidden.rule(middle), moves.shape)
-    return hidden.settled(hidden.permuted(moved, rule, lead=1), 1)
+    out = hidden.settled(hidden.permuted(moved, rule, lead=1), 1)
+    return out | hidden.internal(out, draws)
 
 
 def _posterior(hidden: Hidden, values: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -649,8 +653,8 @@ def predictive(
         states = hidden.law(values).sampled(rng)[at]
         for column, cells in _replicated(rng, hidden, values, states).items():
             made[column].append(cells)
-    whole = {c for _, word, own in layout_of(_spec(model)) if word not in ("gaussian", "gaussian_mixture", "student_t", "exponential")
-             for c in own}  # fmt: skip
+    real = ("gaussian", "gaussian_mixture", "student_t", "exponential")
+    whole = {c for _, word, own in layout_of(_spec(model)) if word not in real for c in own}
     return {
         c: ((model.data.rows,), np.stack(values).astype(np.int64) if c in whole else np.stack(values))
         for c, values in made.items()

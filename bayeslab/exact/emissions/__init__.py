@@ -34,6 +34,7 @@ from __future__ import annotations
 from bayeslab.exact.emissions._cells import column_variances
 from bayeslab.exact.emissions.categories import Categorical
 from bayeslab.exact.emissions.normal import DiagonalGaussian, FullGaussian, NormalPrior, gaussian
+from bayeslab.exact.emissions.normal_mixture import GaussianMixture
 from bayeslab.exact.emissions.one_parameter import Bernoulli, Binomial, Exponential, Poisson
 from bayeslab.exact.emissions.product import Product
 from bayeslab.exact.emissions.protocol import Emission, Parameters, Statistics
@@ -48,6 +49,7 @@ __all__ = [
     "Emission",
     "Exponential",
     "FullGaussian",
+    "GaussianMixture",
     "NormalPrior",
     "Parameters",
     "Poisson",

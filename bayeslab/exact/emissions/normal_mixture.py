@@ -1,0 +1,150 @@
+r"""Rows that come from a mixture of normals in every state.
+
+    y | z = k, m ~ Normal(mean_km, diag(variance_km)),    P(m | z = k) = weight_km,
+
+the parts m summed out: the emission of continuous-density hidden Markov models [1]_. Its E-step has responsibilities
+inside a state, r_nkm = P(z = k) P(m | y_n, z = k), and its M-step is that of K · M normal states at these.
+A row without an observed cell says nothing of its part and is left out of the weights.
+
+References
+----------
+.. [1] Juang, Levinson, Sondhi (1986). Maximum likelihood estimation for multivariate mixture observations of Markov
+   chains. IEEE Transactions on Information Theory 32, 307-309.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from scipy.special import logsumexp
+
+from bayeslab.exact.emissions._cells import check_shape, ratio, refuse_constant, safe_log, scaled
+from bayeslab.exact.emissions.normal import DiagonalGaussian, NormalPrior
+from bayeslab.exact.emissions.protocol import Parameters, Statistics
+
+__all__ = ["GaussianMixture"]
+
+# Parts without parameters begin as slices of a state's rows, improved by so many steps.
+_FIRST_STEPS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianMixture:
+    """A mixture of ``n_parts`` normals with independent columns in every state.
+
+    Parameters ``weight`` (K, M), ``mean`` and ``variance`` (K, M, d).
+
+    Parameters
+    ----------
+    n_columns, n_parts : int
+    prior : NormalPrior, optional
+        Of every part, as of :class:`DiagonalGaussian`; weights have a uniform Dirichlet prior.
+    """
+
+    n_columns: int
+    n_parts: int
+    prior: NormalPrior | None = None
+
+    @property
+    def _normal(self) -> DiagonalGaussian:
+        return DiagonalGaussian(self.n_columns, prior=self.prior)
+
+    def _flat(self, parameters: Parameters) -> dict[str, np.ndarray]:
+        """All parts of all states as so many normals."""
+        return {name: parameters[name].reshape(-1, self.n_columns) for name in ("mean", "variance")}
+
+    def check(self, rows: np.ndarray) -> None:
+        check_shape(rows, self.n_columns)
+        if self.prior is None:
+            refuse_constant(rows, "every variance would be zero")
+
+    def log_terms(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray:
+        """log P(m | z = k) p(row | k, m), (N, K, M)."""
+        log_weight = safe_log(parameters["weight"])
+        density = self._normal.log_density(self._flat(parameters), rows)
+        return density.reshape(len(rows), *log_weight.shape) + log_weight
+
+    def log_density(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray:
+        return np.asarray(logsumexp(self.log_terms(parameters, rows), axis=2))
+
+    def inner(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray:
+        """P(m | row, z = k), (N, K, M)."""
+        terms = self.log_terms(parameters, rows)
+        return np.exp(terms - logsumexp(terms, axis=2, keepdims=True))
+
+    def statistics(
+        self, rows: np.ndarray, responsibilities: np.ndarray, parameters: Parameters | None = None
+    ) -> Statistics:
+        if parameters is None:
+            return self._first(rows, responsibilities)
+        return self._totals(rows, responsibilities[:, :, None] * self.inner(parameters, rows))
+
+    def _totals(self, rows: np.ndarray, joint: np.ndarray) -> Statistics:
+        """From P(z = k, m), (N, K, M)."""
+        seen = ~np.isnan(rows).all(axis=1)
+        count = joint[seen].sum(axis=0)
+        normal = self._normal.statistics(rows, joint.reshape(len(rows), -1))
+        return {"count": count, **{name: total.reshape(*count.shape, -1) for name, total in normal.items()}}
+
+    def _first(self, rows: np.ndarray, responsibilities: np.ndarray) -> Statistics:
+        joint = responsibilities[:, :, None] * np.stack([self._slices(rows, r) for r in responsibilities.T], axis=1)
+        out = self._totals(rows, joint)
+        for _ in range(_FIRST_STEPS if self.n_parts > 1 else 0):
+            guess = self.maximise(out)
+            floor = 1e-4 * np.nanvar(rows, axis=0) + 1e-300
+            guess = {**guess, "variance": np.maximum(guess["variance"], floor)}
+            out = self.statistics(rows, responsibilities, guess)
+        return out
+
+    def _slices(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """A state's rows (N, M) cut into equal shares along the direction in which they spread most."""
+        points = scaled(rows)
+        share = weights / max(float(weights.sum()), 1e-300)
+        apart = points - share @ points
+        direction = np.linalg.eigh((share[:, None] * apart).T @ apart)[1][:, -1]
+        order = np.argsort(apart @ direction, kind="stable")
+        before = np.empty(len(rows))
+        before[order] = np.cumsum(share[order]) - 0.5 * share[order]
+        which = np.clip((self.n_parts * before).astype(int), 0, self.n_parts - 1)
+        # Not quite all or nothing: no part begins without rows.
+        return np.asarray(0.9 * np.eye(self.n_parts)[which] + 0.1 / self.n_parts)
+
+    def maximise(self, statistics: Statistics, parameters: Parameters | None = None) -> Parameters:
+        count = statistics["count"]
+        shape = (*count.shape, self.n_columns)
+        own = {name: statistics[name].reshape(-1, self.n_columns) for name in ("weight", "mean", "scatter")}
+        found = self._normal.maximise(own)
+        weight = ratio(count, count.sum(axis=1, keepdims=True), 1.0 / self.n_parts)
+        return {"weight": weight, **{name: found[name].reshape(shape) for name in ("mean", "variance")}}
+
+    def expected_log_likelihood(self, statistics: Statistics, parameters: Parameters) -> float:
+        own = {name: statistics[name].reshape(-1, self.n_columns) for name in ("weight", "mean", "scatter")}
+        inside = float(np.sum(statistics["count"] * safe_log(parameters["weight"])))
+        return inside + self._normal.expected_log_likelihood(own, self._flat(parameters))
+
+    def log_prior(self, parameters: Parameters) -> float:
+        return self._normal.log_prior(self._flat(parameters))
+
+    def n_free(self, n_states: int) -> int:
+        return n_states * (self.n_parts - 1 + 2 * self.n_parts * self.n_columns)
+
+    def with_prior(self, rows: np.ndarray, n_states: int) -> Self:
+        return replace(self, prior=NormalPrior.weak(rows, n_states * self.n_parts, diagonal=True))
+
+    def degenerate(self, parameters: Parameters, variances: np.ndarray) -> np.ndarray:
+        flags = self._normal.degenerate(self._flat(parameters), variances)
+        return np.asarray(flags.reshape(-1, self.n_parts).any(axis=1))
+
+    def sample(self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray) -> np.ndarray:
+        cumulated = np.cumsum(parameters["weight"], axis=1)[states]
+        part = (rng.random((len(states), 1)) * cumulated[:, -1:] >= cumulated).sum(axis=1)
+        return self._normal.sample(rng, self._flat(parameters), states * self.n_parts + part)
+
+    def features(self, rows: np.ndarray) -> np.ndarray:
+        return scaled(rows)
+
+    def ordered(self, parameters: Parameters) -> np.ndarray:
+        """The parts (K, M) of every state by increasing mean in the first column."""
+        return np.argsort(parameters["mean"][..., 0], axis=-1, kind="stable")

@@ -1,0 +1,269 @@
+"""States that emit a mixture of normals: parts inside states, summed out with them.
+
+The parts of a state can trade places like the components of any mixture. They are numbered by increasing mean in the
+first column, in every draw by itself, after the states have their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from bayeslab.errors import ModelError
+from bayeslab.exact import emissions
+from bayeslab.exact.emissions import GaussianMixture
+from bayeslab.families._emission_graph import refuse_constant, scaled
+
+__all__ = ["MixedPart", "lumped", "mixed_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class MixedPart:
+    """Columns that are a mixture of normals in every state; see :class:`bayeslab.families._emission_graph.Part`.
+
+    Attributes
+    ----------
+    known : mapping of str to ndarray
+        All parameters, or none.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    at: tuple[int, ...]
+    n_states: int
+    emission: GaussianMixture
+    known: Mapping[str, np.ndarray] = field(default_factory=dict)
+    start: Mapping[str, np.ndarray] = field(default_factory=dict)
+    spread: np.ndarray = field(default_factory=lambda: np.ones(1))
+    word: str = "gaussian_mixture"
+    levels: np.ndarray = field(default_factory=lambda: np.array([]))
+    priors: Mapping[str, Any] = field(default_factory=dict)
+    spherical: bool = False
+
+    # Columns of one row share its part: in simulations they are computed from it.
+    computed = True
+    no_gibbs = "mixtures inside states have no Gibbs steps here; use nuts, map or em"
+
+    @property
+    def n_parts(self) -> int:
+        return self.emission.n_parts
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.called(p) for p in ("mean", "sd", "weight"))
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        return () if self.known else self.names
+
+    @property
+    def symmetric(self) -> bool:
+        return all(np.ptp(v, axis=0).max(initial=0) == 0 for v in self.known.values())
+
+    @property
+    def n_free(self) -> int:
+        return 0 if self.known else self.emission.n_free(self.n_states)
+
+    def called(self, parameter: str) -> str:
+        return f"{self.name}_{parameter}" if self.name else parameter
+
+    def parameter(self, name: str) -> str:
+        return name.removeprefix(f"{self.name}_") if self.name else name
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        wide = len(self.columns) > 1 and self.parameter(name) != "weight"
+        return (self.n_states, self.n_parts, *((len(self.columns),) if wide else ()))
+
+    def dims(self, name: str, state: str) -> tuple[str, ...]:
+        return (state, "part", "column") if len(self.shape(name)) == 3 else (state, "part")
+
+    def labels(self) -> dict[str, np.ndarray]:
+        own = {"column": np.array(self.columns)} if len(self.columns) > 1 else {}
+        return {"part": np.arange(1, self.n_parts + 1)} | own
+
+    def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        get = {p: np.asarray({**values, **self.known}[self.called(p)], float) for p in ("weight", "mean", "sd")}
+        full = (self.n_states, self.n_parts, len(self.columns))
+        return {"weight": get["weight"], "mean": get["mean"].reshape(full), "variance": get["sd"].reshape(full) ** 2}
+
+    def from_exact(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        own = {"mean": theta["mean"], "sd": np.sqrt(theta["variance"]), "weight": theta["weight"]}
+        return {self.called(p): v.reshape(self.shape(self.called(p))) for p, v in own.items()}
+
+    def ordered(self, values: Mapping[str, np.ndarray], lead: int = 0) -> dict[str, np.ndarray]:
+        """Values with the parts of every state by increasing mean; ``lead`` axes come before those of parameters."""
+        out = dict(values)
+        if not self.learned:
+            return out
+        mean = np.asarray(values[self.called("mean")])
+        first = mean[..., 0] if len(self.columns) > 1 else mean
+        order = np.argsort(first, axis=-1, kind="stable")
+        for name in self.names:
+            value = np.asarray(values[name])
+            own = order.reshape(*order.shape, *([1] * (value.ndim - order.ndim)))
+            out[name] = np.take_along_axis(value, own, axis=lead + 1)
+        return out
+
+    def internal(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Draws of the variables behind parameters from those of the parameters."""
+        return {f"_{self.called('variance')}": np.asarray(values[self.called("sd")]) ** 2} if self.learned else {}
+
+    def location(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The mean (K,) of the first column in each state."""
+        own = self.to_exact(values)
+        return np.asarray(np.sum(own["weight"] * own["mean"][..., 0], axis=1))
+
+    def default_prior(self, name: str) -> str:
+        prior = self.emission.prior
+        assert prior is not None
+        match self.parameter(name):
+            case "mean":
+                return f"Normal({_shown(prior.mean)}, {self.called('sd')} / {np.sqrt(prior.kappa):.4g})"
+            case "sd":
+                return f"sqrt(InverseGamma({prior.nu / 2:.4g}, {_shown(0.5 * prior.scale)}))"
+        return f"Dirichlet([{', '.join(['1'] * self.n_parts)}]) in every state"
+
+    def starting(self, values: Mapping[str, np.ndarray]) -> MixedPart:
+        return replace(self, start={name: values[name] for name in self.learned if name in values})
+
+    # ------------------------------------------------------------------ PyMC
+
+    def variables(self, state: str) -> dict[str, Any]:
+        """Weights, means and standard deviations, on PyMC's context stack."""
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        if self.known:
+            return {name: pt.as_tensor_variable(value) for name, value in self.known.items()}
+        mean, sd, weight = (self.called(p) for p in ("mean", "sd", "weight"))
+        prior, shape = self.emission.prior, self.shape(mean)
+        assert prior is not None
+        begin: dict[str, Any] = {}
+        if self.start:
+            share = 0.95 * self.start[weight] + 0.05 / self.n_parts
+            begin = {
+                weight: {"initval": share / share.sum(axis=1, keepdims=True)},
+                mean: {"initval": self.start[mean]},
+                sd: {"initval": np.maximum(self.start[sd], 1e-12) ** 2},
+            }
+        out: dict[str, Any] = {}
+        out[weight] = pm.Dirichlet(
+            weight, np.ones(self.shape(weight)), dims=self.dims(weight, state), **begin.get(weight, {})
+        )
+        half = _along(0.5 * prior.scale, shape)
+        variance = pm.InverseGamma(f"_{self.called('variance')}", prior.nu / 2, half, shape=shape, **begin.get(sd, {}))
+        out[sd] = pm.Deterministic(sd, pt.sqrt(variance), dims=self.dims(sd, state))
+        centre = _along(prior.mean, shape)
+        step = _along(np.maximum(self.spread, 1e-300) / (self.n_states * self.n_parts), shape)
+        out[mean] = pm.Normal(
+            mean, centre, out[sd] / np.sqrt(prior.kappa), dims=self.dims(mean, state),
+            default_transform=scaled(centre, step), **begin.get(mean, {}),
+        )  # fmt: skip
+        return out
+
+    def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
+        """log p(row | state), (N, K)."""
+        import pytensor.tensor as pt
+
+        mean, sd, weight = (values[self.called(p)] for p in ("mean", "sd", "weight"))
+        terms = pt.log(weight)[None]
+        for j, at in enumerate(self.at):
+            seen = ~np.isnan(rows[:, at])
+            x = np.where(seen, rows[:, at], np.nanmean(rows[:, at]) if seen.any() else 0.0)[:, None, None]
+            centre, spread = (mean[:, :, j], sd[:, :, j]) if mean.ndim == 3 else (mean, sd)
+            log_density = -0.5 * ((x - centre) / spread) ** 2 - pt.log(spread) - 0.5 * np.log(2 * np.pi)
+            terms = terms + (log_density if seen.all() else pt.where(seen[:, None, None], log_density, 0.0))
+        return pt.logsumexp(terms, axis=2)
+
+    def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
+        """A random variable for each column, given the rows' states."""
+        import pymc as pm
+
+        mean, sd, weight = (values[self.called(p)] for p in ("mean", "sd", "weight"))
+        part = pm.Categorical.dist(p=weight[states], shape=len(rows))
+        centre, spread = mean[states, part], sd[states, part]
+        made = pm.Normal.dist(centre, spread)
+        return {column: made[:, j] if centre.ndim == 2 else made for j, column in enumerate(self.columns)}
+
+
+def _shown(values: np.ndarray) -> str:
+    each = [f"{v:.4g}" for v in np.unique(np.ravel(values))]
+    return each[0] if len(each) == 1 else "[" + ", ".join(each) + "]"
+
+
+def _along(each: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """A number for each column in the shape of a parameter."""
+    return np.broadcast_to(each if len(shape) == 3 else each[0], shape).copy()
+
+
+def mixed_of(
+    name: str,
+    columns: tuple[str, ...],
+    at: tuple[int, ...],
+    base: np.ndarray,
+    n_states: int,
+    n_parts: int,
+    known: Mapping[str, np.ndarray],
+) -> MixedPart:
+    """The part; ``known`` has all its parameters as numbers, or none.
+
+    Raises
+    ------
+    ModelError, DataError
+        Some parameters but not all; shapes that do not fit; a constant column.
+    """
+    part = MixedPart(name, columns, at, n_states, GaussianMixture(len(columns), n_parts))
+    if not known:
+        refuse_constant(base, columns)
+    elif lacking := [n for n in part.names if n not in known]:
+        raise ModelError(
+            f"a gaussian_mixture is known as a whole or learned as a whole: '{lacking[0]}' is missing",
+            path=("model", "parameters"),
+        )
+    for parameter, value in known.items():
+        if value.shape != part.shape(parameter):
+            shape = " × ".join(map(str, part.shape(parameter)))
+            raise ModelError(f"{shape} numbers are meant, not {value.shape}", path=("model", "parameters", parameter))
+        if part.parameter(parameter) == "weight" and np.any(np.abs(value.sum(axis=1) - 1) > 1e-8):
+            row = int(np.argmax(np.abs(value.sum(axis=1) - 1)))
+            text = f"the weights of state {row + 1} sum to {value[row].sum():g}, not to 1"
+            raise ModelError(text, path=("model", "parameters", parameter))
+    emission = part.emission.with_prior(base, n_states)
+    return replace(part, emission=emission, known=known, spread=np.sqrt(emissions.column_variances(base)))
+
+
+def lumped(groups: np.ndarray, n_groups: int, n_states: int, rng: np.random.Generator | None) -> np.ndarray:
+    """Groups of rows put together to states: pairs that follow each other more often than by chance, first.
+
+    Parameters
+    ----------
+    groups : ndarray (n_rows,)
+        In the order of time.
+    rng
+        With it the order of merging is a little random.
+
+    Returns
+    -------
+    ndarray (n_rows,)
+        States.
+    """
+    follows = np.zeros((n_groups, n_groups))
+    np.add.at(follows, (groups[:-1], groups[1:]), 1.0)
+    follows = follows + follows.T
+    size = np.bincount(groups, minlength=n_groups).astype(float)
+    noise = np.ones_like(follows) if rng is None else rng.lognormal(0.0, 0.5, follows.shape)
+    state = np.arange(n_groups)
+    for _ in range(n_groups - n_states):
+        left = np.unique(state)
+        i, j = np.triu_indices(len(left), 1)
+        a, b = left[i], left[j]
+        affinity = noise[a, b] * follows[a, b] / np.maximum(size[a] * size[b], 1.0)
+        a, b = a[np.argmax(affinity)], b[np.argmax(affinity)]
+        state[state == b] = a
+        follows[a] += follows[b]
+        follows[:, a] += follows[:, b]
+        size[a] += size[b]
+    return np.asarray(np.unique(state, return_inverse=True)[1][groups])
