@@ -24,7 +24,16 @@ DRAWS = 200
 def posterior_mean(hidden: Hidden, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Means of the unknown parameters; probabilities still sum to one."""
     next(draws_of(hidden, draws), None)
-    return {name: np.asarray(draws[name]).mean(axis=0) for name in hidden.learned}
+    out = {name: np.asarray(draws[name]).mean(axis=0) for name in hidden.learned}
+    if "occupied" not in draws:
+        return out
+    # What states emit counts where they are in use; elsewhere it is drawn from the prior.
+    weight = draws["occupied"] / np.maximum(draws["occupied"].sum(axis=0), 1)
+    for name in (n for part in hidden.parts for n in part.learned if hidden.dims[n][0] == "state"):
+        mean = np.einsum("sk,sk...->k...", weight, np.asarray(draws[name]))
+        used = (weight.sum(axis=0) > 0).reshape(-1, *[1] * (mean.ndim - 1))
+        out[name] = np.where(used, mean, out[name])
+    return out
 
 
 def averaged(hidden: Hidden, draws: Mapping[str, np.ndarray], kind: str, most: int = DRAWS) -> np.ndarray:

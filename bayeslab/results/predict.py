@@ -108,8 +108,11 @@ def _refuse_flat(graph: pymc.Model) -> None:
 
 def posterior_values(fit: Fit) -> dict[str, np.ndarray]:
     """Posterior draws by node name, chains joined: shape (chain × draw, ...)."""
-    group = fit.posterior.to_dataset()
-    return {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in group.data_vars.items()}
+    out = {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in fit.posterior.to_dataset().data_vars.items()}
+    if "states" in fit.data_tree.children:  # of a number that the data choose: not judged, their names are not given
+        own = fit.data_tree.children["states"].to_dataset().transpose("chain", "draw", ...)
+        out |= {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in own.data_vars.items()}
+    return out
 
 
 def _held(fit: Fit, graph: pymc.Model, data: Data) -> dict[str, np.ndarray]:
@@ -187,6 +190,10 @@ def predict(fit: Fit, data: Any, kind: Literal["mean", "draws", "probabilities"]
     if not 0 < ci_prob < 1:
         raise OptionError(f"ci_prob lies between 0 and 1, not {ci_prob!r}")
     bound = fit.data if data is None else bound_to(fit, data)
+    if "parent_sets" in fit.data_tree.children:
+        from bayeslab.results._structure_predictions import predicted
+
+        return _like(predicted(fit, bound, kind, ci_prob=ci_prob, seed=seed), data)
     family = registry.load("families", fit.model.model.family)
     if kind == "probabilities" and hasattr(family, "probabilities"):
         import pandas as pd

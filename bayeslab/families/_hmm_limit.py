@@ -1,0 +1,87 @@
+"""What a file says of an infinite number of states: its truncation, its concentrations, what new states emit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.errors import ModelError, hint
+from bayeslab.exact.infinite_hidden import Limit
+from bayeslab.families._emission_graph import distribution_of
+
+if TYPE_CHECKING:
+    from bayeslab.families.hmm import HMM
+
+__all__ = ["CONCENTRATIONS", "REFUSED", "WORDS", "based", "limit_of", "shown", "truncated"]
+
+CONCENTRATIONS = ("alpha", "gamma", "kappa")
+# What goes with an infinite number of states.
+WORDS = frozenset(
+    ("family", "columns", "states", "most", "emission", "covariance", "trials", "parameters", "sequence", "time",
+     "stickiness")
+)  # fmt: skip
+REFUSED = "an infinite number of states is sampled: use method gibbs, or give a number of states"
+# New states are drawn with standard deviations about this share of a column's, and centres spread like the column.
+_SHARE, _KAPPA = 1 / 3, 0.1
+
+
+def truncated(spec: Any) -> Any:
+    """The spec with ``most`` states, and with parameters of emissions alone."""
+    if spec.states != "infinite":
+        return spec
+    rest = {name: value for name, value in spec.parameters.items() if name not in CONCENTRATIONS}
+    return spec.model_copy(update={"states": spec.most, "parameters": rest})
+
+
+def limit_of(spec: HMM) -> Limit:
+    """The prior of the states.
+
+    Raises
+    ------
+    ModelError
+        A concentration that is neither a positive number nor a Gamma; kappa and stickiness.
+    """
+    given = {name: _concentration(name, spec.parameters[name]) for name in CONCENTRATIONS if name in spec.parameters}
+    if "kappa" in given and spec.stickiness:
+        raise ModelError("stickiness is the number kappa: give one of them", path=("model", "stickiness"))
+    return Limit(spec.most, **({"kappa": float(spec.stickiness)} | given))
+
+
+def _concentration(name: str, value: Any) -> float | tuple[float, float]:
+    path = ("model", "parameters", name)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if not (np.isfinite(value) and (value > 0 or (name == "kappa" and value == 0))):
+            raise ModelError(f"'{name}' is a positive number, or a distribution Gamma(a, b)", path=path)
+        return float(value)
+    if not isinstance(value, str):
+        raise ModelError(f"'{name}' is a positive number, or a distribution Gamma(a, b)", path=path)
+    word, numbers = distribution_of(value, path)
+    if word != "Gamma" or set(numbers) != {"alpha", "beta"}:
+        raise ModelError(f"the prior of '{name}' is Gamma(a, b){hint(word, ('Gamma',))}", path=path)
+    if min(numbers.values()) <= 0:
+        raise ModelError(f"the prior of '{name}' is Gamma(a, b) with positive numbers", path=path)
+    return float(numbers["alpha"]), float(numbers["beta"])
+
+
+def based(part: Any) -> Any:
+    """The part with the prior that the states share, whatever their number.
+
+    Normal columns: σ² ~ InverseGamma(1.5, s² / 18) and means Normal(m, σ / √0.1), about the spread s of the column. A
+    vaguer prior of means would make new states too costly, one scaled by `most` too narrow.
+    """
+    if part.word != "gaussian":
+        return part
+    prior, d = part.emission.prior, len(part.columns)
+    joint = np.ndim(prior.scale) == 2
+    weak = part.n_states ** (2 / d if joint else 2)  # what the weak prior is divided by
+    scaled = replace(prior, kappa=_KAPPA, scale=prior.scale * weak * _SHARE**2)
+    return replace(part, emission=replace(part.emission, prior=scaled))
+
+
+def shown(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """A table of decoded states without the columns of states that hardly ever are."""
+    return {
+        name: v for name, v in columns.items() if not (name.startswith("P(state=") and np.max(v, initial=0.0) < 0.005)
+    }
