@@ -28,6 +28,7 @@ from bayeslab.families._hmm_product import product_of
 from bayeslab.families._hmm_product_parts import parts_of as parts_of_chains
 from bayeslab.families._hmm_regression import expert_of
 from bayeslab.families._hmm_tree import branching, forest_of
+from bayeslab.families._hmm_urn import urns_of
 from bayeslab.spec import Model
 
 if TYPE_CHECKING:
@@ -287,6 +288,8 @@ def layout_of(spec: HMM) -> list[tuple[str, str, tuple[str, ...]]]:
     """The parts of the emission: (name, word, columns)."""
     if spec.emission == "observed":
         return [("", "categorical", (spec.columns[0],))]
+    if spec.emission == "urn":
+        return [("", "urn", (spec.columns[0],))]
     return emitted.columns_of(spec.columns, spec.emission)
 
 
@@ -374,6 +377,11 @@ def hidden_of(model: Model, data: Data) -> Hidden:
         sequences = _pieces(spec, data)
         if spec.emission == "observed":
             data.memo["hidden"] = _observed(spec, data, sequences)
+            return hidden_of(model, data)
+        if spec.emission == "urn":
+            urn_chain, urns, rows = urns_of(spec, data, sequences, _chain(spec, data, sequences))
+            own: Any = (urns,)
+            data.memo["hidden"] = Hidden(labels_of(spec), urn_chain, own, sequences, rows)
             return hidden_of(model, data)
         if spec.inputs or spec.window:
             chain = _chain(spec, data, sequences)

@@ -227,7 +227,8 @@ def relabelled(hidden: Any, draws: Mapping[str, np.ndarray]) -> tuple[dict[str, 
     marginals = [chain.space.marginal(joint, c) for c in range(len(chain.names))]
     out = moved(hidden, own, _agreed(chain, freedom, marginals))
     middle = {name: value.mean(axis=0) for name, value in out.items()}
-    return moved(hidden, out, _rule(hidden, middle, n_draws)), f"the chains {', '.join(chain.names)}"
+    out = moved(hidden, out, _rule(hidden, middle, n_draws))
+    return out | hidden.internal(out, draws), f"the chains {', '.join(chain.names)}"
 
 
 def _smoothed(hidden: Any, values: Mapping[str, np.ndarray]) -> np.ndarray:

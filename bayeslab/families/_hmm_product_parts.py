@@ -199,6 +199,9 @@ class OneChain:
     def starting(self, values: Mapping[str, np.ndarray]) -> OneChain:
         return replace(self, inner=emitted.starting(self.inner, values))
 
+    def internal(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return emitted.internal(self.inner, values)
+
     # ------------------------------------------------------------------ PyMC
 
     def variables(self, state: str) -> dict[str, Any]:
@@ -327,6 +330,14 @@ class Additive:
 
     def starting(self, values: Mapping[str, np.ndarray]) -> Additive:
         return replace(self, start={name: values[name] for name in self.learned})
+
+    def internal(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Draws of the coordinates inside."""
+        if self.known:
+            return {}
+        n = len(values["sd"])
+        each = [self.to_exact({name: values[name][i] for name in self.names}) for i in range(n)]
+        return {"_coefficients": np.stack([own["coefficients"] for own in each])}
 
     # ------------------------------------------------------------------ PyMC
 

@@ -13,6 +13,7 @@ from bayeslab.engines._density import Density
 from bayeslab.engines._groups import constrained
 from bayeslab.errors import BayeslabError
 from bayeslab.families import _hmm_product_labels, hmm
+from bayeslab.families._emission_graph import internal
 from bayeslab.families._hmm import hidden_of
 
 ADDITIVE = {"columns": ["y", "x"], "chains": {"season": 2, "weather": ["dry", "wet", "storm"]}, "sequence": "who"}
@@ -186,7 +187,10 @@ def test_the_graphs_density_is_em_s_and_its_slope_is_right(name):
     points = [start + rng.uniform(-0.4, 0.4, own.n_dim) for _ in range(2)]
     problem, heights = hmm.em(declared, data).problem(True), []
     for point in points:
-        theta = {n: v[0] for n, v in constrained(graph, own.split(point[None])).items() if n in hidden.learned}
+        everything = constrained(graph, own.split(point[None]))
+        for key, behind in {k: v for part in hidden.parts for k, v in internal(part, everything).items()}.items():
+            np.testing.assert_allclose(behind, everything[key], rtol=1e-9)
+        theta = {n: v[0] for n, v in everything.items() if n in hidden.learned}
         heights.append(problem.expect(theta)[0] + problem.log_prior(theta))
         assert set(theta) == set(hidden.learned)
     values = [float(value(own.split(point))) for point in points]
@@ -357,6 +361,9 @@ def test_labels_are_made_to_agree(name):
         if name == "switching":
             moves.orders[0][d] = moves.sources[d, 1:] - 1
     shuffled = _hmm_product_labels.moved(hidden, draws, moves)
+    for own in (draws, shuffled):
+        own |= {key: value for part in hidden.parts for key, value in internal(part, own).items()}
+    assert any(key.startswith("_") for key in draws) == (name != "joint")
     assert any(not np.array_equal(shuffled[key], draws[key]) for key in draws)
     before = hmm.log_likelihoods(declared, data, draws)["row"][1].sum(axis=1)
     np.testing.assert_allclose(hmm.log_likelihoods(declared, data, shuffled)["row"][1].sum(axis=1), before, rtol=1e-9)
