@@ -55,6 +55,9 @@ Contract. A family module has
     draws, also of the prior, in which states are numbered by a rule that the model states.
 ``decoded(model, data, draws, method, best, sequence) -> (dict, dict)`` (optional)
     the hidden states time by time, as columns of a table, and what is to be said about them.
+``rows_of(model, data, node, position) -> ndarray | None`` (optional)
+    the rows that one term of ``log_likelihoods`` is of, where a fit without them is a fit of the same model to fewer
+    rows (whole sequences).
 ``chosen(model, data) -> (str, dict, dict) | None`` (optional)
     what was chosen before the fit, such as a number of states: a line for the verdict, and a table of scores (name to
     (dims, array)) with its labels.

@@ -25,6 +25,7 @@ References
    J. Statistical Computation and Simulation 90, 2499-2523.
 .. [4] Ostendorf, Singer (1997). HMM topology design using maximum likelihood successive state splitting.
    Computer Speech and Language 11, 17-41.
+.. [5] Breiman, Friedman, Olshen, Stone (1984). Classification and Regression Trees, section 3.4.3.
 """
 
 from __future__ import annotations
@@ -89,12 +90,19 @@ class StateChoice:
         return self.numbers[int(np.argmax(self.scores))]
 
     @property
+    def simplest(self) -> int:
+        """The smallest number whose score is within one standard error of the best [5]_."""
+        near = self.scores >= self.scores.max() - self.standard_errors
+        return min(number for number, good in zip(self.numbers, near, strict=True) if good)
+
+    @property
     def said(self) -> str:
         """The choice in a line."""
         scores = ", ".join(f"{k}: {s:.1f}" for k, s in zip(self.numbers, self.scores, strict=True))
         how = f", {self.how}" if self.how else ""
         states = "state" if self.best == 1 else "states"
-        return f"{self.best} {states}, chosen by {self.criterion}{how} ({scores}; the highest is best)"
+        fewer = f"; {self.simplest} within one standard error of it" if self.simplest < self.best else ""
+        return f"{self.best} {states}, chosen by {self.criterion}{how} ({scores}; the highest is best{fewer})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,6 +31,7 @@ from bayeslab.families._hmm_duration import Durations, as_durations
 from bayeslab.families._hmm_limit import REFUSED, WORDS, limit_of, shown, truncated
 from bayeslab.families._hmm_product import as_chains, check_words
 from bayeslab.families._hmm_product_parts import additive, check_parameters
+from bayeslab.families._hmm_urn import balls_of
 from bayeslab.spec import Family, Identifier, Model
 
 if TYPE_CHECKING:
@@ -163,7 +164,8 @@ class HMM(Family):
     emission: str | dict[str, str] = Field(
         "gaussian",
         description="What states emit: gaussian, gaussian_mixture, student_t, categorical, bernoulli, binomial,"
-        " poisson, exponential; or one of these for each column; observed: the column holds the states themselves.",
+        " poisson, exponential; or one of these for each column; urn: balls that are not put back; observed: the column"
+        " holds the states themselves.",
     )
     covariance: Literal["diagonal", "spherical", "full", "tied"] = Field(
         "diagonal",
@@ -255,6 +257,18 @@ class HMM(Family):
             raise ValueError("gaussian_mixture goes with one chain of states, without inputs")
         if self.covariance != "diagonal":
             raise ValueError("the parts of a gaussian_mixture have independent columns: covariance: diagonal")
+        return self
+
+    @model_validator(mode="after")
+    def _without_replacement(self) -> HMM:
+        words = self.emission.values() if isinstance(self.emission, dict) else [self.emission]
+        if "urn" not in words:
+            return self
+        if self.emission != "urn" or len(self.columns) > 1:
+            raise ValueError("emission: urn takes one column, the colours of the balls drawn")
+        for key in ("inputs", "window", "chains", "classes", "transitions_on", "order", "durations", "parent"):
+            if key in self.model_fields_set:
+                raise ValueError(f"{key} does not go with emission: urn, whose states are urns of a plain chain")
         return self
 
     @model_validator(mode="after")
@@ -353,6 +367,8 @@ def check(model: Model, columns: set[str] | None) -> None:
         chain_of(spec)
     if spec.chains is not None:
         check_parameters(spec, chain_of(spec), layout_of(spec))
+    elif spec.emission == "urn":
+        balls_of(spec, chain_of(spec).n_states)
     elif not _continuous(model) and spec.emission != "observed" and spec.classes is None:
         emitted.given_of(spec.parameters, layout_of(spec), chain_of(spec).n_states)
     for key in ("inputs", "transitions_on"):
@@ -377,7 +393,7 @@ def factors(model: Model) -> set[str]:
     if _continuous(model) or spec.emission == "observed":
         return set(model.dims)
     classes = {spec.classes} if spec.classes is not None else set()
-    return set(model.dims) | classes | {own[0] for _, word, own in layout_of(spec) if word == "categorical"}
+    return set(model.dims) | classes | {own[0] for _, word, own in layout_of(spec) if word in ("categorical", "urn")}
 
 
 def outcomes(model: Model, columns: set[str]) -> tuple[str, ...]:
@@ -554,9 +570,7 @@ def _number(spec: HMM) -> str:
     return f"{spec.ranged[0]} to {spec.ranged[1]} states" if spec.ranged else f"{len(labels_of(spec))} states"
 
 
-def chosen(
-    model: Model, data: Data
-) -> tuple[str, dict[str, tuple[tuple[str, ...], np.ndarray]], dict[str, Any]] | None:
+def chosen(model: Model, data: Data) -> tuple[str, dict[str, Any], dict[str, np.ndarray]] | None:
     """How many states were chosen: in a line, and as a table with its labels."""
     from bayeslab.families import _hmm_choice
 
@@ -638,6 +652,17 @@ def log_likelihoods(
         out.append(found if several else found[hidden.sequences.at])
     dims = ("sequence_number",) if several else (model.data.rows,)
     return {"sequence" if several else "row": (dims, np.stack(out))}
+
+
+def rows_of(model: Model, data: Data, node: str, position: int) -> np.ndarray | None:
+    """The rows of a sequence; those of a single one cannot be taken out."""
+    if node != "sequence":
+        return None
+    hidden = resolved(model, data)
+    of, known = hidden.sequences.sequence[hidden.sequences.at], np.arange(hidden.sequences.n_sequences)
+    if _spec(model).training == "discriminative":
+        known = np.flatnonzero(hidden.chain.known >= 0)
+    return np.flatnonzero(of == known[position])
 
 
 def predictive(

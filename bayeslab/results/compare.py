@@ -225,6 +225,9 @@ def _relative_efficiency(fit: Fit, draws: Array) -> Array | float:
 
 def _held_out(fit: Fit, node: str, position: int) -> float | None:
     """Log predictive density of one observation from a fit without it; None where that cannot be had."""
+    family = registry.load("families", fit.model.model.family)
+    if hasattr(family, "rows_of") and (rows := family.rows_of(fit.model, fit.data, node, position)) is not None:
+        return _predicted(fit, _without_row(fit, rows), node, position)
     if fit.method == "exact":
         row = _row_of(fit, node, position)
         return None if row is None else _held_out_exactly(fit, node, position, row)
@@ -259,8 +262,8 @@ def _held_out_exactly(fit: Fit, node: str, position: int, row: int) -> float | N
     return _predicted(fit, data, node, position)
 
 
-def _without_row(fit: Fit, row: int) -> Any:
-    """The fit's data less a row; levels and values of reductions stay."""
+def _without_row(fit: Fit, row: int | np.ndarray) -> Any:
+    """The fit's data less a row, or some; levels and values of reductions stay."""
     from bayeslab.dataset import Column, Dataset, bind
 
     whole = fit.data.dataset
