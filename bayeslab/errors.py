@@ -14,6 +14,7 @@ __all__ = [
     "ModelError",
     "OptionError",
     "RunError",
+    "Stopped",
     "hint",
     "listed",
 ]
@@ -68,6 +69,10 @@ class EngineRefusal(BayeslabError):
 
 class RunError(BayeslabError):
     """A run folder is missing, damaged, or belongs to another model or other data."""
+
+
+class Stopped(RunError):
+    """A run was stopped before there was anything to report; it can be gone on with."""
 
 
 def listed(names: Iterable[object], limit: int = 12) -> str:

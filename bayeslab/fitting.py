@@ -18,7 +18,7 @@ from bayeslab import registry
 from bayeslab.dataset import Data, Dataset, Memory, bind
 from bayeslab.engines import auto
 from bayeslab.engines._job import Job, MemoryStore, Outcome, options_of
-from bayeslab.errors import BayeslabError, DataError, EngineRefusal, ModelError, OptionError, RunError, hint
+from bayeslab.errors import BayeslabError, DataError, EngineRefusal, ModelError, OptionError, RunError, Stopped, hint
 from bayeslab.io import modelfile
 from bayeslab.io.run_folder import FORMAT, RunFolder
 from bayeslab.io.tables import read_dataset
@@ -318,9 +318,10 @@ def _run(work: _Work, folder: RunFolder | None, progress: bool) -> Fit:
             outcome: Outcome = engine.run(job)
         except BayeslabError as error:
             if folder:
+                ended = {"status": "interrupted" if isinstance(error, Stopped) else "failed", "error": str(error)}
                 # A full disk may be what went wrong.
                 with suppress(OSError):
-                    folder.write_info(info | {"status": "failed", "error": str(error)})
+                    folder.write_info(info | ended)
             raise
     outcome = _with_remarks(outcome, model, data)
     memory = data.memory()

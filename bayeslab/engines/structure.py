@@ -19,7 +19,7 @@ from bayeslab.dataset import Data
 from bayeslab.engines._groups import attributes, observed_groups
 from bayeslab.engines._job import Job, Outcome
 from bayeslab.engines._structure_groups import members_of_sets, structure_groups
-from bayeslab.errors import RunError
+from bayeslab.errors import Stopped
 from bayeslab.families._net_structure import Plan, plan, unknown
 from bayeslab.io.segments import SegmentStore
 from bayeslab.progress import ChainState
@@ -85,7 +85,7 @@ def run(job: Job) -> Outcome:
     n_draws = min(sum(map(len, chain.scores)) for chain in chains)
     complete = n_draws >= work.draws
     if not n_draws:
-        raise RunError("stopped before every chain had a draw after tuning; go on with `bayeslab fit --resume RUN`")
+        raise Stopped("stopped before every chain had a draw after tuning; go on with `bayeslab fit --resume RUN`")
     groups = _groups(job, found, table, sampler, work, chains, n_draws)
     verdict = judge_structures(groups, complete=complete)
     timings = {"table": scored - begun, "sample": sampled - scored, "report": time.perf_counter() - sampled}
@@ -186,9 +186,8 @@ class _Watch:
                 state.resumed = chain.done >= state.total
         for state, chain in zip(self.states, chains, strict=True):
             state.done, state.finished = chain.done, chain.done >= state.total
-            if chain.scores:
-                state.score = float(chain.scores[-1][-1])
-                state.acceptance = _overall(chain)
+            if chain.n_segments:
+                state.score, state.acceptance = chain.score, _overall(chain)
         now = time.monotonic()
         if whole and now - self._looked >= _EVERY:
             self._r_hats = running_r_hats(self._table, chains)

@@ -224,7 +224,9 @@ class Chain:
     draws, scores : lists of ndarray
         After tuning, by segment.
     proposed, accepted : dict of str to int
-        Steps after tuning, by kind.
+        Steps after tuning, by kind; as long as there are none, those of tuning.
+    score : float
+        Of the last draw, in tuning or after it.
     seconds : float
         Time that its segments took, those of tuning included.
     """
@@ -237,6 +239,7 @@ class Chain:
     scores: list[NDArray[np.float64]] = field(default_factory=list)
     proposed: dict[str, int] = field(default_factory=dict)
     accepted: dict[str, int] = field(default_factory=dict)
+    score: float = float("nan")
     seconds: float = 0.0
 
     @property
@@ -246,15 +249,10 @@ class Chain:
 
     def take(self, piece: Piece, tuning: bool) -> dict[str, NDArray[Any]]:
         """Go on from a new segment; returns what has to be kept of it."""
-        n_draws = len(piece.draws)
-        if tuning:
-            kept = piece.draws[:0], piece.scores[:0]
-        else:
-            kept = piece.draws, piece.scores
         arrays = {
-            "done": np.array(self.done + n_draws),
-            "draws": kept[0],
-            "scores": kept[1],
+            "done": np.array(self.done + len(piece.draws)),
+            "draws": piece.draws[:0] if tuning else piece.draws,
+            "scores": piece.scores,
             "kinds": np.array(list(piece.proposed)),
             "proposed": np.array(list(piece.proposed.values()), np.int64),
             "accepted": np.array(list(piece.accepted.values()), np.int64),
@@ -270,10 +268,12 @@ class Chain:
         self.state = {w.removeprefix("state."): a for w, a in arrays.items() if w.startswith("state.")}
         self.done, self.n_segments = int(arrays["done"]), self.n_segments + 1
         self.seconds += float(arrays["seconds"])
-        if arrays["tuning"]:
-            return
-        self.draws.append(arrays["draws"])
-        self.scores.append(arrays["scores"])
+        self.score = float(arrays["scores"][-1])
+        if not arrays["tuning"]:
+            if not self.draws:
+                self.proposed, self.accepted = {}, {}
+            self.draws.append(arrays["draws"])
+            self.scores.append(arrays["scores"])
         for kind, proposed, accepted in zip(arrays["kinds"], arrays["proposed"], arrays["accepted"], strict=True):
             self.proposed[str(kind)] = self.proposed.get(str(kind), 0) + int(proposed)
             self.accepted[str(kind)] = self.accepted.get(str(kind), 0) + int(accepted)
