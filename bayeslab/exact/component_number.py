@@ -7,9 +7,10 @@ out a partition of the rows into t clusters has probability [1]_
     V_n(t) Π_c γ^(n_c) m(rows of c),    V_n(t) = Σ_k k (k - 1) … (k - t + 1) / (γk)^(n) p(k),
 
 x^(n) the rising factorial and m the evidence of a cluster. So the sampler walks over partitions only: Gibbs moves of
-single rows, and merge-split proposals that carry whole groups [2]_. Given the partition the number of components does
-not depend on the data, p(K | t) ∝ k (k - 1) … (k - t + 1) / (γk)^(n) p(k), and averaging that over draws
-gives the posterior of K without sampling it. There may be more components than clusters: those have no rows yet.
+single rows, and merge-split proposals that carry whole groups [2]_, of clusters chosen all alike, not by their rows, so
+that small ones come and go. Given the partition the number of components does not depend on the data,
+p(K | t) ∝ k (k - 1) … (k - t + 1) / (γk)^(n) p(k), and averaging that over draws gives the posterior of K without
+sampling it. There may be more components than clusters: those have no rows yet.
 
 References
 ----------
@@ -23,6 +24,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -213,6 +215,8 @@ def sample_component_number(
     tune: int = 500,
     chains: int = 2,
     proposals: int = 5,
+    sweeps: int = 4,
+    cores: int = 1,
 ) -> NumberPosterior:
     """Sample partitions and so the number of components.
 
@@ -223,11 +227,15 @@ def sample_component_number(
     prior : NumberPrior, optional
         By default uniform on 1 … 20 with γ = 1.
     proposals : int
-        Merge-split proposals a draw.
+        Merge-split proposals after each Gibbs sweep.
+    sweeps : int
+        Gibbs sweeps over the rows a draw.
+    cores : int
+        Chains at once; the draws do not depend on it.
 
     Notes
     -----
-    A cost of O(N t) evidences a draw. Chains start from one cluster and from many, in turns.
+    A cost of O(N t) evidences a sweep. Chains start from one cluster and from many, in turns.
     """
     from bayeslab.exact._partition_kernels import run_chain
 
@@ -245,12 +253,16 @@ def sample_component_number(
         log_v = logsumexp(joint, axis=1)
     statistics, hyper = np.ascontiguousarray(items.statistics, float), np.ascontiguousarray(items.hyper, float)
     blocks = np.array(items.blocks, np.int64).reshape(-1, 3)
-    runs = []
     most = int(np.flatnonzero(np.isfinite(log_v)).max())
-    for chain, own in enumerate(rng.spawn(chains)):
+
+    def run(chain: int, own: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
         start = own.integers(0, min(10, most), len(rows)) if chain % 2 else np.zeros(len(rows), int)
         start = np.unique(start, return_inverse=True)[1].astype(np.int64)
-        runs.append(run_chain(start, statistics, blocks, hyper, prior.gamma, log_v, tune, draws, proposals, own))
+        given = (start, statistics, blocks, hyper, prior.gamma, log_v, tune, draws, proposals, sweeps)
+        return run_chain(*given, own)
+
+    with ThreadPoolExecutor(cores) as pool:
+        runs = list(pool.map(run, range(chains), rng.spawn(chains)))
     labels, counts, densities = (np.stack(part) for part in list(zip(*runs, strict=True))[:3])
     given = np.exp(joint - np.where(np.isfinite(log_v), log_v, 0.0)[:, None])
     shares = np.bincount(counts.ravel(), minlength=len(joint)) / counts.size

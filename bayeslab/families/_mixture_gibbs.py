@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -69,7 +70,14 @@ def number_sampled(seen: Resolved, rows: str) -> GibbsPlan:
     ) -> GibbsDraws:
         try:
             found = sample_component_number(
-                seen.problem.emission, seen.rows, rng=rng, prior=prior, draws=draws, tune=tune, chains=chains
+                seen.problem.emission,
+                seen.rows,
+                rng=rng,
+                prior=prior,
+                draws=draws,
+                tune=tune,
+                chains=chains,
+                cores=min(chains, os.cpu_count() or 1),
             )
         except OptionError as error:
             raise EngineRefusal(f"method gibbs does not apply: {error.message}") from None

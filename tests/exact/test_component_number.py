@@ -95,7 +95,7 @@ def test_gmm_unknown_k_equals_the_enumerated_posterior(name, proposals):
     prior = NumberPrior.uniform(5, gamma=0.7)
     number, clusters = exact(emission, rows, prior.log_probability, 0.7)
     found = sample_component_number(
-        emission, rows, rng=np.random.default_rng(1), prior=prior, draws=10_000, tune=200, proposals=proposals
+        emission, rows, rng=np.random.default_rng(1), prior=prior, draws=10_000, tune=200, proposals=proposals, sweeps=1
     )
     used = np.stack([found.n_clusters == t for t in range(1, 6)], axis=-1).astype(float)
     batches = used.reshape(2 * 25, 400, 5).mean(axis=1)
@@ -112,10 +112,10 @@ def test_a_prior_that_is_not_uniform_and_the_prior_alone():
     prior = NumberPrior.poisson(1.5, gamma=1.3, highest=6)
     assert np.exp(prior.log_probability).sum() == pytest.approx(1)
     number, _ = exact(emission, rows, prior.log_probability, 1.3)
-    found = sample_component_number(emission, rows, rng=np.random.default_rng(2), prior=prior, draws=10_000)
+    found = sample_component_number(emission, rows, rng=np.random.default_rng(2), prior=prior, draws=10_000, sweeps=1)
     np.testing.assert_allclose(found.probability, number, atol=0.012)
     nothing = np.full((7, 1), np.nan)
-    found = sample_component_number(emission, nothing, rng=np.random.default_rng(3), prior=prior, draws=10_000)
+    found = sample_component_number(emission, nothing, rng=np.random.default_rng(3), prior=prior, draws=10_000, sweeps=1)
     np.testing.assert_allclose(found.probability, np.exp(prior.log_probability), atol=0.012)
 
 
@@ -128,6 +128,26 @@ def test_gmm_unknown_k():
     assert found.mode == 3 and found.probability[2] > 0.8
     assert found.n_clusters.shape == (2, 200) and np.all(found.n_clusters[:, -50:] == 3)
     assert np.isfinite(found.log_density).all()
+
+
+def test_chains_do_not_depend_on_how_many_run_at_once():
+    rows = np.random.default_rng(6).normal(size=(40, 2))
+    given = {"draws": 30, "tune": 5, "chains": 3}
+    one, two = (
+        sample_component_number(gaussian(2), rows, rng=np.random.default_rng(7), cores=c, **given) for c in (1, 2)
+    )
+    assert np.array_equal(one.labels, two.labels) and np.array_equal(one.log_density, two.log_density)
+    # Densities of single draws, written out: V and the evidence of each cluster, up to one constant.
+    prior = NumberPrior.uniform(20)
+    emission = gaussian(2).with_prior(rows, 1)
+    log_v = logsumexp(prior.log_joint(40), axis=1)
+    shift = []
+    for labels, value in zip(one.labels[0, ::6], one.log_density[0, ::6], strict=True):
+        r = np.eye(labels.max() + 1)[labels]
+        n = r.sum(axis=0)
+        want = log_v[len(n)] + gammaln(n + 1).sum() + emission.log_marginal(emission.statistics(rows, r)).sum()
+        shift.append(value - want)
+    np.testing.assert_allclose(shift, shift[0], atol=1e-8)
 
 
 def test_wrong_input_is_refused_in_one_line():

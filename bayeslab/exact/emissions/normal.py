@@ -354,7 +354,7 @@ class FullGaussian:
         if self.covariance == "known":
             lower = np.broadcast_to(np.linalg.cholesky(self._matrix()), (n_states, d, d))
         else:
-            covariance = np.stack([inverse_wishart(rng, v, s) for v, s in zip(nu, scale, strict=True)])
+            covariance = inverse_wishart(rng, nu, scale)
             lower = np.linalg.cholesky(covariance)
         noise = np.einsum("kij,kj->ki", lower, rng.standard_normal((n_states, d)))
         mean = centre + noise / np.sqrt(kappa)[:, None]
@@ -384,14 +384,14 @@ class FullGaussian:
         return out + 0.5 * (prior.nu * np.linalg.slogdet(prior.scale)[1] - nu * np.linalg.slogdet(scale)[1])
 
 
-def inverse_wishart(rng: np.random.Generator, nu: float, scale: np.ndarray) -> np.ndarray:
-    """By Bartlett's decomposition of the Wishart precision."""
-    d = len(scale)
-    bartlett = np.tril(rng.standard_normal((d, d)), -1)
-    bartlett[np.diag_indices(d)] = np.sqrt(rng.chisquare(nu - np.arange(d)))
+def inverse_wishart(rng: np.random.Generator, nu: float | np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """By Bartlett's decomposition of the Wishart precision; one for each leading index of ``scale`` (..., d, d)."""
+    d = scale.shape[-1]
+    bartlett = np.tril(rng.standard_normal(scale.shape), -1)
+    bartlett[..., range(d), range(d)] = np.sqrt(rng.chisquare(np.asarray(nu)[..., None] - np.arange(d)))
     # Λ = C A A' C' with C C' = Ψ^-1, so Σ = L A^-T A^-1 L' with L L' = Ψ and C = L^-T.
-    half = np.linalg.solve(bartlett, np.linalg.cholesky(scale).T)
-    return half.T @ half
+    half = np.linalg.solve(bartlett, np.swapaxes(np.linalg.cholesky(scale), -1, -2))
+    return np.asarray(np.swapaxes(half, -1, -2) @ half)
 
 
 @dataclass(frozen=True, eq=False)
