@@ -80,7 +80,8 @@ def _as_chains(value: Any) -> Any:
 def _as_counts(value: Mapping[Any, Any]) -> dict[str, int]:
     """A range to choose from; or so many states for each class."""
     if value and value.keys() <= {"from", "to"}:
-        low, high = value.get("from", 1), value.get("to")
+        low: Any = value.get("from", 1)
+        high: Any = value.get("to")
         if any(isinstance(n, bool) or not isinstance(n, int) for n in (low, high)):
             raise ValueError(f"a range is {{from: 1, to: 6}}, whole numbers, not {dict(value)!r}")
         if low < 1 or high <= low or high > 100:
