@@ -30,7 +30,7 @@ import numpy as np
 from bayeslab.errors import DataError, EvidenceError, ModelError
 from bayeslab.exact.forward_backward import HiddenChain, read_rows
 
-__all__ = ["KERNEL", "SmoothedDraws", "UrnDraws", "best", "sample", "smooth"]
+__all__ = ["KERNEL", "SmoothedDraws", "UrnDraws", "best", "read_balls", "sample", "smooth"]
 
 # For `bayeslab.evidence.log_evidence`: (parameters, offsets, begins, targets, weights).
 KERNEL = "bayeslab.exact._urn_kernels:log_evidence_and_gradient"
@@ -81,7 +81,7 @@ class UrnDraws:
         DataError
             Colours that are none; too many shares.
         """
-        balls = _balls(balls)
+        balls = read_balls(balls)
         colours = np.asarray(colours)
         if colours.ndim != 1 or (len(colours) and not -1 <= colours.min() <= colours.max() < balls.shape[1]):
             raise DataError(f"colours are 0 to {balls.shape[1] - 1}, or -1 where none was seen, one a row")
@@ -134,7 +134,8 @@ class UrnDraws:
         return chain.log_start, chain.log_transition, rows, offsets, self.begins, self.targets, self.weights
 
 
-def _balls(values: Any) -> np.ndarray:
+def read_balls(values: Any) -> np.ndarray:
+    """Numbers of balls (n_urns, n_colours), checked."""
     try:
         balls = np.asarray(values, dtype=float)
     except (ValueError, TypeError):

@@ -32,7 +32,7 @@ from scipy import optimize, special, stats
 from bayeslab.errors import ModelError, hint
 from bayeslab.exact import duration
 from bayeslab.exact.forward_backward import Edges, HiddenChain
-from bayeslab.families._hmm_chain import Chain
+from bayeslab.families._hmm_chain import Chain, dense_logs
 from bayeslab.families._hmm_law import Expected, MarkovLaw
 from bayeslab.spec import Spec
 
@@ -335,19 +335,7 @@ class DurationChain:
 
         from bayeslab.evidence import log_evidence
 
-        initial = values["initial"]
-        if isinstance(initial, np.ndarray):
-            with np.errstate(divide="ignore"):
-                log_start = pt.as_tensor_variable(np.log(initial))
-        else:
-            log_start = pt.log(initial)
-        # Only what is possible has a logarithm, and so a slope.
-        at = np.nonzero(self.mask)
-        nowhere = np.full(self.mask.shape, -np.inf)
-        log_transition = pt.set_subtensor(pt.as_tensor_variable(nowhere)[at], pt.log(values["transition"])[at])
-        flat = pt.concatenate(
-            [log_start.ravel(), log_transition.ravel(), self._log_table(values).ravel(), log_emission.ravel()]
-        )
+        flat = pt.concatenate([*dense_logs(self.base, values), self._log_table(values).ravel(), log_emission.ravel()])
         return log_evidence(duration.KERNEL, flat, offsets, np.array([self.n_states, self.longest, 1]))
 
     def _log_table(self, values: Mapping[str, Any]) -> Any:

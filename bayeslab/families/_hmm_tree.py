@@ -17,7 +17,7 @@ from bayeslab.errors import DataError, ModelError, OptionError, hint
 from bayeslab.exact import hidden_tree
 from bayeslab.exact.forward_backward import HiddenChain
 from bayeslab.exact.hidden_tree import Forest, SmoothedTree
-from bayeslab.families._hmm_chain import Chain
+from bayeslab.families._hmm_chain import Chain, dense_logs
 from bayeslab.families._hmm_data import Sequences
 from bayeslab.families._hmm_law import Expected
 
@@ -53,6 +53,12 @@ class TreeChain:
         """The same on the first times."""
         return replace(self, parents=self.parents[:n_times])
 
+    def of_sequences(self, which: np.ndarray, times: np.ndarray) -> TreeChain:
+        """The same on some of the trees."""
+        place = np.full(len(self.parents) + 1, -1)
+        place[times] = np.arange(len(times))
+        return replace(self, parents=place[self.parents[times]])
+
     def hidden(self, values: Mapping[str, np.ndarray]) -> HiddenChain:
         raise ModelError("a tree is not a chain: `law` answers for it")
 
@@ -74,16 +80,7 @@ class TreeChain:
 
         from bayeslab.evidence import log_evidence
 
-        initial, at = values["initial"], np.nonzero(self.base.mask)
-        if isinstance(initial, np.ndarray):
-            with np.errstate(divide="ignore"):
-                log_start = pt.as_tensor_variable(np.log(initial))
-        else:
-            log_start = pt.log(initial)
-        # Only what is possible has a logarithm, and so a slope.
-        nowhere = pt.as_tensor_variable(np.full(self.base.mask.shape, -np.inf))
-        log_transition = pt.set_subtensor(nowhere[at], pt.log(values["transition"])[at])
-        flat = pt.concatenate([log_start.ravel(), log_transition.ravel(), log_emission.ravel()])
+        flat = pt.concatenate([*dense_logs(self.base, values), log_emission.ravel()])
         forest = self.forest
         sizes = np.array([self.base.n_states, forest.n_trees])
         return log_evidence(hidden_tree.KERNEL, flat, forest.parents, forest.trees, sizes)
