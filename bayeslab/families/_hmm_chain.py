@@ -11,7 +11,7 @@ import numpy as np
 from bayeslab.exact.forward_backward import Edges, HiddenChain
 from bayeslab.exact.markov_chain import stationary
 
-__all__ = ["Chain"]
+__all__ = ["Chain", "dense_logs"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,3 +212,18 @@ def _edges(chain: Chain) -> Edges:
     edges = chain.edges
     assert edges is not None
     return edges
+
+
+def dense_logs(chain: Chain, values: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Logarithms of initial and transition probabilities of order 1 as flat PyTensor expressions, -inf where zero."""
+    import pytensor.tensor as pt
+
+    initial, at = values["initial"], np.nonzero(chain.mask)
+    if isinstance(initial, np.ndarray):
+        with np.errstate(divide="ignore"):
+            log_start = pt.as_tensor_variable(np.log(initial))
+    else:
+        log_start = pt.log(initial)
+    # Only what is possible has a logarithm, and so a slope.
+    nowhere = pt.as_tensor_variable(np.full(chain.mask.shape, -np.inf))
+    return log_start, pt.set_subtensor(nowhere[at], pt.log(values["transition"])[at]).ravel()
