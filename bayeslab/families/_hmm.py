@@ -379,6 +379,7 @@ def hidden_of(model: Model, data: Data) -> Hidden:
             data.memo["hidden"] = _observed(spec, data, sequences)
             return hidden_of(model, data)
         if spec.emission == "urn":
+            urn_chain: Any
             urn_chain, urns, rows = urns_of(spec, data, sequences, _chain(spec, data, sequences))
             own: Any = (urns,)
             data.memo["hidden"] = Hidden(labels_of(spec), urn_chain, own, sequences, rows)
