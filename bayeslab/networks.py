@@ -90,6 +90,11 @@ def _fitted(fit: Any) -> Plain:
 
     if not isinstance(fit.model.model, bayes_net.BayesNet):
         raise ModelError(f"a network is of the family bayes_net; this fit is of the family {fit.model.model.family}")
+    if "parent_sets" in fit.data_tree.children:
+        raise ModelError(
+            "this fit has many structures, not one network: fit.structures.query averages over them, and"
+            " fit.structures.network(chain, draw) is one of them"
+        )
     means = {str(name): np.asarray(v.mean(("chain", "draw"))) for name, v in fit.posterior.data_vars.items()}
     if "exact_posterior" in fit.data_tree.children:
         exact = fit.data_tree.children["exact_posterior"].to_dataset().sel(statistic="mean")

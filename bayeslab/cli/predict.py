@@ -57,5 +57,7 @@ def _suited(spec: Any) -> str:
         return "probabilities"
     if spec.family != "bayes_net":
         return "mean"
+    if spec.structure is not None and not isinstance(spec.structure, str):
+        return "mean" if spec.structure.score in ("bge", "gaussian_bic") else "probabilities"
     asked = spec.variables if spec.target is None else [spec.target]
     return "probabilities" if all(spec.variables[v].states for v in asked) else "mean"

@@ -25,11 +25,10 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -44,10 +43,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from bayeslab.results.structures import Structures
+    from bayeslab.structure.parameters import Parameters
 
 __all__ = ["AveragedQuery", "Effect", "average_effect", "interventional", "linear_effects", "predictions", "query"]
 
 Array = NDArray[np.float64]
+type Parents = list[tuple[int, ...]]
 # So many graphs are averaged over, and so many draws of parameters make an interval.
 _GRAPHS, _DRAWS = 1000, 400
 
@@ -84,21 +85,57 @@ class _Chosen:
         graphs, of_draw = np.unique(self.of_draw, return_inverse=True)
         return graphs, of_draw.reshape(self.of_draw.shape)
 
-    def means(self) -> Iterator[DiscreteNetwork | MixedNetwork]:
-        """The net of each of the different graphs at the posterior means of its parameters."""
-        graphs, _ = self.each_graph()
-        parents = [self.structures.parents(int(g)) for g in graphs]
-        learned = self.structures.parameters
-        learned.prepare((v, own) for graph in parents for v, own in enumerate(graph))
-        return (learned.mean(graph) for graph in parents)
+    def parents(self) -> dict[int, Parents]:
+        """The parents of each variable in each of the different graphs."""
+        return {g: self.structures.parents(g) for g in np.unique(self.of_draw).tolist()}
 
-    def nets(self, rng: np.random.Generator) -> Iterator[DiscreteNetwork | MixedNetwork]:
-        """The net of each draw with parameters drawn from their posterior, chain by chain."""
-        learned, known = self.structures.parameters, {}
-        for g in np.unique(self.of_draw).tolist():
-            known[g] = self.structures.parents(g)
-        learned.prepare((v, own) for graph in known.values() for v, own in enumerate(graph))
-        return (learned.draw(known[g], rng) for g in self.of_draw.ravel().tolist())
+    def means(self, part: Callable[[Parents], _Part] | None = None) -> Iterator[DiscreteNetwork | MixedNetwork]:
+        """The net of each of the different graphs at the posterior means of its parameters, or a part of it."""
+        learned, parts = self._parts(part)
+        return (learned.mean(own.parents, own.among) for own in parts.values())
+
+    def nets(
+        self, rng: np.random.Generator, part: Callable[[Parents], _Part] | None = None
+    ) -> Iterator[DiscreteNetwork | MixedNetwork]:
+        """The net of each draw with parameters drawn from their posterior, chain by chain, or a part of it."""
+        learned, parts = self._parts(part)
+        drawn = (parts[g] for g in self.of_draw.ravel().tolist())
+        return (learned.draw(own.parents, rng, own.among) for own in drawn)
+
+    def _parts(self, part: Callable[[Parents], _Part] | None) -> tuple[Parameters, dict[int, _Part]]:
+        learned = self.structures.parameters
+        parts = {g: part(own) if part else _Part(own, None) for g, own in self.parents().items()}
+        learned.prepare((v, one.parents[v]) for one in parts.values() for v in one.variables)
+        return learned, parts
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A graph, and the variables in it that matter; None: all."""
+
+    parents: Parents
+    among: frozenset[int] | None
+
+    @property
+    def variables(self) -> Iterable[int]:
+        return range(len(self.parents)) if self.among is None else self.among
+
+
+@dataclass(frozen=True)
+class _Above:
+    """The part of a graph that some variables hang on, the arrows into others cut."""
+
+    wanted: frozenset[int]
+    cut: frozenset[int] = frozenset()
+
+    def __call__(self, parents: Parents) -> _Part:
+        kept: Parents = [() if v in self.cut else own for v, own in enumerate(parents)]
+        found, stack = set(self.wanted), list(self.wanted)
+        while stack:
+            new = [u for u in kept[stack.pop()] if u not in found]
+            found.update(new)
+            stack += new
+        return _Part(kept, frozenset(found))
 
 
 def _tails(ci_prob: float) -> tuple[float, float]:
@@ -129,7 +166,7 @@ def _ratio_error(top: Array, bottom: Array) -> Array:
 # --------------------------------------------------------------------------------- queries
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AveragedQuery(Query):
     """Posterior of the variables of the next case, averaged over structures and parameters.
 
@@ -149,6 +186,11 @@ class AveragedQuery(Query):
     intervals: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
     ci_prob: float = 0.89
     n_graphs: int = 0
+
+    def __repr__(self) -> str:
+        worst = max((e for own in self.errors.values() for e in own.values()), default=0.0)
+        error = f", Monte Carlo errors up to {worst:.2g}" if worst else ""
+        return f"{super().__repr__()}\naveraged over {self.n_graphs:,} graphs{error}"
 
     def to_frame(self) -> pd.DataFrame:
         """One row a state: variable, state, probability, error, and the ends of the interval."""
@@ -201,19 +243,21 @@ def query(
     """
     low, high = _tails(ci_prob)
     wanted = [targets] if isinstance(targets, str) else list(structures.names) if targets is None else list(targets)
-    for v in wanted:
+    known, acts = dict(given or {}), dict(do or {})
+    for v in (*wanted, *known, *acts):
         if v not in structures.names:
             raise EvidenceError(f"'{v}' is not a variable{hint(v, structures.names)}")
     rng = np.random.default_rng(structures.seed if seed is None else seed)
-    known = dict(given or {})
-    ask = _Ask(known, wanted, dict(do or {}))
+    number = structures.names.index
+    part = _Above(frozenset(map(number, (*wanted, *known, *acts))), frozenset(map(number, acts)))
+    ask = _Ask(known, wanted, acts)
     spaced = _Chosen.spaced(structures, draws)
-    drawn = _Answers.of(ask(net) for net in spaced.nets(rng))
+    drawn = _Answers.of(ask(net) for net in spaced.nets(rng, part))
     chosen, answers = spaced, drawn
     order = np.arange(spaced.of_draw.size).reshape(spaced.of_draw.shape)
     if structures.parameters.discrete:
         chosen = _Chosen.of(structures, graphs)
-        answers, order = _Answers.of(ask(net) for net in chosen.means()), chosen.each_graph()[1]
+        answers, order = _Answers.of(ask(net) for net in chosen.means(part)), chosen.each_graph()[1]
     weight = answers.weights[order]
     if not weight.sum() > 0:
         raise EvidenceError(f"what is given has probability zero in every sampled structure: {_listed(known)}")
@@ -232,7 +276,7 @@ def query(
         intervals[v] = {"mean": (float(ends[0]), float(ends[1]))}
     log_evidence = float(np.log(weight.mean()) + answers.scale)
     n_graphs = len(np.unique(chosen.of_draw))
-    shown = known | {f"do({v})": s for v, s in (do or {}).items()}
+    shown = known | {f"do({v})": s for v, s in acts.items()}
     return AveragedQuery(
         structures.consensus(), shown, log_evidence, marginals, continuous, errors, intervals, ci_prob, n_graphs
     )
@@ -418,14 +462,16 @@ def average_effect(
     """
     low, high = _tails(ci_prob)
     measure = _Measure.of(structures, treatment, outcome, values, contrast)
-    chosen = _Chosen.of(structures, graphs)
-    series = np.array([measure(net) for net in chosen.means()])[chosen.each_graph()[1]]
-    spaced = _Chosen.spaced(structures, draws)
+    chosen, spaced = _Chosen.of(structures, graphs), _Chosen.spaced(structures, draws)
+    there = {g: measure.reached(own) for g, own in {**chosen.parents(), **spaced.parents()}.items()}
+    known, order = chosen.each_graph()
+    means = (measure(net) for net in chosen.means(measure.part))
+    series = np.array([effect if there[g] else 0.0 for g, effect in zip(known.tolist(), means, strict=True)])[order]
     rng = np.random.default_rng(structures.seed if seed is None else seed)
-    drawn = np.array([measure(net) for net in spaced.nets(rng)]).reshape(spaced.of_draw.shape)
-    there = np.array([nx.has_path(net.graph, treatment, outcome) for net in chosen.means()])
+    nets = zip(spaced.of_draw.ravel().tolist(), spaced.nets(rng, measure.part), strict=True)
+    drawn = np.array([measure(net) if there[g] else 0.0 for g, net in nets]).reshape(spaced.of_draw.shape)
     ends = np.quantile(drawn, [low, high])
-    mean, path = float(series.mean()), float(there[chosen.each_graph()[1]].mean())
+    mean, path = float(series.mean()), float(np.array([there[g] for g in known.tolist()])[order].mean())
     sd = float(np.sqrt(np.mean((drawn - mean) ** 2)))
     span = (float(ends[0]), float(ends[1]))
     return Effect(
@@ -435,18 +481,18 @@ def average_effect(
 
 @dataclass(frozen=True, eq=False)
 class _Measure:
-    """The effect in one net."""
+    """The effect in one net, of which the arrows into the treatment are cut."""
 
     treatment: str
     outcome: str
     contrast: tuple[Any, Any]
     scores: Array | None
+    part: _Above
 
     @classmethod
     def of(cls, structures: Structures, treatment: str, outcome: str, values: Any, contrast: Any) -> _Measure:
         states = dict(zip(structures.names, structures.parameters.observations.states, strict=True))
-        for v in (treatment, outcome):
-            structures.variable(v)
+        x, y = structures.variable(treatment), structures.variable(outcome)
         if treatment == outcome:
             raise OptionError(f"treatment and outcome are the same variable, '{treatment}'")
         options = states[treatment]
@@ -461,30 +507,49 @@ class _Measure:
         own = states[outcome]
         if not own and values is not None:
             raise OptionError(f"'{outcome}' is continuous; `values` is for outcomes with states")
-        return cls(treatment, outcome, (first, second), causal._scores(own, outcome, values) if own else None)
+        scores = causal._scores(own, outcome, values) if own else None
+        return cls(treatment, outcome, (first, second), scores, _Above(frozenset({x, y}), frozenset({x})))
+
+    def reached(self, parents: Parents) -> bool:
+        """Whether a directed path leads from treatment to outcome."""
+        (x,) = self.part.cut
+        (y,) = self.part.wanted - {x}
+        found = _Above(frozenset({y}), frozenset({x}))(parents).among
+        return found is not None and x in found
 
     def __call__(self, net: DiscreteNetwork | MixedNetwork) -> float:
-        if not nx.has_path(net.graph, self.treatment, self.outcome):
-            return 0.0
-        if isinstance(net, MixedNetwork) and not net.states:
-            reach = _total_effects(net, list(net.continuous))
-            place = list(net.continuous).index
-            step = float(self.contrast[1]) - float(self.contrast[0])
-            return step * float(reach[place(self.treatment), place(self.outcome)])
-        first, second = (self._mean(net, state) for state in self.contrast)
-        return second - first
-
-    def _mean(self, net: DiscreteNetwork | MixedNetwork, state: Any) -> float:
         from bayeslab.exact import strong_junction_tree
-        from bayeslab.exact.variable_elimination import eliminate
 
         if isinstance(net, DiscreteNetwork):
             assert self.scores is not None
-            return float(eliminate(causal.intervene(net, {self.treatment: state}), (self.outcome,)) @ self.scores)
-        found = strong_junction_tree.query(net.do({self.treatment: state}), None, [self.outcome])
-        if self.scores is None:
-            return float(found.continuous[self.outcome].mean)
-        return float(found.discrete[self.outcome] @ self.scores)
+            means = _after(net, self.treatment, self.outcome) @ self.scores
+            first, second = (means[net.states[self.treatment].index(state)] for state in self.contrast)
+            return float(second - first)
+        if not net.states:
+            names = list(net.continuous)
+            step = float(self.contrast[1]) - float(self.contrast[0])
+            return step * float(_total_effects(net, names)[names.index(self.treatment), names.index(self.outcome)])
+        ends = []
+        for state in self.contrast:
+            found = strong_junction_tree.query(net.do({self.treatment: state}), None, [self.outcome])
+            own = (
+                found.continuous[self.outcome].mean
+                if self.scores is None
+                else found.discrete[self.outcome] @ self.scores
+            )
+            ends.append(float(own))
+        return ends[1] - ends[0]
+
+
+def _after(net: DiscreteNetwork, treatment: str, outcome: str) -> Array:
+    """P(outcome | do(treatment)), a row for each state of the treatment, which has no parents any more in the net."""
+    from bayeslab.exact.junction_tree import JunctionTree
+
+    n = len(net.states[treatment])
+    codes = np.full((n, len(net.states)), -1, np.int64)
+    codes[:, list(net.states).index(treatment)] = np.arange(n)
+    even = causal.intervene(net, {treatment: dict.fromkeys(net.states[treatment], 1 / n)})
+    return np.asarray(JunctionTree.of(even).query_many(codes, [outcome]).marginals[outcome])
 
 
 def interventional(
@@ -515,12 +580,17 @@ def interventional(
             raise OptionError(f"'{v}' is continuous; see average_effect")
 
     def asked(nets: Iterator[DiscreteNetwork | MixedNetwork]) -> Array:
-        return np.stack([_interventional(net, treatment, outcome) for net in nets])
+        # Discrete variables have no continuous parents: the part above two of them is discrete.
+        return np.stack([_after(_tables(net), treatment, outcome) for net in nets])
 
+    x, y = structures.variable(treatment), structures.variable(outcome)
+    if x == y:
+        raise OptionError(f"treatment and outcome are the same variable, '{treatment}'")
+    part = _Above(frozenset({x, y}), frozenset({x}))
     chosen, spaced = _Chosen.of(structures, graphs), _Chosen.spaced(structures, draws)
     rng = np.random.default_rng(structures.seed if seed is None else seed)
-    series = np.moveaxis(asked(chosen.means())[chosen.each_graph()[1]], (0, 1), (-2, -1))
-    ends = np.quantile(asked(spaced.nets(rng)), [low, high], axis=0)
+    series = np.moveaxis(asked(chosen.means(part))[chosen.each_graph()[1]], (0, 1), (-2, -1))
+    ends = np.quantile(asked(spaced.nets(rng, part)), [low, high], axis=0)
     mean, error = series.mean(axis=(-1, -2)), mean_error(series)[0]
     percent = f"{100 * ci_prob:g}"
     rows = [
@@ -533,11 +603,8 @@ def interventional(
     return pd.DataFrame(rows)
 
 
-def _interventional(net: DiscreteNetwork | MixedNetwork, treatment: str, outcome: str) -> Array:
-    if isinstance(net, MixedNetwork):
-        # What continuous variables do not touch: they have no discrete children.
-        net = DiscreteNetwork(net.states, {v: net.parents[v] for v in net.states}, net.tables)
-    return np.asarray(causal.interventional(net, treatment, outcome))
+def _tables(net: DiscreteNetwork | MixedNetwork) -> DiscreteNetwork:
+    return net if isinstance(net, DiscreteNetwork) else DiscreteNetwork(net.states, net.parents, net.tables)
 
 
 def _total_effects(net: MixedNetwork, names: Sequence[str]) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,6 +14,8 @@ from bayeslab.spec import Model
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+
+    from bayeslab.results.structures import Structures
 
 __all__ = ["Fit"]
 
@@ -102,9 +105,10 @@ class Fit:
         """
         from bayeslab.results.render import summary
 
-        if "parent_sets" in self.data_tree.children and var_names is None:
+        sampled = "parent_sets" in self.data_tree.children
+        if sampled and var_names is None:
             return self._structure_summary()
-        if "exact_posterior" in self.data_tree.children and ci_kind == "eti":
+        if "exact_posterior" in self.data_tree.children and ci_kind == "eti" and not sampled:
             return self._exact_summary(var_names, ci_prob)
         frame = summary(self.posterior.to_dataset(), var_names, ci_prob, ci_kind)
         if {"pareto_k", "elbo"} & self.posterior.attrs.keys():
@@ -117,9 +121,8 @@ class Fit:
         import pandas as pd
 
         from bayeslab.results.render import summary
-        from bayeslab.results.structures import structures_of
 
-        edges = structures_of(self).edges()
+        edges = self.structures.edges()
         p = edges["probability"].to_numpy()
         columns = {"mean": p, "sd": np.sqrt(p * (1 - p))}
         if "mcse" in edges:
@@ -169,6 +172,19 @@ class Fit:
             more = {n: (v.dims, np.asarray(values[str(n)])[None]) for n, v in group.data_vars.items()}
             group = xr.concat([group, xr.Dataset(more, coords={"statistic": [word]})], dim="statistic")
         return group
+
+    @cached_property
+    def structures(self) -> Structures:
+        """What sampled structures of a Bayes net say: edges, graphs, averaged queries and effects.
+
+        Raises
+        ------
+        OptionError
+            The structure of the model is known.
+        """
+        from bayeslab.results.structures import structures_of
+
+        return structures_of(self)
 
     def diagnose(self) -> Verdict:
         """The verdict: pass, warn or fail, and what each check found."""

@@ -21,7 +21,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -167,35 +167,42 @@ class Parameters:
 
     # -- whole nets
 
-    def mean(self, parents: Sequence[tuple[int, ...]]) -> DiscreteNetwork | MixedNetwork:
+    def mean(
+        self, parents: Sequence[tuple[int, ...]], among: Collection[int] | None = None
+    ) -> DiscreteNetwork | MixedNetwork:
         """The net with parameters at their posterior means.
 
         Parameters
         ----------
         parents
             The parents of each variable, ascending.
+        among
+            The net of these variables only; their parents are among them. None: all.
         """
-        return self._network(parents, lambda a: a / a.sum(axis=-1, keepdims=True), _mean)
+        return self._network(parents, among, lambda a: a / a.sum(axis=-1, keepdims=True), _mean)
 
-    def draw(self, parents: Sequence[tuple[int, ...]], rng: np.random.Generator) -> DiscreteNetwork | MixedNetwork:
+    def draw(
+        self, parents: Sequence[tuple[int, ...]], rng: np.random.Generator, among: Collection[int] | None = None
+    ) -> DiscreteNetwork | MixedNetwork:
         """The net with parameters drawn from their posterior."""
 
         def one(posterior: NormalInverseGamma) -> tuple[Array, float]:
             coefficients, variance = posterior.draws(rng, 1)
             return coefficients[0], float(np.sqrt(variance[0]))
 
-        return self._network(parents, lambda a: _dirichlet(a, rng), one)
+        return self._network(parents, among, lambda a: _dirichlet(a, rng), one)
 
     def _network(
         self,
         parents: Sequence[tuple[int, ...]],
+        among: Collection[int] | None,
         table: Callable[[Array], Array],
         regression: Callable[[NormalInverseGamma], tuple[Array, float]],
     ) -> DiscreteNetwork | MixedNetwork:
         seen, names = self.observations, self.names
-        keys = [(v, tuple(own)) for v, own in enumerate(parents)]
+        keys = [(v, tuple(own)) for v, own in enumerate(parents) if among is None or v in among]
         self.prepare(keys)
-        states = {names[v]: seen.states[v] for v in range(seen.n) if seen.cards[v]}
+        states = {names[v]: seen.states[v] for v, _ in keys if seen.cards[v]}
         above = {names[v]: tuple(names[u] for u in own) for v, own in keys if seen.cards[v]}
         tables = {names[v]: table(self._tables[v, own]) for v, own in keys if seen.cards[v]}
         if self.discrete:

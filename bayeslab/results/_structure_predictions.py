@@ -1,0 +1,121 @@
+"""Rows predicted from sampled structures: averaged over structures and parameters, weighted by what a row shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.dataset import Column, Data
+from bayeslab.errors import DataError, OptionError
+from bayeslab.exact.gaussian_network import joint, observe
+from bayeslab.exact.mixed_network import MixedNetwork
+from bayeslab.families._net import codes_from
+from bayeslab.results import _structure_averages as averages
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayeslab.results.fit import Fit
+    from bayeslab.results.structures import Structures
+
+__all__ = ["predicted"]
+
+Array = NDArray[np.float64]
+# So many points of each net's predictive distribution make quantiles of their mixture.
+_POINTS = 16
+
+
+def predicted(fit: Fit, bound: Data, kind: str, *, ci_prob: float, seed: int) -> pd.DataFrame:
+    """What rows leave open, or the target of the model: see :meth:`bayeslab.results.fit.Fit.predict`."""
+    import pandas as pd
+
+    found = fit.structures
+    columns = {v: _column(bound, v) for v in found.names if bound.has(v)}
+    if not columns:
+        raise DataError("the new data have a column for none of the variables")
+    n_rows = len(next(iter(columns.values())).values)
+    target = fit.model.model.target  # type: ignore[attr-defined]
+    labels = bound.labels.get(fit.model.data.rows, np.arange(n_rows))
+    out: dict[str, Any] = {fit.model.data.rows: labels}
+    if found.parameters.discrete:
+        if kind != "probabilities":
+            raise OptionError(f"states have no mean; averaged over structures, kind is 'probabilities', not {kind!r}")
+        codes = codes_from(found.states, columns, n_rows)
+        if target is not None:
+            codes[:, found.variable(target)] = -1
+        _some(np.any(codes < 0))
+        answers = found.predictions(codes, target)
+        impossible = np.flatnonzero(~np.isfinite(answers.pop("log_evidence")))
+        if impossible.size:
+            raise DataError(f"row {impossible[0] + 1} of the new data has probability zero under the model")
+        return pd.DataFrame(out | answers)
+    if not found.parameters.gaussian:
+        raise OptionError("nets of states and numbers are asked row by row: fit.structures.query({...})")
+    if kind != "mean":
+        raise OptionError(f"numbers predicted from averaged structures have kind 'mean', not {kind!r}")
+    values = np.full((n_rows, len(found.names)), np.nan)
+    for v, column in columns.items():
+        values[:, found.variable(v)] = np.where(column.absent(), np.nan, column.values)
+    if target is not None:
+        values[:, found.variable(target)] = np.nan
+    _some(np.any(np.isnan(values)))
+    wanted = [k for k in range(len(found.names)) if np.any(np.isnan(values[:, k])) and target in (None, found.names[k])]
+    percent = f"{100 * ci_prob:g}"
+    for k, parts in zip(wanted, _of_numbers(found, values, wanted, ci_prob, seed), strict=True):
+        name = "" if target is not None else f"{found.names[k]}_"
+        words = ("mean", "sd", f"eti{percent}_lb", f"eti{percent}_ub")
+        out |= {f"{name}{word}": part for word, part in zip(words, parts, strict=True)}
+    return pd.DataFrame(out)
+
+
+def _some(anything: Any) -> None:
+    if not anything:
+        raise DataError(
+            "the new rows have a value for every variable: nothing is left to predict (leave cells empty, or name a"
+            " target in the model)"
+        )
+
+
+def _column(bound: Data, name: str) -> Column:
+    if name in bound.dataset.columns:
+        return bound.dataset.columns[name]
+    term = bound.term(name, missing=True)
+    return Column(np.asarray(term.value), tuple(str(d) for d in term.dims))
+
+
+def _of_numbers(
+    structures: Structures, values: Array, wanted: list[int], ci_prob: float, seed: int, draws: int = 400
+) -> Array:
+    """Mean, sd and the ends of the interval of some variables in each row, shape (variable, 4, row)."""
+    low, high = averages._tails(ci_prob)
+    rng = np.random.default_rng(seed)
+    spaced = averages._Chosen.spaced(structures, draws)
+    normals = [joint(net) for net in spaced.nets(rng) if isinstance(net, MixedNetwork)]
+    mean, factor = np.stack([one.mean for one in normals]), np.stack([one.factor for one in normals])
+    noise = rng.standard_normal((_POINTS, len(normals), 1))
+    out = np.full((len(wanted), 4, len(values)), np.nan)
+    patterns, of_row = np.unique(np.isnan(values), axis=0, return_inverse=True)
+    for number, missing in enumerate(patterns):
+        rows = np.flatnonzero(of_row.ravel() == number)
+        seen = ~missing
+        told = observe(mean[:, None, seen], factor[:, None, seen], values[rows][:, seen])
+        log_weight = np.broadcast_to(told.log_density, (len(normals), len(rows)))
+        weight = np.exp(log_weight - log_weight.max(axis=0))
+        weight = weight / weight.sum(axis=0)
+        for i, k in enumerate(wanted):
+            if not missing[k]:
+                for part, value in enumerate((values[rows, k], 0.0, values[rows, k], values[rows, k])):
+                    out[i, part, rows] = value
+                continue
+            at, left = told.update(mean[:, None, k], factor[:, None, k])
+            sd = np.broadcast_to(np.linalg.norm(left, axis=-1), at.shape)
+            centre = (weight * at).sum(axis=0)
+            spread = np.sqrt((weight * (sd**2 + (at - centre) ** 2)).sum(axis=0))
+            points = (at + sd * noise).reshape(-1, len(rows))
+            shares = np.tile(weight, (_POINTS, 1))
+            ends = [averages._quantiles(points[:, [r]], shares[:, r], (low, high))[:, 0] for r in range(len(rows))]
+            for part, value in enumerate((centre, spread, *np.array(ends).T)):
+                out[i, part, rows] = value
+    return out
