@@ -10,6 +10,7 @@ import numpy as np
 
 from bayeslab.exact.forward_backward import Edges, HiddenChain
 from bayeslab.exact.markov_chain import stationary
+from bayeslab.exact.stationary_transitions import best_transition
 
 __all__ = ["Chain", "dense_logs"]
 
@@ -177,7 +178,22 @@ class Chain:
             sums = total.sum(axis=-1, keepdims=True)
             even = (a > 0) / (a > 0).sum(axis=-1, keepdims=True)
             out[name] = np.where(sums > 0, total / np.where(sums > 0, sums, 1.0), even)
+            if name == "transition" and self.settled and start is not None:
+                out[name] = best_transition(total, counts["initial"], a > 0, start[name])
         return out
+
+    @property
+    def settled(self) -> bool:
+        """Whether the chain begins where it settles."""
+        return isinstance(self.initial, str) and self.initial == "stationary"
+
+    def expected(self, counts: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> float:
+        """Expected log density of the states, given expected counts."""
+        own = self.complete(values)
+        names = self.learned + (("initial",) if self.settled else ())
+        used = [(counts[name] > 0, name) for name in names]
+        with np.errstate(divide="ignore"):
+            return float(sum(np.sum(counts[name][at] * np.log(own[name][at])) for at, name in used))
 
     def log_prior(self, values: Mapping[str, np.ndarray]) -> float:
         total = 0.0

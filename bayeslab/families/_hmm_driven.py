@@ -167,6 +167,13 @@ class DrivenChain:
         first = self.base.maximise(counts, prior=prior) if "initial" in self.learned else {}
         return {n: v for n, v in first.items() if n == "initial"} | self._values(gates)
 
+    def expected(self, counts: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> float:
+        """Expected log density of the states, given expected counts."""
+        own = self.hidden(values)
+        first, moves = counts["initial"], counts["moves"]
+        out = np.sum(first[first > 0] * own.log_start[first > 0]) if "initial" in self.learned else 0.0
+        return float(out + np.sum(moves[moves > 0] * own.log_transition[moves > 0]))
+
     def log_prior(self, values: Mapping[str, np.ndarray]) -> float:
         own = -0.5 * float(np.sum(self._gates(values) ** 2)) / _SD**2
         if "initial" not in self.learned:

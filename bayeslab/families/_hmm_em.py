@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from bayeslab.errors import ModelError
 from bayeslab.exact.answer import EMPlan
 from bayeslab.families._emission_graph import Part
 from bayeslab.families._hmm import Hidden
+from bayeslab.families._hmm_written_priors import climbed, log_prior, searched, unknown_density
 
 __all__ = ["HiddenProblem", "collapsed", "plan"]
 
@@ -48,12 +50,12 @@ class HiddenProblem:
         hidden = self.hidden
         try:
             log_emission = hidden.log_emission(theta)
-        except np.linalg.LinAlgError:
-            # A guess of an accelerated search may lie outside.
+            if np.isnan(log_emission).any():
+                return -np.inf, {}
+            found = hidden.law(theta, log_emission).expected()
+        except (np.linalg.LinAlgError, ModelError):
+            # A guess of an accelerated search may lie outside, or cut the chain in two.
             return -np.inf, {}
-        if np.isnan(log_emission).any():
-            return -np.inf, {}
-        found = hidden.law(theta, log_emission).expected()
         value = float(found.log_evidence.sum())
         if not np.isfinite(value):
             return -np.inf, {}
@@ -70,27 +72,65 @@ class HiddenProblem:
         out = self.hidden.chain.maximise(statistics, prior=self.prior, start=theta)
         for k, part in enumerate(self.hidden.parts):
             if part.learned:
-                own = {name.partition(".")[2]: v for name, v in statistics.items() if name.startswith(f"{k}.")}
-                out |= _fitted(part, own, theta, prior=self.prior)
+                out |= _fitted(part, _own(statistics, k), theta, prior=self.prior)
         return out
 
     def log_prior(self, theta: Values) -> float:
         if not self.prior:
             return 0.0
-        own = sum(p.emission.log_prior(p.to_exact(theta)) for p in self.hidden.parts if p.learned)
+        own = sum(_log_prior(part, theta) for part in self.hidden.parts if part.learned)
         return self.hidden.chain.log_prior(theta) + own
+
+    def gradient(self, theta: Values, statistics: Mapping[str, Any]) -> np.ndarray:
+        """Slope of log likelihood plus log prior in the coordinates of :meth:`flatten`.
+
+        By Fisher's identity it is that of the expected complete log likelihood, which needs the totals only: central
+        differences of it cost no pass over the data. A chain that does not know its own is differenced as observed.
+        """
+        x = self.flatten(theta)
+        step = 1e-3 * np.maximum(1.0, np.abs(x) / 10)
+        out = np.empty(len(x))
+        for i in range(len(x)):
+            sides = []
+            for place in (-2, -1, 1, 2):
+                moved = x.copy()
+                moved[i] += place * step[i]
+                sides.append(self._height(self.unflatten(moved), statistics))
+            # Of order four: errors of a wide step and of rounding are both small.
+            out[i] = (sides[0] - 8 * sides[1] + 8 * sides[2] - sides[3]) / (12 * step[i])
+        return out
+
+    @cached_property
+    def _fisher(self) -> bool:
+        """Whether the expected complete log likelihood is known."""
+        return hasattr(type(self.hidden.chain), "expected") and all(
+            hasattr(part.emission, "expected_log_likelihood") for part in self.hidden.parts if part.learned
+        )
+
+    def _height(self, theta: Values, statistics: Mapping[str, Any]) -> float:
+        """What has the slope of the log posterior where the totals come from."""
+        if not self._fisher:
+            return self.expect(theta)[0] + self.log_prior(theta)
+        chain: Any = self.hidden.chain
+        value = float(chain.expected(statistics, theta)) + self.log_prior(theta)
+        for k, part in enumerate(self.hidden.parts):
+            if part.learned:
+                own = _own(statistics, k)
+                value += float(part.emission.expected_log_likelihood(own, part.to_exact(theta)))
+        return value
 
     # ------------------------------------------------------------------ coordinates for acceleration
 
     def flatten(self, theta: Values) -> np.ndarray:
-        return np.concatenate([_free(self._kind(name), theta[name]).ravel() for name in self.hidden.learned])
+        parts = [_free(self._kind(name), theta[name] / self._unit(name)) for name in self.hidden.learned]
+        return np.concatenate([part.ravel() for part in parts])
 
     def unflatten(self, x: np.ndarray) -> dict[str, np.ndarray]:
         out, at = {}, 0
         for name in self.hidden.learned:
             shape = self._shape(name)
             size = int(np.prod(shape))
-            out[name] = _bound(self._kind(name), x[at : at + size].reshape(shape))
+            out[name] = _bound(self._kind(name), x[at : at + size].reshape(shape)) * self._unit(name)
             at += size
         return out
 
@@ -100,6 +140,14 @@ class HiddenProblem:
             return hidden.chain.shape(name)
         return next(part.shape(name) for part in hidden.parts if name in part.names)
 
+    def _unit(self, name: str) -> Any:
+        """What means are measured in, so that coordinates do not depend on the data's units."""
+        part = next((part for part in self.hidden.parts if name in part.names), None)
+        if part is None or part.parameter(name) not in ("mean", "location"):
+            return 1.0
+        unit = np.maximum(part.spread, 1e-300)
+        return unit if self._shape(name)[-1:] == unit.shape else float(unit.max())
+
     def _kind(self, name: str) -> str:
         chain: Any = self.hidden.chain
         if name in chain.learned:
@@ -108,16 +156,36 @@ class HiddenProblem:
         return _KINDS.get(part.parameter(name), "real")
 
 
+def _own(statistics: Mapping[str, Any], k: int) -> dict[str, Any]:
+    """The totals of part k."""
+    return {name.partition(".")[2]: v for name, v in statistics.items() if name.startswith(f"{k}.")}
+
+
+def _log_prior(part: Any, theta: Values) -> float:
+    if isinstance(part, Part) and (part.known or part.priors):
+        return log_prior(part, theta)
+    return float(part.emission.log_prior(part.to_exact(theta)))
+
+
 def _fitted(part: Part, statistics: dict[str, Any], theta: Values, *, prior: bool) -> dict[str, np.ndarray]:
     """The M-step of a part; what is known stays."""
-    emission = part.emission if prior else _without_prior(part.emission)
-    found = part.from_exact(emission.maximise(statistics, part.to_exact(theta)))
-    if part.called("mean") in part.known and part.called("sd") in part.learned and part.word == "gaussian":
-        found[part.called("sd")] = _about_known(part, statistics, prior=prior)
+    if searched(part, prior=prior):
+        found = climbed(part, statistics, theta, prior=prior)
+    else:
+        found = _closed(part, statistics, theta, prior=prior)
     for name in part.names:
         if part.parameter(name) in ("sd", "scale"):
             found[name] = np.maximum(found[name], _floor(part, name))
     return {name: found[name] for name in part.learned}
+
+
+def _closed(part: Part, statistics: dict[str, Any], theta: Values, *, prior: bool) -> dict[str, np.ndarray]:
+    """The best parameters where they have a closed form."""
+    emission = part.emission if prior else _without_prior(part.emission)
+    found = part.from_exact(emission.maximise(statistics, part.to_exact(theta)))
+    if part.called("mean") in part.known and part.called("sd") in part.learned and part.word == "gaussian":
+        found[part.called("sd")] = _about_known(part, statistics, prior=prior)
+    return found
 
 
 def _without_prior(emission: Any) -> Any:
@@ -193,22 +261,15 @@ def plan(hidden: Hidden) -> EMPlan | str:
         return "everything is given, so that there is nothing to learn; `bayeslab decode` finds the states"
     if why := getattr(hidden.chain, "no_em", ""):
         return str(why)
-    if isinstance(hidden.chain.initial, str) and hidden.chain.initial == "stationary":
-        return (
-            "with a stationary initial state the M-step of the transitions has no closed form;"
-            " use method map, or initial: free"
-        )
-    mixed = [p for p in hidden.parts if p.word == "student_t" and p.known and p.learned]
-    if mixed:
-        given = next(iter(mixed[0].known))
-        return f"of a student_t column EM learns both location and scale, and '{given}' is given; use nuts or map"
-    written = [name for part in hidden.parts for name in part.priors]
+    parts: tuple[Any, ...] = hidden.parts
+    unknown = [unknown_density(part) if isinstance(part, Part) else next(iter(part.priors), None) for part in parts]
+    written = [name for name in unknown if name is not None]
     hidden.check_possible(hidden.guess(None))
 
     def problem(prior: bool) -> HiddenProblem:
         if prior and written:
             raise ModelError(
-                f"EM has no closed form under the prior written for '{written[0]}': use method nuts or map",
+                f"EM does not know the density of the prior written for '{written[0]}': use method nuts or map",
                 path=("model", "parameters", written[0]),
             )
         if (

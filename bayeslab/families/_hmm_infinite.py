@@ -32,8 +32,8 @@ type Values = dict[str, np.ndarray]
 _TIMES, _DRAWS = 1_000, 300
 # Matrices of pairs of times are made of so many at most.
 _PAIRS = 2_000
-# Chains begin with groups of similar rows: two to so many.
-_GROUPS = 12
+# Chains begin with so many groups of similar rows, at least and at most: too many join sooner than too few split.
+_GROUPS = 8, 20
 # So many sweeps are made for a draw: states that split and join again do so slowly.
 _SWEEPS = 5
 # Less likely than any step in any data.
@@ -148,9 +148,9 @@ def _of(state: LimitState) -> Values:
 
 
 def _start(hidden: Hidden, limit: Limit, rng: np.random.Generator) -> tuple[LimitState, Values]:
-    """Groups of similar rows; how many differs from chain to chain, so that chains come from both sides."""
+    """Groups of similar rows, not the same number in every chain."""
     rows, most = hidden.rows, limit.most
-    groups = int(rng.integers(min(2, most), min(_GROUPS, most) + 1))
+    groups = int(rng.integers(min(_GROUPS[0], most), min(_GROUPS[1], most) + 1))
     seen = ~np.isnan(rows).all(axis=1)
     states = rng.integers(groups, size=len(rows))
     if seen.sum() >= groups:

@@ -73,6 +73,10 @@ class Standardised:
     def maximise(self, statistics: Any, parameters: Any = None) -> dict[str, Any]:
         return dict(self.inner.maximise(statistics, parameters))
 
+    def expected_log_likelihood(self, statistics: Any, parameters: Any) -> float:
+        """In standardised units: up to a constant."""
+        return self.inner.expected_log_likelihood(statistics, parameters)
+
     def log_prior(self, parameters: Any) -> float:
         return self.inner.log_prior(parameters)
 

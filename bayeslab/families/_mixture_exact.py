@@ -27,7 +27,7 @@ def exact(seen: Resolved) -> Plan | str:
     if unknown:
         return f"the components of {unknown} rows are summed out"
     if not seen.conjugate:
-        return "the priors of mean and sd are not conjugate"
+        return "the priors of mean, sd or correlation are not conjugate"
     answer = Known(KnownComponents(seen.problem), seen)
     try:
         if not np.isfinite(answer.log_evidence):

@@ -31,7 +31,7 @@ def by_gibbs(seen: Resolved) -> GibbsPlan | str:
         return "a gate has no conjugate prior; use nuts or em"
     emission = seen.problem.emission
     if not seen.conjugate:
-        return "priors of mean and sd in the model language are not conjugate; use nuts"
+        return "the priors of mean, sd or correlation are not conjugate; use nuts"
     if not hasattr(emission, "draw"):
         return f"{type(emission).__name__} components have no conjugate prior; use nuts"
 

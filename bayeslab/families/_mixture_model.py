@@ -17,7 +17,7 @@ from bayeslab.exact.mixture import MixtureProblem
 from bayeslab.exact.mixture_choice import ComponentChoice, choose_components
 from bayeslab.families._design import Design, parse_formula
 from bayeslab.families._mixture_parts import Categories, Gaussian, OneParameter, Part, Regression, StudentT
-from bayeslab.families._mixture_priors import beta_or_gamma, concentration, gaussian_prior
+from bayeslab.families._mixture_priors import beta_or_gamma, concentration, gaussian_prior, lkj
 from bayeslab.spec import Model
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Resolved:
     @property
     def conjugate(self) -> bool:
         """Whether all priors are those of the emission."""
-        return not self.free_nodes()
+        return not self.free_nodes() and all(getattr(part, "lkj", None) is None for part in self.parts.values())
 
     def free_nodes(self) -> dict[str, str]:
         """Parameters whose priors are in the model language, as nodes of a graph."""
@@ -431,9 +431,17 @@ def _gaussian(
     # Of one column each of these is a variance.
     one = len(own) == 1 and spec.covariance in ("full", "spherical")
     covariance = "diagonal" if one else spec.covariance
-    if free and (len(free) < 2 or covariance not in ("diagonal", "spherical") or "components" in spec.priors):
+    eta = lkj(spec)
+    if eta is not None and covariance != "full":
+        text = "the prior of correlations goes with several gaussian columns and covariance: full"
+        raise ModelError(text, path=("model", "priors", "correlation"))
+    if (free or eta is not None) and "components" in spec.priors:
+        text = "priors of components are conjugate ones; give them, or mean, sd and correlation"
+        raise ModelError(text, path=("model", "priors"))
+    if free and (len(free) < 2 or (covariance not in ("diagonal", "spherical") and eta is None)):
         raise ModelError(
-            "priors of mean and sd go together, and with covariance: diagonal or spherical (or a single column)",
+            "priors of mean and sd go together, and with covariance: diagonal or spherical (or a single column), or with"
+            " a prior of the correlation: LKJ(2)",
             path=("model", "priors"),
         )
     try:
@@ -444,7 +452,7 @@ def _gaussian(
         prior = emissions.NormalPrior(np.zeros(len(own)), 0.01, 3.0, np.ones(len(own)))
     else:
         prior = gaussian_prior(spec, emission, rows, n_components)
-    return Gaussian(own, replace(emission, prior=prior), prefix, free=free)
+    return Gaussian(own, replace(emission, prior=prior), prefix, free=free, lkj=eta)
 
 
 def _student(spec: Mixture, data: Data, own: tuple[str, ...], rows: np.ndarray, n_components: int, prefix: str) -> Part:

@@ -16,6 +16,8 @@ References
    260-283.
 .. [2] Fraley, Raftery (2007). Bayesian regularization for normal mixture estimation. J. Classification 24, 155-181
    (the default prior: see :class:`bayeslab.exact.emissions.NormalPrior`).
+.. [3] Lewandowski, Kurowicka, Joe (2009). Generating random correlation matrices based on vines and extended onion
+   method. J. Multivariate Analysis 100, 1989-2001, section 2.4 (C-vines).
 """
 
 from __future__ import annotations
@@ -126,7 +128,8 @@ def _normal_prior(prior: emissions.NormalPrior, mean: str, spread: str) -> dict[
 class Gaussian:
     """Normal columns: ``mean`` and ``sd``, and ``covariance`` where there is one.
 
-    ``free`` has priors of ``mean`` and ``sd`` in the model language, where they are not the conjugate ones.
+    ``free`` has priors of ``mean`` and ``sd`` in the model language, where they are not the conjugate ones. With
+    ``lkj`` matrices are sds and a correlation matrix whose prior is LKJ(η) [3]_.
     """
 
     columns: tuple[str, ...]
@@ -134,6 +137,7 @@ class Gaussian:
     prefix: str = ""
     given: tuple[str, ...] = ()
     free: Mapping[str, str] = field(default_factory=dict)
+    lkj: float | None = None
 
     @property
     def covariance(self) -> str:
@@ -194,8 +198,15 @@ class Gaussian:
         return out
 
     def priors(self) -> dict[str, str]:
+        matrix = (
+            {} if self.lkj is None else {f"{self.prefix}covariance": f"correlations LKJ({self.lkj:g}), with the sd"}
+        )
         if self.free:
-            return {f"{self.prefix}{name}": text for name, text in self.free.items()}
+            return {f"{self.prefix}{name}": text for name, text in self.free.items()} | matrix
+        if self.lkj is not None:
+            prior, sd = self.emission.prior, np.sqrt(np.diag(self.emission.prior.scale))
+            mean = f"Normal({_shown(prior.mean)}, {_shown(sd * prior.kappa**-0.5)})"
+            return {f"{self.prefix}mean": mean, f"{self.prefix}sd": f"LogNormal(log {_shown(sd)}, 1)"} | matrix
         spread = "covariance" if self.covariance in ("full", "tied") else "sd"
         found = _normal_prior(self.emission.prior, f"{self.prefix}mean", f"{self.prefix}{spread}")
         return {name: text for name, text in found.items() if name in self.dims}
@@ -204,6 +215,8 @@ class Gaussian:
         return f"{self.prefix}mean", self.columns.index(column)
 
     def nodes(self, n_components: int, start: Mapping[str, Any] | None) -> Nodes:
+        if self.lkj is not None:
+            return FullNodes.separated(self, n_components, start)
         if self.free:
             return DiagonalNodes.free(self, start)
         if self.covariance in ("diagonal", "spherical"):
@@ -266,6 +279,47 @@ class FullNodes:
             pm.Deterministic(f"{p}covariance", covariance, dims=part.dims[f"{p}covariance"])
         return cls(at, factors, packed, np.asarray(prior.mean, float), root)
 
+    @classmethod
+    def separated(cls, part: Gaussian, n_components: int, start: Mapping[str, Any] | None) -> FullNodes:
+        """Sds and correlations apart: Σ = diag(sd) R diag(sd), R ~ LKJ(η).
+
+        Partial correlations given the columns before are independent Betas on (-1, 1) [3]_: no factor of a matrix, and
+        right draws (those of PyMC 6.3's LKJCholeskyCov are not, from three columns on).
+        """
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        p, e = part.prefix, part.emission
+        assert part.lkj is not None
+        prior, d = e.prior, e.n_columns
+        scale = np.sqrt(np.diag(prior.scale))
+        i, j = np.tril_indices(d, -1)
+        begin = None if start is None else _partial_correlations(start["covariance"])[:, i, j]
+        alpha = part.lkj + (d - 2 - j) / 2.0
+        begin = None if begin is None else np.clip(0.5 + 0.5 * begin, 0.02, 0.98)
+        unit = pm.Beta(f"_{p}partial", alpha, alpha, shape=(n_components, len(i)), initval=begin)
+        partial = pt.zeros((n_components, d, d))[:, i, j].set(2.0 * unit - 1.0)
+        # What the columns before leave unexplained.
+        left = pt.cumprod(1.0 - partial**2, axis=2)[:, :, :-1]
+        left = pt.concatenate([pt.ones((n_components, d, 1)), left], axis=2)
+        lower = (partial + np.eye(d)) * pt.sqrt(left)
+        if part.free:
+            mean, sd = _given_nodes(p, start, None if start is None else _sds(start["covariance"]))
+        else:
+            begin = None if start is None else (start["mean"] - prior.mean) / scale
+            at = pm.Normal(f"_{p}mean", 0.0, prior.kappa**-0.5, shape=(n_components, d), initval=begin)
+            begin = None if start is None else np.log(_sds(start["covariance"]) / scale)
+            log_sd = pm.Normal(f"_{p}log_sd", shape=(n_components, d), initval=begin)
+            mean = pm.Deterministic(f"{p}mean", prior.mean + at * scale, dims=part.dims[f"{p}mean"])
+            sd = pm.Deterministic(f"{p}sd", scale * pt.exp(log_sd), dims=part.dims[f"{p}sd"])
+        root = sd[:, :, None] * lower
+        covariance = pt.matmul(root, pt.swapaxes(root, -1, -2))
+        pm.Deterministic(f"{p}covariance", covariance, dims=part.dims[f"{p}covariance"])
+        factors = pt.linalg.inv(lower) * (scale / sd)[:, None, :]
+        i, j = np.tril_indices(d)
+        centre = np.asarray(prior.mean, float)
+        return cls((mean - centre) / scale, factors, factors[:, i, j], centre, np.diag(scale))
+
     def whitened(self, rows: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(np.linalg.solve(self.root, (rows - self.centre).T).T)
 
@@ -321,6 +375,31 @@ class FullNodes:
         spread = pt.linalg.inv(self.factors)[labels]
         made = self.centre + pt.dot(self.at[labels] + (spread * noise[:, None, :]).sum(axis=-1), self.root.T)
         return [made[:, c] for c in range(d)]
+
+
+def _sds(covariance: np.ndarray) -> np.ndarray:
+    return np.asarray(np.sqrt(np.einsum("kii->ki", covariance)))
+
+
+def _partial_correlations(covariance: np.ndarray) -> np.ndarray:
+    """Of two columns given those before both, below the diagonal; the inverse of what :meth:`FullNodes.separated` does."""
+    sd = _sds(covariance)
+    lower = np.linalg.cholesky(covariance / (sd[:, :, None] * sd[:, None, :]))
+    before = np.cumsum(lower**2, axis=2) - lower**2
+    return np.asarray(np.tril(lower, -1) / np.sqrt(np.maximum(1.0 - before, 1e-12)))
+
+
+def _given_nodes(prefix: str, start: Mapping[str, Any] | None, sds: np.ndarray | None) -> tuple[Any, Any]:
+    """``mean`` and ``sd`` of a model that has them already, from where they are to start."""
+    import pymc as pm
+
+    built = pm.modelcontext(None)
+    mean, sd = built[f"{prefix}mean"], built[f"{prefix}sd"]
+    if start is not None:
+        for node, value in ((mean, start["mean"]), (sd, sds)):
+            if node in built.free_RVs:
+                built.set_initval(node, value)
+    return mean, sd
 
 
 def _triangles(prefix: str, sets: int, d: int, nu: float, start: np.ndarray | None) -> Any:
@@ -399,15 +478,10 @@ class DiagonalNodes:
     @classmethod
     def free(cls, part: Gaussian, start: Mapping[str, Any] | None) -> DiagonalNodes:
         """Of a model that has the nodes ``mean`` and ``sd`` already."""
-        import pymc as pm
         import pytensor.tensor as pt
 
-        built, p, d = pm.modelcontext(None), part.prefix, len(part.columns)
-        mean, sd = built[f"{p}mean"], built[f"{p}sd"]
-        if start is not None:
-            for node, value in ((mean, start["mean"]), (sd, np.sqrt(start["variance"]))):
-                if node in built.free_RVs:
-                    built.set_initval(node, value)
+        d = len(part.columns)
+        mean, sd = _given_nodes(part.prefix, start, None if start is None else np.sqrt(start["variance"]))
         log_sd = pt.log(sd) if part.covariance == "diagonal" else pt.repeat(pt.log(sd)[:, None], d, axis=1)
         return cls(mean, log_sd, np.zeros(d), np.ones(d))
 

@@ -16,7 +16,7 @@ from bayeslab.families._nodes import bound_arguments, call_name
 if TYPE_CHECKING:
     from bayeslab.families.mixture import Mixture
 
-__all__ = ["beta_or_gamma", "concentration", "gaussian_prior", "numbers"]
+__all__ = ["beta_or_gamma", "concentration", "gaussian_prior", "lkj", "numbers"]
 
 
 def numbers(text: str, words: Mapping[str, tuple[str, ...]], where: str) -> tuple[str, tuple[Any, ...]]:
@@ -77,6 +77,25 @@ def beta_or_gamma(spec: Mixture, word: str) -> tuple[float, float] | None:
     if not (a > 0 and b > 0):
         raise ModelError(f"the parameters of {given} are positive", path=("model", "priors", name))
     return float(a), float(b)
+
+
+def lkj(spec: Mixture) -> float | None:
+    """η of the LKJ prior of correlations, where the file has one: LKJ(2), or the number."""
+    given = spec.priors.get("correlation")
+    if given is None:
+        return None
+    try:
+        tree = ast.parse(str(given).strip(), mode="eval").body
+        if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == "LKJ":
+            values = [*tree.args, *(k.value for k in tree.keywords if k.arg == "eta")]
+            tree = values[0] if len(values) == 1 == len(tree.args) + len(tree.keywords) else tree
+        eta = float(ast.literal_eval(tree))
+    except (SyntaxError, ValueError, TypeError):
+        eta = -1.0
+    if not 0 < eta < np.inf:
+        text = f"the prior of correlations is LKJ(eta) with a positive number (1: all alike), not {given}"
+        raise ModelError(text, path=("model", "priors", "correlation"))
+    return eta
 
 
 def gaussian_prior(spec: Mixture, emission: Any, rows: np.ndarray, n_components: int) -> emissions.NormalPrior:

@@ -24,7 +24,7 @@ _UNUSED = 0.5
 def variational(seen: Resolved) -> VariationalPlan | str:
     """The plan, or why there is none."""
     if not seen.conjugate:
-        return "priors of mean and sd in the model language are not conjugate; use nuts"
+        return "the priors of mean, sd or correlation are not conjugate; use nuts"
     if getattr(seen.problem.emission, "covariance", "") == "tied":
         return "one covariance for all components has no closed form here; use full or diagonal, or nuts"
     try:

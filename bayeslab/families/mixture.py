@@ -111,7 +111,7 @@ class Mixture(Family):
         default_factory=dict,
         description="weights: concentration of the Dirichlet; rate: Gamma(a, b); probability: Beta(a, b) or a"
         " concentration; components: {mean, rows, dof, scale} of the normal-inverse-Wishart prior, or mean and sd:"
-        " expressions such as Normal(0, 2).",
+        " expressions such as Normal(0, 2); correlation: LKJ(2), with covariance: full.",
     )
 
     @model_validator(mode="after")
@@ -151,7 +151,7 @@ class Mixture(Family):
         if self.order is not None and self.labels:
             raise ValueError("labels say which component is which; leave `order` out")
         for name in self.priors:
-            known = ("weights", "rate", "probability", "components", "mean", "sd")
+            known = ("weights", "rate", "probability", "components", "mean", "sd", "correlation")
             if name not in known:
                 raise ValueError(f"unknown prior '{name}'{hint(name, known)}")
         given = self.priors.get("components", {})

@@ -1,0 +1,278 @@
+"""Bayes nets of unknown structure: what a model file may say, what is wrong with it, and fits of small ones."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeslab as bl
+from bayeslab.errors import BayeslabError, DataError, EngineRefusal, ModelError, OptionError
+from bayeslab.families._net_structure import plan, unknown
+from bayeslab.io.modelfile import dump, schema
+from bayeslab.structure.exact_posterior import dag_posterior, order_posterior
+
+RNG = np.random.default_rng(4)
+
+
+def chain_of_causes(n_rows=200):
+    """a -> b -> c, and d from a and c, in words."""
+    a = RNG.random(n_rows) < 0.4
+    b = RNG.random(n_rows) < np.where(a, 0.8, 0.3)
+    c = RNG.random(n_rows) < np.where(b, 0.7, 0.2)
+    d = RNG.random(n_rows) < np.where(a & c, 0.9, 0.3)
+    return pd.DataFrame({v: np.where(x, "yes", "no") for v, x in zip("abcd", (a, b, c, d), strict=True)})
+
+
+TABLE = chain_of_causes()
+
+
+def written(tmp_path, structure, more="", data="t.csv"):
+    (tmp_path / "m.yaml").write_text(
+        f"bayeslab: 1\nname: m\ndata: {{table: {data}}}\nmodel:\n  family: bayes_net\n{more}  structure: {structure}\nseed: 1\n"
+    )
+    return tmp_path / "m.yaml"
+
+
+def resolved(data, **structure):
+    model = bl.Model(model=bl.BayesNet(structure=structure))
+    return plan(model, bl.check(model, data))
+
+
+# --------------------------------------------------------------------------------- what a file says
+
+
+def test_a_mapping_is_an_unknown_structure(tmp_path):
+    TABLE.to_csv(tmp_path / "t.csv", index=False)
+    model = bl.load(written(tmp_path, "{score: bic, tiers: [[a], [b, c]], max_parents: 2, prior: {a -> b: 0.9}}"))
+    assert unknown(model.model) and model.model.structure.score == "bic"
+    (tmp_path / "again.yaml").write_text(dump(model))
+    assert bl.load(tmp_path / "again.yaml") == model
+    assert unknown(bl.load(written(tmp_path, "{}")).model)
+    known = bl.Model(
+        model=bl.BayesNet(variables={"a": ["x", "y"], "b": ["x", "y"]}, target="a", structure="naive_bayes")
+    )
+    assert not unknown(known.model)
+
+
+WRONG = [
+    ("{scor: bdeu}", "unknown key 'scor'; did you mean 'score'?", "6:21"),
+    ("{score: bdue}", "unknown score 'bdue'; did you mean 'bdeu'?", "6:22"),
+    ("{sampler: ordre}", "unknown sampler 'ordre'; did you mean 'order'?", "6:24"),
+    ("{prior: unifrom}", "unknown prior 'unifrom'; did you mean 'uniform'?", "6:22"),
+    ("{prior: {a > b: 0.3}}", "an edge is written `from -> to`, not 'a > b'", "6:22"),
+    ("{prior: {a -> b: 1}}", "'a -> b' has the probability 1", "6:22"),
+    ("{temperatures: [0.5, 1]}", "inverse temperatures begin with 1 and fall", "6:29"),
+    ("{required: [[a, b, c]]}", "an edge is a pair [from, to]", "6:25"),
+    ("{sampler: order, reversal: 0.1}", "the sampler order has no option 'reversal'", "6:41"),
+    ("tann", "'tann' is not a structure; did you mean 'tan'?", "6:14"),
+]
+
+
+@pytest.mark.parametrize(("structure", "message", "place"), WRONG, ids=[w[0] for w in WRONG])
+def test_what_is_wrong_is_said_with_its_place(tmp_path, structure, message, place):
+    with pytest.raises(ModelError) as caught:
+        bl.load(written(tmp_path, structure))
+    assert message in str(caught.value) and f"m.yaml:{place}:" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+STATES = "  variables: {a: [yes, no], b: [yes, no], c: [yes, no], d: [yes, no]}\n"
+CONTRADICTIONS = [
+    ("{required: [[a, b]], forbidden: [[a, b]]}", "the edge a -> b is required and forbidden", "7:25"),
+    ("{required: [[a, b], [b, a]]}", "the required edges form a circle", "7:25"),
+    ("{required: [[b, a]], tiers: [[a], [b]]}", "contradicts the tiers", "7:25"),
+    ("{required: [[b, a]], candidates: {a: [c]}}", "contradicts the candidates of 'a'", "7:25"),
+    ("{forbidden: [[a, e]]}", "'e' is no variable; known: 'a', 'b', 'c', 'd'", "7:26"),
+    ("{tiers: [[a], [aa]]}", "'aa' is no variable; did you mean 'a'?", "7:22"),
+    ("{prior: {a -> e: 0.9}}", "'e' is no variable", "7:22"),
+    ("{max_parents: {a: -1}}", "max_parents is a number of parents, 0 or more", "7:28"),
+]
+
+
+@pytest.mark.parametrize(("structure", "message", "place"), CONTRADICTIONS, ids=[c[0] for c in CONTRADICTIONS])
+def test_contradictions_are_found_without_data_where_variables_are_declared(tmp_path, structure, message, place):
+    with pytest.raises(ModelError) as caught:
+        bl.load(written(tmp_path, structure, STATES))
+    assert message in str(caught.value) and f"m.yaml:{place}:" in str(caught.value)
+
+
+def test_contradictions_are_found_with_the_data_where_they_are_not(tmp_path):
+    TABLE.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(ModelError, match=r"m\.yaml:6:26: .*'e' is no variable"):
+        bl.check(written(tmp_path, "{forbidden: [[a, e]]}"))
+
+
+def test_what_only_a_known_structure_has_is_refused(tmp_path):
+    for more, message in (
+        ("  variables: {a: {states: [x, y], parents: [b]}, b: [x, y]}\n", "leave `parents` out"),
+        ("  variables: {a: {states: [x, y], table: 0.2}, b: [x, y]}\n", "leave `table` out"),
+        ("  variables: {a: [x, y], b: [x, y]}\n  hidden: [b]\n", "`hidden` needs a known structure"),
+        ("  prior: 2\n", "give `equivalent_sample_size` there"),
+        ("  parameters: {t: 0.5}\n", "`parameters` needs a known structure"),
+    ):
+        with pytest.raises(ModelError, match=message):
+            bl.load(written(tmp_path, "{}", more))
+    with pytest.raises(ModelError, match="the key 'variables' is missing"):
+        bl.Model(model={"family": "bayes_net", "target": "a"})
+
+
+def test_the_schema_knows_it():
+    jsonschema = pytest.importorskip("jsonschema")
+    base = {"bayeslab": 1, "name": "m"}
+    check = jsonschema.Draft202012Validator(schema())
+    check.validate(base | {"model": {"family": "bayes_net", "structure": {"score": "bic", "max_parents": {"a": 1}}}})
+    check.validate(
+        base | {"model": {"family": "bayes_net", "variables": {"a": ["x", "y"]}, "target": "a", "structure": "tan"}}
+    )
+    assert not check.is_valid(base | {"model": {"family": "bayes_net", "structure": {"scor": "bic"}}})
+    assert not check.is_valid(base | {"model": {"family": "bayes_net"}})
+
+
+# --------------------------------------------------------------------------------- with data
+
+
+def test_the_score_follows_from_the_columns():
+    numbers = pd.DataFrame(RNG.normal(size=(50, 3)), columns=["x", "y", "z"])
+    assert resolved(TABLE).score.score == "bdeu"
+    assert resolved(numbers).score.score == "bge"
+    both = numbers.assign(a=TABLE["a"][:50])
+    assert resolved(both).score.score == "mixed_bic"
+    whole = pd.DataFrame({"x": [0, 1, 2, 1, 0, 2] * 4, "y": [1, 1, 0, 0, 1, 0] * 4})
+    found = resolved(whole)
+    assert found.score.score == "bdeu" and found.states == {"x": ("0", "1", "2"), "y": ("0", "1")}
+    assert resolved(whole, score="bge").score.score == "bge"
+    assert resolved(TABLE, equivalent_sample_size=3).score_options == {"equivalent_sample_size": 3}
+    assert resolved(TABLE).score_options == {"equivalent_sample_size": 10.0}
+
+
+def test_declared_states_are_those_of_the_model():
+    model = bl.Model(
+        model=bl.BayesNet(variables={"c": ["yes", "no", "maybe"], "a": [True, False]}, structure={"score": "k2"})
+    )
+    data = TABLE.assign(a=(TABLE["a"] == "yes").astype(int))
+    found = plan(model, bl.check(model, data))
+    assert found.states == {"c": ("yes", "no", "maybe"), "a": ("true", "false")}
+    np.testing.assert_array_equal(found.codes[:, 1], (TABLE["a"] == "no").astype(int))
+    with pytest.raises(DataError, match="'maybe' is not a state"):
+        bl.check(
+            bl.Model(model=bl.BayesNet(variables={"a": ["yes", "no"], "b": ["yes", "no"]}, structure={})),
+            TABLE.assign(b=["maybe", *TABLE["b"][1:]]),
+        )
+
+
+BAD = [
+    (lambda t: t.assign(b="same"), {}, "column 'b' is constant"),
+    (lambda t: t.assign(b=[f"row {i}" for i in range(len(t))]), {}, "column 'b' has 200 states in 200 rows"),
+    (lambda t: t.assign(b=[None, *t["b"][1:]]), {}, r"column 'b' has 1 missing cells \(row 1\)"),
+    (lambda t: t.assign(b=RNG.normal(size=len(t))), {"score": "bdeu"}, "column 'b' holds numbers that are not whole"),
+    (lambda t: t, {"score": "bge"}, "holds states and the score 'bge' is for numbers"),
+    (lambda t: t[["a"]], {}, "it takes two variables at least"),
+    (lambda t: pd.DataFrame({"x": [1.5] * 9, "y": RNG.normal(size=9)}), {}, "column 'x' is constant"),
+    (lambda t: t, {"score": "bic", "equivalent_sample_size": 2}, "the score 'bic' has no option"),
+    (lambda t: t, {"required": [["a", "e"]]}, "'e' is no variable"),
+]
+
+
+@pytest.mark.parametrize("case", BAD, ids=[b[2][:30] for b in BAD])
+def test_bad_data_are_named_in_one_line(case):
+    change, structure, message = case
+    with pytest.raises(BayeslabError, match=message) as caught:
+        resolved(change(TABLE), **structure).score  # noqa: B018 - options of the score are read by it
+    assert "\n" not in str(caught.value)
+
+
+def test_too_many_variables_for_memory_or_for_sums_are_refused_with_numbers():
+    wide = pd.DataFrame({f"v{i}": RNG.integers(0, 2, 60) for i in range(400)})
+    with pytest.raises(EngineRefusal, match=r"parent sets, about .* MB .* Lower max_parents \(now 4\)"):
+        resolved(wide, max_parents=4).table()
+    model = bl.Model(model=bl.BayesNet(structure={}))
+    with pytest.raises(EngineRefusal, match="all structures of 40 variables are too many"):
+        bl.fit(model, wide.iloc[:, :40], method="exact", progress=False, runs=None)
+
+
+def test_engines_that_need_a_structure_say_so():
+    model = bl.Model(model=bl.BayesNet(structure={}))
+    for method in ("nuts", "map", "em"):
+        with pytest.raises(BayeslabError, match="structure") as caught:
+            bl.fit(model, TABLE, method=method, progress=False, runs=None)
+        assert "\n" not in str(caught.value)
+    known = bl.Model(model=bl.BayesNet(variables={"a": ["yes", "no"]}))
+    with pytest.raises(EngineRefusal, match="the structure of this net is known"):
+        bl.fit(known, TABLE, method="structure", progress=False, runs=None)
+    with pytest.raises(OptionError, match="has no option 'drawz'; did you mean 'draws'"):
+        bl.fit(model, TABLE, method="structure", drawz=10, progress=False, runs=None)
+
+
+# --------------------------------------------------------------------------------- fits
+
+
+@pytest.mark.parametrize("sampler", ["structure", "order", "partition"])
+def test_edges_of_a_fit_are_those_of_exact_sums(sampler):
+    model = bl.Model(model=bl.BayesNet(structure={"sampler": sampler, "equivalent_sample_size": 1}))
+    fit = bl.fit(model, TABLE, method="structure", draws=3000, tune=100, thin=40, chains=2, cores=1, seed=2,
+                 progress=False, runs=None)  # fmt: skip
+    table = plan(model, fit.data).table()
+    exact = (order_posterior(table) if sampler == "order" else dag_posterior(table)).edges
+    edge = fit.posterior["edge"].to_numpy()
+    assert edge.shape == (2, 3000, 4, 4) and fit.posterior.attrs["draws_of"] == (
+        "orders" if sampler == "order" else "dags"
+    )
+    summary = fit.summary()
+    for i, u in enumerate("abcd"):
+        for j, v in enumerate("abcd"):
+            if i == j:
+                assert not edge[:, :, i, j].any()
+                continue
+            error = summary["mcse_mean"].get(f"edge[{u}, {v}]", 0.0)
+            assert error < 0.02
+            assert abs(edge[:, :, i, j].mean() - exact[i, j]) < max(4.5 * error, 1e-3)
+    # Scores and numbers of edges are those of the drawn graphs.
+    one = fit.posterior.to_dataset().isel(chain=1, draw=17)
+    assert int(one["n_edges"]) == int(one["edge"].sum())
+    local = fit.data_tree["parent_sets"]["local_score"].to_numpy()[one["parents"].to_numpy()]
+    assert float(one["score"]) == pytest.approx(local.sum(), abs=1e-9)
+
+
+def test_a_model_without_a_file_is_fitted_and_opened_again(tmp_path):
+    model = bl.Model(name="causes", model=bl.BayesNet(structure={"forbidden": [["a", "d"]], "exchange_every": 50}))
+    fit = bl.fit(model, TABLE, method="structure", draws=50, tune=10, thin=20, cores=1, seed=2, progress=False,
+                 runs=tmp_path)  # fmt: skip
+    again = bl.open(tmp_path / "causes")
+    np.testing.assert_array_equal(again.posterior["parents"], fit.posterior["parents"])
+    assert again.verdict == fit.verdict and again.summary().equals(fit.summary())
+    assert not fit.posterior["edge"].sel(source="a", target="d").any()
+    stats = fit.data_tree["sample_stats"].attrs
+    assert stats["steps_per_draw"] == 20 and 0 < stats["acceptance_edge"] < 1 and "acceptance_exchange" in stats
+    assert (
+        fit.posterior.attrs["score"] == "bdeu" and fit.posterior.attrs["score_options_equivalent_sample_size"] == 10.0
+    )
+    assert "<svg" in fit._repr_html_() or "image/svg" in fit._repr_html_()
+    progress = json.loads((tmp_path / "causes" / "progress.json").read_text())
+    assert [chain["done"] for chain in progress["chains"]] == [60] * 4
+
+
+def test_longer_is_as_if_asked_for_at_once(tmp_path):
+    model = bl.Model(name="m", model=bl.BayesNet(structure={}))
+    common = {"method": "structure", "tune": 20, "thin": 30, "cores": 1, "seed": 2, "progress": False, "segment": 16}
+    once = bl.fit(model, TABLE, draws=90, runs=None, **common)
+    bl.fit(model, TABLE, draws=40, runs=tmp_path, **common)
+    longer = bl.resume(tmp_path / "m", draws="+50", progress=False)
+    np.testing.assert_array_equal(longer.posterior["parents"], once.posterior["parents"])
+    assert longer.info["options"]["draws"] == 90 and bl.open(tmp_path / "m").posterior.sizes["draw"] == 90
+    with pytest.raises(OptionError, match="a run is not made shorter"):
+        bl.resume(tmp_path / "m", draws=10)
+    with pytest.raises(OptionError, match=r"\+N for so many more, not '\+x'"):
+        bl.resume(tmp_path / "m", draws="+x")
+
+
+def test_auto_sums_over_few_variables_and_samples_many():
+    from bayeslab.engines import auto
+
+    model = bl.Model(model=bl.BayesNet(structure={}))
+    assert auto.choose(model, bl.check(model, TABLE))[0] == "exact"
+    wide = pd.DataFrame({f"v{i}": RNG.integers(0, 2, 60) for i in range(18)})
+    word, why = auto.choose(model, bl.check(model, wide))
+    assert word == "structure" and "18 variables" in why
