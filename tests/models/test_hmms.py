@@ -65,3 +65,36 @@ def test_the_nile_through_its_family_is_the_nile_written_out():
     level = fit.decode(method="smooth").set_index("year")["state"]
     assert level.loc[1871:1898].mean() > 1000
     assert level.loc[1900:].mean() < 900
+
+
+def simulated_meter(n: int = 400) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """What models/data/meter.csv holds, and when fridge and heater were on."""
+    rng = np.random.default_rng(1997)
+
+    def walk(rows):
+        path = np.zeros(n, int)
+        for t in range(1, n):
+            path[t] = rng.choice(len(rows), p=rows[path[t - 1]])
+        return path
+
+    fridge = walk([[0.8, 0.2], [0.3, 0.7]])
+    heater = walk([[0.97, 0.02, 0.01], [0.05, 0.9, 0.05], [0.02, 0.08, 0.9]])
+    power = 200 + np.array([0, 120])[fridge] + np.array([0, 500, 1500])[heater] + 40 * rng.standard_normal(n)
+    return pd.DataFrame({"power": power.round().astype(int)}), fridge, heater
+
+
+def test_two_appliances_are_told_apart_by_their_sum():
+    table, fridge, heater = simulated_meter()
+    pd.testing.assert_frame_equal(pd.read_csv(MODELS / "data" / "meter.csv"), table)
+    fit = bl.fit(MODELS / "meter.yaml", method="em", runs=None, progress=False)
+    own = {name: value.to_numpy()[0, 0] for name, value in fit.posterior.data_vars.items()}
+    # What is switched on adds; standard errors are about 40 sqrt(1 / n + 1 / m) for n minutes off and m on.
+    assert np.diff(own["effect_fridge"])[0] == pytest.approx(120, abs=4 * 40 * np.sqrt(1 / 256 + 1 / 144) * 1.5)
+    np.testing.assert_allclose(np.diff(own["effect_heater"]), [500, 1000], atol=4 * 40 * np.sqrt(2 / 82) * 1.5)
+    off = own["mean"] + own["effect_fridge"][0] + own["effect_heater"][0]
+    assert off == pytest.approx(200, abs=4 * 40 / np.sqrt(100))
+    states = fit.decode()
+    assert np.mean(states["heater"] == np.array(["off", "half", "full"])[heater]) > 0.99
+    assert np.mean(states["fridge"] == 1 + fridge) > 0.9
+    for figure in (plot_states(fit), plot_transitions(fit)):
+        figure.canvas.draw()
