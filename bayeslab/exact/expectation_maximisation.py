@@ -578,14 +578,17 @@ def standard_errors(
         jacobian.append((sides[0][1] - sides[1][1]) / (2 * step[i]))
     curves, vectors = np.linalg.eigh((information + information.T) / 2)
     along = np.array(jacobian).T @ vectors  # how the parameters move along each eigenvector
-    moves = np.abs(along).max(axis=0) > 1e-6  # not along what is redundant in the coordinates
+    # Whatever the units: against the most that a parameter moves along any of them.
+    unit = np.abs(along).max(axis=1, keepdims=True)
+    far = np.abs(along) > 1e-5 * unit
+    moves = far.any(axis=0)  # not along what is redundant in the coordinates
     size = max(1e-300, float(np.abs(curves).max(initial=0.0)))
     if np.any(moves & (curves < -1e-6 * size)):
         return {name: np.full_like(value, np.nan) for name, value in values(theta).items()}
     spread = np.zeros(along.shape[0])
     for k in np.flatnonzero(moves):
         flat = curves[k] <= 1e-8 * size
-        spread += np.where(np.abs(along[:, k]) > 1e-6, np.inf, 0.0) if flat else along[:, k] ** 2 / curves[k]
+        spread += np.where(far[:, k], np.inf, 0.0) if flat else along[:, k] ** 2 / curves[k]
     shapes = {name: np.shape(value) for name, value in values(theta).items()}
     parts = np.split(np.sqrt(spread), np.cumsum([math.prod(shape) for shape in shapes.values()])[:-1])
     return {name: part.reshape(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}

@@ -13,7 +13,7 @@ from scipy import stats
 import bayeslab as bl
 from bayeslab.engines._density import Density
 from bayeslab.engines._groups import constrained, unconstrained
-from bayeslab.errors import BayeslabError, DataError, EngineRefusal, ModelError
+from bayeslab.errors import BayeslabError, DataError, ModelError
 from bayeslab.exact.forward_backward import HiddenChain, filter_states, simulate_states, smooth
 from bayeslab.families import hmm
 from bayeslab.families._hmm import hidden_of
@@ -599,5 +599,3 @@ def test_priors_are_written_out():
     assert found["initial"] == "Dirichlet([1, 1])"
     assert found["transition"] == "Dirichlet, row by row"
     assert found["sd"].startswith("sqrt(InverseGamma(1.5")
-    with pytest.raises(EngineRefusal, match="no closed form under the prior written for 'mean'"):
-        bl.fit(declared, {"y": [0.0, 1.0, 3.0, 2.0]}, method="em", progress=False, runs=None)

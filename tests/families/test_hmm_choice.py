@@ -210,7 +210,6 @@ def test_ranges_that_make_no_sense(content, message):
 @pytest.mark.parametrize(
     ("content", "table", "message"),
     [
-        ({"initial": "stationary"}, SINGLE, "chosen by fits with EM, which does not apply: with a stationary"),
         ({"choose": "held_out"}, {"y": SINGLE["y"][:15]}, "too short to leave rows out"),
         (
             {"choose": "held_out", "classes": "kind", "sequence": "who"},

@@ -189,3 +189,166 @@ def test_mixtures_end_to_end_by_nuts():
 def test_bad_mixtures(content, words):
     with pytest.raises(BayeslabError, match=words):
         hmm.resolved(model(**content), bound(model(**content), {"y": [0.0, 1.0, 2.0, 3.0]}))
+
+
+# --------------------------------------------------------------------------------- EM: what has no closed form
+
+
+def sequences(n_sequences=40, length=6, seed=0):
+    """Many short sequences of a chain that begins where it settles, at 2/3 and 1/3."""
+    rng = np.random.default_rng(seed)
+    transition = np.array([[0.9, 0.1], [0.2, 0.8]])
+    who, y = np.repeat(np.arange(n_sequences), length), []
+    for _ in range(n_sequences):
+        z = int(rng.random() < 1 / 3)
+        for _ in range(length):
+            y.append([-2.0, 2.0][z] + rng.standard_normal())
+            z = int(rng.random() < transition[z, 1])
+    return {"who": who, "y": np.array(y)}
+
+
+def at_the_top(declared, data, steps=400, seed=0, prior=True, tolerance=1e-4):
+    """EM's end: monotone on the way; the log posterior has no slope there in any coordinate (by differences)."""
+    plan = hmm.em(declared, data)
+    problem, theta = plan.problem(prior), plan.start(np.random.default_rng(seed))
+    before = -np.inf
+    for _ in range(steps):
+        value, statistics = problem.expect(theta)
+        height = value + problem.log_prior(theta)
+        assert height >= before - 1e-8 * abs(height)
+        gained, before = height - before, height
+        theta = problem.update(statistics, theta)
+        if gained < 1e-13 * abs(height):
+            break
+    x = problem.flatten(theta)
+
+    def log_posterior(x):
+        own = problem.unflatten(x)
+        return problem.expect(own)[0] + problem.log_prior(own)
+
+    step = 1e-5
+    slope = [(log_posterior(x + step * e) - log_posterior(x - step * e)) / (2 * step) for e in np.eye(len(x))]
+    assert np.abs(slope).max() < tolerance, slope
+    np.testing.assert_allclose(problem.gradient(theta, problem.expect(theta)[1]), slope, atol=1e-4)
+    return theta, problem
+
+
+def test_em_of_a_stationary_start():
+    """Monotone, at a maximum; the start adds what it knows to the transitions."""
+    table = sequences()
+    declared = model(initial="stationary", sequence="who")
+    data = bound(declared, table)
+    theta, problem = at_the_top(declared, data)
+    free = model(sequence="who", initial="uniform")
+    other, _ = at_the_top(free, bound(free, table))
+    assert np.abs(theta["transition"] - other["transition"]).max() > 1e-3
+    assert problem.hidden.chain.complete(theta)["initial"][0] == pytest.approx(2 / 3, abs=0.15)
+
+
+@pytest.mark.parametrize(
+    ("content", "table"),
+    [
+        ({"parameters": {"mean": ["Normal(-1, 0.3)", "Normal(2, 0.1)"]}}, None),
+        ({"parameters": {"mean": "StudentT(3, 0, 1)", "sd": "HalfNormal(0.5)"}}, None),
+        (
+            {"parameters": {"sd": ["Gamma(3, 2)", "Gamma(9, 2)"]}, "columns": ["y", "x"], "covariance": "spherical"},
+            None,
+        ),
+        ({"parameters": {"mean": [-2.0, 2.0], "sd": "LogNormal(0, 0.2)"}}, None),
+        ({"emission": "poisson", "parameters": {"rate": "LogNormal(1, 0.2)"}}, "counts"),
+        ({"emission": "bernoulli", "parameters": {"probability": ["Beta(2, 5)", "Beta(5, 2)"]}}, "coins"),
+        ({"emission": "student_t", "parameters": {"location": [-2.0, 2.0]}}, None),
+        ({"emission": "student_t", "dof": 4, "parameters": {"scale": [1.0, 1.5], "location": "Normal(0, 1)"}}, None),
+    ],
+)
+def test_em_under_written_priors(content, table):
+    rng = np.random.default_rng(1)
+    states, y = planted(120, seed=2)
+    own = {
+        None: {"y": y, "x": y + rng.standard_normal(120)},
+        "counts": {"y": rng.poisson([1.0, 6.0])[0] + rng.poisson(np.where(states == 0, 1.0, 6.0))},
+        "coins": {"y": (rng.random(120) < np.where(states == 0, 0.2, 0.7)).astype(int)},
+    }[table]
+    declared = model(**content)
+    at_the_top(declared, bound(declared, own), steps=3000, tolerance=2e-3)
+
+
+def test_mode_under_a_written_prior_is_that_of_the_graph():
+    """The PyMC model has no slope at EM's end."""
+    declared = model(
+        parameters={"mean": ["Normal(-1, 0.5)", "Normal(1, 0.5)"], "sd": "Gamma(5, 4)"},
+        initial="uniform",
+        transition=[[0.8, 0.2], [0.2, 0.8]],
+    )
+    _, y = planted(60, seed=5)
+    data = bound(declared, {"y": y})
+    theta, _ = at_the_top(declared, data, steps=3000)
+    graph = hmm.graph(declared, data)
+    density = Slow(graph)
+    from bayeslab.engines._groups import unconstrained
+
+    free = {rv.name: theta[rv.name][None] for rv in graph.free_RVs}
+    point = density.flat({n: v[0] for n, v in unconstrained(graph, free).items()})
+    assert np.abs(density(point)[1]).max() < 1e-3
+
+
+def test_search_in_every_cell():
+    """Maxima of quartics with their own centres; a support that ends; a cell that is at the top already."""
+    from bayeslab.families._hmm_written_priors import climb
+
+    centre = np.array([[0.0, 3.0], [-50.0, 1e-3]])
+    found = climb(lambda x: -((x - centre) ** 2) - 0.1 * (x - centre) ** 4, np.zeros((2, 2)))
+    np.testing.assert_allclose(found, centre, atol=1e-5)
+    edge = climb(lambda x: np.where(x < 2, x, -np.inf), np.zeros(3))
+    assert np.all((edge > 1.7) & (edge < 2))
+
+
+def test_unknown_densities_are_refused():
+    declared = model(parameters={"mean": "SkewNormal(0, 1, 2)"})
+    with pytest.raises(BayeslabError, match="does not know the density of the prior written for 'mean'"):
+        fitted(declared, np.array([0.0, 1.0, 3.0, 2.0]), method="em")
+
+
+# --------------------------------------------------------------------------------- standard errors of EM
+
+
+def test_standard_errors_of_one_state_are_those_of_a_normal_sample():
+    """No hidden state in doubt: sd / √n for the mean, sd / √(2 n) for the sd."""
+    y = np.random.default_rng(0).normal(3, 2, 200)
+    fit = fitted(model(states=1), y, method="em", standard_errors=True, prior="ignore", tolerance=1e-12)
+    errors = fit.data_tree["standard_errors"]
+    sd = y.std()
+    assert float(errors["mean"][0]) == pytest.approx(sd / np.sqrt(200), rel=1e-3)
+    assert float(errors["sd"][0]) == pytest.approx(sd / np.sqrt(400), rel=1e-3)
+
+
+def test_standard_errors_are_the_curvature_of_the_likelihood():
+    """Against second differences of the log likelihood in (mean_1, mean_2, a_11, a_22), and what is not written."""
+    _, y = planted(150, seed=7)
+    declared = model(initial="uniform", parameters={"sd": 2.5})
+    fit = fitted(declared, y, method="em", standard_errors=True, prior="ignore", tolerance=1e-13)
+    theta = {n: fit.posterior[n].to_numpy()[0, 0] for n in ("mean", "transition")}
+    hidden = hidden_of(declared, bound(declared, {"y": y}))
+
+    def log_likelihood(x):
+        a, b = x[2:]
+        own = {"mean": x[:2], "transition": np.array([[a, 1 - a], [1 - b, b]])}
+        return float(hidden.law(own).expected().log_evidence.sum())
+
+    x, h = np.array([*theta["mean"], *np.diag(theta["transition"])]), 1e-4
+    e = h * np.eye(4)
+    hessian = np.array([
+        [log_likelihood(x + a + b) - log_likelihood(x + a - b) - log_likelihood(x - a + b) + log_likelihood(x - a - b)
+         for b in e] for a in e
+    ]) / (4 * h**2)  # fmt: skip
+    want = np.sqrt(np.diag(np.linalg.inv(-hessian)))
+    errors = fit.data_tree["standard_errors"]
+    np.testing.assert_allclose(errors["mean"], want[:2], rtol=1e-3)
+    np.testing.assert_allclose(np.diag(errors["transition"]), want[2:], rtol=1e-3)
+    np.testing.assert_allclose(errors["transition"].to_numpy()[:, ::-1], errors["transition"], rtol=1e-6)
+
+
+def test_newton_ends_where_em_ends():
+    _, y = planted(150, seed=8)
+    ends = [fitted(model(), y, method="em", variant=v, tolerance=1e-9).posterior for v in ("em", "newton")]
+    np.testing.assert_allclose(ends[0]["mean"], ends[1]["mean"], atol=1e-3)

@@ -1,0 +1,210 @@
+"""M-steps without a closed form: priors that a file writes, and Student's t columns of which something is known.
+
+Given the expected totals every cell (state, column) is a problem of its own, of one number at a time with the others
+held: conditional maximisations, each of which raises the expected log posterior, so that EM stays monotone [1]_. The
+density that is climbed is that of the parameters as they are named, and of the variance where a standard deviation has
+its default prior: the mode is the one of method map.
+
+References
+----------
+.. [1] Meng, Rubin (1993). Maximum likelihood estimation via the ECM algorithm: a general framework. Biometrika 80,
+   267-278.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from bayeslab.exact.emissions._cells import safe_log
+from bayeslab.exact.priors import NAMES, log_density
+from bayeslab.families._emission_graph import Part
+
+__all__ = ["climb", "climbed", "log_prior", "searched", "unknown_density"]
+
+type Values = Mapping[str, np.ndarray]
+
+_SPREADS = ("sd", "scale")
+# Sweeps over the parameters in an M-step, and steps of each search.
+_SWEEPS, _STEPS = 2, 14
+
+
+def unknown_density(part: Part) -> str | None:
+    """A parameter whose prior has no log density here."""
+    return next((name for name, prior in part.priors.items() if prior.word not in NAMES), None)
+
+
+def searched(part: Any, *, prior: bool) -> bool:
+    """Whether the M-step of a part is a search."""
+    if not isinstance(part, Part) or not part.learned:
+        return False
+    half_known = part.word == "student_t" and any(part.called(p) in part.known for p in ("location", "scale"))
+    return half_known or (prior and any(name in part.priors for name in part.learned))
+
+
+def climbed(part: Part, statistics: Mapping[str, np.ndarray], theta: Values, *, prior: bool) -> dict[str, np.ndarray]:
+    """Parameters (what is known included) at least as good for these totals as those they come from."""
+    values = {name: np.asarray({**theta, **part.known}[name], float) for name in part.names}
+    for _ in range(_SWEEPS):
+        for name in part.learned:
+            values[name] = _best(part, name, statistics, values, prior)
+    return values
+
+
+def log_prior(part: Part, values: Values) -> float:
+    """Log density of what the part learns."""
+    own = {name: np.asarray({**values, **part.known}[name], float) for name in part.names}
+    return float(sum(np.sum(_log_density(part, name, own)) for name in part.learned))
+
+
+# --------------------------------------------------------------------------------- one number in each cell
+
+
+def climb(objective: Callable[[np.ndarray], np.ndarray], x: np.ndarray, step: float = 0.5) -> np.ndarray:
+    """Every cell of ``x`` uphill by itself: parabolas through three points, taken only where they are higher.
+
+    Parameters
+    ----------
+    objective : callable
+        Values of the shape of ``x``, each a function of its own cell; -inf where there is none.
+    x : ndarray
+        Any numbers.
+    """
+    x, size = np.array(x, float), np.full(np.shape(x), step)
+    top = objective(x)
+    for _ in range(_STEPS):
+        left, right = objective(x - size), objective(x + size)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            bend = left - 2 * top + right
+            vertex = np.where(bend < 0, 0.5 * size * (left - right) / bend, 0.0)
+        curved = np.isfinite(vertex) & (bend < 0)
+        vertex = np.where(curved, np.clip(vertex, -size, size), 0.0)
+        middle = objective(x + vertex)
+        each = np.stack([top, middle, left, right])
+        which = np.argmax(np.where(np.isnan(each), -np.inf, each), axis=0)
+        move = np.choose(which, [np.zeros_like(x), vertex, -size, size])
+        x, top = x + move, np.take_along_axis(each, which[None], axis=0)[0]
+        # The last vertex says how far away the top still is.
+        size = np.where(
+            np.abs(move) >= size,
+            2 * size,
+            np.clip(2 * np.abs(vertex), np.where(curved, 1e-3, 0.25) * size, 0.25 * size),
+        )
+        size = np.maximum(size, 1e-7)
+    return x
+
+
+def _best(
+    part: Part, name: str, statistics: Mapping[str, np.ndarray], values: dict[str, np.ndarray], prior: bool
+) -> np.ndarray:
+    to_real, to_value = _coordinate(part, name)
+
+    def objective(x: np.ndarray) -> np.ndarray:
+        own = {**values, name: to_value(x)}
+        out = _summed(_expected(part, statistics, own), x.shape)
+        if not prior:
+            return out
+        affected = [other for other in part.learned if other == name or _is_scaled_by(part, other, name)]
+        return out + sum(_summed(_log_density(part, other, own), x.shape) for other in affected)
+
+    return to_value(climb(objective, to_real(values[name])))
+
+
+def _summed(cells: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Cells (n_states, n_columns) in the shape of a parameter."""
+    return cells if cells.shape == shape else cells.reshape(*shape, -1).sum(axis=-1)
+
+
+def _coordinate(part: Part, name: str) -> tuple[Callable[[np.ndarray], np.ndarray], Callable[[np.ndarray], np.ndarray]]:
+    """Any real number of order one, and back."""
+    match part.parameter(name):
+        case "sd" | "scale" | "rate":
+            return lambda v: np.log(np.maximum(v, 1e-300)), lambda x: np.exp(np.clip(x, -690.0, 690.0))
+        case "dof":
+            return np.log, lambda x: np.clip(np.exp(x), 0.5, 200.0)
+        case "probability":
+            return (
+                lambda p: np.log(np.clip(p, 1e-12, 1.0)) - np.log(np.clip(1 - p, 1e-12, 1.0)),
+                lambda x: 1 / (1 + np.exp(-np.clip(x, -30.0, 30.0))),
+            )
+    wide = len(part.shape(name)) == 2
+    unit = np.maximum(part.spread if wide else part.spread[0], 1e-300)
+    return lambda v: v / unit, lambda x: x * unit
+
+
+def _expected(part: Part, statistics: Mapping[str, np.ndarray], values: Values) -> np.ndarray:
+    """Expected complete log likelihood of each cell (n_states, n_columns)."""
+    k, d = part.n_states, len(part.columns)
+    own = {part.parameter(name): np.asarray(value).reshape(k, -1) for name, value in values.items()}
+    match part.word:
+        case "gaussian" | "student_t":
+            centre, spread = ("mean", "sd") if part.word == "gaussian" else ("location", "scale")
+            weight, scatter = (statistics[name].reshape(k, d) for name in ("weight", "scatter"))
+            square = scatter + weight * (statistics["mean"] - own[centre]) ** 2
+            count = statistics["count"][:, None] if part.word == "student_t" else weight
+            out = -count * np.log(own[spread]) - 0.5 * square / own[spread] ** 2
+            if "dof" in own:
+                half = 0.5 * own["dof"]
+                out = out + count * (half * np.log(half) - gammaln(half)) + half * statistics["gap"][:, None]
+            return np.asarray(out)
+        case "bernoulli" | "binomial":
+            p = own["probability"]
+            return np.asarray(statistics["won"] * safe_log(p) + statistics["base"] * safe_log(1 - p))
+    return np.asarray(statistics["won"] * safe_log(own["rate"]) - statistics["base"] * own["rate"])
+
+
+# --------------------------------------------------------------------------------- priors
+
+
+def _is_scaled_by(part: Part, name: str, spread: str) -> bool:
+    """Whether the prior of a parameter has another one in it: default means have a multiple of the spread."""
+    return (
+        name not in part.priors and part.parameter(name) in ("mean", "location") and part.parameter(spread) in _SPREADS
+    )
+
+
+def _log_density(part: Part, name: str, values: Values) -> np.ndarray:
+    """Of every element of a parameter, up to a constant."""
+    value = values[name]
+    if name in part.priors:
+        return _written(part, name, value)
+    prior, parameter = part.emission.prior, part.parameter(name)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        match parameter:
+            case "sd" | "scale":
+                scale = np.diag(prior.scale) if np.ndim(prior.scale) == 2 else np.asarray(prior.scale)
+                half = 0.5 * (np.mean(scale) if part.spherical else scale if value.ndim == 2 else scale[0])
+                return np.asarray(-(prior.nu + 2) * np.log(value) - half / value**2)
+            case "mean" | "location":
+                spread = values[part.called("sd" if parameter == "mean" else "scale")]
+                spread = spread[:, None] if value.ndim == 2 and spread.ndim == 1 else spread
+                apart = value - (prior.mean if value.ndim == 2 else prior.mean[0])
+                return np.asarray(-np.log(spread) - 0.5 * prior.kappa * (apart / spread) ** 2)
+            case "dof":
+                return np.log(value) - 0.1 * value
+            case "probability":
+                a, b = (np.broadcast_to(p, value.shape) for p in prior)
+                return np.asarray((a - 1) * safe_log(value) + (b - 1) * safe_log(1 - value))
+        a, b = (np.broadcast_to(p if np.ndim(p) == 0 or value.ndim == 2 else p[0], value.shape) for p in prior)
+        return np.asarray((a - 1) * safe_log(value) - b * value)
+
+
+def _written(part: Part, name: str, value: np.ndarray) -> np.ndarray:
+    prior, out = part.priors[name], np.full(np.shape(value), -np.inf)
+    for state in range(part.n_states):
+        own = {a: float(v[state] if np.ndim(v) else v) for a, v in prior.arguments.items()}
+        density, lower, upper, _ = log_density(prior.word, own)
+        inside = (value[state] > lower) & (value[state] < upper)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            out[state] = np.where(inside, density(np.where(inside, value[state], 0.5 * _middle(lower, upper))), -np.inf)
+    return out
+
+
+def _middle(lower: float, upper: float) -> float:
+    """Twice a number inside a support."""
+    if np.isfinite(lower) and np.isfinite(upper):
+        return lower + upper
+    return 2 * (lower + 1) if np.isfinite(lower) else 2 * (upper - 1) if np.isfinite(upper) else 0.0
