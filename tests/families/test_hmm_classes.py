@@ -398,3 +398,40 @@ def test_everything_given_needs_no_fit():
     found = hmm.probabilities(declared, data, data, {})
     odds = (0.75 * (1 / 36) * 5 / 6) / (0.25 * 0.125)
     assert found["P(kind=fair)"][0] == pytest.approx(odds / (1 + odds), rel=1e-12)
+
+
+# --------------------------------------------------------------------------------- words with several ways to be said
+
+
+def test_ways_to_say_a_word_are_a_topology():
+    """t (ey | aa) t: a file with the pattern of a composed piece has its likelihood, and learns how often each is."""
+    from bayeslab.exact.composed_chain import parallel, phone, series
+
+    sounds = ["aa", "ey", "t"]
+    word = series([phone("t", stay=0.5), parallel([phone(s, stay=0.5) for s in ("ey", "aa")], [0.75, 0.25]),
+                   phone("t", stay=0.5)])  # fmt: skip
+    own = {
+        "columns": ["y"], "emission": "categorical", "states": ["first", "ey", "aa", "last"], "classes": None,
+        "topology": word.mask.astype(int).tolist(), "initial": word.enter.tolist(),
+        "parameters": {"p_y": [[0.1, 0.1, 0.8], [0.1, 0.8, 0.1], [0.8, 0.1, 0.1], [0.1, 0.1, 0.8]]},
+    }  # fmt: skip
+    rows = {"who": [0] * 4 + [1] * 3, "y": ["t", "ey", "ey", "t", "t", "aa", "t"]}
+    known = word.move.copy()
+    known[-1, -1] = 1.0  # a file's chain is never left
+    declared = model(**own, transition=known.tolist()).model_copy(update={"dims": {"y": sounds}})
+    found = hmm.log_likelihoods(declared, bl.check(declared, rows), {})["sequence"][1][0]
+    table = np.array(own["parameters"]["p_y"])
+    codes = [sounds.index(s) for s in rows["y"]]
+    emission = np.log(table[[2, 1, 0]][:, codes]).T  # of aa, ey, t
+    ends = word.log_evidence(emission, sounds, [0, 4, 7], ends=False)
+    open_ended = [np.log(paths(word.enter, known, np.exp(emission[a:b][:, [2, 1, 0, 2]]))) for a, b in ((0, 4), (4, 7))]
+    np.testing.assert_allclose(found, open_ended, rtol=1e-10)
+    assert np.all(found >= ends)
+    # Sounds that are heard as they are: of 8 words 6 went one way.
+    heard = {"p_y": [[0, 0, 1], [0, 1, 0], [1, 0, 0], [0, 0, 1]]}
+    rows = {"who": np.repeat(np.arange(8), 3), "y": ["t", "ey", "t"] * 6 + ["t", "aa", "t"] * 2}
+    declared = model(**own | {"parameters": heard}).model_copy(update={"dims": {"y": sounds}})
+    fit = bl.fit(declared, rows, "em", runs=None, progress=False, seed=1, prior="ignore")
+    learned = fit.posterior["transition"].isel(chain=0, draw=0)
+    assert learned.sel(state="first", next_state="ey") == pytest.approx(0.75)
+    assert learned.sel(state="first", next_state="aa") == pytest.approx(0.25)
