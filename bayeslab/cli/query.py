@@ -12,6 +12,7 @@ from bayeslab.cli._shared import JsonOption, SeedOption, output, print_json
 
 if TYPE_CHECKING:
     from bayeslab.networks import Network, Query
+    from bayeslab.results.structures import Structures
 
 
 def command(
@@ -19,7 +20,8 @@ def command(
         Path,
         typer.Argument(
             metavar="NETWORK",
-            help="A network file (.bif .xmlbif .xdsl .net .dsc .uai), a model file of a bayes_net, or a run folder.",
+            help="A network file (.bif .xmlbif .xdsl .net .dsc .uai), a model file of a bayes_net, or a run folder:"
+            " of sampled structures, answers are averaged.",
             show_default=False,
         ),
     ],
@@ -65,7 +67,13 @@ def command(
         raise typer.BadParameter("--approximate is of marginals, given one row; leave --batch and --most-probable out")
     if out is not None and batch is None:
         raise typer.BadParameter("--out is for --batch")
-    asked = network(file)
+    source = _opened(file)
+    if hasattr(source, "data_tree") and "parent_sets" in source.data_tree.children:
+        if most_probable is not None or approximate is not None:
+            raise typer.BadParameter("the run has many structures, whose answers are averaged: ask for marginals")
+        _averaged(source.structures, given or [], do or [], target, batch, out, seed, json=json)
+        return
+    asked = network(source)
     if do:
         asked = asked.do(_assignments(do, asked, "--do"))
     known = _assignments(given or [], asked, "--given")
@@ -85,7 +93,39 @@ def command(
             _show(found)
 
 
-def _assignments(words: list[str], asked: Network, option: str) -> dict[str, Any]:
+def _opened(file: Path) -> Any:
+    """The fit of a run folder, or the path as it is."""
+    from bayeslab.fitting import open_run
+
+    return open_run(file) if (file / "run.json").exists() else file
+
+
+def _averaged(
+    asked: Structures,
+    given: list[str],
+    do: list[str],
+    target: list[str] | None,
+    batch: Path | None,
+    out: Path | None,
+    seed: int | None,
+    *,
+    json: bool,
+) -> None:
+    """Ask sampled structures."""
+    acts = _assignments(do, asked, "--do")
+    if batch is not None:
+        if acts:
+            raise typer.BadParameter("--batch is about what is seen; ask with --do row by row")
+        _batch(asked, batch, target, out, json=json)
+        return
+    found = asked.query(_assignments(given, asked, "--given"), target, do=acts, seed=seed)
+    if json:
+        print_json(found.to_dict())
+    else:
+        _show(found)
+
+
+def _assignments(words: list[str], asked: Network | Structures, option: str) -> dict[str, Any]:
     """``variable=state`` pairs; either may have an = inside."""
     from bayeslab.io.modelfile import parse_value
 
@@ -102,7 +142,7 @@ def _assignments(words: list[str], asked: Network, option: str) -> dict[str, Any
     return out
 
 
-def _value(text: str, asked: Network, variable: str, parse: Any) -> Any:
+def _value(text: str, asked: Network | Structures, variable: str, parse: Any) -> Any:
     states = asked.states.get(variable, ())
     if text in states:
         return text
@@ -118,19 +158,32 @@ def _value(text: str, asked: Network, variable: str, parse: Any) -> Any:
 def _show(found: Query) -> None:
     known = found.evidence and found.log_evidence == found.log_evidence
     lines = [f"log evidence  {found.log_evidence:.6g}", ""] if known else []
+    spans = getattr(found, "intervals", {})
     wide = max((len(v) for v in (*found.marginals, *found.continuous)), default=0)
     for variable, own in found.marginals.items():
         mark = "*" if variable in found.evidence else " "
-        lines.append(f"{variable:<{wide}} {mark} " + "  ".join(f"{state} {p:.4g}" for state, p in own.items()))
+        lines.append(
+            f"{variable:<{wide}} {mark} "
+            + "  ".join(f"{state} {p:.4g}{_span(spans, variable, state)}" for state, p in own.items())
+        )
     for variable, m in found.continuous.items():
         mark = "*" if variable in found.evidence else " "
-        lines.append(f"{variable:<{wide}} {mark} mean {m.mean:.5g}  sd {m.sd:.4g}")
+        lines.append(f"{variable:<{wide}} {mark} mean {m.mean:.5g}{_span(spans, variable, 'mean')}  sd {m.sd:.4g}")
     if found.errors:
         worst = max(e for own in found.errors.values() for e in own.values())
         lines += ["", f"estimates; largest standard error {worst:.2g}"]
+    if spans:
+        lines += ["", f"averaged over structures and parameters; in brackets {100 * found.ci_prob:g}% intervals"]  # type: ignore[attr-defined]
     if found.evidence:
         lines += ["", "* given"]
     output(None, "\n".join(lines))
+
+
+def _span(spans: Mapping[str, Mapping[str, tuple[float, float]]], variable: str, state: str) -> str:
+    if variable not in spans:
+        return ""
+    low, high = spans[variable][state]
+    return f" [{low:.3g}, {high:.3g}]" if low < high else ""
 
 
 def _explain(asked: Network, given: dict[str, Any], k: int, *, json: bool) -> None:
@@ -145,7 +198,7 @@ def _explain(asked: Network, given: dict[str, Any], k: int, *, json: bool) -> No
     output(None, "\n".join(lines))
 
 
-def _batch(asked: Network, batch: Path, target: list[str] | None, out: Path | None, *, json: bool) -> None:
+def _batch(asked: Network | Structures, batch: Path, target: list[str] | None, out: Path | None, *, json: bool) -> None:
     from bayeslab.io.tables import write_table
 
     frame = asked.query_many(batch, target)

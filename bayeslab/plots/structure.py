@@ -32,7 +32,7 @@ def edge_map(probability: np.ndarray, names: Sequence[str]) -> Any:
     probability : ndarray (n, n)
     """
     n = len(names)
-    size = float(np.clip(0.42 * n, 3.0, 14.0))
+    size = float(np.clip(0.42 * n, 3.0, 5.0 + 0.12 * n))
     made, (axes,) = grid(1, size + 1.8, size + 0.8)
     shown = np.where(np.eye(n, dtype=bool), np.nan, probability)
     image = axes.imshow(shown, vmin=0, vmax=1, cmap="Blues", interpolation="nearest")
@@ -67,9 +67,9 @@ def consensus(graph: nx.DiGraph) -> Any:
     turned = {}
     for pair in either:
         # Lines without a direction go whichever way keeps the drawing from going round in a circle.
-        way = pair if not nx.has_path(drawn, pair[1], pair[0]) else pair[::-1]
-        drawn.add_edge(*way)
-        turned[way] = either[pair]
+        line = pair if not nx.has_path(drawn, pair[1], pair[0]) else pair[::-1]
+        drawn.add_edge(*line)
+        turned[line] = either[pair]
     sizes = {str(v): (text_width(str(v), _TEXT) + 22.0, 28.0) for v in drawn}
     plan = _place(drawn, sizes)
     made, axes = figure(max(3.0, plan.width / _INCH), max(2.0, plan.height / _INCH))

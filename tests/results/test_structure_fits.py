@@ -1,0 +1,122 @@
+"""A fit of a net whose structure is unknown: asked, predicted from, drawn, from Python and from the command line."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import bayeslab as bl
+from bayeslab.cli import main
+from bayeslab.fitting import open_run
+from bayeslab.networks import network
+from bayeslab.results.structures import PICTURES
+
+
+def words():
+    rng = np.random.default_rng(6)
+    a = rng.integers(0, 2, 80)
+    b = np.where(rng.random(80) < 0.8, a, rng.integers(0, 2, 80))
+    c = np.where(rng.random(80) < 0.7, b, rng.integers(0, 2, 80))
+    return pd.DataFrame({name: np.array(["no", "yes"])[code] for name, code in zip("abc", (a, b, c), strict=True)})
+
+
+def numbers():
+    rng = np.random.default_rng(7)
+    a = rng.normal(0, 1, 60)
+    b = a + rng.normal(0, 0.5, 60)
+    return pd.DataFrame({"a": a, "b": b, "c": rng.normal(2, 1, 60)})
+
+
+@pytest.fixture(scope="module")
+def fit(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    model = bl.Model(name="three", model=bl.BayesNet(structure={"score": "bdeu"}))
+    return bl.fit(model, words(), "exact", seed=1, progress=False, runs=folder, draws=300)
+
+
+@pytest.fixture(scope="module")
+def gaussian():
+    model = bl.Model(model=bl.BayesNet(structure={"score": "bge"}))
+    return bl.fit(model, numbers(), "exact", seed=1, progress=False, runs=None, draws=300)
+
+
+def call(capsys, *words):
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    return int(ended.value.code or 0), capsys.readouterr().out
+
+
+def test_a_fit_has_structures_and_so_has_its_folder(fit):
+    again = open_run(fit.folder)
+    pd.testing.assert_frame_equal(again.structures.edges(), fit.structures.edges())
+    assert (
+        again.structures.query({"a": "yes"}, ["c"], seed=3).to_dict()
+        == fit.structures.query({"a": "yes"}, ["c"], seed=3).to_dict()
+    )
+    assert "3 variables: 4 chains × 300 draws" in repr(fit.structures)
+
+
+def test_other_fits_have_none():
+    net = bl.Model(model=bl.BayesNet(variables={"a": ["no", "yes"], "b": {"states": ["no", "yes"], "parents": ["a"]}}))
+    known = bl.fit(net, words()[["a", "b"]], "exact", progress=False, runs=None, draws=10)
+    with pytest.raises(bl.BayeslabError, match="no sampled structures"):
+        _ = known.structures
+
+
+def test_one_network_of_many_structures_is_refused(fit):
+    with pytest.raises(bl.BayeslabError, match=r"fit\.structures\.query"):
+        network(fit)
+
+
+def test_predictions_are_averaged_queries(fit):
+    new = pd.DataFrame({"a": ["yes", "no", None], "b": ["yes", None, "no"]})
+    frame = fit.predict(new, "probabilities")
+    for k, given in enumerate([{"a": "yes", "b": "yes"}, {"a": "no"}, {"b": "no"}]):
+        one = fit.structures.query(given)
+        for v in "abc":
+            assert frame[f"P({v}=yes)"][k] == pytest.approx(one[v]["yes"], rel=1e-9)
+    with pytest.raises(bl.BayeslabError, match="kind is 'probabilities'"):
+        fit.predict(new, "mean")
+    with pytest.raises(bl.BayeslabError, match="nothing is left to predict"):
+        fit.predict(words(), "probabilities")
+
+
+def test_predictions_of_numbers(gaussian):
+    """With b all but surely a child or parent of a alone, it is the regression on a under the score's prior."""
+    new = pd.DataFrame({"a": [1.0, -2.0, np.nan], "c": [0.0, 5.0, 1.0]})
+    frame = gaussian.predict(new, ci_prob=0.9)
+    found = gaussian.structures
+    for k, given in enumerate([{"a": 1.0, "c": 0.0}, {"a": -2.0, "c": 5.0}]):
+        one = found.query(given, ["b"])["b"]
+        assert frame["b_mean"][k] == pytest.approx(one.mean, abs=0.05)
+        assert frame["b_sd"][k] == pytest.approx(one.sd, rel=0.1)
+        assert (frame["b_eti90_lb"][k], frame["b_eti90_ub"][k]) == pytest.approx(one.interval(0.9), abs=0.15)
+    slope, intercept, *_ = stats.linregress(numbers()["a"], numbers()["b"])
+    assert frame["b_mean"][0] == pytest.approx(intercept + slope, abs=0.1)
+    assert (frame["a_mean"][0], frame["a_sd"][0]) == (1.0, 0.0)
+    assert frame["a_sd"][2] > 0.5
+
+
+@pytest.mark.parametrize("what", PICTURES)
+def test_pictures(fit, what, tmp_path):
+    fit.structures.plot(what).savefig(tmp_path / "picture.png", dpi=40)
+    with pytest.raises(bl.BayeslabError, match=f"did you mean '{what}'"):
+        fit.structures.plot(what + "x")
+
+
+def test_from_the_command_line(fit, tmp_path, capsys):
+    code, out = call(capsys, "query", fit.folder, "-g", "a=yes", "-t", "c", "--json", "--seed", "3")
+    assert code == 0
+    got, want = json.loads(out), fit.structures.query({"a": "yes"}, ["c"], seed=3)
+    assert got["marginals"]["c"]["yes"] == pytest.approx(want["c"]["yes"])
+    assert got["intervals"]["c"]["yes"] == pytest.approx(want.intervals["c"]["yes"])
+    _, out = call(capsys, "query", fit.folder, "--do", "b=yes", "-t", "a")
+    assert "averaged over structures and parameters" in out and "[" in out
+    pd.DataFrame({"a": ["yes"]}).to_csv(tmp_path / "new.csv", index=False)
+    assert "P(c=yes)" in call(capsys, "query", fit.folder, "--batch", tmp_path / "new.csv")[1]
+    assert "P(c=yes)" in call(capsys, "predict", fit.folder, "--data", tmp_path / "new.csv")[1]
+    assert call(capsys, "query", fit.folder, "--most-probable", 2)[0] != 0
