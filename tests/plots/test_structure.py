@@ -44,7 +44,8 @@ def test_arrows_are_as_wide_as_they_are_probable_and_lines_without_direction_das
 def test_arrows_run_from_parent_to_child():
     axes = plots.consensus(agreed([("a", "b", 0.9)])).axes[0]
     (arrow,) = (p for p in axes.patches if isinstance(p, FancyArrowPatch))
-    line = arrow.get_path().vertices
+    path = arrow.get_path()
+    line = path.vertices[path.codes != path.CLOSEPOLY]
     place = {t.get_text(): np.array(t.get_position()) for t in axes.texts}
     # The line begins below its parent and the head, which is wider than the line, ends above the child.
     assert np.linalg.norm(line[0] - place["a"]) < np.linalg.norm(line[0] - place["b"])
