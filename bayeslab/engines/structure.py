@@ -37,7 +37,7 @@ EXTENDS = True
 
 # Steps from draw to draw for each variable, and microseconds a step takes for each variable: only lengths of segments
 # follow from the latter, and they must not depend on how fast a machine is.
-_STEPS = {"structure": 150, "order": 30, "partition": 10}
+_STEPS = {"structure": 75, "order": 30, "partition": 10}
 _COST = {"structure": 0.01, "order": 0.25, "partition": 0.8}
 _SEGMENT_SECONDS = 2.0
 _MOST_DRAWS = 500
