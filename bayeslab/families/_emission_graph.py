@@ -167,12 +167,12 @@ class Part:
         """Dimensions of a parameter; ``state`` is what states are called."""
         if self.word == "categorical":
             return (state, f"{self.columns[0]}_state")
-        return (state, "column") if len(self.shape(name)) == 2 else (state,)
+        return (state, "feature") if len(self.shape(name)) == 2 else (state,)
 
     def labels(self) -> dict[str, np.ndarray]:
         if self.word == "categorical":
             return {f"{self.columns[0]}_state": self.levels}
-        return {"column": np.array(self.columns)} if len(self.columns) > 1 else {}
+        return {"feature": np.array(self.columns)} if len(self.columns) > 1 else {}
 
     def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Parameters as the exact emission takes them."""

@@ -78,10 +78,10 @@ class MixedPart:
         return (self.n_states, self.n_parts, *((len(self.columns),) if wide else ()))
 
     def dims(self, name: str, state: str) -> tuple[str, ...]:
-        return (state, "part", "column") if len(self.shape(name)) == 3 else (state, "part")
+        return (state, "part", "feature") if len(self.shape(name)) == 3 else (state, "part")
 
     def labels(self) -> dict[str, np.ndarray]:
-        own = {"column": np.array(self.columns)} if len(self.columns) > 1 else {}
+        own = {"feature": np.array(self.columns)} if len(self.columns) > 1 else {}
         return {"part": np.arange(1, self.n_parts + 1)} | own
 
     def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:

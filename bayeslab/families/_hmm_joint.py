@@ -67,11 +67,11 @@ class Joint:
 
     def dims(self, name: str, state: str) -> tuple[str, ...]:
         if name == "mean":
-            return (state, "column")
-        return ("column", "column_2") if self.tied else (state, "column", "column_2")
+            return (state, "feature")
+        return ("feature", "feature_2") if self.tied else (state, "feature", "feature_2")
 
     def labels(self) -> dict[str, np.ndarray]:
-        return {"column": np.array(self.columns), "column_2": np.array(self.columns)}
+        return {"feature": np.array(self.columns), "feature_2": np.array(self.columns)}
 
     def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
         return {name: np.asarray(values[name], float) for name in self.names}
@@ -94,7 +94,7 @@ class Joint:
         """Means and matrices, on PyMC's context stack."""
         import pymc as pm
 
-        sd = ("column",) if self.tied else (state, "column")
+        sd = ("feature",) if self.tied else (state, "feature")
         own = _Named(self.emission, {name: self.dims(name, state) for name in self.names} | {"sd": sd})
         nodes = FullNodes.of(cast(Any, own), self.n_states, self.start or None)
         built = pm.modelcontext(None)

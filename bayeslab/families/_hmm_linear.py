@@ -99,15 +99,15 @@ class Linear:
 
     @property
     def dims(self) -> dict[str, tuple[str, ...]]:
-        along = ("column",) if len(self.columns) > 1 else ()
+        along = ("feature",) if len(self.columns) > 1 else ()
         if self.level:
             return {"level_sd": along, "noise_sd": along}
-        return {"transition": ("state", "state_before"), "loading": ("column", "state"), "noise_sd": along}
+        return {"transition": ("state", "state_before"), "loading": ("feature", "state"), "noise_sd": along}
 
     @property
     def labels(self) -> dict[str, np.ndarray]:
         states = np.arange(1, self.n_states + 1)
-        return {"column": np.array(self.columns), "state": states, "state_before": states}
+        return {"feature": np.array(self.columns), "state": states, "state_before": states}
 
     @property
     def prior_scale(self) -> np.ndarray:
@@ -287,7 +287,7 @@ def graph(model: Model, linear: Linear, data: Data, purpose: str) -> pymc.Model:
             path=("model", "dimension"),
         )
     p = len(linear.columns)
-    built = pm.Model(coords={"column": list(linear.columns)} if p > 1 else {})
+    built = pm.Model(coords={"feature": list(linear.columns)} if p > 1 else {})
     begin = linear.start(None)
     with built:
         sds = {}
@@ -297,7 +297,7 @@ def graph(model: Model, linear: Linear, data: Data, purpose: str) -> pymc.Model:
             variance = pm.InverseGamma(
                 f"_{name.removesuffix('_sd')}_variance", _NU / 2, scale / 2, initval=np.asarray(begin[name]) ** 2, **own
             )
-            sds[name] = pm.Deterministic(name, pt.sqrt(variance), **({"dims": ("column",)} if p > 1 else {}))
+            sds[name] = pm.Deterministic(name, pt.sqrt(variance), **({"dims": ("feature",)} if p > 1 else {}))
         if purpose != "fit":
             return _simulated(model, linear, data, built, sds)
         known = linear.system({"level_sd": np.ones(p), "noise_sd": np.ones(p)})

@@ -380,7 +380,7 @@ def check_words(spec: HMM) -> None:
 
 def _check_names(spec: HMM) -> None:
     assert spec.chains is not None
-    taken = {*spec.columns, *(f"{c}_state" for c in spec.columns), "state", "next_state", "column", "path"}
+    taken = {*spec.columns, *(f"{c}_state" for c in spec.columns), "state", "next_state", "feature", "path"}
     taken |= {spec.sequence or "", spec.time or ""} | {f"next_{name}" for name in spec.chains}
     for name in spec.chains:
         if name in taken:

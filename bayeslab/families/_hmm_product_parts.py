@@ -304,10 +304,10 @@ class Additive:
     def dims(self, name: str, state: str) -> tuple[str, ...]:
         found = self.owned(name)
         own = () if found is None else (self.chains[found[1]],)
-        return (*own, "column") if len(self.columns) > 1 else own
+        return (*own, "feature") if len(self.columns) > 1 else own
 
     def labels(self) -> dict[str, np.ndarray]:
-        return {"column": np.array(self.columns)} if len(self.columns) > 1 else {}
+        return {"feature": np.array(self.columns)} if len(self.columns) > 1 else {}
 
     def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
         d = len(self.columns)

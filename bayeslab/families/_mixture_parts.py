@@ -145,7 +145,7 @@ class Gaussian:
 
     @cached_property
     def _column(self) -> str:
-        return f"{self.prefix}column"
+        return f"{self.prefix}feature"
 
     @property
     def dims(self) -> dict[str, tuple[str, ...]]:
@@ -198,9 +198,7 @@ class Gaussian:
         return out
 
     def priors(self) -> dict[str, str]:
-        matrix = (
-            {} if self.lkj is None else {f"{self.prefix}covariance": f"correlations LKJ({self.lkj:g}), with the sd"}
-        )
+        matrix = {f"{self.prefix}covariance": f"correlations LKJ({self.lkj:g})"} if self.lkj is not None else {}
         if self.free:
             return {f"{self.prefix}{name}": text for name, text in self.free.items()} | matrix
         if self.lkj is not None:
@@ -382,7 +380,7 @@ def _sds(covariance: np.ndarray) -> np.ndarray:
 
 
 def _partial_correlations(covariance: np.ndarray) -> np.ndarray:
-    """Of two columns given those before both, below the diagonal; the inverse of what :meth:`FullNodes.separated` does."""
+    """Of two columns given those before both, below the diagonal: the way back of :meth:`FullNodes.separated`."""
     sd = _sds(covariance)
     lower = np.linalg.cholesky(covariance / (sd[:, :, None] * sd[:, None, :]))
     before = np.cumsum(lower**2, axis=2) - lower**2
@@ -528,7 +526,7 @@ class StudentT:
 
     @property
     def dims(self) -> dict[str, tuple[str, ...]]:
-        p, column = self.prefix, f"{self.prefix}column"
+        p, column = self.prefix, f"{self.prefix}feature"
         at = ("component", column)
         return {
             f"{p}location": at,
@@ -539,7 +537,7 @@ class StudentT:
 
     @property
     def labels(self) -> dict[str, np.ndarray]:
-        column = f"{self.prefix}column"
+        column = f"{self.prefix}feature"
         return {column: np.array(self.columns), f"{column}_2": np.array(self.columns)}
 
     def values(self, theta: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -652,11 +650,11 @@ class OneParameter:
 
     @property
     def dims(self) -> dict[str, tuple[str, ...]]:
-        return {f"{self.prefix}{self._name}": ("component", f"{self.prefix}column")}
+        return {f"{self.prefix}{self._name}": ("component", f"{self.prefix}feature")}
 
     @property
     def labels(self) -> dict[str, np.ndarray]:
-        return {f"{self.prefix}column": np.array(self.columns)}
+        return {f"{self.prefix}feature": np.array(self.columns)}
 
     def values(self, theta: Mapping[str, Any]) -> dict[str, np.ndarray]:
         return {f"{self.prefix}{self._name}": theta[self._name]}

@@ -37,7 +37,7 @@ __all__ = ["Mixture", "Spec", "check", "em", "exact", "factors", "graph", "netwo
 
 KINDS = ("gaussian", "student_t", "poisson", "binomial", "exponential", "bernoulli", "categorical")
 # Names that results use.
-_TAKEN = {"weights", "gate", "label", "component", "column", "input", "evidence"}
+_TAKEN = {"weights", "gate", "label", "component", "feature", "input", "evidence"}
 _PARAMETERS = {"mean", "sd", "covariance", "location", "scale", "scale_matrix", "dof", "rate", "probability"}
 
 

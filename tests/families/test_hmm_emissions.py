@@ -352,3 +352,31 @@ def test_newton_ends_where_em_ends():
     _, y = planted(150, seed=8)
     ends = [fitted(model(), y, method="em", variant=v, tolerance=1e-9).posterior for v in ("em", "newton")]
     np.testing.assert_allclose(ends[0]["mean"], ends[1]["mean"], atol=1e-3)
+
+
+# --------------------------------------------------------------------------------- names of dimensions
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"family": "hmm", "columns": ["x", "y"], "states": 2, "covariance": "full"},
+        {"family": "mixture", "columns": ["x", "y"], "components": 2},
+    ],
+)
+def test_dimensions_have_no_name_that_plots_use(content):
+    """ArviZ calls its own facets column, row and variable."""
+    import arviz as az
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    rng = np.random.default_rng(0)
+    z = np.repeat([0, 1, 0, 1], 15)
+    table = {"x": 4.0 * z + rng.standard_normal(60), "y": 3.0 * z + rng.standard_normal(60)}
+    declared = bl.Model(name="m", model=content)
+    fit = bl.fit(declared, table, method="gibbs", draws=50, tune=20, seed=1, progress=False, runs=None)
+    assert fit.posterior["mean"].dims[-1] == "feature"
+    assert fit.posterior["covariance"].dims[-2:] == ("feature", "feature_2")
+    az.plot_trace_dist(fit.data_tree, var_names=["mean"], compact=False)
+    az.plot_forest(fit.data_tree, var_names=["mean"])
+    assert len(az.summary(fit.data_tree, var_names=["covariance"])) == 8
