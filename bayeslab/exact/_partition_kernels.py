@@ -283,18 +283,18 @@ def _split_merge(
         second = first
         if sizes[first] < 2:
             return n_clusters, False
-        i = _member(rng, labels, first, sizes[first])
+        i = _member(rng, labels, int(first), sizes[first])
         j = i
         while j == i:
-            j = _member(rng, labels, first, sizes[first])
+            j = _member(rng, labels, int(first), sizes[first])
     else:
         if n_clusters < 2:
             return n_clusters, False
         first = rng.integers(0, n_clusters)
         second = rng.integers(0, n_clusters - 1)
         second += second >= first
-        i = _member(rng, labels, first, sizes[first])
-        j = _member(rng, labels, second, sizes[second])
+        i = _member(rng, labels, int(first), sizes[first])
+        j = _member(rng, labels, int(second), sizes[second])
     fewer = n_clusters if split else n_clusters - 1
     n_whole = sizes[first] + (0 if split else sizes[second])
     whole = sums[first].copy()

@@ -24,6 +24,7 @@ from bayeslab.exact.mixture import (
 )
 from bayeslab.exact.mixture_choice import ComponentChoice
 from bayeslab.families._mixture_model import Resolved
+from bayeslab.families._mixture_parts import Gaussian, StudentT
 
 __all__ = ["draw_labels", "em", "first_guess", "maximum_likelihood", "said", "some_rows", "without_prior"]
 
@@ -84,16 +85,49 @@ def _search(
         )
     best = max(ends, key=lambda end: end.log_posterior)
     chosen = next(s for s in searches if s.result is best)
-    notes = [Note("pass", "repaired", text) for text in chosen.repaired]
+    notes = _repairs(chosen.repaired)
     if (failed := len(searches) - len(ends)) > 0:
         text = f"{failed} of {len(searches)} searches ended in a component without spread"
         notes.append(Note("warn", "collapse", text, "take prior: use, or fewer components"))
+    place = np.argsort(seen.ranking(seen.values(best.parameters)))
     for j, k in merging(problem, best.parameters) if problem.n_components > 1 else []:
-        pair = f"{seen.names[j]} and {seen.names[k]}"
+        pair = " and ".join(str(seen.names[i]) for i in sorted(place[[j, k]]))
         notes.append(Note("warn", "merged", f"two components ({pair}) say the same", "take fewer components"))
+    notes += _alike(seen, problem, best.parameters)
     if seen.choice is not None:
         notes.append(Note("pass", "components", said(seen.choice)))
     return Searched(Restarts(best, ends, searches[-1].interrupted), tuple(notes))
+
+
+def _repairs(texts: list[str]) -> list[Note]:
+    """What was repaired on the way; numbers of components meant something only then."""
+    out = []
+    for word, what in (("collapsed", "collapsed on a few equal rows"), ("merged", "said the same as another")):
+        times = sum(word in text for text in texts)
+        if times:
+            often = "once" if times == 1 else f"{times} times"
+            out.append(Note("pass", "repaired", f"{often} a component {what} and was planted anew"))
+    return out
+
+
+def _alike(seen: Resolved, problem: MixtureProblem, theta: Parameters) -> list[Note]:
+    """Components all of whose rows are the same: what they say of spread is the prior's."""
+    own = [
+        seen.columns.index(c)
+        for part in seen.parts.values()
+        if isinstance(part, Gaussian | StudentT)
+        for c in part.columns
+    ]
+    if not own or problem.n_components == 1:
+        return []
+    labels = problem.responsibilities(theta)[1].argmax(axis=1)
+    order, out = seen.ranking(seen.values(theta)), []
+    for place, k in enumerate(order):
+        rows = problem.rows[labels == k][:, own]
+        if len(rows) > 1 and not np.any(rows != rows[0]):
+            text = f"all {len(rows)} rows of component {seen.names[place]} are the same: its spread is the prior's"
+            out.append(Note("warn", "equal rows", text, "remove duplicates if they are mistakes, or say what is known"))
+    return out
 
 
 def maximum_likelihood(seen: Resolved) -> tuple[float, int]:

@@ -440,8 +440,8 @@ def _gaussian(
         raise ModelError(text, path=("model", "priors"))
     if free and (len(free) < 2 or (covariance not in ("diagonal", "spherical") and eta is None)):
         raise ModelError(
-            "priors of mean and sd go together, and with covariance: diagonal or spherical (or a single column), or with"
-            " a prior of the correlation: LKJ(2)",
+            "priors of mean and sd go together, and with covariance: diagonal or spherical (or a single column); with"
+            " full also give correlation: LKJ(2)",
             path=("model", "priors"),
         )
     try:

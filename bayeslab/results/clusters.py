@@ -40,9 +40,9 @@ def plot_clusters(fit: Fit, what: str, columns: list[str] | None, reference: flo
     if what not in PICTURES:
         raise OptionError(f"unknown picture '{what}'{hint(what, PICTURES)}")
     if what == "trace":
-        for kept, name, shown in (("em", "log_likelihood", "log likelihood"), ("variational", "elbo", "ELBO")):
+        for kept, name, label in (("em", "log_likelihood", "log likelihood"), ("variational", "elbo", "ELBO")):
             if kept in fit.data_tree.children:
-                return plots.em_trace(fit.data_tree[kept][name].to_numpy(), reference=reference, ylabel=shown)
+                return plots.em_trace(fit.data_tree[kept][name].to_numpy(), reference=reference, ylabel=label)
         raise OptionError("a trace is what methods em and variational leave; fit with one of them")
     group = fit.clusters()
     if what == "together":
