@@ -435,6 +435,9 @@ class Fit:
         from bayeslab.results.render import fit_html
 
         family = registry.load("families", self.model.model.family)
+        drawn = family.network(self.model, self.data)
+        if "parent_sets" in self.data_tree.children:
+            drawn.add_edges_from(self.structures.consensus().edges)
         return fit_html(
             name=self.model.name,
             about=self.model.about,
@@ -443,5 +446,5 @@ class Fit:
             summary=self.summary(),
             timings=self.timings,
             folder=self.folder,
-            svg=model_svg(family.network(self.model, self.data)),
+            svg=model_svg(drawn),
         )

@@ -293,6 +293,7 @@ _BRIDGE = (
     " at once"
 )
 _LONGER = "run longer (draws), or with larger steps between draws; if that does not help, temper or take partition"
+_FIRST = "follows from chains that sit in different modes: mend that first"
 
 
 def _score(scores: Array, settled: bool) -> Iterator[Finding]:
@@ -309,7 +310,7 @@ def _score(scores: Array, settled: bool) -> Iterator[Finding]:
     shown = f"R-hat {r_hat:.3f} > {R_HAT_WARN}" if r_hat < APART else f"R-hat {r_hat:.2f} > {R_HAT_WARN}"
     text = f"{shown}; means of the chains from {means.min():.2f} to {means.max():.2f}, {size:,.0f} effective draws"
     status = "warn" if r_hat <= R_HAT_FAIL else "fail"
-    yield Finding(status, "score", "", r_hat, text, _BRIDGE if settled else _LONGER)  # type: ignore[arg-type]
+    yield Finding(status, "score", "", r_hat, text, _FIRST if settled else _LONGER)  # type: ignore[arg-type]
 
 
 def _edge_r_hat(found: EdgeDiagnostics, n: int, settled: bool) -> Finding:
@@ -319,7 +320,7 @@ def _edge_r_hat(found: EdgeDiagnostics, n: int, settled: bool) -> Finding:
         return Finding("pass", "edge R-hat", where, value, f"all {n:,} edges ≤ {R_HAT_WARN} (worst {shown}, {where})")
     bad = int(np.sum(found.r_hat > R_HAT_WARN))
     text = f"{bad:,} of {n:,} edges > {R_HAT_WARN} (worst {shown}, {where})"
-    advice = _BRIDGE if settled else _LONGER
+    advice = _FIRST if settled else _LONGER
     return Finding("warn" if value <= R_HAT_FAIL else "fail", "edge R-hat", where, value, text, advice)
 
 
@@ -336,9 +337,9 @@ def _edge_ess(found: EdgeDiagnostics, shape: tuple[int, ...], n: int, settled: b
     bad = int(np.sum(found.ess[unsure] < ESS_WANTED))
     more = math.ceil(shape[1] * (ESS_WANTED / value - 1) / 10) * 10
     text = f"{bad:,} of {n:,} edges < {ESS_WANTED} (least {value:,.0f}, {where}); {said}"
-    advice = "follows from chains that sit in different modes: mend that first"
+    advice = _FIRST
     if not settled:
-        advice = f"about {more:,} more draws a chain (--draws +{more})"
+        advice = f"about {more:,} more draws a chain (--resume RUN --draws +{more})"
         if ESS_WANTED / value > 20:
             advice += ", or larger steps between draws, tempering or sampler partition, which mix faster"
     return Finding("warn" if value >= ESS_FAIL else "fail", "edge ESS", where, value, text, advice)
@@ -355,7 +356,8 @@ def _agreement(found: EdgeDiagnostics, settled: bool) -> Finding:
     n = int(np.sum(beyond | (found.difference > LARGE_DIFFERENCE)))
     text += f"; {n:,} {'edge' if n == 1 else 'edges'} apart"
     fails = bool((beyond & (found.difference > LARGE_DIFFERENCE)).any())
-    return Finding("fail" if fails else "warn", "agreement", where, difference, text, _BRIDGE if settled else _LONGER)
+    advice = _FIRST if settled else "follows from how chains mix: see edge R-hat and edge ESS"
+    return Finding("fail" if fails else "warn", "agreement", where, difference, text, advice)
 
 
 def _modes(scores: Array, found: EdgeDiagnostics, chains: list[str], settled: bool) -> Iterator[Finding]:

@@ -399,3 +399,44 @@ def test_predictions_of_numbers_are_mixtures_over_structures(gaussian):
     assert float(found["b"].sd) == pytest.approx(float(want.std()[0]), rel=0.03)
     frame = found.to_frame()
     assert frame["eti89_lb"][0] < frame["mean"][0] < frame["eti89_ub"][0]
+
+
+# --- nets of states and numbers
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    rng = np.random.default_rng(8)
+    g = rng.integers(0, 2, 80)
+    h = np.where(rng.random(80) < 0.8, g, 1 - g)
+    x = rng.normal(0, 1, 80)
+    y = 1.5 * g + (0.5 + g) * x + rng.normal(0, 0.3, 80)
+    data = {"g": np.array(["m", "w"])[g], "h": np.array(["n", "y"])[h], "x": x, "y": y}
+    seen = Observations.of(data, kind="mixed")
+    return ScoreTable.build(load("mixed_bic", data), max_parents=2), Parameters(seen, "mixed_bic"), seen
+
+
+def test_nets_of_states_and_numbers(mixed):
+    table, learned, seen = mixed
+    found = one_graph(table, [("g", "y"), ("x", "y"), ("g", "h")], learned)
+    line = learned.regressions(3, (0, 2))
+    x_mean = learned.regressions(2, ())[()].mu[0]
+    want = (line[1].mu - line[0].mu) @ [1.0, x_mean]
+    assert found.average_effect("g", "y").mean == pytest.approx(want, rel=1e-9)
+    share = (np.sum(seen.codes[:, 0] * seen.weights) + 0.5) / (seen.weights.sum() + 1)
+    slope = (1 - share) * line[0].mu[1] + share * line[1].mu[1]
+    assert found.average_effect("x", "y").mean == pytest.approx(slope, rel=1e-9)
+    assert found.average_effect("y", "g", values="w").mean == 0
+    frame = found.interventional("h", "g")
+    assert frame.probability.to_numpy() == pytest.approx([1 - share, share, 1 - share, share])
+    answer = found.query({"x": 1.0, "g": "w"}, ["y", "h"])
+    assert answer["y"].mean == pytest.approx(line[1].mu @ [1.0, 1.0], abs=0.05)
+    assert answer["h"]["y"] == pytest.approx(0.8, abs=0.12) and answer.errors["h"]["y"] < 0.01
+    low, high = answer.intervals["y"]["mean"]
+    assert low < answer["y"].mean < high
+    with pytest.raises(OptionError, match="query row by row"):
+        found.predictions(np.full((1, 4), -1))
+    with pytest.raises(OptionError, match="is continuous"):
+        found.interventional("x", "g")
+    with pytest.raises(OptionError, match="numbers only"):
+        found.effects()
