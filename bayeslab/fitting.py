@@ -392,6 +392,9 @@ def resume(
     info = run.info()
     model, dataset = run.model(), run.dataset()
     _verify(info, model, dataset, str(folder))
+    standing = run.segments().standing(info["status"])
+    if standing["state"] == "running" and standing["pid"] != os.getpid():
+        raise RunError(f"the run is going on (process {standing['pid']}); see `bayeslab watch`", where=str(folder))
     module = registry.load("engines", info["method"])
     if draws is not None:
         info["options"]["draws"] = _longer(info, module, draws)

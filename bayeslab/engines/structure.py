@@ -6,8 +6,6 @@ Local scores of all parent sets are computed once, in a table; chains walk over 
 
 from __future__ import annotations
 
-import os
-import platform
 import time
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -216,9 +214,6 @@ class _Watch:
         """For ``progress.json``."""
         left = self._left(chains)
         return {
-            "pid": os.getpid(),
-            "host": platform.node(),
-            "updated": time.time(),
             "seconds": time.monotonic() - self._begun,
             "seconds_left": None if np.isnan(left) else left,
             "draws": self._work.draws,

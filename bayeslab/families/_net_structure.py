@@ -514,7 +514,10 @@ def _odd(name: str, n_states: int, n_rows: int) -> list[str]:
 
 def sampled(what: str) -> EngineRefusal:
     """What cannot be done while the structure is unknown."""
-    return EngineRefusal(f"{what} needs a known structure; here it is unknown: method structure samples structures")
+    return EngineRefusal(
+        f"{what} needs a known structure, and here it is unknown: sample it (method structure); `fit.structures`"
+        f" has what is averaged over them"
+    )
 
 
 def check(model: Model) -> None:

@@ -636,6 +636,8 @@ def log_likelihoods(
     """Log probability of what was observed in each row at each draw, the rest summed out."""
     from bayeslab.exact.incomplete_rows import IncompleteRows
 
+    if unknown(_spec(model)):
+        raise sampled("a likelihood of rows")
     net, codes, values = resolved(model, data)
     out = np.empty((_n_draws(draws), len(codes)))
     # A variable may not have the name of a dimension.
@@ -678,6 +680,8 @@ def predictive(
     from bayeslab.exact.sampling import forward_sample
     from bayeslab.families._net_target import target_draws
 
+    if unknown(_spec(model)):
+        raise sampled("a replication of the data")
     spec, (net, codes, values) = _spec(model), resolved(model, data)
     n = _n_draws(draws)
     if spec.target is not None:
@@ -710,6 +714,8 @@ def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.nd
     """
     from bayeslab.families import _net_exact
 
+    if unknown(_spec(model)):
+        raise sampled("a prediction")
     spec, (net, codes, values) = _spec(model), resolved(model, new)
     if not net.linears and isinstance(_net_exact.exact(model, seen), Plan):
         draws = {name: values.mean(axis=0, keepdims=True) for name, values in draws.items()}

@@ -31,17 +31,33 @@ from bayeslab.structure.score_table import ScoreTable
 __all__ = ["SegmentStore"]
 
 
+def _me() -> dict[str, Any]:
+    """This process, so that another one can see whether it is still there."""
+    return {"pid": os.getpid(), "host": platform.node(), "began": _began(os.getpid())}
+
+
+def _began(pid: int) -> int | None:
+    """When a process began, in ticks since the machine did; None where that cannot be read."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        return int(stat.rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
 def _alive(told: Mapping[str, Any]) -> bool:
     """Whether the process of a job is there; of one on another machine that cannot be seen."""
     if told.get("host") != platform.node():
         return True
+    pid = int(told["pid"])
     try:
-        os.kill(int(told["pid"]), 0)
+        os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True
-    return True
+        pass
+    # Another process may have the number by now.
+    return told.get("began") == _began(pid)
 
 
 class SegmentStore:
@@ -99,11 +115,12 @@ class SegmentStore:
     def begin(self) -> None:
         """A job begins in this process: an earlier wish to stop is over."""
         (self.path / "stop").unlink(missing_ok=True)
-        self.tell({"pid": os.getpid(), "host": platform.node(), "updated": time.time(), "chains": []})
+        self.tell({"chains": []})
 
     def tell(self, content: Mapping[str, Any]) -> None:
-        """Write how far the job is."""
-        self._text("progress.json", json.dumps(dict(content), indent=1) + "\n")
+        """Write how far the job is, which runs in this process."""
+        content = _me() | {"updated": time.time()} | dict(content)
+        self._text("progress.json", json.dumps(content, indent=1) + "\n")
 
     def told(self) -> dict[str, Any] | None:
         """How far the job is; None if it has not said so yet."""

@@ -58,7 +58,7 @@ def call(capsys, *words: object) -> tuple[int, str, str]:
 
 def begin(*words: object) -> subprocess.Popen[bytes]:
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    return subprocess.Popen([sys.executable, "-m", "bayeslab.cli", *map(str, words)], **quiet)
+    return subprocess.Popen([sys.executable, "-m", "bayeslab.cli", *map(str, words)], start_new_session=True, **quiet)
 
 
 def until(condition, seconds=60.0):
@@ -103,7 +103,10 @@ def test_interrupted_by_ctrl_c_resumed_and_made_longer(folder, whole, capsys):
     runs = folder / "interrupted"
     process, run = begin("fit", folder / "m.yaml", "--runs", runs), runs / "causes"
     until(lambda: segments(run) >= 18)
-    process.send_signal(signal.SIGINT)
+    code, _, err = call(capsys, "fit", "--resume", run)
+    assert code == 1 and f"the run is going on (process {process.pid})" in err
+    # A terminal sends it to all processes that it runs, the workers among them.
+    os.killpg(process.pid, signal.SIGINT)
     assert process.wait(timeout=60) in (0, 3)
     info = json.loads((run / "run.json").read_text())
     assert info["status"] == "interrupted" and bl.open(run).posterior.sizes["draw"] < 120
