@@ -35,6 +35,8 @@ def refusal(hidden: Hidden) -> str | None:
     """Why Gibbs steps do not apply, or None."""
     if hidden.observed:
         return "the states are observed: counts have a closed form; use exact"
+    if hasattr(hidden.chain, "chances"):
+        return "several chains are not drawn by Gibbs steps; use nuts, map or em"
     if type(hidden.chain) is not Chain:
         return "these transitions have no conjugate prior; use nuts, map or em"
     parts: tuple[Any, ...] = hidden.parts

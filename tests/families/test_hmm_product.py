@@ -6,12 +6,13 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 import bayeslab as bl
 from bayeslab.engines._density import Density
 from bayeslab.engines._groups import constrained
 from bayeslab.errors import BayeslabError
+from bayeslab.exact.emissions.additive import AdditiveGaussian
 from bayeslab.families import _hmm_product_labels, hmm
 from bayeslab.families._emission_graph import internal
 from bayeslab.families._hmm import hidden_of
@@ -229,6 +230,26 @@ def test_the_prior_of_effects_is_normal_with_sum_zero():
 
 
 # --------------------------------------------------------------------------------- EM
+
+
+@pytest.mark.parametrize("prior", [True, False])
+def test_the_m_step_of_effects_is_where_a_general_optimiser_ends(prior):
+    rng = np.random.default_rng(0)
+    rows = 1e3 + 3 * rng.standard_normal((60, 2))
+    rows[3, 0] = rows[7, 0] = rows[7, 1] = np.nan
+    weights = rng.dirichlet(np.ones(6), 60)
+    emission = AdditiveGaussian((2, 3), 2)
+    emission = emission.with_prior(rows, 6) if prior else emission
+    found = emission.maximise(emission.statistics(rows, weights))
+
+    def falls(x):
+        own = {"coefficients": x[:8].reshape(4, 2), "variance": np.exp(x[8:])}
+        return -np.sum(weights * emission.log_density(own, rows)) - emission.log_prior(own)
+
+    top = np.append(found["coefficients"].ravel(), np.log(found["variance"]))
+    away = optimize.minimize(falls, top + 0.3 * rng.standard_normal(10), method="BFGS", options={"gtol": 1e-7})
+    assert falls(top) <= away.fun + 1e-8
+    np.testing.assert_allclose(away.x, top, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ALL)
