@@ -227,8 +227,10 @@ class Hidden:
         return out
 
     def internal(self, values: Mapping[str, np.ndarray], draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Those of the draws that are variables behind parameters of emissions, renamed as these are."""
+        """Those of the draws that are variables behind parameters, renamed as these are."""
+        chain: Any = self.chain
         found = [(name, own) for part in self.parts for name, own in emitted.internal(part, values).items()]
+        found += chain.internal(values).items() if hasattr(chain, "internal") else []
         same = {name: np.isclose(own, draws[name], rtol=1e-9, atol=0) for name, own in found if name in draws}
         # What did not move stays as it was to the last digit.
         return {name: np.where(same[name], draws[name], own) for name, own in found if name in draws}

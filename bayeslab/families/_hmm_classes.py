@@ -309,6 +309,18 @@ class ClassChain:
         both = summed(free + self.held, len(self.held))
         return both - summed(free, 1) if self.discriminative else both
 
+    def internal(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Draws of the variables behind rows with zeros: those of rows with equally many places are one variable."""
+        out: dict[str, np.ndarray] = {}
+        for name in set(self.learned) - {"class_probability"}:
+            used = self.concentration(name) > 0
+            sizes = used.sum(axis=1)
+            for n in np.unique(sizes[sizes > 1]):
+                rows = np.flatnonzero(sizes == n)
+                places = np.stack([np.flatnonzero(used[row]) for row in rows])
+                out[f"_{name}_{n}"] = np.asarray(values[name])[:, rows[:, None], places]
+        return out
+
     def log_free(self, values: Mapping[str, Any]) -> Any:
         """Log probabilities of the first state where the class is not known: (1, n_states)."""
         import pytensor.tensor as pt

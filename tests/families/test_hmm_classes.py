@@ -321,6 +321,25 @@ def test_nuts_agrees_with_the_truth_and_names_states_class_by_class():
     assert fit.verdict.status == "pass", fit.verdict
 
 
+def test_states_that_trade_places_within_a_class_are_renamed():
+    """Draws of one point, every other with the states of b exchanged; variables behind parameters follow."""
+    table, _ = planted(12, 15, seed=9)
+    data = bl.check(model(), table)
+    _, _, together = values(np.random.default_rng(5), (2, 2))
+    together["mean"], together["sd"] = np.array([-1.0, 1.0, -1.1, 0.9]), np.array([0.6, 0.7, 0.8, 0.9])
+    hidden = hidden_of(model(), data)
+    other = hidden.permuted(together, np.array([0, 1, 3, 2]))
+    draws = {name: np.stack([together[name], other[name]] * 3) for name in together}
+    draws |= hidden.chain.internal(draws) | {"_variance": draws["sd"] ** 2}
+    np.testing.assert_allclose(draws["_transition_2"][0, 0], together["transition"][0, :2])
+    assert set(draws) >= {"_initial_2", "_transition_2"}
+    found, whose = hmm.relabelled(model(), data, draws)
+    assert whose == "each class"
+    assert set(found) == set(draws)
+    for name, value in found.items():
+        np.testing.assert_allclose(value, np.broadcast_to(draws[name][0], value.shape), err_msg=name)
+
+
 def test_simulating_keeps_to_the_class():
     table, _ = planted(4, 6, seed=0)
     tree = bl.simulate(model(), table, 20, seed=1)
