@@ -95,6 +95,7 @@ class DurationChain:
     expanded = True
     full = False
     n_steps = 1
+    how = "Baum-Welch for segments: states and their durations are summed out by forward-backward"
 
     @property
     def n_states(self) -> int:

@@ -293,7 +293,7 @@ def plan(hidden: Hidden) -> EMPlan | str:
     ]
     bounds = dict.fromkeys((n for n in simplices if not _patterned(hidden, n)), (0.0, 1.0))
     return EMPlan(
-        how="Baum-Welch: the hidden states are summed out by forward-backward",
+        how=getattr(own, "how", "Baum-Welch: the hidden states are summed out by forward-backward"),
         problem=problem,
         start=hidden.guess,
         values=values,

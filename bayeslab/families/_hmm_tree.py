@@ -39,6 +39,7 @@ class TreeChain:
     parents: np.ndarray
 
     expanded = False
+    how = "Baum-Welch on trees: the hidden states are summed out upward and downward"
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "base":

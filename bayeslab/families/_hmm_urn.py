@@ -41,6 +41,7 @@ class UrnChain:
     draws: UrnDraws
 
     expanded = False
+    how = "Baum-Welch: the hidden urns and what each has given are summed out"
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "base":

@@ -267,6 +267,8 @@ class HMM(Family):
             return self
         if self.emission != "urn" or len(self.columns) > 1:
             raise ValueError("emission: urn takes one column, the colours of the balls drawn")
+        if not isinstance(self.states, int | list):
+            raise ValueError("emission: urn takes a number of urns, or their names, in states")
         for key in ("inputs", "window", "chains", "classes", "transitions_on", "order", "durations", "parent"):
             if key in self.model_fields_set:
                 raise ValueError(f"{key} does not go with emission: urn, whose states are urns of a plain chain")
