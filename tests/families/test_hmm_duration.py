@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from bayeslab.families import hmm
 from bayeslab.families._hmm import hidden_of
 from tests.exact.test_duration import truth
 
+MODELS = Path(__file__).parents[2] / "models"
 LAWS = ("table", "poisson", "negative_binomial")
 
 
@@ -347,3 +349,17 @@ def test_absorbing_states_go_on_and_data_that_cannot_be_are_refused():
     )
     with pytest.raises((BayeslabError, EngineRefusal), match="row 3 has probability zero"):
         bl.fit(impossible, {"y": [0, 0, 0, 1]}, method="em", runs=None, progress=False)
+
+
+def test_old_faithful_seldom_repeats_a_short_eruption():
+    """As runs counted by a threshold between the two kinds say."""
+    fit = bl.fit(MODELS / "geyser_runs.yaml", method="em", prior="ignore", runs=None, progress=False)
+    states = fit.decode()["state"].to_numpy()
+    eruptions = fit.data.term("eruptions").value
+    short = np.asarray(eruptions) < 3.1
+    assert np.mean((states == "short") == short) > 0.97
+    edges = np.flatnonzero(np.diff(short)) + 1
+    runs, kinds = np.diff(edges), short[edges[:-1]]  # finished ones
+    mu = np.asarray(fit.posterior["duration_mu"]).ravel()
+    assert mu[0] == pytest.approx(runs[kinds].mean() - 1, abs=0.03)
+    assert mu[1] == pytest.approx(runs[~kinds].mean() - 1, abs=0.1)
