@@ -10,19 +10,23 @@ from numpy.typing import NDArray
 from bayeslab.dataset import Column, Data
 from bayeslab.errors import DataError, OptionError
 from bayeslab.exact.gaussian_network import joint, observe
-from bayeslab.exact.mixed_network import MixedNetwork
+from bayeslab.exact.mixed_network import MixedNetwork, draws, log_density
+from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.families._net import codes_from
 from bayeslab.results import _structure_averages as averages
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
 
     from bayeslab.results.fit import Fit
     from bayeslab.results.structures import Structures
 
-__all__ = ["predicted"]
+__all__ = ["log_likelihoods", "predicted", "replications"]
 
 Array = NDArray[np.float64]
+# Rows are weighed and replicated at so many draws of structure and parameters, evenly spaced.
+_DRAWS = 1000
 # So many points of each net's predictive distribution make quantiles of their mixture.
 _POINTS = 16
 
@@ -70,6 +74,54 @@ def predicted(fit: Fit, bound: Data, kind: str, *, ci_prob: float, seed: int) ->
     return pd.DataFrame(out)
 
 
+def log_likelihoods(fit: Fit, bound: Data) -> xr.Dataset:
+    """Log probability (density) of each row at draws of structure and parameters."""
+    found = fit.structures
+    columns = {v: _column(bound, v) for v in found.names if bound.has(v)}
+    lacking = [v for v in found.names if v not in columns or columns[v].absent().any()]
+    if lacking:
+        raise DataError(f"'{lacking[0]}' has missing cells: rows are weighed complete")
+    n_rows = len(columns[found.names[0]].values)
+    codes = codes_from(found.states, columns, n_rows)
+    numbers = [columns[v].values for v in found.names if v not in found.states]
+    values = np.column_stack(numbers) if numbers else np.zeros((n_rows, 0))
+    rng = np.random.default_rng(fit.seed)
+    chosen = averages._Chosen.spaced(found, _DRAWS)
+    terms = np.stack([log_density(_mixed(net), codes, values) for net in chosen.nets(rng)])
+    # A variable may not have the name of a dimension.
+    name = "evidence" if fit.model.data.rows != "evidence" else "log_evidence"
+    return _by_row(fit, bound, {name: terms.reshape(*chosen.of_draw.shape, n_rows)})
+
+
+def replications(fit: Fit, bound: Data, seed: int) -> xr.Dataset:
+    """Rows as they could have been, as many as there are, at draws of structure and parameters."""
+    found = fit.structures
+    n_rows = len(_column(bound, found.names[0]).values)
+    rng = np.random.default_rng(seed)
+    chosen = averages._Chosen.spaced(found, _DRAWS)
+    made = [draws(_mixed(net), rng, n_rows) for net in chosen.nets(rng)]
+    shape = (*chosen.of_draw.shape, n_rows)
+    states = list(found.states)
+    others = [v for v in found.names if v not in states]
+    out = {v: np.stack([codes[:, states.index(v)] for codes, _ in made]).reshape(shape) for v in states}
+    out |= {v: np.stack([values[:, others.index(v)] for _, values in made]).reshape(shape) for v in others}
+    return _by_row(fit, bound, {v: out[v] for v in found.names})
+
+
+def _mixed(net: DiscreteNetwork | MixedNetwork) -> MixedNetwork:
+    return net if isinstance(net, MixedNetwork) else MixedNetwork(net.states, net.parents, net.tables, {})
+
+
+def _by_row(fit: Fit, bound: Data, arrays: dict[str, Array]) -> xr.Dataset:
+    from bayeslab.engines._groups import labelled
+
+    rows = fit.model.data.rows
+    n_draws = next(iter(arrays.values())).shape[1]
+    lead = {"chain": fit.structures.chains, "draw": np.arange(n_draws)}
+    attrs = {"creation_library": "bayeslab", "seed": fit.seed, "draws": "evenly spaced ones of the posterior"}
+    return labelled(arrays, dict.fromkeys(arrays, (rows,)), bound.labels, lead, attrs)
+
+
 def _some(anything: Any) -> None:
     if not anything:
         raise DataError(
@@ -86,12 +138,12 @@ def _column(bound: Data, name: str) -> Column:
 
 
 def _of_numbers(
-    structures: Structures, values: Array, wanted: list[int], ci_prob: float, seed: int, draws: int = 400
+    structures: Structures, values: Array, wanted: list[int], ci_prob: float, seed: int, n_draws: int = 400
 ) -> Array:
     """Mean, sd and the ends of the interval of some variables in each row, shape (variable, 4, row)."""
     low, high = averages._tails(ci_prob)
     rng = np.random.default_rng(seed)
-    spaced = averages._Chosen.spaced(structures, draws)
+    spaced = averages._Chosen.spaced(structures, n_draws)
     normals = [joint(net) for net in spaced.nets(rng) if isinstance(net, MixedNetwork)]
     mean, factor = np.stack([one.mean for one in normals]), np.stack([one.factor for one in normals])
     noise = rng.standard_normal((_POINTS, len(normals), 1))

@@ -111,6 +111,9 @@ def maximise(fit: Fit, nodes: list[str], log_likelihood: np.ndarray) -> MaximumL
 
     from bayeslab.results.predict import value_draws
 
+    if "parent_sets" in fit.data_tree.children:
+        # Structures differ in their number of parameters: there is no one maximum to penalise.
+        return MaximumLikelihood(math.nan, 0, log_likelihood.shape[1])
     family = registry.load("families", fit.model.model.family)
     if hasattr(family, "maximum_likelihood"):
         highest, n_parameters = family.maximum_likelihood(fit.model, fit.data)

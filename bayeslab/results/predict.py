@@ -140,6 +140,10 @@ def _held(fit: Fit, graph: pymc.Model, data: Data) -> dict[str, np.ndarray]:
 
 def posterior_predictive(fit: Fit) -> xr.Dataset:
     """Replications of the observed nodes for the data of the fit."""
+    if "parent_sets" in fit.data_tree.children:
+        from bayeslab.results._structure_predictions import replications
+
+        return replications(fit, fit.data, fit.seed)
     return _draws(fit, fit.data, fit.seed)
 
 
@@ -297,6 +301,10 @@ def log_likelihood(fit: Fit, data: Data | None = None) -> xr.Dataset:
     data
         Other data bound to the model; their parameters must be those of the fit.
     """
+    if "parent_sets" in fit.data_tree.children:
+        from bayeslab.results._structure_predictions import log_likelihoods
+
+        return log_likelihoods(fit, data or fit.data)
     family = registry.load("families", fit.model.model.family)
     if hasattr(family, "log_likelihoods"):
         made = family.log_likelihoods(fit.model, data or fit.data, posterior_values(fit))

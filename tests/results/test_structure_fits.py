@@ -120,3 +120,35 @@ def test_from_the_command_line(fit, tmp_path, capsys):
     assert "P(c=yes)" in call(capsys, "query", fit.folder, "--batch", tmp_path / "new.csv")[1]
     assert "P(c=yes)" in call(capsys, "predict", fit.folder, "--data", tmp_path / "new.csv")[1]
     assert call(capsys, "query", fit.folder, "--most-probable", 2)[0] != 0
+
+
+def test_rows_are_weighed_by_structures_and_parameters(fit):
+    """The mean likelihood of a row is its probability as the next case; WAIC and LOO take the group as any other."""
+    group = fit.log_likelihood()
+    terms = group["evidence"]
+    assert terms.dims == ("chain", "draw", "obs_id") and terms.shape == (4, 250, 80)
+    mean = np.exp(terms.values).mean(axis=(0, 1))
+    error = np.exp(terms.values).std(axis=(0, 1)) / np.sqrt(1000)
+    rows = words().drop_duplicates()
+    for k, row in rows.iterrows():
+        want = np.exp(fit.structures.query(row.to_dict(), []).log_evidence)
+        assert abs(mean[k] - want) < 4.5 * error[k]
+    same = (words() == words().iloc[0]).all(axis=1).to_numpy()
+    assert np.ptp(mean[same]) < 1e-12
+    net = {v: {"states": ["no", "yes"]} for v in "abc"}
+    apart = bl.fit(
+        bl.Model(name="apart", model=bl.BayesNet(variables=net)), words(), "exact", progress=False, runs=None
+    )
+    table = bl.compare({"sampled": fit, "apart": apart}, progress=False).table
+    assert list(table.index) == ["sampled", "apart"]
+    assert table["log_evidence"]["sampled"] == fit.data_tree["exact_posterior"].attrs["log_evidence"]
+
+
+def test_rows_are_replicated(fit, gaussian):
+    group = fit.posterior_predictive()
+    assert set(group.data_vars) == {"a", "b", "c"} and group["a"].shape == (4, 250, 80)
+    share = fit.structures.query({}, ["b"])["b"]["yes"]
+    assert group["b"].values.mean() == pytest.approx(share, abs=0.01)
+    numbers_ = gaussian.posterior_predictive()
+    assert numbers_["c"].values.mean() == pytest.approx(numbers()["c"].mean(), abs=0.05)
+    assert gaussian.log_likelihood()["evidence"].shape == (4, 250, 60)
