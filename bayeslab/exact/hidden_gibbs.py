@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import EvidenceError
-from bayeslab.exact.emissions import Bernoulli, Binomial, Categorical, Exponential, Poisson
+from bayeslab.exact.emissions import Bernoulli, Binomial, Categorical, Exponential, FullGaussian, Poisson, Product
 from bayeslab.exact.emissions._cells import column_means, observed, ratio
 from bayeslab.exact.emissions.normal import DiagonalGaussian, inverse_wishart, patterns
 from bayeslab.exact.forward_backward import HiddenChain, read_rows, room
 
-__all__ = ["DrawnPath", "draw_path", "draw_probabilities", "draw_tied", "imputed", "statistics_of"]
+__all__ = ["DrawnPath", "completed", "draw_path", "draw_probabilities", "draw_tied", "imputed", "statistics_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,4 +166,19 @@ def imputed(
                 within = within - covariances[k][np.ix_(lost, seen)] @ slope
             noise = rng.standard_normal((len(own), len(lost))) @ np.linalg.cholesky(0.5 * (within + within.T)).T
             out[np.ix_(own, lost)] = centre + noise
+    return out
+
+
+def completed(
+    rng: np.random.Generator, emission: Any, rows: np.ndarray, states: np.ndarray, parameters: Mapping[str, Any]
+) -> np.ndarray:
+    """Rows with the missing cells drawn that the emission's conjugate step needs: those under a covariance matrix."""
+    if isinstance(emission, FullGaussian):
+        return imputed(rng, rows, states, parameters["mean"], emission.covariances(parameters))
+    if not isinstance(emission, Product) or not np.isnan(rows).any():
+        return rows
+    out = rows.copy()
+    for name, (columns, part) in emission.parts.items():
+        own = {key.removeprefix(f"{name}."): v for key, v in parameters.items() if key.startswith(f"{name}.")}
+        out[:, list(columns)] = completed(rng, part, rows[:, list(columns)], states, own)
     return out

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import OptionError
+from bayeslab.exact.hidden_gibbs import completed
 from bayeslab.exact.mixture import MixtureProblem
 
 __all__ = ["GibbsDraws", "gibbs"]
@@ -64,7 +65,8 @@ def gibbs(
         if sweep >= tune:
             kept.append(theta)
             labels[sweep - tune], log_likelihood[sweep - tune] = z, evidence.sum()
-        statistics = problem.statistics(np.eye(k)[z], theta)
+        whole = replace(problem, rows=completed(rng, problem.emission, problem.rows, z, theta))
+        statistics = whole.statistics(np.eye(k)[z], theta)
         weights = problem.fixed_weights
         if weights is None:
             weights = rng.dirichlet(np.asarray(problem.concentration) + statistics["component"])

@@ -13,6 +13,8 @@ from bayeslab.exact import emissions
 from bayeslab.exact.emissions import NormalPrior
 from bayeslab.exact.forward_backward import HiddenChain
 from bayeslab.exact.hidden_gibbs import draw_path, draw_probabilities, draw_tied, imputed, statistics_of
+from bayeslab.exact.mixture import MixtureProblem
+from bayeslab.exact.mixture_gibbs import gibbs
 from tests.exact._paths import random_case, truth
 
 N = 4_000
@@ -121,7 +123,7 @@ def test_missing_cells_are_drawn_from_their_conditional():
     covariance = factor @ factor.swapaxes(1, 2) + 0.1 * np.eye(3)
     rows = np.array([[0.3, np.nan, np.nan], [np.nan, 1.0, -1.0], [np.nan] * 3, [1.0, 2.0, 3.0]])
     states = np.array([1, 0, 1, 0])
-    draws = np.stack([imputed(rng, rows, states, mean, covariance) for _ in range(20_000)])
+    draws = np.stack([imputed(rng, rows, states, mean, covariance) for _ in range(8_000)])
     assert np.all(draws[:, ~np.isnan(rows)] == rows[~np.isnan(rows)])
     s = covariance[1]
     centre = mean[1, 1:] + s[1:, 0] / s[0, 0] * (0.3 - mean[1, 0])
@@ -154,3 +156,30 @@ def test_one_matrix_for_all_states():
         spread = want.mean() / (prior.kappa + n)
         np.testing.assert_allclose(means[:, k].mean(0), centre, atol=5 * np.sqrt(spread.max() / len(draws)))
         np.testing.assert_allclose(np.cov(means[:, k].T), spread, atol=0.1 * spread.max())
+
+
+def test_a_mixture_with_missing_cells_has_the_spread_of_its_posterior():
+    """One component, half of a column missing: mean and matrix by importance sampling from the prior's posterior."""
+    rng = np.random.default_rng(0)
+    x = rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], 12)
+    x[:6, 1] = np.nan
+    prior = NormalPrior(np.zeros(2), 1.0, 6.0, 3.0 * np.eye(2))
+    emission = emissions.gaussian(2, "full", prior=prior)
+    # Proposals from the posterior of the complete rows, weighted by the incomplete ones.
+    own = emission.statistics(x[6:], np.ones((6, 1)))
+    kappa, centre, nu, scale = (np.asarray(v)[0] for v in emission.posterior(own))
+    covariance = stats.invwishart(nu, scale).rvs(20_000, random_state=rng)
+    noise = np.einsum("sij,sj->si", np.linalg.cholesky(covariance / kappa), rng.standard_normal((len(covariance), 2)))
+    mean = centre + noise
+    heights = stats.norm.logpdf(x[:6, :1], mean[:, 0], np.sqrt(covariance[:, 0, 0])).sum(axis=0)
+    weights = np.exp(heights - heights.max())
+    weights /= weights.sum()
+    problem = MixtureProblem(emission, x, 1, np.ones(1))
+    start = {"weights": np.ones(1), "mean": np.zeros((1, 2)), "covariance": np.eye(2)[None]}
+    found = gibbs(problem, start, draws=8_000, tune=200, rng=rng).parameters
+    for own, drawn in ((mean[:, 1], found["mean"][:, 0, 1]), (np.log(covariance[:, 1, 1]),
+                                                             np.log(found["covariance"][:, 0, 1, 1]))):  # fmt: skip
+        centre = weights @ own
+        sd = np.sqrt(weights @ (own - centre) ** 2)
+        assert drawn.mean() == pytest.approx(centre, abs=0.06 * sd)
+        assert drawn.std() == pytest.approx(sd, rel=0.05)
