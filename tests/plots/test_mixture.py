@@ -50,7 +50,7 @@ def test_pictures_of_a_fit(tmp_path):
     assert bars.sum() == pytest.approx(1, abs=0.05)
     with pytest.raises(bl.BayeslabError, match="did you mean 'together'"):
         fit.plot_clusters("togther")
-    with pytest.raises(bl.BayeslabError, match="fit with it"):
+    with pytest.raises(bl.BayeslabError, match="fit with one of them"):
         fit.plot_clusters("trace")
     with pytest.raises(bl.BayeslabError, match="over two normal ones"):
         fit.plot_clusters(columns=["x", "n"])
