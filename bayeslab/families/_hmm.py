@@ -333,7 +333,7 @@ def chain_of(spec: HMM) -> Any:
     if k == 1 and spec.order == 1:
         # Nothing to learn of a chain that cannot move.
         initial, transition = np.ones(1), np.ones((1, 1))
-    prior = np.full((k, k), float(spec.pseudocount)) + spec.stickiness * np.eye(k)
+    prior = np.full((k, k), float(spec.pseudocount)) + (spec.stickiness or 0.0) * np.eye(k)
     chain = Chain(k, mask, spec.order, initial, transition, prior, np.full(k, float(spec.pseudocount)))
     return chain if spec.durations is None else lasting(chain, spec.durations, spec.pseudocount)
 

@@ -25,6 +25,8 @@ WORDS = frozenset(
 REFUSED = "an infinite number of states is sampled: use method gibbs, or give a number of states"
 # New states are drawn with standard deviations about this share of a column's, and centres spread like the column.
 _SHARE, _KAPPA = 1 / 3, 0.1
+# Gamma(a, b): of the stickiness.
+_STICKY = (1.0, 0.1)
 
 
 def truncated(spec: Any) -> Any:
@@ -44,9 +46,11 @@ def limit_of(spec: HMM) -> Limit:
         A concentration that is neither a positive number nor a Gamma; kappa and stickiness.
     """
     given = {name: _concentration(name, spec.parameters[name]) for name in CONCENTRATIONS if name in spec.parameters}
-    if "kappa" in given and spec.stickiness:
+    if "kappa" in given and spec.stickiness is not None:
         raise ModelError("stickiness is the number kappa: give one of them", path=("model", "stickiness"))
-    return Limit(spec.most, **({"kappa": float(spec.stickiness)} | given))
+    # Without stickiness a state that lasts is taken for two that alternate, and chains mix badly: it is the default.
+    sticky = _STICKY if spec.stickiness is None else float(spec.stickiness)
+    return Limit(spec.most, **({"kappa": sticky} | given))
 
 
 def _concentration(name: str, value: Any) -> float | tuple[float, float]:

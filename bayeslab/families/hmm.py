@@ -214,7 +214,11 @@ class HMM(Family):
         None, description="How long states last, at most: a table of durations for each state; or `{longest, law}`."
     )
     pseudocount: float | int = Field(1, gt=0, description="Of the Dirichlet priors of initial and transition rows.")
-    stickiness: float | int = Field(0, ge=0, description="Added to the pseudocount of staying.")
+    stickiness: float | int | None = Field(
+        None,
+        ge=0,
+        description="Added to the pseudocount of staying; left out: nothing, but learned where states are infinite.",
+    )
 
     @model_validator(mode="after")
     def _columns(self) -> HMM:

@@ -57,7 +57,7 @@ def test_auto_samples_and_says_so(three):
     checks = {f.check: f for f in fit.verdict.findings}
     assert "number of states in use" in checks["states"].message
     assert "truncation" not in checks
-    assert set(fit.posterior.data_vars) == {"n_occupied", "entropy", "log_likelihood", "alpha", "gamma"}
+    assert set(fit.posterior.data_vars) == {"n_occupied", "entropy", "log_likelihood", "alpha", "gamma", "kappa"}
 
 
 def test_states_have_parameters_by_the_partition(three):
