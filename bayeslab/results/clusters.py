@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from bayeslab.results.fit import Fit
 
-__all__ = ["clusters", "plot_clusters"]
+__all__ = ["clusters", "plot_clusters", "plot_trace"]
 
 PICTURES = ("components", "responsibilities", "together", "trace")
 
@@ -40,10 +40,7 @@ def plot_clusters(fit: Fit, what: str, columns: list[str] | None, reference: flo
     if what not in PICTURES:
         raise OptionError(f"unknown picture '{what}'{hint(what, PICTURES)}")
     if what == "trace":
-        for kept, name, label in (("em", "log_likelihood", "log likelihood"), ("variational", "elbo", "ELBO")):
-            if kept in fit.data_tree.children:
-                return plots.em_trace(fit.data_tree[kept][name].to_numpy(), reference=reference, ylabel=label)
-        raise OptionError("a trace is what methods em and variational leave; fit with one of them")
+        return plot_trace(fit, reference)
     group = fit.clusters()
     if what == "together":
         if "together" not in group:
@@ -64,3 +61,13 @@ def plot_clusters(fit: Fit, what: str, columns: list[str] | None, reference: flo
         return plots.ellipses(found.points, probability, means, covariances, names, shown)
     at, parts = found.densities
     return plots.densities(found.points[:, 0], at, parts, names, found.columns[0], discrete=found.discrete)
+
+
+def plot_trace(fit: Fit, reference: float | None) -> Any:
+    """The log likelihood, or the bound, by iteration, with a line at ``reference``."""
+    from bayeslab.plots.mixture import em_trace
+
+    for kept, name, label in (("em", "log_likelihood", "log likelihood"), ("variational", "elbo", "ELBO")):
+        if kept in fit.data_tree.children:
+            return em_trace(fit.data_tree[kept][name].to_numpy(), reference=reference, ylabel=label)
+    raise OptionError("a trace is what methods em and variational leave; fit with one of them")

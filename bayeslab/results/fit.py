@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bayeslab.dataset import Data
+from bayeslab.errors import OptionError, hint
 from bayeslab.results.checks import Verdict
 from bayeslab.spec import Model
 
@@ -254,6 +255,37 @@ class Fit:
         from bayeslab.results.clusters import plot_clusters
 
         return plot_clusters(self, what, columns, reference)
+
+    def plot_states(
+        self,
+        what: str = "path",
+        *,
+        sequence: str | None = None,
+        column: str | None = None,
+        reference: float | None = None,
+    ) -> Any:
+        """A drawing of a hidden Markov model; a matplotlib figure.
+
+        Parameters
+        ----------
+        what
+            ``path`` (a column coloured by the most likely states, over a ribbon of their probabilities),
+            ``transitions`` (a diagram of the chain), or after method em ``trace`` (the log likelihood by iteration).
+        sequence, column
+            Of ``path``: of several the first, unless one is named.
+        reference
+            A line in ``trace``: the log likelihood of other parameters, such as the true ones.
+        """
+        from bayeslab.results.clusters import plot_trace
+        from bayeslab.results.decode import plot_states, plot_transitions
+
+        if what == "path":
+            return plot_states(self, sequence=sequence, column=column)
+        if what == "transitions":
+            return plot_transitions(self)
+        if what == "trace":
+            return plot_trace(self, reference)
+        raise OptionError(f"unknown picture '{what}'{hint(what, ('path', 'transitions', 'trace'))}")
 
     def _added(self, groups: Mapping[str, xr.Dataset], wanted: str) -> xr.DataTree:
         import xarray as xr

@@ -10,7 +10,6 @@ import pytest
 from scipy import optimize, stats
 
 import bayeslab as bl
-from bayeslab.results.decode import plot_states, plot_transitions
 
 MODELS = Path(__file__).parents[2] / "models"
 
@@ -52,7 +51,11 @@ def test_bad_air_comes_in_summer():
     mean = fit.posterior["mean"].to_numpy()[0, 0]
     assert np.all(np.diff(mean[:, 0]) > 0)  # numbered by the first column
     assert np.all(np.diff(mean[:, 2]) > 0)
-    for figure in (plot_states(fit, sequence="7"), plot_transitions(fit)):
+    for figure in (
+        fit.plot_states(sequence="7"),
+        fit.plot_states("transitions"),
+        fit.plot_states("trace", reference=-1),
+    ):
         assert figure.axes
         figure.canvas.draw()
     # Replications have a value for every day, missing or not.
@@ -96,5 +99,5 @@ def test_two_appliances_are_told_apart_by_their_sum():
     states = fit.decode()
     assert np.mean(states["heater"] == np.array(["off", "half", "full"])[heater]) > 0.99
     assert np.mean(states["fridge"] == 1 + fridge) > 0.9
-    for figure in (plot_states(fit), plot_transitions(fit)):
+    for figure in (fit.plot_states(), fit.plot_states("transitions")):
         figure.canvas.draw()
