@@ -322,36 +322,11 @@ class FullNodes:
         return np.ascontiguousarray(np.linalg.solve(self.root, (rows - self.centre).T).T)
 
     def squares(self, rows: np.ndarray) -> tuple[Any, Any, np.ndarray]:
-        """Squared distances (N, K), log determinants of the precision's factors, and cells observed (N,)."""
-        import pytensor.tensor as pt
+        """Squared distances (N, K), halves of log determinants of precisions (N, K), and cells observed (N,)."""
+        from bayeslab.families._row_terms import normal_terms
 
-        seen = ~np.isnan(rows)
-        if seen.all():
-            apart = self.whitened(rows)[:, None, :] - self.at
-            z = (self.factors * apart[:, :, None, :]).sum(axis=-1)
-            log_det = pt.log(pt.diagonal(self.factors, axis1=-2, axis2=-1)).sum(axis=-1)
-            log_det = log_det - np.log(np.diag(self.root)).sum()
-            return (z**2).sum(axis=-1), log_det[None, :], seen.sum(axis=1)
-        squares, log_dets, order = [], [], []
-        spread = pt.matmul(self.root, pt.linalg.inv(self.factors))
-        covariance = pt.matmul(spread, pt.swapaxes(spread, -1, -2))
-        means = self.centre + pt.dot(self.at, self.root.T)
-        patterns, kind = np.unique(seen, axis=0, return_inverse=True)
-        for number, pattern in enumerate(patterns):
-            own, cells = np.flatnonzero(kind.ravel() == number), np.flatnonzero(pattern)
-            order.append(own)
-            if not len(cells):
-                squares.append(pt.zeros((len(own), self.at.shape[0])))
-                log_dets.append(pt.zeros((len(own), self.at.shape[0])))
-                continue
-            lower = pt.linalg.cholesky(covariance[:, cells[:, None], cells])
-            apart = pt.constant(rows[np.ix_(own, cells)]).T[None] - means[:, cells][:, :, None]
-            z = pt.linalg.solve_triangular(lower, apart, lower=True, b_ndim=2)
-            squares.append((z**2).sum(axis=1).T)
-            log_det = -pt.log(pt.diagonal(lower, axis1=-2, axis2=-1)).sum(axis=-1)
-            log_dets.append(pt.repeat(log_det[None, :], len(own), axis=0))
-        back = np.argsort(np.concatenate(order), kind="stable")
-        return pt.concatenate(squares)[back], pt.concatenate(log_dets)[back], seen.sum(axis=1)
+        squares, log_det = normal_terms(self.at, self.packed, rows, self.centre, self.root)
+        return squares, log_det, (~np.isnan(rows)).sum(axis=1)
 
     def log_density(self, rows: np.ndarray) -> Any:
         squares, log_det, observed = self.squares(rows)

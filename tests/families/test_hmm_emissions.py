@@ -380,3 +380,39 @@ def test_dimensions_have_no_name_that_plots_use(content):
     az.plot_trace_dist(fit.data_tree, var_names=["mean"], compact=False)
     az.plot_forest(fit.data_tree, var_names=["mean"])
     assert len(az.summary(fit.data_tree, var_names=["covariance"])) == 8
+
+
+# --------------------------------------------------------------------------------- matrices and gaps
+
+
+@pytest.mark.parametrize("family", ["hmm", "mixture"])
+def test_rows_with_gaps_under_matrices_have_the_right_slope(family):
+    """The node of normal terms in a whole graph: density by the exact kernel, slope by differences."""
+    rng = np.random.default_rng(2)
+    rows = rng.normal(size=(12, 3)) * [1, 10, 0.1] + 3 * rng.integers(0, 2, 12)[:, None]
+    rows[rng.random(rows.shape) < 0.2] = np.nan
+    rows[0] = [1.0, 2.0, 0.0]
+    table = dict(zip("abc", rows.T, strict=True))
+    kind = {"states": 2, "covariance": "full"} if family == "hmm" else {"components": 2}
+    declared = bl.Model(name="m", model={"family": family, "columns": ["a", "b", "c"], **kind})
+    data = bound(declared, table)
+    from bayeslab import registry
+
+    graph = registry.load("families", family).graph(declared, data)
+    density = Slow(graph)
+    point = density.flat(graph.initial_point()) + rng.uniform(-0.2, 0.2, density.n_dim)
+    slope = density(point)[1]
+    np.testing.assert_allclose(slope, differences(density, point), rtol=1e-4, atol=1e-5)
+    own = {n: v[0] for n, v in constrained(graph, density.split(point[None])).items()}
+    evidence = graph.compile_logp(vars=graph.potentials, jacobian=False, mode="FAST_COMPILE")
+    terms = np.zeros((12, 2))
+    for n, row in enumerate(rows):
+        seen = np.flatnonzero(~np.isnan(row))
+        for k in range(2):
+            block = own["covariance"][k][np.ix_(seen, seen)]
+            terms[n, k] = stats.multivariate_normal(own["mean"][k, seen], block).logpdf(row[seen])
+    if family == "hmm":
+        want = by_paths(own["initial"], own["transition"], np.exp(terms))
+    else:
+        want = np.log(np.exp(terms) @ own["weights"]).sum()
+    assert float(evidence(density.split(point))) == pytest.approx(want, rel=1e-8)
