@@ -97,8 +97,10 @@ def relabelled(job: Job, groups: dict[str, xr.Dataset]) -> tuple[dict[str, xr.Da
     moved = int(np.sum(~np.all([_unmoved(flat[n], v) for n, v in arrays.items()], axis=0)))
     before = max(_worst_r_hat(posterior[n].to_numpy()) for n in arrays)
     now = max(_worst_r_hat(after[n].to_numpy()) for n in arrays)
+    rule = family.numbering(job.model) if hasattr(family, "numbering") else None
+    why, done = (rule, "renumbered") if rule else (f"the states of {what} can trade places", "renamed to agree")
     text = (
-        f"the states of {what} can trade places: {moved:,} of {shape[0] * shape[1]:,} draws were renamed to agree;"
+        f"{why}: {moved:,} of {shape[0] * shape[1]:,} draws were {done};"
         f" worst R-hat {before:.3g} before, {now:.3g} after"
     )
     return groups | {"posterior": after}, [Finding("pass", "relabelled", what, now, text)]

@@ -8,6 +8,7 @@ Markov model and its parameters.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 from pydantic import Field
@@ -19,7 +20,7 @@ from bayeslab.engines._job import Job, Outcome
 from bayeslab.errors import EngineRefusal
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan
 from bayeslab.progress import ChainState
-from bayeslab.results.checks import Finding, judge_mcmc
+from bayeslab.results.checks import Finding, Verdict, judge_mcmc
 from bayeslab.spec import Model, Spec
 
 __all__ = ["USES_GRAPH", "Options", "plan", "refuse", "run"]
@@ -78,9 +79,25 @@ def run(job: Job) -> Outcome:
         arrays = {n: values for n, (_, values) in content.items()}
         groups[name] = labelled(arrays, {n: dims for n, (dims, _) in content.items()}, labels | lead, {}, attrs)
     judged = xr.DataTree.from_dict({name: groups[name] for name in ("posterior", "sample_stats")})
-    verdict = judge_mcmc(judged, notes=notes)
+    verdict = Verdict(tuple(_advised(finding) for finding in judge_mcmc(judged, notes=notes).findings))
     timings = {"sample": sampled - begun, "report": time.perf_counter() - sampled}
     return Outcome(groups, verdict, True, timings)
+
+
+def _advised(finding: Finding) -> Finding:
+    """What helps Gibbs steps: they have no parametrisation and no step size to change."""
+    if not finding.advice or finding.check not in ("R-hat", "bulk ESS", "tail ESS", "movement"):
+        return finding
+    if finding.check == "R-hat":
+        return replace(finding, advice="run longer (tune and draws): Gibbs steps leave a mode only slowly")
+    if finding.check == "movement":
+        return replace(finding, advice="run longer, or begin elsewhere with another seed")
+    longer, found, _ = finding.advice.partition(", or reparametrise")
+    if found:
+        return replace(finding, advice=longer)
+    if "reparametrise" in finding.advice:
+        return replace(finding, advice="many more draws: these steps mix slowly here")
+    return finding
 
 
 def _sampled(job: Job, found: GibbsPlan, options: Options) -> GibbsDraws:

@@ -51,6 +51,8 @@ Contract. A family module has
 ``relabelled(model, data, draws) -> (dict, str) | None`` (optional)
     draws in which the exchangeable states of hidden variables have been given names that agree, by
     the algorithm of Stephens (2000), and whose states these are; None where nothing is exchangeable.
+``numbering(model) -> str | None`` (optional)
+    the rule by which the model states that they are numbered, for the verdict on ``relabelled``.
 ``ordered(model, data, draws) -> dict`` (optional)
     draws, also of the prior, in which states are numbered by a rule that the model states.
 ``decoded(model, data, draws, method, best, sequence) -> (dict, dict)`` (optional)

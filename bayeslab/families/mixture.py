@@ -435,6 +435,12 @@ def exchangeable(model: Model, data: Data) -> bool:
     return seen.n_components > 1 and even and not spec.labels and seen.number is None
 
 
+def numbering(model: Model) -> str | None:
+    """The rule by which the file says that components are numbered, in every draw."""
+    order = _spec(model).order
+    return None if order is None else f"components are numbered by where they lie in '{order}'"
+
+
 # So many rows tell which component is which.
 _TELLING = 100
 

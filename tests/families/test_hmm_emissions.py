@@ -416,3 +416,30 @@ def test_rows_with_gaps_under_matrices_have_the_right_slope(family):
     else:
         want = np.log(np.exp(terms) @ own["weights"]).sum()
     assert float(evidence(density.split(point))) == pytest.approx(want, rel=1e-8)
+
+
+# --------------------------------------------------------------------------------- what verdicts say
+
+
+def test_an_order_is_not_called_trading_places():
+    rng = np.random.default_rng(0)
+    y = np.concatenate([rng.normal(0, 1, 40), rng.normal(5, 1, 40)])
+    said = {}
+    for name, more in (("free", {}), ("ordered", {"order": "y"})):
+        declared = bl.Model(name="m", model={"family": "mixture", "columns": ["y"], "components": 2, **more})
+        fit = fitted(declared, y, method="gibbs", draws=50, tune=20)
+        said[name] = next(f.message for f in fit.verdict.findings if f.check == "relabelled")
+    assert "can trade places" in said["free"]
+    assert "numbered by where they lie in 'y'" in said["ordered"]
+    assert "trade places" not in said["ordered"]
+
+
+def test_gibbs_steps_are_not_told_to_reparametrise():
+    """Too few draws, of the number of components among others: all that helps is more of them."""
+    rng = np.random.default_rng(1)
+    y = np.concatenate([rng.normal(0, 1, 30), rng.normal(2, 1, 30)])
+    declared = bl.Model(name="m", model={"family": "mixture", "columns": ["y"], "components": "sampled", "most": 5})
+    fit = fitted(declared, y, method="gibbs", draws=30, tune=5)
+    advice = [f.advice for f in fit.verdict.findings if f.advice]
+    assert advice
+    assert not any(w in text for text in advice for w in ("parametrise", "Ordered", "target_accept", "predictors"))
