@@ -33,14 +33,18 @@ USES_GRAPH = False
 # A finished run can be gone on with.
 EXTENDS = True
 
-# Steps from draw to draw for each variable, and microseconds a step takes for each variable: only lengths of segments
-# follow from the latter, and they must not depend on how fast a machine is.
-_STEPS = {"structure": 75, "order": 30, "partition": 10}
-_COST = {"structure": 0.01, "order": 0.25, "partition": 0.8}
+# Steps from draw to draw for each variable, and about how many microseconds a step takes for each pair of variables:
+# only lengths of segments follow from the latter, and they must not depend on how fast a machine is.
+_STEPS = {"structure": 75, "order": 30, "partition": 20}
+_COST = {"structure": 4e-4, "order": 7e-3, "partition": 2e-2}
 _SEGMENT_SECONDS = 2.0
 _MOST_DRAWS = 500
 # Running R-hats are of so many draws of each chain, and computed so seldom (seconds).
 _LOOKED_AT, _EVERY = 200, 2.0
+
+
+# Processes have copies of what is worked out about a table (150 bytes a set): of larger ones they would be too many.
+_MOST_COPIED = 3_000_000
 
 
 class Options(Spec):
@@ -52,7 +56,9 @@ class Options(Spec):
     chains: int = Field(4, ge=1, le=1024, description="Number of chains.")
     segment: int | None = Field(None, ge=1, description="Draws that are computed, and kept, at a time.")
     cores: int | None = Field(None, ge=1, description="Chains at once; default: all cores.")
-    workers: Literal["processes", "threads"] = Field("processes", description="What runs chains at once.")
+    workers: Literal["processes", "threads"] | None = Field(
+        None, description="What runs chains at once: processes; or threads, which share a table of many million sets."
+    )
     scheduler: str | None = Field(None, description="A Dask scheduler such as tcp://host:8786: its workers run them.")
 
 
@@ -92,7 +98,7 @@ def run(job: Job) -> Outcome:
 
 def _work(options: Options, sampler: Sampler, n: int, seed: int) -> Work:
     thin = options.thin or max(1, _STEPS[sampler.word] * n)
-    cost = _COST[sampler.word] * n * len(sampler.betas) * 1e-6
+    cost = _COST[sampler.word] * n**2 * len(sampler.betas) * 1e-6
     segment = options.segment or max(1, min(_MOST_DRAWS, int(_SEGMENT_SECONDS / (cost * thin))))
     return Work(options.draws, options.tune, thin, options.chains, segment, seed)
 
@@ -102,7 +108,8 @@ def _drawn(
 ) -> list[Chain]:
     options: Options = job.options
     cores = min(options.cores or available_cores(), work.chains)
-    workers = Workers(cores, options.workers == "threads", options.scheduler)
+    many = len(table.scores) > _MOST_COPIED
+    workers = Workers(cores, options.workers == "threads" or (options.workers is None and many), options.scheduler)
     job.progress.begin(list(watch.states))
     try:
         return run_job(table, sampler, work, store or MemorySegments(), workers, watch)
@@ -187,7 +194,8 @@ class _Watch:
             if chain.n_segments:
                 state.score, state.acceptance = chain.score, _overall(chain)
         now = time.monotonic()
-        if whole and now - self._looked >= _EVERY:
+        ended = all(state.finished for state in self.states)
+        if whole and (ended or now - self._looked >= _EVERY):
             self._r_hats = running_r_hats(self._table, chains)
             self._looked = time.monotonic()
         self._job.progress.remark = self._remark(chains)

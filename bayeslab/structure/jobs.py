@@ -62,6 +62,15 @@ class Sampler:
         prior: Literal["dags", "orders"] = load(self.word).PRIOR
         return prior
 
+    def prepare(self, table: ScoreTable) -> None:
+        """Work out what all chains need of a table, before several of them begin at once."""
+        from bayeslab.structure.chains._common import ready
+        from bayeslab.structure.chains._tempering import scaled
+
+        ready(table)
+        for beta in self.betas:
+            scaled(table, beta)
+
     def init(self, table: ScoreTable, rng: np.random.Generator) -> State:
         """A start."""
         state: State = self._chain().init(table, rng)
@@ -330,7 +339,7 @@ class Workers:
     scheduler: str | None = None
 
     @contextmanager
-    def ready(self, table: ScoreTable) -> Iterator[Compute]:
+    def ready(self, table: ScoreTable, sampler: Sampler) -> Iterator[Compute]:
         """What computes a round of segments, giving each as soon as it is there."""
         if self.scheduler is not None:
             with _dask(self.scheduler, table) as compute_round:
@@ -341,7 +350,9 @@ class Workers:
             from joblib import Parallel
 
             how: dict[str, Any] = {"backend": "threading"}
-            if not self.threads:
+            if self.threads:
+                sampler.prepare(table)
+            else:
                 # Large arrays of a task are mapped into the memory of all workers by joblib, once.
                 how = {"backend": "loky", "initializer": _ignore_interrupts}
             with Parallel(self.cores, return_as="generator_unordered", batch_size=1, pre_dispatch="all", **how) as pool:
@@ -419,7 +430,7 @@ def run(
     report(chains, True)
     if not _waiting(chains, work):
         return chains
-    with _interrupts() as interrupted, workers.ready(table) as compute_round:
+    with _interrupts() as interrupted, workers.ready(table, sampler) as compute_round:
         while (waiting := _waiting(chains, work)) and not (interrupted() or store.stopping()):
             tasks = [Task(c.number, sampler, c.state, work.next(c.done), work.thin) for c in waiting]
             for piece in compute_round(tasks):

@@ -87,7 +87,7 @@ def _made(table: ScoreTable) -> Ready:
     if np.any(table.n_sets == 0):
         v = table.names[int(np.flatnonzero(table.n_sets == 0)[0])]
         raise ModelError(f"'{v}' has no parent set in the score table, not even the empty one")
-    empty = np.array([table.number(v, ()) for v in range(table.n)])
+    empty = _empty_sets(table)
     candidates = np.bitwise_or.reduceat(table.sets, table.pointer[:-1], axis=0)
     # Which random words they are changes nothing but places in the hash table.
     keys = np.random.default_rng(0).integers(0, 2**64, (2, table.n), dtype=np.uint64)
@@ -98,6 +98,14 @@ def _made(table: ScoreTable) -> Ready:
     fill_blocks(table.pointer, table.sets, first_block, blocks)
     arrays = Arrays(table.pointer, table.sets, table.scores, _weights(table), candidates, first_block, blocks)
     return Ready(arrays, empty, keys, slots)
+
+
+def _empty_sets(table: ScoreTable) -> NDArray[np.int64]:
+    # Small sets score well as a rule, but nothing says where the empty one stands.
+    found = np.full(table.n, -1, np.int64)
+    places = np.flatnonzero(~table.sets.any(axis=1))
+    found[np.searchsorted(table.pointer, places, side="right") - 1] = places
+    return found
 
 
 def seeds(rng: np.random.Generator) -> NDArray[np.uint64]:

@@ -26,7 +26,7 @@ from bayeslab.structure.chains import Info, State, load
 from bayeslab.structure.chains._common import Schedule, seeds, share
 from bayeslab.structure.score_table import ScoreTable
 
-__all__ = ["Tempered"]
+__all__ = ["Tempered", "scaled"]
 
 # A copy that is not to draw.
 _NEVER = 1 << 62
@@ -80,7 +80,7 @@ class Tempered:
 
     def init(self, table: ScoreTable, rng: np.random.Generator) -> State:
         """One start for each temperature."""
-        copies = [self._chain.init(_scaled(table, beta), rng) for beta in self.betas]
+        copies = [self._chain.init(scaled(table, beta), rng) for beta in self.betas]
         return _joined(copies, seeds(rng), 0)
 
     def run(
@@ -89,7 +89,7 @@ class Tempered:
         """More steps (see :mod:`bayeslab.structure.chains`); ``info`` counts exchanges as ``exchange``."""
         plan = Schedule.of(table, state, n_steps, thin, 1)
         copies = [_part(state, k) for k in range(len(self.betas))]
-        tables = [_scaled(table, beta) for beta in self.betas]
+        tables = [scaled(table, beta) for beta in self.betas]
         rng = state["rng"].copy()
         done, left, pieces, told = plan.done, n_steps, [plan.draws[:0]], []
         while left:
@@ -135,7 +135,7 @@ class Tempered:
         return Info(table.scores[draws].sum(axis=1), proposed | exchanges[0], accepted | exchanges[1])
 
 
-def _scaled(table: ScoreTable, beta: float) -> ScoreTable:
+def scaled(table: ScoreTable, beta: float) -> ScoreTable:
     """The table with scores times an inverse temperature; made once as long as the table lives."""
     if beta == 1.0:
         return table
