@@ -47,11 +47,15 @@ __all__ = [
     "starting",
 ]
 
-WORDS = ("gaussian", "gaussian_mixture", "student_t", "categorical", "bernoulli", "binomial", "poisson", "exponential")
+WORDS = (
+    "gaussian", "gaussian_mixture", "student_t", "categorical", "bernoulli", "binomial", "poisson", "exponential",
+    "scores",
+)  # fmt: skip
 # The parameters of each word.
 _PARAMETERS = {
     "gaussian": ("mean", "sd"),
     "gaussian_mixture": ("weight", "mean", "sd"),
+    "scores": ("prior",),
     "student_t": ("location", "scale", "dof"),
     "categorical": ("p",),
     "bernoulli": ("probability",),
@@ -324,7 +328,7 @@ def _numbers(value: Any, parameter: str, n_states: int, path: tuple[str, ...]) -
         raise ModelError(f"{len(array)} values for {n_states} states; give one for each", path=path)
     if not np.all(np.isfinite(array)) or (parameter in _POSITIVE and np.any(array <= 0)):
         raise ModelError(f"{'positive' if parameter in _POSITIVE else 'finite'} numbers are meant", path=path)
-    if parameter in ("p", "probability", "weight") and (np.any(array < 0) or np.any(array > 1)):
+    if parameter in ("p", "probability", "weight", "prior") and (np.any(array < 0) or np.any(array > 1)):
         raise ModelError("probabilities lie between 0 and 1", path=path)
     return array
 
@@ -336,6 +340,8 @@ def _prior(texts: list[str], parameter: str, word: str, n_states: int, path: tup
         raise ModelError("the probabilities of a categorical column have a Dirichlet prior: leave them out", path=path)
     if word == "gaussian_mixture":
         raise ModelError("the parts of a gaussian_mixture have their default priors: leave it out", path=path)
+    if word == "scores":
+        raise ModelError("the prior of scores is numbers, one for each state: those of the classifier", path=path)
     read = [distribution_of(text, path) for text in texts]
     if len({(call, *numbers) for call, numbers in read}) > 1:
         raise ModelError("the priors of the states are one distribution with different numbers", path=path)
@@ -400,6 +406,9 @@ def parts_of(
     out: list[Any] = []
     for name, word, own in layout:
         at = tuple(order.index(column) for column in own)
+        if word == "scores":
+            out.append(_scored(own, at, rows[:, list(at)], scaled_by[:, list(at)], known.get("prior")))
+            continue
         if word == "gaussian_mixture":
             mine = {n: known[n] for n in (_called(p, name, own) for p in _PARAMETERS[word]) if n in known}
             out.append(_mixed(name, own, at, scaled_by[:, list(at)], n_states, mixtures, mine))
@@ -466,6 +475,14 @@ def _mixed(
     if n_parts is None:
         raise ModelError("a gaussian_mixture needs `mixtures`, the number of parts", path=("model", "mixtures"))
     return mixed_of(name, columns, at, base, n_states, n_parts, known)
+
+
+def _scored(
+    columns: tuple[str, ...], at: tuple[int, ...], rows: np.ndarray, base: np.ndarray, prior: np.ndarray | None
+) -> Any:
+    from bayeslab.families._hmm_scores import scored_of
+
+    return scored_of(columns, at, rows, base, prior)
 
 
 def refuse_constant(rows: np.ndarray, columns: tuple[str, ...]) -> None:

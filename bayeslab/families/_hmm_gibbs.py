@@ -41,6 +41,8 @@ def refusal(hidden: Hidden) -> str | None:
         return "these transitions have no conjugate prior; use nuts, map or em"
     parts: tuple[Any, ...] = hidden.parts
     for part in parts:
+        if not part.learned:
+            continue
         if hasattr(part, "no_gibbs"):
             return str(part.no_gibbs)
         if not isinstance(part, Part | Joint):

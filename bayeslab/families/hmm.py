@@ -165,8 +165,8 @@ class HMM(Family):
     emission: str | dict[str, str] = Field(
         "gaussian",
         description="What states emit: gaussian, gaussian_mixture, student_t, categorical, bernoulli, binomial,"
-        " poisson, exponential; or one of these for each column; urn: balls that are not put back; observed: the column"
-        " holds the states themselves.",
+        " poisson, exponential; or one of these for each column; scores: columns with P(state) by a classifier; urn:"
+        " balls that are not put back; observed: the column holds the states themselves.",
     )
     covariance: Literal["diagonal", "spherical", "full", "tied"] = Field(
         "diagonal",
@@ -247,6 +247,21 @@ class HMM(Family):
                 raise ValueError(f"{key} goes along sequences, and with `parent` rows are trees")
         if self.parent is not None and self.emission == "observed":
             raise ValueError("the states of trees are hidden: no emission: observed")
+        return self
+
+    @model_validator(mode="after")
+    def _scored(self) -> HMM:
+        if isinstance(self.emission, dict) and "scores" in self.emission.values():
+            raise ValueError("emission: scores is for all columns: one for each state")
+        if self.emission != "scores":
+            return self
+        if not isinstance(self.states, int | list) or self.classes or self.inputs or self.window:
+            raise ValueError("emission: scores goes with one chain of states, without inputs or classes")
+        n = self.states if isinstance(self.states, int) else len(self.states)
+        if len(self.columns) != n:
+            raise ValueError(f"scores: {len(self.columns)} columns for {n} states; one for each, in their order")
+        if self.covariance != "diagonal":
+            raise ValueError("scores have no covariance")
         return self
 
     @model_validator(mode="after")
@@ -685,7 +700,7 @@ def predictive(
         states = hidden.law(values).sampled(rng)[at]
         for column, cells in _replicated(rng, hidden, values, states).items():
             made[column].append(cells)
-    real = ("gaussian", "gaussian_mixture", "student_t", "exponential")
+    real = ("gaussian", "gaussian_mixture", "scores", "student_t", "exponential")
     whole = {c for _, word, own in layout_of(_spec(model)) if word not in real for c in own}
     return {
         c: ((model.data.rows,), np.stack(values).astype(np.int64) if c in whole else np.stack(values))

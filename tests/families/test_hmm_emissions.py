@@ -443,3 +443,89 @@ def test_gibbs_steps_are_not_told_to_reparametrise():
     advice = [f.advice for f in fit.verdict.findings if f.advice]
     assert advice
     assert not any(w in text for text in advice for w in ("parametrise", "Ordered", "target_accept", "predictors"))
+
+
+# --------------------------------------------------------------------------------- scores of a classifier
+
+
+def scored(n=60, seed=0, share=(0.7, 0.3)):
+    """Rows, and P(state | row) of the classifier that knows the densities and these shares."""
+    _, y = planted(n, seed)
+    density = stats.norm.pdf(y[:, None], [-1.0, 2.0], [2.0, 2.0])
+    joint = density * share
+    return y, joint / joint.sum(axis=1, keepdims=True)
+
+
+MOVES = {"transition": [[0.9, 0.1], [0.2, 0.8]], "initial": [0.5, 0.5]}
+
+
+def test_scores_of_the_right_classifier_decode_as_the_model_itself():
+    """P(z | x) / P(z) is the likelihood up to p(x): same path, same probabilities; a row without scores says nothing."""
+    y, p = scored()
+    y[5], p[5] = np.nan, np.nan
+    plain = model(parameters={"mean": [-1.0, 2.0], "sd": 2.0}, **MOVES)
+    hybrid = model(columns=["a", "b"], emission="scores", parameters={"prior": [0.7, 0.3]}, **MOVES)
+    from bayeslab.results.decode import decode
+
+    for method in ("viterbi", "smooth", "filter"):
+        want = decode(plain, {"y": y}, method)
+        found = decode(hybrid, {"a": p[:, 0], "b": p[:, 1]}, method)
+        np.testing.assert_array_equal(found["state"], want["state"])
+        np.testing.assert_allclose(found["probability"], want["probability"], rtol=1e-9)
+
+
+def test_transitions_are_learned_from_scores():
+    """The same maximum as with the known densities; the mean of the columns stands in for P(state)."""
+    y, p = scored(400)
+    share = p.mean(axis=0)
+    plain = model(parameters={"mean": [-1.0, 2.0], "sd": 2.0}, initial="uniform")
+    given = model(columns=["a", "b"], emission="scores", parameters={"prior": [0.7, 0.3]}, initial="uniform")
+    table = {"a": p[:, 0], "b": p[:, 1]}
+    options = {"method": "em", "tolerance": 1e-10, "seed": 1, "progress": False, "runs": None}
+    want = bl.fit(plain, {"y": y}, **options).posterior["transition"]
+    np.testing.assert_allclose(bl.fit(given, table, **options).posterior["transition"], want, atol=1e-4)
+    left_out = hidden_of(d := model(columns=["a", "b"], emission="scores"), bound(d, table))
+    np.testing.assert_allclose(left_out.parts[0].emission.share, share)
+    density = Slow(hmm.graph(d, bound(d, table)))
+    point = np.random.default_rng(0).normal(size=density.n_dim)
+    np.testing.assert_allclose(density(point)[1], differences(density, point), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("content", "table", "words"),
+    [
+        ({}, {"a": [0.5, 1.2], "b": [0.5, -0.2]}, "a score is a probability"),
+        ({}, {"a": [0.5, 0.7], "b": [0.5, 0.1]}, "row 2: the scores of the states sum to 0.8"),
+        ({}, {"a": [0.5, np.nan], "b": [0.5, 0.1]}, "row 2: some scores are missing"),
+        ({"states": 3}, {"a": [0.5], "b": [0.5]}, "2 columns for 3 states"),
+        ({"parameters": {"prior": [1.0, 0.0]}}, {"a": [0.5], "b": [0.5]}, "prior probability 0"),
+        ({"parameters": {"prior": "Normal(0, 1)"}}, {"a": [0.5], "b": [0.5]}, "numbers, one for each state"),
+        ({"emission": {"a": "scores", "b": "poisson"}}, {"a": [0.5], "b": [0.5]}, "for all columns"),
+    ],
+)
+def test_bad_scores(content, table, words):
+    with pytest.raises(BayeslabError, match=words):
+        declared = model(**{"columns": ["a", "b"], "emission": "scores"} | content)
+        hidden_of(declared, bound(declared, table))
+
+
+# --------------------------------------------------------------------------------- vector quantisation
+
+
+def test_codes_of_groups_and_normal_emissions_agree_on_separated_states():
+    """k-means codes in a categorical hidden Markov model decode like normal emissions."""
+    from bayeslab.exact.mixture import k_means
+
+    rng = np.random.default_rng(0)
+    states = np.zeros(300, int)
+    for t in range(1, 300):
+        states[t] = states[t - 1] if rng.random() < 0.9 else (states[t - 1] + rng.integers(1, 3)) % 3
+    y = np.array([-8.0, 0.0, 8.0])[states] + rng.standard_normal(300)
+    codes = k_means(y[:, None], 6, np.random.default_rng(1)).labels
+    words = np.array(list("abcdef"))[codes]
+    by_code = fitted(model(states=3, emission="categorical"), words, method="em")
+    by_value = fitted(model(states=3), y, method="em")
+    paths = [np.asarray(fit.decode()["state"]) for fit in (by_code, by_value)]
+    best = max(np.mean(np.array(names)[paths[0] - 1] == paths[1]) for names in itertools.permutations((1, 2, 3)))
+    assert best > 0.98
+    assert np.mean(paths[1] == states + 1) > 0.98
