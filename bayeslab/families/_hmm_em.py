@@ -308,9 +308,7 @@ def _least(concentration: np.ndarray) -> float:
 
 
 def _patterned(hidden: Hidden, name: str) -> bool:
-    """Where zeros are meant; the first state of a single sequence is seldom in doubt."""
-    return (
-        name in ("initial", "duration")
-        or name.startswith(("initial_", "log_odds"))
-        or (name == "transition" and not hidden.chain.mask.all())
-    )
+    """Where zeros are meant; and the first state of a single sequence is seldom in doubt."""
+    if name == "initial" or name.startswith("initial_"):
+        return hidden.sequences.n_sequences == 1 or bool((hidden.chain.concentration(name) <= 0).any())
+    return name == "duration" or name.startswith("log_odds") or (name == "transition" and not hidden.chain.mask.all())

@@ -493,7 +493,7 @@ def _binomial(spec: Mixture, n: int) -> Any:
 def _categories(
     spec: Mixture, data: Data, own: tuple[str, ...], rows: np.ndarray, n_components: int, prefix: str
 ) -> Part:
-    states = tuple(tuple(str(x) for x in data.labels.get(c, ())) for c in own)
+    states = tuple(tuple(np.asarray(data.labels.get(c, ())).tolist()) for c in own)
     for c, s in zip(own, states, strict=True):
         if not s:
             raise ModelError(f"the states of '{c}' are not known without data; give them: dims: {{{c}: [..]}}")

@@ -727,7 +727,7 @@ class Categories:
 
     columns: tuple[str, ...]
     emission: emissions.Categorical
-    states: tuple[tuple[str, ...], ...]
+    states: tuple[tuple[Any, ...], ...]
     given: tuple[str, ...] = ()
 
     @property

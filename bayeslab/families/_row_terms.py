@@ -28,7 +28,7 @@ _NORMAL = "bayeslab.exact._normal_kernels:normal_terms"
 class _KernelOp(Op):
     """What both share: a numba function by ``module:name``."""
 
-    __props__ = ("kernel",)
+    __props__: tuple[str, ...] = ("kernel",)
 
     def __init__(self, kernel: str) -> None:
         self.kernel = kernel

@@ -67,7 +67,9 @@ def _as_states(value: Any) -> Any:
         if value < 1:
             raise ValueError(f"{value} states; at least 1 is needed")
         return value
-    names = [("true" if v else "false") if isinstance(v, bool) else str(v) for v in value]
+    # Whole numbers stay numbers, as those of a column do.
+    numbered = all(isinstance(v, int) and not isinstance(v, bool) for v in value)
+    names = value if numbered else [("true" if v else "false") if isinstance(v, bool) else str(v) for v in value]
     if not names or len(set(names)) < len(names):
         raise ValueError("names of states: at least one, each once")
     return names
@@ -120,7 +122,8 @@ class HMM(Family):
     family: Literal["hmm"] = "hmm"
     columns: list[Identifier] = Field(min_length=1, description="The observed columns.")
     states: Annotated[
-        int | list[str] | dict[str, int] | Literal["continuous", "infinite"] | None, BeforeValidator(_as_states)
+        int | list[int] | list[str] | dict[str, int] | Literal["continuous", "infinite"] | None,
+        BeforeValidator(_as_states),
     ] = Field(
         None,
         description="Number of hidden states, or a list of their names (with classes: of each class; or a number"

@@ -504,9 +504,12 @@ def test_transitions_are_learned_from_scores():
     ],
 )
 def test_bad_scores(content, table, words):
-    with pytest.raises(BayeslabError, match=words):
+    def resolve():
         declared = model(**{"columns": ["a", "b"], "emission": "scores"} | content)
-        hidden_of(declared, bound(declared, table))
+        return hidden_of(declared, bound(declared, table))
+
+    with pytest.raises(BayeslabError, match=words):
+        resolve()
 
 
 # --------------------------------------------------------------------------------- vector quantisation
@@ -529,3 +532,33 @@ def test_codes_of_groups_and_normal_emissions_agree_on_separated_states():
     best = max(np.mean(np.array(names)[paths[0] - 1] == paths[1]) for names in itertools.permutations((1, 2, 3)))
     assert best > 0.98
     assert np.mean(paths[1] == states + 1) > 0.98
+
+
+# --------------------------------------------------------------------------------- labels and edges
+
+
+def test_labels_that_are_numbers_stay_numbers():
+    rng = np.random.default_rng(0)
+    y, x = rng.integers(1, 4, 40), rng.integers(0, 2, 40)
+    options = {"method": "gibbs", "draws": 5, "tune": 2, "chains": 1, "seed": 1, "progress": False, "runs": None}
+    chain = bl.fit(model(states=[10, 20], emission="categorical"), {"y": y}, **options)
+    assert chain.posterior["state"].values.tolist() == [10, 20]
+    assert chain.posterior["y_state"].values.tolist() == [1, 2, 3]
+    assert set(chain.decode()["state"]) <= {10, 20}
+    content = {"family": "mixture", "columns": ["y", "x"], "components": 2, "component": "categorical"}
+    classes = bl.fit(bl.Model(name="m", model=content), {"y": y, "x": x}, **options)
+    assert classes.posterior["y_state"].values.tolist() == [1, 2, 3]
+    assert classes.posterior["x_state"].values.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_first_states_at_the_edge_are_reported_for_several_sequences(several):
+    """Every sequence begins low: with one of them that is no news."""
+    rng = np.random.default_rng(0)
+    y = np.tile([-4.0] * 5 + [4.0] * 5, 4) + rng.normal(0, 0.5, 40)
+    table = {"y": y, "who": np.repeat(np.arange(4), 10)}
+    declared = model(**({"sequence": "who"} if several else {}))
+    fit = bl.fit(declared, table, method="em", prior="ignore", seed=1, progress=False, runs=None, tolerance=1e-12)
+    assert fit.posterior["initial"].min() < 1e-6
+    said = [f.where for f in fit.verdict.findings if f.check == "boundary"]
+    assert ("initial" in said) == several
