@@ -1,0 +1,234 @@
+"""Missing cells inside chains, against sums over every completion of small tables and every DAG."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from scipy.special import gammaln
+from scipy.stats import norm
+
+from bayeslab.errors import DataError, OptionError
+from bayeslab.structure.chains import load
+from bayeslab.structure.chains._imputing import Cells, Imputing, completed
+from bayeslab.structure.jobs import MemorySegments, Sampler, Work, Workers, run
+from bayeslab.structure.priors import EdgePrior, Uniform
+from bayeslab.structure.score_table import ScoreTable
+from tests.structure._dags import Everything
+
+STATES = {"a": ("0", "1"), "b": ("0", "1", "2"), "c": ("0", "1")}
+PRIORS = {"uniform": Uniform(), "edges": EdgePrior.of(tuple(STATES), {("a", "b"): 0.8, ("c", "a"): 0.1})}
+
+
+def rows() -> np.ndarray:
+    """Dependent columns; two of the rows lack two cells, one lacks one."""
+    rng = np.random.default_rng(3)
+    a = rng.integers(0, 2, 14)
+    b = np.where(rng.random(14) < 0.75, a, 2)
+    c = np.where(rng.random(14) < 0.8, b == 0, a).astype(int)
+    codes = np.column_stack([a, b, c])
+    for row, column in ((2, 0), (2, 1), (5, 1), (9, 1), (9, 2)):
+        codes[row, column] = -1
+    return codes
+
+
+def cells(score="bdeu", prior="uniform"):
+    options = {"equivalent_sample_size": 4.0} if score == "bdeu" else {}
+    return Cells(STATES, rows(), score, options, PRIORS[prior])
+
+
+def table_of(known: Cells, seed: int = 0, **options) -> ScoreTable:
+    first = completed(known, np.random.default_rng(seed))
+    return ScoreTable.build(known.scored(first), prior=known.prior, **options)
+
+
+def log_family(codes, cards, child, parents, score):
+    """Log marginal likelihood of a family, from the formula."""
+    q = int(np.prod([cards[u] for u in parents]))
+    alpha = 4.0 / (q * cards[child]) if score == "bdeu" else 1.0
+    total = 0.0
+    for at in itertools.product(*(range(cards[u]) for u in parents)):
+        inside = np.all(codes[:, list(parents)] == at, axis=1)
+        n = np.bincount(codes[inside, child], minlength=cards[child])
+        total += gammaln(cards[child] * alpha) - gammaln(cards[child] * alpha + n.sum())
+        total += np.sum(gammaln(alpha + n) - gammaln(alpha))
+    return float(total)
+
+
+def truth(known: Cells, by_orders: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Edge probabilities and probabilities of the missing cells: all DAGs times all completions, one by one."""
+    table = table_of(known)
+    every, cards = Everything.of(table), known.cards
+    where = np.argwhere(known.codes < 0)
+    families = [(v, table.parents(i)) for v in range(3) for i in range(table.pointer[v], table.pointer[v + 1])]
+    prior = np.concatenate(
+        [known.prior.log_weights(v, table.sets[a:b], 3) for v, (a, b) in enumerate(itertools.pairwise(table.pointer))]
+    )
+    completions = list(itertools.product(*(range(cards[v]) for _, v in where)))
+    logs = np.empty((len(completions), len(every.choices)))
+    for i, filled in enumerate(completions):
+        codes = known.codes.astype(int)
+        codes[tuple(where.T)] = filled
+        own = prior + [log_family(codes, cards, v, parents, known.score) for v, parents in families]
+        logs[i] = own[every.choices].sum(axis=1)
+    if by_orders:
+        logs += np.log(every.n_orders)
+    weight = np.exp(logs - logs.max())
+    weight /= weight.sum()
+    filled = np.array([weight.sum(axis=1) @ (np.array(completions)[:, j] == 1) for j in range(len(where))])
+    return np.tensordot(weight.sum(axis=0), every.adjacency, axes=1), filled
+
+
+CASES = {
+    "structure": (Sampler("structure"), "bdeu", "uniform"),
+    "k2": (Sampler("structure"), "k2", "uniform"),
+    "prior of edges": (Sampler("structure"), "bdeu", "edges"),
+    "tempered": (Sampler("structure", (1.0, 0.5), 60), "bdeu", "uniform"),
+    "order": (Sampler("order"), "bdeu", "uniform"),
+    "partition": (Sampler("partition"), "bdeu", "uniform"),
+    "tempered orders": (Sampler("order", (1.0, 0.4), 20), "bdeu", "uniform"),
+}
+
+
+def batch_error(x: np.ndarray, batches: int = 30) -> np.ndarray:
+    """Monte Carlo standard errors from means of batches."""
+    means = x[: len(x) // batches * batches].reshape(batches, -1, *x.shape[1:]).mean(axis=1)
+    return means.std(axis=0, ddof=1) / np.sqrt(batches)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_edges_are_as_probable_as_the_sum_over_all_completions_and_dags_says(case):
+    sampler, score, prior = CASES[case]
+    known = cells(score, prior)
+    table = table_of(known)
+    exact, _ = truth(known, by_orders=sampler.prior == "orders")
+    chain = Imputing.of(sampler, known, imputation=20)
+    state = chain.init(table, np.random.default_rng(1))
+    state, draws, info = chain.run(table, state, 20 * 3_000, 20)
+    members = (table.sets[:, :1] >> np.arange(3, dtype=np.uint64) & np.uint64(1)).astype(float)
+    edges = members[draws].transpose(0, 2, 1)
+    error = batch_error(edges)
+    apart = ~np.eye(3, dtype=bool)
+    z = (edges.mean(axis=0) - exact)[apart] / np.maximum(error[apart], 1e-4)
+    assert np.abs(z).max() < norm.isf(1e-4 / 12), (z, exact)
+    assert np.all(error[apart] < 0.03)
+    # Missing cells do change what is known: the answer of the first completion alone is another one.
+    alone = Everything.of(table).mean(Everything.of(table).adjacency, sampler.prior == "orders")
+    assert np.abs(alone - exact).max() > 5 * error.max()
+    assert info.proposed["imputation"] and info.accepted["imputation"]
+
+
+def test_missing_cells_are_drawn_from_their_posterior():
+    known = cells()
+    table = table_of(known)
+    _, exact = truth(known)
+    chain = Imputing.of(Sampler("structure"), known, imputation=15)
+    state, seen = chain.init(table, np.random.default_rng(2)), []
+    for _ in range(1_500):
+        state, _, _ = chain.run(table, state, 15, 15)
+        seen.append(chain.codes(state)[known.codes < 0] == 1)
+    drawn = np.array(seen, dtype=float)
+    z = (drawn.mean(axis=0) - exact) / batch_error(drawn)
+    assert np.abs(z).max() < norm.isf(1e-4 / 10), (z, exact)
+
+
+def test_cells_one_by_one_where_a_row_has_too_many_completions(monkeypatch):
+    from bayeslab.structure.chains import _imputing
+
+    monkeypatch.setattr(_imputing, "_COMPLETIONS", 3)
+    known = cells()
+    assert len(known.blocks[0]) == 5
+    table = table_of(known)
+    exact, _ = truth(known)
+    chain = Imputing.of(Sampler("structure"), known, imputation=20)
+    _, draws, _ = chain.run(table, chain.init(table, np.random.default_rng(5)), 20 * 3_000, 20)
+    members = (table.sets[:, :1] >> np.arange(3, dtype=np.uint64) & np.uint64(1)).astype(float)
+    edges = members[draws].transpose(0, 2, 1)
+    z = (edges.mean(axis=0) - exact) / np.maximum(batch_error(edges), 1e-4)
+    assert np.abs(z).max() < norm.isf(1e-4 / 12)
+
+
+@pytest.mark.parametrize("sampler", [CASES["structure"][0], CASES["tempered"][0], CASES["order"][0]])
+def test_a_run_in_pieces_and_from_a_file_is_the_whole_run(sampler):
+    known = cells()
+    table = table_of(known)
+    chain = Imputing.of(sampler, known, imputation=7)
+    whole_state, whole, info = chain.run(table, chain.init(table, np.random.default_rng(4)), 900, 11)
+    state, pieces, scores = chain.init(table, np.random.default_rng(4)), [], []
+    for steps in (1, 33, 6, 360, 500):
+        # Another process: nothing but tables and states is handed on.
+        again = pickle.loads(pickle.dumps(chain))
+        other = ScoreTable(table.names, table.pointer, table.sets, table.scores, table.score, table.prior)
+        state, draws, part = again.run(other, {k: v.copy() for k, v in state.items()}, steps, 11)
+        pieces.append(draws)
+        scores.append(part.scores)
+    np.testing.assert_array_equal(np.concatenate(pieces), whole)
+    np.testing.assert_array_equal(np.concatenate(scores), info.scores)
+    assert set(state) == set(whole_state)
+    for word, array in whole_state.items():
+        np.testing.assert_array_equal(array, state[word])
+
+
+def test_scores_are_those_of_the_completed_rows():
+    known = cells()
+    table = table_of(known)
+    chain = Imputing.of(Sampler("structure"), known, imputation=100)
+    state, draws, info = chain.run(table, chain.init(table, np.random.default_rng(6)), 50, 50)
+    codes = chain.codes(state)
+    own = [log_family(codes.astype(int), known.cards, v, table.parents(i), "bdeu") for v, i in enumerate(draws[0])]
+    assert info.scores[0] == pytest.approx(sum(own), rel=1e-12)
+    assert chain.log_weight(table, state) == pytest.approx(sum(own), rel=1e-12)
+
+
+def test_what_is_rescored_is_what_a_missing_cell_touches():
+    """One column with missing cells of six: scores of the other families are left alone, all are right."""
+    rng = np.random.default_rng(8)
+    codes = rng.integers(0, 2, (60, 6))
+    codes[:7, 0] = -1
+    states = {f"v{i}": ("0", "1") for i in range(6)}
+    known = Cells(states, codes)
+    table = table_of(known)
+    from bayeslab.structure.chains._imputing import _Book
+
+    for at_once in (True, False):
+        book = _Book(table, known)
+        book._at_once = at_once
+        filled = completed(known, np.random.default_rng(9))
+        fresh = ScoreTable.build(known.scored(filled))
+        found = book.scores(filled)
+        assert 0 < book._affected.sum() < len(found)
+        for v in range(6):
+            for i in range(table.pointer[v], table.pointer[v + 1]):
+                assert found[i] == pytest.approx(fresh.local(v, table.parents(i)), rel=1e-12)
+
+
+def test_jobs_run_it_unchanged_and_know_whose_segments_they_are():
+    known = cells()
+    table = table_of(known)
+    chain = Imputing.of(Sampler("structure"), known)
+    whole = run(table, chain, Work(30, 10, 12, 2, 30, 1), MemorySegments(), Workers())
+    cut = run(table, chain, Work(30, 10, 12, 2, 7, 1), MemorySegments(), Workers())
+    for one, other in zip(whole, cut, strict=True):
+        np.testing.assert_array_equal(np.concatenate(one.draws), np.concatenate(other.draws))
+    assert whole[0].acceptance["imputation"] > 0
+    from bayeslab.structure.jobs import identity
+
+    elsewhere = known.codes.copy()
+    elsewhere[0, 0] = 1 - elsewhere[0, 0]
+    other = Imputing.of(Sampler("structure"), Cells(STATES, elsewhere, "bdeu", known.options))
+    work = Work(1, 1, 1, 1, 1, 1)
+    assert identity(table, chain, work) != identity(table, other, work)
+
+
+def test_what_cannot_be_is_said():
+    with pytest.raises(OptionError, match="bdeu or k2, not 'bic'"):
+        Cells(STATES, rows(), "bic")
+    gone = rows()
+    gone[:, 1] = -1
+    with pytest.raises(DataError, match="column 'b' has no cell"):
+        Cells(STATES, gone)
+    with pytest.raises(OptionError, match="every 1 or more steps"):
+        Imputing.of(Sampler("structure"), cells(), imputation=0)
+    assert load("structure").PRIOR == "dags"
