@@ -35,7 +35,7 @@ EXTENDS = True
 
 # Steps from draw to draw for each variable, and about how many microseconds a step takes for each pair of variables:
 # only lengths of segments follow from the latter, and they must not depend on how fast a machine is.
-_STEPS = {"structure": 75, "order": 30, "partition": 20}
+_STEPS = {"structure": 75, "order": 30, "partition": 5}
 _COST = {"structure": 4e-4, "order": 7e-3, "partition": 2e-2}
 _SEGMENT_SECONDS = 2.0
 _MOST_DRAWS = 500
@@ -75,7 +75,7 @@ def run(job: Job) -> Outcome:
     """Draw what is missing, and judge what is there."""
     begun = time.perf_counter()
     options, found = job.options, plan(job.model, job.data)
-    sampler, store = found.structure.chain(), job.store.segments()
+    sampler, store = found.sampler, job.store.segments()
     if store is not None:
         store.begin()
         table = store.table(lambda: found.table(job.progress))
@@ -246,8 +246,8 @@ def _finite(value: float) -> float | None:
 
 
 def _overall(chain: Chain) -> float:
-    """Share of all steps that changed the structure; exchanges of temperatures are not steps."""
-    own = {kind: many for kind, many in chain.proposed.items() if kind != "exchange"}
+    """Share of all steps that changed the structure; exchanges of temperatures and missing cells are not steps."""
+    own = {kind: many for kind, many in chain.proposed.items() if kind not in ("exchange", "imputation")}
     return sum(chain.accepted[kind] for kind in own) / max(1, sum(own.values()))
 
 

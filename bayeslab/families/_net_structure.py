@@ -22,6 +22,7 @@ from bayeslab.spec import Spec as Frozen
 if TYPE_CHECKING:
     from bayeslab.exact.answer import Plan as ExactPlan
     from bayeslab.families.bayes_net import BayesNet
+    from bayeslab.structure.chains._imputing import Cells
     from bayeslab.structure.constraints import Constraints
     from bayeslab.structure.data import Observations
     from bayeslab.structure.jobs import Sampler
@@ -32,8 +33,13 @@ if TYPE_CHECKING:
 __all__ = ["Plan", "Structure", "as_structure", "plan", "sampled", "unknown"]
 
 PATH = ("model", "structure")
-# Temperatures that let structure MCMC cross between modes; orders and partitions need none.
-_LADDER = (1.0, 0.8, 0.6, 0.45, 0.3, 0.2)
+# Temperatures that let chains cross between modes, and steps between their exchanges; orders need none.
+_LADDER = {
+    "structure": (1.0, 0.8, 0.6, 0.45, 0.3, 0.2),
+    "order": (1.0,),
+    "partition": (1.0, 0.7, 0.5, 0.35, 0.2),
+}
+_EXCHANGE_EVERY = {"structure": 5000, "order": 100, "partition": 100}
 _SCORE_OPTIONS = ("equivalent_sample_size", "alpha_mu", "alpha_w", "nu")
 _SAMPLER_OPTIONS = {"structure": ("reversal", "renewal"), "order": (), "partition": ("reversal",)}
 # So many variables at most are summed over without being asked to.
@@ -78,7 +84,9 @@ class Structure(Frozen):
     temperatures: list[Number] | Number | None = Field(
         None, description="Inverse temperatures of parallel tempering, 1 first, falling; 1: no tempering."
     )
-    exchange_every: int = Field(5000, ge=1, description="Steps between exchanges of neighbouring temperatures.")
+    exchange_every: int | None = Field(
+        None, ge=1, description="Steps between exchanges of temperatures; 5000, of orders and partitions 100."
+    )
     reversal: Number | None = Field(None, ge=0, le=1, description="Share of edge reversals among the steps.")
     renewal: Number | None = Field(None, ge=0, le=1, description="Share of steps that draw a variable's parents anew.")
 
@@ -127,7 +135,7 @@ class Structure(Frozen):
     def betas(self) -> tuple[float, ...]:
         """Inverse temperatures."""
         if self.temperatures is None:
-            return _LADDER if self.sampler == "structure" else (1.0,)
+            return _LADDER[self.sampler]
         given = self.temperatures if isinstance(self.temperatures, list) else [self.temperatures]
         return tuple(float(beta) for beta in given)
 
@@ -145,7 +153,7 @@ class Structure(Frozen):
         for name in given:
             if name not in _SAMPLER_OPTIONS[self.sampler]:
                 raise ModelError(f"the sampler {self.sampler} has no option '{name}'", path=(*PATH, name))
-        return Sampler(self.sampler, self.betas, self.exchange_every, given)
+        return Sampler(self.sampler, self.betas, self.exchange_every or _EXCHANGE_EVERY[self.sampler], given)
 
     def constraints(self, names: Sequence[str]) -> Constraints:
         """What is known of the structure beforehand; an error points at the part that is wrong."""
@@ -287,12 +295,38 @@ class Plan:
 
     @cached_property
     def observations(self) -> Observations:
-        """The rows as scores read them."""
+        """The rows as scores read them; with missing cells, a first completion of them."""
         from bayeslab.structure.data import Observations
 
-        self.refuse_missing()
         numbers = any(not own for own in self.states.values())
-        return Observations.of_codes(self.codes, self.states, values=self.values if numbers else None)
+        return Observations.of_codes(self._first_codes, self.states, values=self.values if numbers else None)
+
+    @cached_property
+    def missing(self) -> bool:
+        """Whether a cell is missing."""
+        return bool(np.any(self.codes < 0) or np.any(np.isnan(self.values)))
+
+    @cached_property
+    def cells(self) -> Cells:
+        """The rows with their missing cells, as chains that draw these want them."""
+        from bayeslab.structure.chains._imputing import Cells
+
+        return Cells(self.states, self.codes, self.word, self.structure.score_options, self.prior)
+
+    @cached_property
+    def _first_codes(self) -> np.ndarray:
+        """The codes; missing cells drawn from their columns, for the score table that chains begin with."""
+        from bayeslab.structure.chains._imputing import completed
+
+        return completed(self.cells, np.random.default_rng(0)) if self.missing else self.codes
+
+    @cached_property
+    def sampler(self) -> Sampler:
+        """The chain with its options; one that draws missing cells, if there are any."""
+        from bayeslab.structure.chains._imputing import Imputing
+
+        chain = self.structure.chain()
+        return Imputing.of(chain, self.cells) if self.missing else chain
 
     @cached_property
     def score(self) -> LocalScore:
@@ -354,16 +388,27 @@ class Plan:
                 progress=progress,
             )
 
-    def refuse_missing(self) -> None:
-        """Raise a DataError if a cell is missing."""
+    def check_missing(self) -> None:
+        """Raise a DataError if a cell is missing that cannot be drawn in the chain."""
+        from bayeslab.structure.chains._imputing import SCORES
+
+        if not self.missing or (self.word in SCORES and self.structure.prune is None):
+            if self.missing:
+                _ = self.cells
+            return
+        why = (
+            "parent sets that are pruned on one completion may be the best on another: leave `prune` out"
+            if self.word in SCORES
+            else f"the score '{self.word}' cannot draw them: take {' or '.join(SCORES)} (columns of states)"
+        )
         absent = (self.codes < 0) | np.isnan(self.values)
         for k, name in enumerate(self.names):
             rows = np.flatnonzero(absent[:, k]) + 1
             if len(rows):
                 shown = ", ".join(str(row) for row in rows[:5]) + (" ..." if len(rows) > 5 else "")
                 raise DataError(
-                    f"column '{name}' has {len(rows)} missing cells (row {shown}) and structures are scored on"
-                    f" complete rows: drop the rows or the column"
+                    f"column '{name}' has {len(rows)} missing cells (row {shown}) and {why}, or drop the rows or the"
+                    f" column"
                 )
 
     def text(self) -> str:
@@ -393,7 +438,7 @@ def _plan(model: Model, data: Data) -> Plan:
     states, codes, values, remarks = _coded(spec, columns, kinds, score)
     constraints, prior = structure.constraints(tuple(columns)), structure.edge_prior(tuple(columns))
     found = Plan(structure, states, codes, values, constraints, prior, score, why, tuple(remarks))
-    found.refuse_missing()
+    found.check_missing()
     return found
 
 
@@ -534,6 +579,8 @@ def exact(model: Model, data: Data) -> ExactPlan | str:
     from bayeslab.families import _net_structure_exact
 
     found = plan(model, data)
+    if found.missing:
+        return "cells are missing, and structures cannot be summed together with all that they may hold"
     return _net_structure_exact.plan(found, found.structure.chain().prior)
 
 
@@ -553,7 +600,8 @@ def bound(model: Model, data: Data) -> Data:
     named = [(k, v) for k, v in enumerate(found.names) if found.states[v] and v in columns]
     for k, v in named:
         labels[v] = np.array(found.states[v])
-        columns[v] = Column(labels[v][found.codes[:, k]], columns[v].dims)
+        absent = found.codes[:, k] < 0
+        columns[v] = Column(labels[v][found.codes[:, k]], columns[v].dims, absent if absent.any() else None)
     dataset = Dataset(columns, data.dataset.rows, data.dataset.levels)
     out = Data(dataset, labels, data.derive, data.factors | {v for _, v in named}, data.frozen)
     out.origin, out.memo = data.origin, data.memo
@@ -564,8 +612,10 @@ def forecast(model: Model, data: Data) -> dict[str, str]:
     """What is unknown, and what finding it out will take."""
     found = plan(model, data)
     tempered = f", {len(found.structure.betas)} temperatures" if len(found.structure.betas) > 1 else ""
+    gone = int((found.codes < 0).sum())
     return {
         "structure": found.text(),
+        **({"missing cells": f"{gone:,}, drawn in the chain"} if gone else {}),
         "score": found.why,
         "table": str(found.forecast()),
         "sampler": f"{found.structure.sampler}{tempered}",

@@ -106,6 +106,11 @@ def structures_of(fit: Fit) -> Structures:
         from bayeslab.structure.parameters import Parameters
 
         found = _net_structure.plan(fit.model, fit.data)
+        if found.missing:
+            raise OptionError(
+                "cells are missing, and what each draw filled them with is not kept, which tables need: learn one"
+                " structure with its tables instead (bl.learn with method structural_em)"
+            )
         return Parameters(found.observations, found.word, found.score_options)
 
     return Structures(fit.data_tree, parameters, fit.seed)

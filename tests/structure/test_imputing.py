@@ -197,7 +197,7 @@ def test_what_is_rescored_is_what_a_missing_cell_touches():
         book._at_once = at_once
         filled = completed(known, np.random.default_rng(9))
         fresh = ScoreTable.build(known.scored(filled))
-        found = book.scores(filled)
+        found = book.rescored(filled)
         assert 0 < book._affected.sum() < len(found)
         for v in range(6):
             for i in range(table.pointer[v], table.pointer[v + 1]):

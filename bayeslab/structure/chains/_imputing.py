@@ -47,6 +47,7 @@ from bayeslab.structure.data import Observations
 from bayeslab.structure.jobs import Sampler
 from bayeslab.structure.priors import StructurePrior, Uniform
 from bayeslab.structure.score_table import ScoreTable
+from bayeslab.structure.scores import LocalScore
 
 __all__ = ["SCORES", "Cells", "Imputing", "completed"]
 
@@ -112,7 +113,7 @@ class Cells:
         head = repr((list(self.states.items()), self.score, options, self.prior.name, self.codes.shape))
         return hashlib.sha256(head.encode() + self.codes.tobytes()).hexdigest()
 
-    def scored(self, codes: Codes) -> scores.LocalScore:
+    def scored(self, codes: Codes) -> LocalScore:
         """The score on completed rows."""
         return scores.load(self.score, Observations.of_codes(codes, self.states), **dict(self.options or {}))
 
@@ -152,7 +153,7 @@ class _Copy:
 
     def __init__(self, book: _Book, codes: Codes) -> None:
         self.book, self.codes = book, codes
-        base, scores_ = book.base, book.scores(codes)
+        base, scores_ = book.base, book.rescored(codes)
         child = np.repeat(np.arange(base.n), base.n_sets)
         # Numbers in the base table, in the order of the new one, and the other way round.
         self.base_number = np.lexsort((np.arange(len(scores_)), -scores_, child))
@@ -194,14 +195,14 @@ class _Book:
     def _ranges(self) -> list[tuple[int, int]]:
         return list(pairwise(self.base.pointer.tolist()))
 
-    def scores(self, codes: Codes) -> NDArray[np.float64]:
+    def rescored(self, codes: Codes) -> NDArray[np.float64]:
         """Scores of all sets of the base table on completed rows; those that no missing cell touches are in it."""
         score, out = self.cells.scored(codes), self.base.scores.copy()
         found = self._together(score) if self._at_once else self._apart(score)
         out[self._affected] = (found + self._weights)[self._affected]
         return out
 
-    def _apart(self, score: scores.LocalScore) -> NDArray[np.float64]:
+    def _apart(self, score: LocalScore) -> NDArray[np.float64]:
         out = np.zeros(len(self._affected))
         for v, (a, b) in enumerate(self._ranges):
             asked = a + np.flatnonzero(self._affected[a:b])
@@ -209,7 +210,7 @@ class _Book:
                 out[asked] = score.many(v, self.base.sets[asked])
         return out
 
-    def _together(self, score: scores.LocalScore) -> NDArray[np.float64]:
+    def _together(self, score: LocalScore) -> NDArray[np.float64]:
         found = score.all_sets(np.arange(self.base.n), self._limits, self._candidates)
         if not self._numbers:
             self._numbers = [self.base.numbers(v, sets) for v, (sets, _) in enumerate(found)]

@@ -29,10 +29,10 @@ def count(codes, cards, starts, parents, strides, offsets, rows_from, counts, to
 
 
 @numba.njit(cache=True, nogil=True)
-def redraw(
+def redraw(  # type: ignore[no-untyped-def]
     codes, cards, starts, parents, strides, offsets, rows_from, counts, totals, alphas, child_starts, children, rows,
     block_starts, cells, beta, room, uniforms,
-):  # fmt: skip  # type: ignore[no-untyped-def]
+):  # fmt: skip
     """Draw blocks of missing cells, each of one row, given everything else; returns how many cells changed.
 
     The weight of a completion is the product over the families that hold a cell of the block of
