@@ -1,0 +1,233 @@
+"""Rows of states with missing cells and hidden variables, and their completions with weights.
+
+Given a net, what a row lacks is known up to a distribution over the row's completions. All completions of all rows,
+each with its probability as weight, are rows without missing cells: every score of complete rows takes expected counts
+from them, of any family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.dataset import Column, as_values
+from bayeslab.errors import DataError, EngineRefusal, ModelError, hint
+from bayeslab.structure.data import Observations, _Coded, _columns, _lookup, _states_of_numbers
+
+__all__ = ["Completions", "Incomplete"]
+
+Codes = NDArray[np.int16]
+Array = NDArray[np.float64]
+
+# Completions of all rows together, and of one row.
+_MOST, _MOST_OF_A_ROW = 4_000_000, 65_536
+
+
+@dataclass(frozen=True, eq=False)
+class Incomplete:
+    """Rows with missing cells.
+
+    Attributes
+    ----------
+    states : mapping of str to tuple of str
+        Of each variable, hidden ones last.
+    codes : ndarray of int16, shape (n_rows, n)
+        Numbers of the states; -1 where a cell is missing, and in whole columns of hidden variables.
+    weights : ndarray, shape (n_rows,)
+    hidden : tuple of str
+    """
+
+    states: Mapping[str, tuple[str, ...]]
+    codes: Codes
+    weights: Array
+    hidden: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, data: Any, *, states: Mapping[str, Sequence[Any]] | None = None) -> Incomplete:
+        """Read a table of states.
+
+        Parameters
+        ----------
+        data
+            A dataframe, a mapping of columns, a Dataset, Observations, or Incomplete, which stays as it is.
+        states
+            States of a variable in order; left out, those that occur, sorted.
+        """
+        if isinstance(data, cls):
+            return data
+        if isinstance(data, Observations):
+            data.require("discrete", "structural EM")
+            known = dict(zip(data.names, data.states, strict=True))
+            return cls.of_codes(data.codes, known, weights=np.asarray(data.weights, dtype=float))
+        columns = _columns(data)
+        for name in states or {}:
+            if name not in columns:
+                raise DataError(f"states are given for '{name}', which is no column{hint(name, columns)}")
+        found = {v: _read(v, column, (states or {}).get(v)) for v, column in columns.items()}
+        if len({len(codes) for _, codes in found.values()}) != 1:
+            raise DataError("the columns differ in length")
+        return cls.of_codes(
+            np.column_stack([codes for _, codes in found.values()]), {v: s for v, (s, _) in found.items()}
+        )
+
+    @classmethod
+    def of_codes(
+        cls, codes: NDArray[Any], states: Mapping[str, Sequence[str]], *, weights: Array | None = None
+    ) -> Incomplete:
+        """From numbers of states, -1 where a cell is missing; equal rows become one with their weight."""
+        codes = np.ascontiguousarray(codes, dtype=np.int16)
+        if codes.ndim != 2 or codes.shape[1] != len(states) or not len(codes):
+            raise DataError(f"codes of shape {codes.shape} for {len(states)} variables; give one row a case")
+        for k, (v, own) in enumerate(states.items()):
+            if codes[:, k].max() >= len(own) or codes[:, k].min() < -1:
+                raise DataError(f"'{v}' has codes from {codes[:, k].min()} to {codes[:, k].max()}; its states are"
+                                f" 0 to {len(own) - 1}, -1 is a missing cell")  # fmt: skip
+        w = np.ones(len(codes)) if weights is None else np.asarray(weights, dtype=float)
+        rows, of_row = np.unique(codes, axis=0, return_inverse=True)
+        return cls({v: tuple(map(str, s)) for v, s in states.items()}, rows, np.bincount(of_row.ravel(), w, len(rows)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.states)
+
+    @property
+    def n_rows(self) -> float:
+        return float(self.weights.sum())
+
+    @cached_property
+    def cards(self) -> NDArray[np.int64]:
+        return np.array([len(own) for own in self.states.values()], dtype=np.int64)
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is missing."""
+        return bool(self.codes.min(initial=0) >= 0)
+
+    def whole_rows(self) -> Observations | None:
+        """The rows without a missing cell, of the variables that are not hidden; None if there are none."""
+        seen = [k for k, v in enumerate(self.states) if v not in self.hidden]
+        rows = np.all(self.codes[:, seen] >= 0, axis=1)
+        if not rows.any():
+            return None
+        own = {v: s for v, s in self.states.items() if v not in self.hidden}
+        return Observations.of_codes(self.codes[rows][:, seen], own, weights=self.weights[rows])
+
+    def with_hidden(self, hidden: Mapping[str, int]) -> Incomplete:
+        """With these hidden variables instead of those there are, each with so many states."""
+        seen = [k for k, v in enumerate(self.states) if v not in self.hidden]
+        states = {v: s for v, s in self.states.items() if v not in self.hidden}
+        for name, card in hidden.items():
+            if name in states:
+                raise ModelError(f"'{name}' is a column, and cannot be a hidden variable; take another name")
+            if card < 2:
+                raise ModelError(f"the hidden variable '{name}' has {card} states; it takes two at least")
+            states[name] = tuple(f"{name}_{i + 1}" for i in range(card))
+        unknown = np.full((len(self.codes), len(hidden)), -1, np.int16)
+        codes = np.concatenate([self.codes[:, seen], unknown], axis=1)
+        return Incomplete(states, codes, self.weights, tuple(hidden))
+
+    @cached_property
+    def completions(self) -> Completions:
+        """All completions of all rows.
+
+        Raises
+        ------
+        EngineRefusal
+            They are too many.
+        """
+        return Completions.of(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Completions:
+    """Every completion of every row.
+
+    Attributes
+    ----------
+    data : Incomplete
+    codes : ndarray of int16, shape (n_completions, n)
+        Grouped by row.
+    begins : ndarray of int, shape (n_rows,)
+        Number of the first completion of each row.
+    distinct : ndarray of int16, shape (n_distinct, n)
+        Different ones among them.
+    kind : ndarray of int, shape (n_completions,)
+        Which of these each completion is.
+    """
+
+    data: Incomplete
+    codes: Codes
+    begins: NDArray[np.int64]
+    distinct: Codes
+    kind: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, data: Incomplete) -> Completions:
+        gone = data.codes < 0
+        many = np.prod(np.where(gone, data.cards, 1), axis=1, dtype=float)
+        if many.max() > _MOST_OF_A_ROW or many.sum() > _MOST:
+            row = int(np.argmax(many))
+            raise EngineRefusal(
+                f"rows with missing cells have {many.sum():,.0f} completions together, and one that lacks"
+                f" {int(gone[row].sum())} cells {many[row]:,.0f} alone; expected counts go through"
+                f" {_MOST:,} and {_MOST_OF_A_ROW:,} at most. Leave out the rows that lack most, or draw missing"
+                f" cells in the chain (method structure)"
+            )
+        pieces = []
+        for codes, lacking in zip(data.codes, gone, strict=True):
+            where = np.flatnonzero(lacking)
+            filled = np.indices(tuple(data.cards[where])).reshape(len(where), int(np.prod(data.cards[where]))).T
+            block = np.repeat(codes[None], len(filled), axis=0)
+            block[:, where] = filled
+            pieces.append(block)
+        codes = np.concatenate(pieces)
+        begins = np.cumsum([0, *map(len, pieces)], dtype=np.int64)[:-1]
+        distinct, kind = np.unique(codes, axis=0, return_inverse=True)
+        return cls(data, codes, begins, distinct, kind.ravel())
+
+    def weighted(self, log_joint: Array) -> tuple[float, Array]:
+        """Log probability of the data, and the expected number of each distinct row, from the logs of these."""
+        logs = log_joint[self.kind]
+        lengths = np.diff(np.append(self.begins, len(logs)))
+        top = np.repeat(np.maximum.reduceat(logs, self.begins), lengths)
+        share = np.exp(logs - np.where(np.isfinite(top), top, 0.0))
+        total = np.add.reduceat(share, self.begins)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            evidence = np.log(total) + top[self.begins]
+            posterior = share * np.repeat(self.data.weights / total, lengths)
+        log_likelihood = float(self.data.weights @ evidence)
+        return log_likelihood, np.bincount(self.kind, np.nan_to_num(posterior), len(self.distinct))
+
+    def observations(self, expected: Array) -> Observations:
+        """Distinct completions with these weights, as scores read rows."""
+        kept = expected > 0
+        states = dict(self.data.states)
+        return Observations.of_codes(self.distinct[kept], states, weights=expected[kept])
+
+
+def _read(name: str, column: Any, states: Sequence[Any] | None) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """States and codes of a column; -1 where a cell is missing."""
+    if isinstance(column, _Coded):
+        own = tuple(sorted(column.words)) if states is None else tuple(map(str, states))
+        of_word = np.append(_lookup(name, column.words, {word: i for i, word in enumerate(own)}), -1)
+        return own, of_word[column.codes]
+    if not isinstance(column, Column):
+        column = Column(*_as_column(name, column))
+    absent = column.absent()
+    present = column.values[~absent]
+    if not len(present):
+        raise DataError(f"column '{name}' has no cell that is not missing; leave it out, or give it as hidden")
+    own, codes = _states_of_numbers(name, Column(present, column.dims), states)
+    out = np.full(len(absent), -1, np.int64)
+    out[~absent] = codes
+    return own, out
+
+
+def _as_column(name: str, values: Any) -> tuple[np.ndarray, None, np.ndarray | None]:
+    read, missing = as_values(values, f"column '{name}'")
+    return read, None, missing

@@ -1,0 +1,674 @@
+r"""Structural EM: a structure from rows with missing cells or hidden variables.
+
+Ordinary EM fills the counts of one structure in by expectations. Structural EM [1]_ takes expected counts of *all*
+families from the current net at once, and searches among structures with them:
+
+1. EM over the tables of the current graph until they are found;
+2. expected counts at these tables; a search, from the current graph, for the graph with the highest expected score;
+3. its tables from the same counts, and again from 1, until no graph is better.
+
+For scores that are a log likelihood less a penalty (BIC and its like) a graph whose expected score is higher by d has
+an observed score higher by d at least, so that neither ever falls [1]_. For Bayesian scores the score of the expected
+counts stands for the expected score [2]_, and what is compared is the approximation of Cheeseman and Stutz [3]_,
+
+.. math:: \log p(\hat D \mid G) + \log p(D \mid \hat\theta, G) - \log p(\hat D \mid \hat\theta, G)
+
+with the expected counts :math:`\hat D` at the tables :math:`\hat\theta`; a graph for which it is lower is not taken.
+
+Hidden variables may be given, with their numbers of states, or *invented*: put above a set of variables that are nearly
+all connected [4]_, between what is above these and them, with two states first; given a state more or fewer; or taken
+out. Each is done only if the score rises. Cells are assumed to be missing at random.
+
+References
+----------
+.. [1] Friedman (1997). Learning belief networks in the presence of missing values and hidden variables. ICML 14,
+   125-133.
+.. [2] Friedman (1998). The Bayesian structural EM algorithm. UAI 14, 129-138.
+.. [3] Cheeseman, Stutz (1996). Bayesian classification (AutoClass): theory and results. Advances in Knowledge Discovery
+   and Data Mining, 153-180; Chickering, Heckerman (1997). Machine Learning 29, 181-212.
+.. [4] Elidan, Lotner, Friedman, Koller (2000). Discovering hidden variables: a structure-based approach. NIPS 13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import xlogy
+
+from bayeslab.errors import OptionError, hint
+from bayeslab.exact.expectation_maximisation import maximise
+from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.structure import scores, searches
+from bayeslab.structure.constraints import Constraints
+from bayeslab.structure.data import Observations
+from bayeslab.structure.incomplete import Incomplete
+from bayeslab.structure.priors import StructurePrior, structure_prior
+from bayeslab.structure.scores import LocalScore
+from bayeslab.structure.searches import Found
+from bayeslab.structure.searches._scorer import Prior, Scorer
+
+__all__ = ["SCORES", "Completed", "Move", "outer_inner", "search"]
+
+# Scores of expected counts: Bayesian ones with the concentration of an entry, and penalised likelihoods.
+_BAYESIAN = ("bdeu", "k2")
+SCORES = (*_BAYESIAN, "bic", "aic", "mdl", "log_likelihood")
+_INNER = ("tabu", "hill_climbing")
+# At most so many places are tried for each new hidden variable.
+_PLACES = 12
+# Gains of a score below this are none.
+_GAIN = 1e-6
+
+Array = NDArray[np.float64]
+type Tables = Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Move:
+    """A change of hidden variables that was tried.
+
+    Attributes
+    ----------
+    what : str
+        In words.
+    before, after : float
+        Scores without it and with it.
+    """
+
+    what: str
+    before: float
+    after: float
+
+    @property
+    def accepted(self) -> bool:
+        return self.after > self.before + _GAIN
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Completed(Found):
+    """A structure from incomplete rows; ``score`` is the observed score, ``trace`` its values on the way.
+
+    Attributes
+    ----------
+    network : DiscreteNetwork
+        With the tables that EM ended at.
+    log_likelihood : float
+        Of the observed cells.
+    expected : tuple of (float, float)
+        Of each search on expected counts, the expected score of the graph it began with and of the one it found.
+    e_steps : int
+        Passes over the rows, of all starts.
+    hidden : mapping of str to int
+        Hidden variables, and how many states they have.
+    moves : tuple of Move
+        Changes of hidden variables that were tried, in order.
+    observations : Observations
+        All completions of the rows, with their probabilities as weights.
+    """
+
+    network: DiscreteNetwork
+    log_likelihood: float
+    expected: tuple[tuple[float, float], ...]
+    e_steps: int
+    hidden: Mapping[str, int]
+    moves: tuple[Move, ...]
+    observations: Observations
+
+    @property
+    def n_parameters(self) -> int:
+        """Free parameters of all tables."""
+        return sum(table.size - table.size // table.shape[-1] for table in self.network.tables.values())
+
+    def __repr__(self) -> str:
+        hidden = "".join(f", {h} with {k} states hidden" for h, k in self.hidden.items())
+        return f"Completed({len(self.graph.edges)} edges, score {self.score:,.3f}{hidden}, {self.e_steps:,} E-steps)"
+
+
+def search(
+    data: Any,
+    *,
+    score: str = "bic",
+    score_options: Mapping[str, Any] | None = None,
+    hidden: Mapping[str, int] | None = None,
+    invent: int = 0,
+    start: nx.DiGraph | None = None,
+    starts: int | None = None,
+    constraints: Constraints | None = None,
+    prior: Prior = "uniform",
+    inner: str = "tabu",
+    max_iterations: int = 100,
+    tolerance: float = 1e-4,
+    rng: np.random.Generator | None = None,
+) -> Completed:
+    """The best structure of several starts.
+
+    Parameters
+    ----------
+    data
+        A table of states (:meth:`bayeslab.structure.incomplete.Incomplete.of`), with missing cells or not.
+    score, score_options
+        ``bic``, ``aic``, ``mdl``, ``log_likelihood``, ``bdeu`` or ``k2``.
+    hidden
+        Names of hidden variables and how many states each has.
+    invent
+        How many hidden variables may be invented.
+    start
+        A first graph; left out, one without edges but the required ones, hidden variables above all others.
+    starts
+        How many graphs to start from; left out, 2, and 6 with hidden variables.
+    constraints
+        About the columns, and hidden variables that are given if their names are among its own.
+    prior
+        Of structures: ``uniform`` or ``sparse``, or a structure prior over all variables.
+    inner
+        The search on expected counts: ``tabu`` or ``hill_climbing``.
+    max_iterations
+        Searches of one start, and steps of each EM divided by ten.
+    tolerance
+        EM over tables ends where less is left to gain, in nats.
+    rng
+        For starts; needed where there are hidden variables.
+
+    Raises
+    ------
+    OptionError
+        A score that cannot be taken from expected counts.
+    EngineRefusal
+        Rows with more completions than can be gone through.
+    """
+    rows = Incomplete.of(data)
+    if hidden:
+        rows = rows.with_hidden(hidden)
+    known = _Setting(score, dict(score_options or {}), constraints, prior, inner, max_iterations, tolerance)
+    if starts is not None and starts < 1:
+        raise OptionError(f"starts is a number of graphs, 1 or more; given {starts}")
+    own = np.random.default_rng(0) if rng is None else rng
+    task, tally = _Task(rows, known), _Tally()
+    begins = _starts(task, start, starts or (6 if rows.hidden else 2), tally, own)
+    if rows.complete:
+        begins = begins[:1]
+    best = max((_climb(task, graph, tally, own) for graph in begins), key=lambda run: run.fit.score)
+    moves: list[Move] = []
+    if invent:
+        best = _invented(best, invent, moves, tally, own)
+    return _result(best, tuple(moves), tally)
+
+
+# --------------------------------------------------------------------------------- one structure
+
+
+@dataclass(frozen=True, eq=False)
+class _Setting:
+    """What does not depend on which hidden variables there are."""
+
+    score: str
+    options: dict[str, Any]
+    constraints: Constraints | None
+    prior: Prior
+    inner: str
+    max_iterations: int
+    tolerance: float
+
+    def __post_init__(self) -> None:
+        if self.score not in SCORES:
+            raise OptionError(
+                f"structural EM takes expected counts, and the score '{self.score}' cannot{hint(self.score, SCORES)};"
+                f" there are {', '.join(SCORES)}"
+            )
+        if self.inner not in _INNER:
+            raise OptionError(f"the inner search is tabu or hill_climbing, not '{self.inner}'")
+
+    @property
+    def bayesian(self) -> bool:
+        return self.score in _BAYESIAN
+
+
+@dataclass
+class _Tally:
+    """Work done so far."""
+
+    e_steps: int = 0
+    n_scored: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """A graph with its tables at the end of EM.
+
+    Attributes
+    ----------
+    expected : ndarray
+        Expected number of each distinct completed row.
+    score : float
+        Observed score, penalised or by Cheeseman and Stutz, plus the log prior.
+    """
+
+    graph: nx.DiGraph
+    tables: Tables
+    log_likelihood: float
+    expected: Array
+    score: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """Where one start ended."""
+
+    task: _Task
+    fit: _Fit
+    trace: tuple[float, ...]
+    expected: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """Rows with certain hidden variables, and what is asked of them."""
+
+    rows: Incomplete
+    setting: _Setting
+
+    @cached_property
+    def constraints(self) -> Constraints:
+        given, names = self.setting.constraints, self.rows.names
+        if given is None:
+            return Constraints(names)
+        new = tuple(v for v in names if v not in given.names)
+        candidates = {v: (*own, *new) for v, own in given.candidates.items()}
+        return Constraints(names, given.required, given.forbidden, given.tiers, given.max_parents, candidates)
+
+    @cached_property
+    def prior(self) -> StructurePrior:
+        return structure_prior(self.setting.prior)
+
+    def parents(self, graph: nx.DiGraph) -> dict[str, tuple[str, ...]]:
+        """Parents of each variable in the order of the columns."""
+        place = {v: i for i, v in enumerate(self.rows.names)}
+        return {v: tuple(sorted(graph.predecessors(v), key=place.__getitem__)) for v in self.rows.names}
+
+    def scored(self, expected: Array) -> LocalScore:
+        """The score of expected counts."""
+        found = self.rows.completions.observations(expected)
+        return scores.load(self.setting.score, found, **self.setting.options)
+
+    def total(self, score: LocalScore, graph: nx.DiGraph) -> float:
+        """Score of expected counts plus log prior."""
+        scorer = Scorer(score, None, self.prior)
+        return sum(scorer.local(v, mask) for v, mask in enumerate(scorer.parents_of(graph)))
+
+    def fitted(self, graph: nx.DiGraph, tables: Tables, tally: _Tally) -> _Fit:
+        """EM over the tables, and the observed score."""
+        problem = _TableProblem.of(self, graph)
+        setting = self.setting
+        if self.rows.complete:
+            end = problem.update(problem.counts(self.rows.completions.weighted(np.zeros(problem.n))[1]), tables)
+        else:
+            limit = 10 * setting.max_iterations
+            result = maximise(problem, tables, tolerance=setting.tolerance, max_iterations=limit)
+            end = dict(result.parameters)
+            # The last one gives the expected counts at the end.
+            tally.e_steps += result.evaluations + 1
+        log_likelihood, expected = problem.complete(end)
+        counts = problem.counts(expected)
+        # BIC is at its own maximum for these counts; the score of Cheeseman and Stutz is at the tables.
+        at = end if setting.bayesian else {v: _shares(n) for v, n in counts.items()}
+        of_counts = sum(float(xlogy(counts[v], at[v]).sum()) for v in counts)
+        total = self.total(self.scored(expected), graph)
+        return _Fit(graph, end, log_likelihood, expected, log_likelihood + total - of_counts)
+
+
+@dataclass(frozen=True, eq=False)
+class _TableProblem:
+    """The tables of one graph as a problem for EM, over all completions of the rows."""
+
+    task: _Task
+    index: Mapping[str, NDArray[np.int64]]
+    shapes: Mapping[str, tuple[int, ...]]
+    alphas: Mapping[str, float]
+
+    @classmethod
+    def of(cls, task: _Task, graph: nx.DiGraph) -> _TableProblem:
+        rows, setting = task.rows, task.setting
+        place, codes = {v: i for i, v in enumerate(rows.names)}, rows.completions.distinct.astype(np.int64)
+        index, shapes, alphas = {}, {}, {}
+        for v, own in task.parents(graph).items():
+            family = [place[u] for u in (*own, v)]
+            shapes[v] = tuple(int(rows.cards[u]) for u in family)
+            index[v] = np.ravel_multi_index(tuple(codes[:, family].T), shapes[v])
+            size = float(setting.options.get("equivalent_sample_size", 10.0)) / float(np.prod(shapes[v]))
+            alphas[v] = {"bdeu": size, "k2": 1.0}.get(setting.score, 0.0)
+        return cls(task, index, shapes, alphas)
+
+    @property
+    def n(self) -> int:
+        """Number of distinct completions."""
+        return len(self.task.rows.completions.distinct)
+
+    def counts(self, expected: Array) -> dict[str, Array]:
+        """Expected counts of the families."""
+        sizes = {v: int(np.prod(shape)) for v, shape in self.shapes.items()}
+        return {v: np.bincount(at, expected, sizes[v]).reshape(self.shapes[v]) for v, at in self.index.items()}
+
+    def complete(self, theta: Tables) -> tuple[float, Array]:
+        """Log likelihood, and the expected number of each completion."""
+        with np.errstate(divide="ignore"):
+            logs = sum((np.log(theta[v].ravel())[at] for v, at in self.index.items()), np.zeros(self.n))
+        return self.task.rows.completions.weighted(logs)
+
+    def expect(self, theta: Tables) -> tuple[float, dict[str, Array]]:
+        log_likelihood, expected = self.complete(theta)
+        return log_likelihood, self.counts(expected)
+
+    def update(self, statistics: Mapping[str, Array], theta: Tables) -> dict[str, Array]:
+        return {v: _shares(n + self.alphas[v]) for v, n in statistics.items()}
+
+    def log_prior(self, theta: Tables) -> float:
+        """Dirichlet in the logits of the tables, whose mode are the means of the tables."""
+        return sum(a * float(np.log(theta[v]).sum()) for v, a in self.alphas.items() if a)
+
+
+def _shares(counts: Array) -> Array:
+    total = counts.sum(axis=-1, keepdims=True)
+    return np.where(total > 0, counts / np.where(total > 0, total, 1.0), 1.0 / counts.shape[-1])
+
+
+# --------------------------------------------------------------------------------- one start
+
+
+def _climb(task: _Task, graph: nx.DiGraph, tally: _Tally, rng: np.random.Generator) -> _Run:
+    """Structural EM from a graph until no graph is better."""
+    fit = task.fitted(graph, _first_tables(task, graph, rng), tally)
+    trace, expected = [fit.score], []
+    for _ in range(task.setting.max_iterations):
+        score = task.scored(fit.expected)
+        before = task.total(score, fit.graph)
+        found = searches.load(task.setting.inner).search(
+            score, start=fit.graph, constraints=task.constraints, prior=task.prior
+        )
+        tally.n_scored += found.n_scored
+        expected.append((before, found.score))
+        if found.score <= before + _GAIN:
+            break
+        counts = _TableProblem.of(task, found.graph).counts(fit.expected)
+        tables = _TableProblem.of(task, found.graph).update(counts, fit.tables)
+        after = task.fitted(found.graph, tables, tally)
+        if after.score <= fit.score + _GAIN:
+            break
+        fit = after
+        trace.append(fit.score)
+        if task.rows.complete:
+            break
+    return _Run(task, fit, tuple(trace), tuple(expected))
+
+
+def _first_tables(task: _Task, graph: nx.DiGraph, rng: np.random.Generator) -> Tables:
+    """From the rows with every completion as probable as every other; at random where a hidden variable is near.
+
+    Tables that treat the states of a hidden variable alike are a saddle that EM does not leave.
+    """
+    problem = _TableProblem.of(task, graph)
+    _, expected = task.rows.completions.weighted(np.zeros(problem.n))
+    out = {}
+    for v, n in problem.counts(expected).items():
+        near = {v, *graph.predecessors(v)} & set(task.rows.hidden)
+        noise = np.exp(rng.normal(0, 1.5, n.shape)) if near else 1.0
+        out[v] = _shares((n + 1.0) * noise)
+    return out
+
+
+def _starts(
+    task: _Task, start: nx.DiGraph | None, many: int, tally: _Tally, rng: np.random.Generator
+) -> list[nx.DiGraph]:
+    """Graphs to start from, the plainest first."""
+    return [graph for _, graph in zip(range(many), _start_graphs(task, start, tally, rng), strict=False)]
+
+
+def _start_graphs(
+    task: _Task, start: nx.DiGraph | None, tally: _Tally, rng: np.random.Generator
+) -> Iterator[nx.DiGraph]:
+    rows, names = task.rows, task.rows.names
+    seen = [v for v in names if v not in rows.hidden]
+    bare = nx.DiGraph()
+    bare.add_nodes_from(names)
+    bare.add_edges_from(sorted(task.constraints.required))
+    if start is not None:
+        yield nx.compose(bare, start)
+    if not rows.hidden:
+        if start is None:
+            yield bare
+        whole = rows.whole_rows()
+        if whole is not None and whole.n_rows >= rows.n_rows / 20:
+            score = scores.load(task.setting.score, whole, **task.setting.options)
+            load = searches.load(task.setting.inner).search
+            yield load(score, constraints=task.constraints, prior=task.prior).graph
+    else:
+        plain = _without(task, rows.hidden)
+        above = _climb(plain, _starts(plain, None, 1, tally, rng)[0], tally, rng).fit.graph
+        yield _under(task, bare, dict.fromkeys(rows.hidden, seen))
+        for where in _places(above):
+            if len(rows.hidden) == 1:
+                yield _beneath(task, above, rows.hidden[0], *where)
+    while True:
+        if rows.hidden:
+            chosen = {h: [v for v in seen if rng.random() < 0.6] for h in rows.hidden}
+            yield _under(task, bare, chosen)
+        else:
+            pairs = [(seen[i], seen[j]) for i, j in rng.integers(len(seen), size=(len(seen), 2)) if i != j]
+            yield _with_edges(task, bare, pairs)
+
+
+def _without(task: _Task, names: Iterable[str]) -> _Task:
+    """Without some of the hidden variables."""
+    left = {h: len(task.rows.states[h]) for h in task.rows.hidden if h not in set(names)}
+    setting, gone = task.setting, set(names)
+    given = setting.constraints
+    if given is not None and gone & set(given.names):
+        setting = replace(setting, constraints=_restricted(given, gone))
+    return _Task(task.rows.with_hidden(left), setting)
+
+
+def _restricted(given: Constraints, gone: set[str]) -> Constraints:
+    """Constraints that say nothing of some variables."""
+
+    def free(edges: Iterable[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+        return frozenset(edge for edge in edges if not gone & set(edge))
+
+    limit = given.max_parents
+    return Constraints(
+        tuple(v for v in given.names if v not in gone),
+        free(given.required),
+        free(given.forbidden),
+        tuple(tuple(v for v in tier if v not in gone) for tier in given.tiers),
+        {v: k for v, k in limit.items() if v not in gone} if isinstance(limit, Mapping) else limit,
+        {v: tuple(u for u in own if u not in gone) for v, own in given.candidates.items() if v not in gone},
+    )
+
+
+def _with_edges(task: _Task, graph: nx.DiGraph, edges: Iterable[tuple[str, str]]) -> nx.DiGraph:
+    """As many of the edges as constraints and acyclicity allow, one after the other."""
+    out, known = graph.copy(), task.constraints
+    number = {v: i for i, v in enumerate(known.names)}
+    for u, v in edges:
+        room = out.in_degree(v) < known.limits[number[v]]
+        if room and known.allowed[number[v], number[u]] and not nx.has_path(out, v, u):
+            out.add_edge(u, v)
+    return out
+
+
+def _under(task: _Task, graph: nx.DiGraph, children: Mapping[str, Sequence[str]]) -> nx.DiGraph:
+    """Hidden variables above others."""
+    return _with_edges(task, graph, [(h, v) for h, below in children.items() for v in below])
+
+
+# --------------------------------------------------------------------------------- hidden variables
+
+
+def _places(graph: nx.DiGraph) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Where a hidden variable may be: (above it, below it), from sets of variables that are nearly all connected.
+
+    A hidden variable that is left out leaves its children connected with each other and with its parents: in the order
+    of the graph, the first ones of such a set may be its parents and the others its children.
+    """
+    order = list(nx.lexicographical_topological_sort(graph))
+    skeleton = nx.Graph(graph.to_undirected())
+    found: dict[tuple[str, ...], None] = {}
+    for clique in sorted(nx.find_cliques(skeleton), key=lambda c: (-len(c), sorted(c))):
+        grown = _grown(skeleton, set(clique))
+        if len(grown) >= 3:
+            found[tuple(sorted(grown, key=order.index))] = None
+    sets = sorted(found, key=lambda own: (-len(own), own)) or [
+        tuple(sorted({v, *graph.successors(v)}, key=order.index)) for v in order if graph.out_degree(v) >= 1
+    ]
+    return [(own[:k], own[k:]) for own in sets for k in range(max(1, len(own) - 1))][:_PLACES]
+
+
+def _grown(skeleton: nx.Graph, members: set[str]) -> set[str]:
+    """A semi-clique: more variables as long as each is connected to more than half of the others."""
+    while True:
+        for v in sorted(set(skeleton) - members):
+            larger = members | {v}
+            if all(2 * len(set(skeleton[u]) & larger) > len(larger) - 1 for u in larger):
+                members = larger
+                break
+        else:
+            return members
+
+
+def _beneath(task: _Task, graph: nx.DiGraph, name: str, above: Sequence[str], below: Sequence[str]) -> nx.DiGraph:
+    """A hidden variable between others: what connected these with each other and those above goes through it."""
+    out = graph.copy()
+    out.add_node(name)
+    required = task.constraints.required
+    parents = set(above) | {u for v in below for u in graph.predecessors(v)} - set(below)
+    gone = [(u, v) for u, v in graph.edges if v in below and (u in below or u in parents) and (u, v) not in required]
+    out.remove_edges_from(gone)
+    edges = [(name, v) for v in below] + [(u, name) for u in sorted(parents)]
+    return _with_edges(task, out, edges)
+
+
+def _invented(run: _Run, limit: int, moves: list[Move], tally: _Tally, rng: np.random.Generator) -> _Run:
+    """Add, delete and resize hidden variables as long as the score rises."""
+    invented = 0
+    while True:
+        tried = list(_changed(run, invented < limit, tally, rng))
+        moves += [Move(what, run.fit.score, other.fit.score) for what, other in tried]
+        what, best = max(tried, key=lambda pair: pair[1].fit.score, default=("", run))
+        if not best.fit.score > run.fit.score + _GAIN:
+            return run
+        invented += what.startswith("add") - what.startswith("delete")
+        run = best
+
+
+def _changed(run: _Run, more: bool, tally: _Tally, rng: np.random.Generator) -> Iterator[tuple[str, _Run]]:
+    """Every change of the hidden variables, in words, and where it leads."""
+    hidden = run.task.rows.hidden
+    if more:
+        added = _added(run, tally, rng)
+        yield f"add {added.task.rows.hidden[-1]}", added
+    for h in hidden:
+        card = len(run.task.rows.states[h])
+        for k in (card + 1, card - 1):
+            if k >= 2:
+                yield f"{h}: {card} to {k} states", _resized(run, h, k, tally, rng)
+        yield f"delete {h}", _deleted(run, h, tally, rng)
+
+
+def _added(run: _Run, tally: _Tally, rng: np.random.Generator) -> _Run:
+    """The best of the places for one more hidden variable of two states."""
+    rows = run.task.rows
+    name = next(f"hidden{i}" for i in range(1, 1000) if f"hidden{i}" not in rows.states)
+    cards = {h: len(rows.states[h]) for h in rows.hidden} | {name: 2}
+    task = _Task(rows.with_hidden(cards), run.task.setting)
+    places = _places(run.fit.graph) or [((), tuple(v for v in rows.names if v not in rows.hidden))]
+    ends = (_climb(task, _beneath(task, run.fit.graph, name, *where), tally, rng) for where in places)
+    return max(ends, key=lambda end: end.fit.score)
+
+
+def _resized(run: _Run, name: str, card: int, tally: _Tally, rng: np.random.Generator) -> _Run:
+    rows = run.task.rows
+    cards = {h: len(rows.states[h]) for h in rows.hidden} | {name: card}
+    task = _Task(rows.with_hidden(cards), run.task.setting)
+    ends = [_climb(task, run.fit.graph, tally, rng) for _ in range(3)]
+    return max(ends, key=lambda end: end.fit.score)
+
+
+def _deleted(run: _Run, name: str, tally: _Tally, rng: np.random.Generator) -> _Run:
+    task, graph = _without(run.task, [name]), run.fit.graph.copy()
+    graph.remove_node(name)
+    return _climb(task, graph, tally, rng)
+
+
+def _result(run: _Run, moves: tuple[Move, ...], tally: _Tally) -> Completed:
+    task, fit = run.task, run.fit
+    network = DiscreteNetwork(dict(task.rows.states), task.parents(fit.graph), dict(fit.tables))
+    hidden = {h: len(task.rows.states[h]) for h in task.rows.hidden}
+    graph = nx.DiGraph()
+    graph.add_nodes_from(task.rows.names)
+    graph.add_edges_from(sorted(fit.graph.edges))
+    seen = task.rows.completions.observations(fit.expected)
+    return Completed(
+        graph, fit.score, run.trace, tally.n_scored, network, fit.log_likelihood, run.expected, tally.e_steps, hidden,
+        moves, seen,
+    )  # fmt: skip
+
+
+# --------------------------------------------------------------------------------- the plain way
+
+
+def outer_inner(
+    data: Any,
+    *,
+    score: str = "bic",
+    score_options: Mapping[str, Any] | None = None,
+    hidden: Mapping[str, int] | None = None,
+    start: nx.DiGraph | None = None,
+    constraints: Constraints | None = None,
+    prior: Prior = "uniform",
+    max_iterations: int = 100,
+    tolerance: float = 1e-4,
+    rng: np.random.Generator | None = None,
+) -> Completed:
+    """Hill climbing that runs EM to its end for every neighbour: slow, and the measure of structural EM.
+
+    Parameters
+    ----------
+    data, score, score_options, hidden, start, constraints, prior, max_iterations, tolerance, rng
+        As in :func:`search`.
+    """
+    rows = Incomplete.of(data)
+    rows = rows.with_hidden(hidden) if hidden else rows
+    setting = _Setting(score, dict(score_options or {}), constraints, prior, "tabu", max_iterations, tolerance)
+    task, tally, own = _Task(rows, setting), _Tally(), np.random.default_rng(0) if rng is None else rng
+    graph = _starts(task, start, 1, tally, own)[0]
+    fit = task.fitted(graph, _first_tables(task, graph, own), tally)
+    trace = [fit.score]
+    for _ in range(max_iterations):
+        tried = [task.fitted(g, _first_tables(task, g, own), tally) for g in _neighbours(task, fit.graph)]
+        best = max(tried, key=lambda other: other.score, default=fit)
+        if best.score <= fit.score + _GAIN:
+            break
+        fit = best
+        trace.append(fit.score)
+    return _result(_Run(task, fit, tuple(trace), ()), (), tally)
+
+
+def _neighbours(task: _Task, graph: nx.DiGraph) -> Iterator[nx.DiGraph]:
+    """Graphs with one edge more, fewer or the other way round that the constraints allow."""
+    required = task.constraints.required
+    for u, v in combinations(task.rows.names, 2):
+        without = graph.copy()
+        there = [edge for edge in ((u, v), (v, u)) if graph.has_edge(*edge)]
+        if any(edge in required for edge in there):
+            continue
+        without.remove_edges_from(there)
+        if there:
+            yield without
+        for edge in ((u, v), (v, u)):
+            other = _with_edges(task, without, [edge]) if edge not in there else without
+            if other.has_edge(*edge):
+                yield other
