@@ -354,7 +354,7 @@ class Workers:
                 sampler.prepare(table)
             else:
                 # Large arrays of a task are mapped into the memory of all workers by joblib, once.
-                how = {"backend": "loky", "initializer": _ignore_interrupts}
+                how = {"backend": "loky", "initializer": _follow, "initargs": (os.getpid(),)}
             with Parallel(self.cores, return_as="generator_unordered", batch_size=1, pre_dispatch="all", **how) as pool:
                 yield _through(pool, table if self.threads else Shared.of(table))
 
@@ -365,9 +365,17 @@ def _through(pool: Any, table: ScoreTable | Shared) -> Compute:
     return lambda tasks: pool(delayed(compute)(table, task) for task in tasks)
 
 
-def _ignore_interrupts() -> None:
-    """Ctrl-C reaches every process of the terminal; that the job stops is the driver's to say."""
+def _follow(driver: int) -> None:
+    """A worker leaves Ctrl-C, which reaches every process, to its driver, and ends when that is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == driver:
+            time.sleep(1.0)
+        os._exit(1)
+
+    if os.getppid() == driver:
+        threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager

@@ -211,7 +211,19 @@ LONG = Work(160, 40, 800, 3, 5, 5)
 
 def start(folder: Path, cores: int = 1, limit: int = 0) -> subprocess.Popen[bytes]:
     words = [sys.executable, "-c", SCRIPT, str(folder), str(cores), str(limit)]
-    return subprocess.Popen(words, stderr=subprocess.PIPE if limit else None)
+    return subprocess.Popen(words, stderr=subprocess.PIPE if limit else None, cwd=folder)
+
+
+def workers_of(folder: Path) -> list[str]:
+    """Processes whose working directory is the folder: the driver's, which began there, and its workers."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "cwd").resolve() == folder and "Loky" in (process / "cmdline").read_text():
+                found.append(process.name)
+        except OSError:
+            continue
+    return found
 
 
 def files(folder: Path) -> int:
@@ -236,6 +248,11 @@ def test_killed_at_any_moment_it_goes_on_exactly(tmp_path, cores):
         if process.wait(timeout=60) == 0:
             break
     assert killed >= 2 and counts == sorted(counts) and counts[1] > 0
+    if cores == 2 and Path("/proc").exists():
+        until = time.monotonic() + 30
+        while workers_of(tmp_path) and time.monotonic() < until:
+            time.sleep(0.1)
+        assert not workers_of(tmp_path)
     found = run(TABLE, SAMPLERS["structure"], LONG, store, Workers())
     assert files(tmp_path) == 3 * 40
     np.testing.assert_array_equal(drawn(found), whole(SAMPLERS["structure"], LONG))
