@@ -428,7 +428,9 @@ def product_of(spec: HMM) -> ProductChain:
     levels = [np.arange(1, own + 1) if isinstance(own, int) else np.array(own) for own in spec.chains.values()]
     if spec.coupling == "switching":
         levels[0] = np.array(names[1:])
-    chain = ProductChain(names, tuple(levels), spec.coupling, {}, float(spec.pseudocount), float(spec.stickiness or 0.0))
+    chain = ProductChain(
+        names, tuple(levels), spec.coupling, {}, float(spec.pseudocount), float(spec.stickiness or 0.0)
+    )
     known: dict[str, np.ndarray] = {}
     for name in chain.every:
         word, c = chain._owned(name)
@@ -438,7 +440,9 @@ def product_of(spec: HMM) -> ProductChain:
             known[name] = np.full(chain.sizes[c], 1.0 / chain.sizes[c])
         if name in spec.parameters:
             known[name] = _probabilities(spec.parameters[name], chain.shape(name), name)
-    return ProductChain(names, tuple(levels), spec.coupling, known, float(spec.pseudocount), float(spec.stickiness or 0.0))
+    return ProductChain(
+        names, tuple(levels), spec.coupling, known, float(spec.pseudocount), float(spec.stickiness or 0.0)
+    )
 
 
 def _probabilities(value: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
