@@ -232,3 +232,28 @@ def test_what_cannot_be_is_said():
     with pytest.raises(OptionError, match="every 1 or more steps"):
         Imputing.of(Sampler("structure"), cells(), imputation=0)
     assert load("structure").PRIOR == "dags"
+
+
+def test_a_fit_with_missing_cells_has_the_edges_of_the_sum_over_completions():
+    """From a table with holes to the table of edges; tables of single draws are not to be had."""
+    pd, bl = pytest.importorskip("pandas"), pytest.importorskip("bayeslab")
+    known = cells()
+    words = {v: np.array([*own, None], dtype=object) for v, own in STATES.items()}
+    table = pd.DataFrame({v: words[v][known.codes[:, k]] for k, v in enumerate(STATES)})
+    spec = {"score": "bdeu", "equivalent_sample_size": 4, "temperatures": 1}
+    variables = {v: list(own) for v, own in STATES.items()}
+    model = bl.Model(model=bl.BayesNet(variables=variables, structure=spec))
+    fit = bl.fit(model, table, seed=3, draws=1500, tune=100, chains=2, cores=1, thin=60)
+    assert fit.method == "structure"
+    exact, _ = truth(known)
+    posterior = fit.data_tree["posterior"]
+    edges = posterior["edge"].to_numpy().astype(float)
+    error = np.sqrt(sum(batch_error(chain, 15) ** 2 for chain in edges)) / 2
+    apart = ~np.eye(3, dtype=bool)
+    z = (edges.mean(axis=(0, 1)) - exact)[apart] / np.maximum(error[apart], 1e-4)
+    assert np.abs(z).max() < norm.isf(1e-4 / 12)
+    assert fit.data_tree["sample_stats"].attrs["acceptance_imputation"] > 0
+    with pytest.raises(OptionError, match="cells are missing"):
+        _ = fit.structures.parameters
+    with pytest.raises(bl.errors.EngineRefusal, match="cells are missing"):
+        bl.fit(model, table, method="exact")

@@ -16,7 +16,7 @@ counts stands for the expected score [2]_, and what is compared is the approxima
 with the expected counts :math:`\hat D` at the tables :math:`\hat\theta`; a graph for which it is lower is not taken.
 
 Hidden variables may be given, with their numbers of states, or *invented*: put above a set of variables that are nearly
-all connected [4]_, between what is above these and them, with two states first; given a state more or fewer; or taken
+all connected [4]_, between what is above these and them, with as many states as pay; given a state more or fewer; or taken
 out. Each is done only if the score rises. Cells are assumed to be missing at random.
 
 References
@@ -62,6 +62,8 @@ SCORES = (*_BAYESIAN, "bic", "aic", "mdl", "log_likelihood")
 _INNER = ("tabu", "hill_climbing")
 # At most so many places are tried for each new hidden variable.
 _PLACES = 12
+# A new hidden variable has so many states at most before it is judged.
+_STATES = 6
 # Gains of a score below this are none.
 _GAIN = 1e-6
 
@@ -569,7 +571,8 @@ def _changed(run: _Run, more: bool, tally: _Tally, rng: np.random.Generator) -> 
     hidden = run.task.rows.hidden
     if more:
         added = _added(run, tally, rng)
-        yield f"add {added.task.rows.hidden[-1]}", added
+        name = added.task.rows.hidden[-1]
+        yield f"add {name} with {len(added.task.rows.states[name])} states", added
     for h in hidden:
         card = len(run.task.rows.states[h])
         for k in (card + 1, card - 1):
@@ -579,14 +582,24 @@ def _changed(run: _Run, more: bool, tally: _Tally, rng: np.random.Generator) -> 
 
 
 def _added(run: _Run, tally: _Tally, rng: np.random.Generator) -> _Run:
-    """The best of the places for one more hidden variable of two states."""
+    """The best of the places for one more hidden variable, of two states, three, ... as long as that is better.
+
+    Two states may be too few to be worth anything where more are.
+    """
     rows = run.task.rows
     name = next(f"hidden{i}" for i in range(1, 1000) if f"hidden{i}" not in rows.states)
-    cards = {h: len(rows.states[h]) for h in rows.hidden} | {name: 2}
-    task = _Task(rows.with_hidden(cards), run.task.setting)
     places = _places(run.fit.graph) or [((), tuple(v for v in rows.names if v not in rows.hidden))]
-    ends = (_climb(task, _beneath(task, run.fit.graph, name, *where), tally, rng) for where in places)
-    return max(ends, key=lambda end: end.fit.score)
+    best: _Run | None = None
+    for card in range(2, _STATES + 1):
+        cards = {h: len(rows.states[h]) for h in rows.hidden} | {name: card}
+        task = _Task(rows.with_hidden(cards), run.task.setting)
+        ends = [_climb(task, _beneath(task, run.fit.graph, name, *where), tally, rng) for where in places]
+        found = max(ends, key=lambda end: end.fit.score)
+        if best is not None and found.fit.score <= best.fit.score + _GAIN:
+            break
+        best = found
+    assert best is not None
+    return best
 
 
 def _resized(run: _Run, name: str, card: int, tally: _Tally, rng: np.random.Generator) -> _Run:
