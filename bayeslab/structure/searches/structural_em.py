@@ -16,8 +16,8 @@ counts stands for the expected score [2]_, and what is compared is the approxima
 with the expected counts :math:`\hat D` at the tables :math:`\hat\theta`; a graph for which it is lower is not taken.
 
 Hidden variables may be given, with their numbers of states, or *invented*: put above a set of variables that are nearly
-all connected [4]_, between what is above these and them, with as many states as pay; given a state more or fewer; or taken
-out. Each is done only if the score rises. Cells are assumed to be missing at random.
+all connected [4]_, between what is above these and them, with as many states as pay; given a state more or fewer; or
+taken out. Each is done only if the score rises. Cells are assumed to be missing at random.
 
 References
 ----------
@@ -64,6 +64,8 @@ _INNER = ("tabu", "hill_climbing")
 _PLACES = 12
 # A new hidden variable has so many states at most before it is judged.
 _STATES = 6
+# Random tables to start from, for each change of hidden variables.
+_TRIES = 3
 # Gains of a score below this are none.
 _GAIN = 1e-6
 
@@ -588,12 +590,14 @@ def _added(run: _Run, tally: _Tally, rng: np.random.Generator) -> _Run:
     """
     rows = run.task.rows
     name = next(f"hidden{i}" for i in range(1, 1000) if f"hidden{i}" not in rows.states)
-    places = _places(run.fit.graph) or [((), tuple(v for v in rows.names if v not in rows.hidden))]
+    everything = (), tuple(v for v in rows.names if v not in rows.hidden)
+    places = list(dict.fromkeys([everything, *_places(run.fit.graph)]))
     best: _Run | None = None
     for card in range(2, _STATES + 1):
         cards = {h: len(rows.states[h]) for h in rows.hidden} | {name: card}
         task = _Task(rows.with_hidden(cards), run.task.setting)
-        ends = [_climb(task, _beneath(task, run.fit.graph, name, *where), tally, rng) for where in places]
+        graphs = [_beneath(task, run.fit.graph, name, *where) for where in places for _ in range(_TRIES)]
+        ends = [_climb(task, graph, tally, rng) for graph in graphs]
         found = max(ends, key=lambda end: end.fit.score)
         if best is not None and found.fit.score <= best.fit.score + _GAIN:
             break
@@ -606,7 +610,7 @@ def _resized(run: _Run, name: str, card: int, tally: _Tally, rng: np.random.Gene
     rows = run.task.rows
     cards = {h: len(rows.states[h]) for h in rows.hidden} | {name: card}
     task = _Task(rows.with_hidden(cards), run.task.setting)
-    ends = [_climb(task, run.fit.graph, tally, rng) for _ in range(3)]
+    ends = [_climb(task, run.fit.graph, tally, rng) for _ in range(_TRIES)]
     return max(ends, key=lambda end: end.fit.score)
 
 
