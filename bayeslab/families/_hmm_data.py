@@ -173,7 +173,7 @@ def read_columns(data: Data, columns: Sequence[str], categories: frozenset[str],
     Raises
     ------
     DataError
-        Text where numbers are meant.
+        Text where numbers are meant; infinite values.
     """
     out = np.full((n_rows, len(columns)), np.nan)
     for j, name in enumerate(columns):
@@ -189,5 +189,9 @@ def read_columns(data: Data, columns: Sequence[str], categories: frozenset[str],
         values = np.asarray(term.value, dtype=float)
         if values.shape != (n_rows,):
             raise DataError(f"column '{name}' does not hold one value a row")
+        infinite = np.flatnonzero(np.isinf(values))
+        if len(infinite):
+            row = int(infinite[0])
+            raise DataError(f"column '{name}', row {row + 1}: {values[row]:g}; leave the cell empty if it is not known")
         out[:, j] = values
     return out

@@ -269,6 +269,9 @@ def _rows(spec: Mixture, data: Data, columns: tuple[str, ...]) -> np.ndarray:
             )
         else:
             out[:, j] = np.asarray(term.value, float)
+            if np.isinf(out[:, j]).any():
+                row = int(np.isinf(out[:, j]).argmax())
+                raise DataError(f"column '{name}', row {row + 1}: {out[row, j]:g}; leave the cell empty if not known")
     return out
 
 
@@ -335,7 +338,7 @@ def _check_rows(spec: Mixture, problem: MixtureProblem, columns: tuple[str, ...]
         cells = cells[~np.isnan(cells)]
         if not len(cells):
             raise DataError(f"column '{name}' has no value; leave it out of columns")
-        if spec.word(name) in ("gaussian", "student_t", "exponential") and np.ptp(cells) == 0:
+        if spec.word(name) not in ("categorical", "binomial") and np.ptp(cells) == 0:
             raise DataError(f"column '{name}' is constant: it cannot tell components apart; leave it out of columns")
     if spec.components != "sampled":
         replace(problem, n_components=least, allowed=None).check()

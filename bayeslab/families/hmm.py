@@ -21,7 +21,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from bayeslab.dataset import Data
-from bayeslab.errors import ModelError, OptionError, hint
+from bayeslab.errors import DataError, ModelError, OptionError, hint
 from bayeslab.exact.answer import EMPlan, GibbsPlan, Plan
 from bayeslab.families import _emission_graph as emitted
 from bayeslab.families import _hmm_classes, _hmm_decode, _hmm_em, _hmm_exact, _hmm_graph, _hmm_linear
@@ -52,6 +52,10 @@ __all__ = [
 ]
 
 
+# A table of transitions between so many has 200 MB.
+_MOST_STATES = 5_000
+
+
 def _as_states(value: Any) -> Any:
     if value is None or value in ("continuous", "infinite"):
         return value
@@ -66,6 +70,8 @@ def _as_states(value: Any) -> Any:
     if isinstance(value, int):
         if value < 1:
             raise ValueError(f"{value} states; at least 1 is needed")
+        if value > _MOST_STATES:
+            raise ValueError(f"{value} states; at most {_MOST_STATES:,}")
         return value
     # Whole numbers stay numbers, as those of a column do.
     numbered = all(isinstance(v, int) and not isinstance(v, bool) for v in value)
@@ -465,6 +471,7 @@ def graph(
     if purpose == "fit":
         if not hidden.learned:
             raise ModelError("every parameter is given: there is nothing to fit; `bayeslab decode` finds the states")
+        _refuse_too_little(hidden, data)
         return _hmm_graph.with_evidence(hidden)
     return _hmm_graph.written_out(model, hidden, data)
 
@@ -475,7 +482,9 @@ def em(model: Model, data: Data) -> EMPlan | str:
         return _hmm_linear.plan(_hmm_linear.linear_of(model, data))
     if _infinite(model):
         return REFUSED
-    return _hmm_em.plan(hidden_of(model, data))
+    hidden = hidden_of(model, data)
+    _refuse_too_little(hidden, data)
+    return _hmm_em.plan(hidden)
 
 
 def gibbs(model: Model, data: Data) -> GibbsPlan | str:
@@ -488,7 +497,23 @@ def gibbs(model: Model, data: Data) -> GibbsPlan | str:
         from bayeslab.families import _hmm_infinite
 
         return _hmm_infinite.infinite(model, data)
-    return _hmm_gibbs.by_gibbs(hidden_of(model, data))
+    hidden = hidden_of(model, data)
+    _refuse_too_little(hidden, data)
+    return _hmm_gibbs.by_gibbs(hidden)
+
+
+def _refuse_too_little(hidden: Hidden, data: Data) -> None:
+    """To learn what several states emit there are as many rows, and they differ; data to predict may be anything."""
+    if data.origin is not None or hasattr(hidden.chain, "named") or not any(part.learned for part in hidden.parts):
+        return
+    seen = hidden.rows[(~np.isnan(hidden.rows)).any(axis=1)]
+    if not len(hidden.rows) or hidden.n_states == 1:
+        return
+    if len(seen) < hidden.n_states:
+        raise DataError(f"{len(seen)} rows cannot support {hidden.n_states} states; use at most {max(len(seen), 1)}")
+    if not np.any(np.nanmax(seen, axis=0, initial=-np.inf) > np.nanmin(seen, axis=0, initial=np.inf)):
+        column = hidden.parts[0].columns[0]
+        raise DataError(f"column '{column}' is constant: it cannot tell states apart; take one state")
 
 
 def preferred(model: Model, data: Data) -> tuple[str, str] | None:

@@ -55,7 +55,8 @@ def _as_components(value: Any) -> Any:
         raise ValueError("a list to choose from needs at least one number")
     for k in each:
         if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= 1000:
-            raise ValueError(f"a mixture has at least 1 component, not {k!r}")
+            bound = "at most 1,000 components" if isinstance(k, int) and k > 1000 else "at least 1 component"
+            raise ValueError(f"a mixture has {bound}, not {k!r}")
     if isinstance(value, list) and len(set(value)) < len(value):
         raise ValueError("each number of components once")
     return value

@@ -311,8 +311,8 @@ class Fit:
             fit. Factors keep the levels of the fit, ``mean(...)`` and its kin keep their values.
         kind
             ``mean``: a table with mean, sd and interval of each row's predictive distribution;
-            ``draws``: a Dataset of draws, dims (chain, draw, ...); ``probabilities``: for discrete
-            outcomes a table with the probability of each value.
+            ``draws``: a Dataset of draws, dims (chain, draw, ...), of a point estimate several at the
+            point; ``probabilities``: for discrete outcomes a table with the probability of each value.
         ci_prob
             Probability of the interval (equal tails).
 

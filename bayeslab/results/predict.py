@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from bayeslab.results.fit import Fit
 
+# At a point estimate predictions are spread all the same: so many are drawn there, fewer where rows are very many.
+_AT_A_POINT, _FEWEST, _CELLS = 1_000, 100, 20_000_000
+
 __all__ = [
     "bound_to",
     "log_likelihood",
@@ -147,35 +150,51 @@ def posterior_predictive(fit: Fit) -> xr.Dataset:
     return _draws(fit, fit.data, fit.seed)
 
 
-def _draws(fit: Fit, data: Data, seed: int) -> xr.Dataset:
+def _draws(fit: Fit, data: Data, seed: int, each: int = 1) -> xr.Dataset:
+    """Outcomes drawn at every posterior draw, or ``each`` times there."""
     family = registry.load("families", fit.model.model.family)
     names = list(family.outcomes(fit.model, fit.data.names()))
     if hasattr(family, "predictive"):
-        made = family.predictive(fit.model, data, posterior_values(fit), np.random.default_rng(seed))
+        values = _repeated(posterior_values(fit), each)
+        made = family.predictive(fit.model, data, values, np.random.default_rng(seed))
         if made is not None:
-            return _on_arrays(fit, data, made, {"seed": seed})
+            return _on_arrays(fit, data, made, {"seed": seed}, each)
     graph = family.graph(fit.model, data, purpose="predict", targets=names)
-    given = _held(fit, graph, data)
+    given = _repeated(_held(fit, graph, data), each)
     needed = _unpredictable(graph, given, names)
     if needed:
         raise DataError(
             f"'{needed}' has an improper prior and no draws for these data: it cannot be predicted for new levels"
         )
-    drawn = forward(graph, given, names, seed)
-    chains, draws = fit.posterior.sizes["chain"], fit.posterior.sizes["draw"]
-    coords = {"chain": fit.posterior["chain"].to_numpy(), "draw": fit.posterior["draw"].to_numpy()}
-    shaped = {name: values.reshape(chains, draws, *values.shape[1:]) for name, values in drawn.items()}
+    drawn = forward(graph, given, names, seed, each)
+    coords = _coords(fit, each)
+    lengths = [len(axis) for axis in coords.values()]
+    shaped = {name: values.reshape(*lengths, *values.shape[1:]) for name, values in drawn.items()}
     return dataset(shaped, graph, coords, {"seed": seed, "creation_library": "bayeslab"})
 
 
+def _repeated(values: Mapping[str, np.ndarray], each: int) -> dict[str, np.ndarray]:
+    return {name: np.repeat(value, each, axis=0) if each > 1 else value for name, value in values.items()}
+
+
+def _coords(fit: Fit, each: int = 1) -> dict[str, np.ndarray]:
+    """Chains and draws; numbered anew where there are several replications of each."""
+    chain, draw = fit.posterior["chain"].to_numpy(), fit.posterior["draw"].to_numpy()
+    return {"chain": chain, "draw": draw if each == 1 else np.arange(len(draw) * each)}
+
+
 def _on_arrays(
-    fit: Fit, data: Data, made: Mapping[str, tuple[tuple[str, ...], np.ndarray]], attrs: Mapping[str, Any]
+    fit: Fit,
+    data: Data,
+    made: Mapping[str, tuple[tuple[str, ...], np.ndarray]],
+    attrs: Mapping[str, Any],
+    each: int = 1,
 ) -> xr.Dataset:
     """What a family computed for each draw, as a Dataset."""
     labels = bound_data(fit.model, data).labels
-    chains, draws = fit.posterior.sizes["chain"], fit.posterior.sizes["draw"]
-    coords = {"chain": fit.posterior["chain"].to_numpy(), "draw": fit.posterior["draw"].to_numpy()}
-    shaped = {name: values.reshape(chains, draws, *values.shape[1:]) for name, (_, values) in made.items()}
+    coords = _coords(fit, each)
+    lengths = [len(axis) for axis in coords.values()]
+    shaped = {name: values.reshape(*lengths, *values.shape[1:]) for name, (_, values) in made.items()}
     dims = {name: dims for name, (dims, _) in made.items()}
     return labelled(shaped, dims, labels, coords, {**attrs, "creation_library": "bayeslab"})
 
@@ -205,7 +224,15 @@ def predict(fit: Fit, data: Any, kind: Literal["mean", "draws", "probabilities"]
         exact = family.probabilities(fit.model, fit.data, bound, posterior_values(fit))
         if exact is not None:
             return _like(pd.DataFrame(exact), data)
-    return summarised(fit, _draws(fit, bound, seed), data, kind, ci_prob)
+    return summarised(fit, _draws(fit, bound, seed, _replications(fit, bound)), data, kind, ci_prob)
+
+
+def _replications(fit: Fit, data: Data) -> int:
+    """How many predictions each posterior draw makes: one, but many where there is a single one, a point."""
+    if fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"] > 1:
+        return 1
+    rows = max(len(data.labels.get(data.dataset.rows, ())), 1)
+    return max(_FEWEST, min(_AT_A_POINT, _CELLS // rows))
 
 
 def summarised(fit: Fit, drawn: xr.Dataset, data: Any, kind: str, ci_prob: float) -> Any:

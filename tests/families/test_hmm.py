@@ -535,6 +535,7 @@ def test_what_is_wrong_with_a_model_is_said_in_a_line(content, message):
         ({"who": ["a", "a", "b"], "day": [1, 2, 1], "y": [np.nan] * 3}, "every cell is missing"),
         ({"who": ["a", "a", "b"], "day": [1, 2, 1], "y": [1.0, 1.0, 1.0]}, "is constant"),
         ({"who": ["a", "a", "b"], "day": [1, 2, 1], "y": ["u", "v", "u"]}, "holds text"),
+        ({"who": ["a", "a", "b"], "day": [1, 2, 1], "y": [1.0, np.inf, 2.0]}, "column 'y', row 2: inf"),
         ({"who": ["a", "a", "b"], "y": [1.0, 2.0, 3.0]}, "no column 'day'"),
         ({"day": [1, 2, 3], "y": [1.0, 2.0, 3.0]}, "no column 'who'"),
         ({"who": ["a", "a", "b"], "day": [1, 2, 1], "x": [1.0, 2.0, 3.0]}, "no column 'y'"),
@@ -545,6 +546,39 @@ def test_what_is_wrong_with_data_is_said_in_a_line(table, message):
     with pytest.raises(BayeslabError, match=message) as error:
         hidden_of(declared, bound(declared, table))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("method", ["em", "gibbs"])
+@pytest.mark.parametrize(
+    ("content", "y", "message"),
+    [
+        ({"states": 4}, [1.0, 2.0, np.nan, 3.0], "3 rows cannot support 4 states; use at most 3"),
+        ({"emission": "poisson"}, [0, 0, 0, 0], "column 'y' is constant: it cannot tell states apart"),
+        ({"emission": "categorical"}, ["a", "a", "a"], "column 'y' is constant: it cannot tell states apart"),
+    ],
+)
+def test_rows_that_cannot_tell_states_apart(content, y, message, method):
+    declared = model(**content)
+    with pytest.raises(DataError, match=message):
+        bl.fit(declared, {"y": y}, method=method, progress=False, runs=None)
+
+
+def test_predictions_at_a_point_have_the_spread_of_their_distribution():
+    """Of rows seen and of a row to come: mixtures of the states' normals by smoothed probabilities."""
+    _, y = series(120, seed=5)
+    fit = bl.fit(model(), {"y": y}, method="em", progress=False, runs=None, seed=1)
+    new = {"y": np.array([-1.8, 0.1, np.nan, 2.2, np.nan])}
+    found, drawn = fit.predict(new, seed=2), fit.predict(new, "draws", seed=2)["y"]
+    at = fit.posterior.to_dataset().isel(chain=0, draw=0)
+    weight = fit.predict(new, "probabilities").to_numpy()[:, 1:].astype(float)
+    mean, sd = (at[name].to_numpy().reshape(2) for name in ("mean", "sd"))
+    true = weight @ mean
+    spread = np.sqrt(weight @ (sd**2 + mean**2) - true**2)
+    n = drawn.sizes["chain"] * drawn.sizes["draw"]
+    assert n >= 1000
+    assert np.all(np.abs(found["mean"] - true) < 4.5 * spread / np.sqrt(n))
+    np.testing.assert_allclose(found["sd"], spread, rtol=0.15)
+    assert np.all(found["eti89_lb"] < true) and np.all(found["eti89_ub"] > true)
 
 
 def test_an_impossible_observation_is_named():
