@@ -53,7 +53,9 @@ def averaged(hidden: Hidden, draws: Mapping[str, np.ndarray], kind: str, most: i
                 hidden.check_possible(values)
             total += found.posterior
         else:
-            total += law.filtered(kind)
+            own = law.filtered(kind)
+            # Before its first row a sequence of a known class begins in that class with less than probability 1.
+            total += own / own.sum(axis=1, keepdims=True)
         n += 1
     return total / n
 

@@ -249,6 +249,9 @@ def test_predictions_do_not_look_at_classes_and_decoding_does(trained):
             path = trained.decode(own, method)
             assert path["kind"].tolist() == own["kind"].tolist()
             assert [s.split(".")[0] for s in path["state"]] == own["kind"].tolist()
+    # Also before any row is seen the class is known.
+    expected = trained.decode(table, "predict").filter(like="P(state=")
+    np.testing.assert_allclose(expected.sum(axis=1), 1, rtol=1e-12)
     free = trained.decode(table.drop(columns="kind"), "posterior")
     assert (free["kind"].to_numpy() == table["kind"].to_numpy()).mean() > 0.8
     drawn = trained.predict(table, "draws")
