@@ -232,7 +232,8 @@ class Part:
             case "student_t", "dof":
                 return "Gamma(2, 0.1), between 0.5 and 200"
             case "categorical", _:
-                return f"Dirichlet([{', '.join(['1'] * len(self.levels))}]) in every row"
+                a = np.broadcast_to(prior, (1, len(self.levels)))[0]
+                return f"Dirichlet([{', '.join(f'{x:g}' for x in a)}]) in every row"
             case "bernoulli" | "binomial", _:
                 return f"Beta({_shown(prior[0])}, {_shown(prior[1])})"
         return f"Gamma({_shown(prior[0])}, {_shown(prior[1])})"
@@ -337,7 +338,7 @@ def _prior(texts: list[str], parameter: str, word: str, n_states: int, path: tup
     if len(texts) not in (1, n_states):
         raise ModelError(f"{len(texts)} priors for {n_states} states; give one, or one for each", path=path)
     if word == "categorical":
-        raise ModelError("the probabilities of a categorical column have a Dirichlet prior: leave them out", path=path)
+        return _concentration(texts, path)
     if word == "gaussian_mixture":
         raise ModelError("the parts of a gaussian_mixture have their default priors: leave it out", path=path)
     if word == "scores":
@@ -355,6 +356,25 @@ def _prior(texts: list[str], parameter: str, word: str, n_states: int, path: tup
         )
     arguments = {a: np.array([numbers[a] for _, numbers in read]) for a in read[0][1]}
     return Prior(call, {a: v[0] if np.ptp(v) == 0 else v for a, v in arguments.items()}, ", ".join(texts))
+
+
+def _concentration(texts: list[str], path: tuple[str, ...]) -> Prior:
+    """A Dirichlet prior, the same for every state: one number for all levels, or one for each."""
+    meant = f"the prior of probabilities is Dirichlet(2), or Dirichlet([2, 1]) with a number a level, not {texts[0]}"
+    if len(set(texts)) > 1:
+        raise ModelError("the states have the same Dirichlet prior: give one", path=path)
+    try:
+        tree = parse(texts[0]).tree
+        if call_name(tree) != "Dirichlet":
+            raise ModelError(meant)
+        a = np.asarray(ast.literal_eval(bound_arguments(cast(ast.Call, tree), "Dirichlet")["a"]), dtype=float)
+    except ModelError as error:
+        raise ModelError(error.message, path=path, offset=error.offset) from None
+    except (KeyError, TypeError, ValueError):
+        raise ModelError(meant, path=path) from None
+    if a.ndim > 1 or not np.all((a > 0) & np.isfinite(a)):
+        raise ModelError("the numbers of a Dirichlet prior are positive", path=path)
+    return Prior("Dirichlet", {"a": a}, texts[0])
 
 
 def distribution_of(text: str, path: tuple[str, ...]) -> tuple[str, dict[str, float]]:
@@ -424,6 +444,8 @@ def parts_of(
         emission = emission.with_prior(base, n_states)
         _check(emission, rows[:, list(at)], own)
         named = [_called(p, name, own) for p in _PARAMETERS[word]]
+        if word == "categorical" and named[0] in priors:
+            emission = replace(emission, prior=_per_level(priors.pop(named[0]), named[0], len(levels)))
         part = Part(
             name,
             word,
@@ -438,6 +460,15 @@ def parts_of(
         )
         out.append(part)
     return tuple(out)
+
+
+def _per_level(prior: Prior, name: str, n_levels: int) -> np.ndarray:
+    """Concentrations (1, n_levels)."""
+    a = prior.arguments["a"]
+    if a.ndim and n_levels and len(a) != n_levels:
+        path = ("model", "parameters", name)
+        raise ModelError(f"{len(a)} numbers for {n_levels} levels; give one for each", path=path)
+    return np.broadcast_to(a, (1, n_levels))
 
 
 def _emission(
@@ -593,7 +624,7 @@ def _variable(part: Part, name: str, along: dict[str, Any], made: Mapping[str, A
             return pm.Truncated(name, pm.Gamma.dist(2, 0.1), 0.5, 200, **along)
         case "categorical", _:
             own = {"initval": _inside(start)} if start is not None else {}
-            return pm.Dirichlet(name, np.ones(shape), **along, **own)
+            return pm.Dirichlet(name, np.broadcast_to(prior, shape), **along, **own)
         case (("bernoulli" | "binomial"), _):
             own = {"initval": np.clip(start, 0.02, 0.98)} if start is not None else {}
             return pm.Beta(name, prior[0], prior[1], **along, **own)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -290,6 +291,72 @@ def test_mode_under_a_written_prior_is_that_of_the_graph():
     free = {rv.name: theta[rv.name][None] for rv in graph.free_RVs}
     point = density.flat({n: v[0] for n, v in unconstrained(graph, free).items()})
     assert np.abs(density(point)[1]).max() < 1e-3
+
+
+def test_pseudocounts_keep_unseen_words_possible():
+    """A Dirichlet prior of the words: EM's end is a mode, also of the graph; Gibbs steps know it; without it zeros."""
+    rng = np.random.default_rng(4)
+    states, _ = planted(80, seed=4)
+    seen = np.where(rng.random(80) < np.where(states == 0, 0.2, 0.8), "a", "b")
+    a = np.array([3.0, 2.0, 1.5])
+    declared = bl.Model(
+        dims={"y": ["a", "b", "c"]},
+        model={
+            "family": "hmm", "columns": ["y"], "states": 2, "emission": "categorical", "initial": "uniform",
+            "pseudocount": 2, "parameters": {"p_y": "Dirichlet([3, 2, 1.5])"},
+        },
+    )  # fmt: skip
+    data = bound(declared, {"y": seen})
+    plan = hmm.em(declared, data)
+    problem, theta = plan.problem(True), plan.start(np.random.default_rng(0))
+    for _ in range(3000):
+        value, statistics = problem.expect(theta)
+        theta = problem.update(statistics, theta)
+    want = stats.dirichlet(a).logpdf(theta["p_y"].T).sum() + stats.dirichlet([2, 2]).logpdf(theta["transition"].T).sum()
+    kernel = ((a - 1) * np.log(theta["p_y"])).sum() + np.log(theta["transition"]).sum()
+    assert problem.log_prior(theta) == pytest.approx(kernel, rel=1e-9)
+    assert np.all(theta["p_y"][:, 2] > 0.004)
+    # The graph at EM's end: the normalised prior, and up to the stick-breaking Jacobian no slope.
+    graph = hmm.graph(declared, data)
+    density = Slow(graph)
+    from bayeslab.engines._groups import unconstrained
+
+    free = {rv.name: theta[rv.name][None] for rv in graph.free_RVs}
+    point = density.flat({n: v[0] for n, v in unconstrained(graph, free).items()})
+    height, slope = density(point)
+    assert height == pytest.approx(value + want, rel=1e-7)
+    assert np.abs(slope).max() < 1e-3
+    assert hmm.priors(declared, data)["p_y"] == "Dirichlet([3, 2, 1.5]) in every row"
+    # Flat priors are maximum likelihood: the unseen word has probability 0.
+    flat = declared.model_copy(update={"model": declared.model.model_copy(update={"parameters": {}})})
+    plain = bl.fit(flat, {"y": seen}, method="em", seed=1, progress=False, runs=None).posterior
+    assert np.all(plain["p_y"].to_numpy()[..., 2] == 0)
+    drawn = bl.fit(declared, {"y": seen}, method="gibbs", seed=1, progress=False, runs=None, draws=400, tune=100)
+    # Given n rows in a state the unseen word has mean 1.5 / (6.5 + n); summed over both states, whose rows are 80,
+    # that is least at 40 and 40. With a flat prior it would be 2 / 43 there.
+    rare = drawn.posterior["p_y"].to_numpy()[..., 2]
+    assert rare.sum(axis=-1).mean() > 3 / 46.5 - 0.006
+
+
+@pytest.mark.parametrize(
+    ("prior", "words"),
+    [
+        ("Dirichlet([1, 2])", "2 numbers for 3 levels"),
+        ("Dirichlet([1, 2, 0])", "positive"),
+        ("Dirichlet([1, 2, b])", "a number a level"),
+        ("Beta(1, 2)", "the prior of probabilities is Dirichlet"),
+        (["Dirichlet(1)", "Dirichlet(2)"], "the states have the same Dirichlet prior"),
+    ],
+)
+def test_bad_priors_of_words(prior, words):
+    own = {"family": "hmm", "columns": ["y"], "states": 2, "emission": "categorical", "parameters": {"p_y": prior}}
+    declared = bl.Model(dims={"y": ["a", "b", "c"]}, model=own)
+
+    def resolve():
+        return hidden_of(declared, bound(declared, {"y": ["a", "b", "a"]}))
+
+    with pytest.raises(BayeslabError, match=re.escape(words)):
+        resolve()
 
 
 def test_search_in_every_cell():
