@@ -2,29 +2,49 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 import numpy as np
 
-from bayeslab.errors import OptionError, hint
+from bayeslab.errors import ModelError, OptionError, hint
 from bayeslab.exact.mixed_network import MixedNetwork
 from bayeslab.structure import scores, searches
 from bayeslab.structure.constraints import Constraints
 from bayeslab.structure.data import Observations
+from bayeslab.structure.partial_graph import PartialGraph
+from bayeslab.structure.searches._constraint import Result
 
 if TYPE_CHECKING:
     from bayeslab.networks import Network
 
-__all__ = ["SEARCHES", "Learned", "learn"]
+__all__ = ["BY_SCORE", "BY_TESTS", "SEARCHES", "Learned", "comparison", "learn"]
 
-# Searches by score; those by tests of independence give classes of graphs, and are called by themselves.
-SEARCHES = ("tabu", "hill_climbing", "order_search", "annealing", "greedy_parents", "chow_liu")
+# Searches by score, and by tests of independence. Whatever else is in the folder is called by itself.
+BY_SCORE = (
+    "tabu",
+    "hill_climbing",
+    "order_search",
+    "annealing",
+    "exact",
+    "a_star",
+    "ges",
+    "mmhc",
+    "greedy_parents",
+    "chow_liu",
+    "tan",
+)
+BY_TESTS = ("pc", "fci")
+# Takes rows with missing cells, and has expected counts of its own.
+_INCOMPLETE = "structural_em"
+SEARCHES = (*BY_SCORE, *BY_TESTS, _INCOMPLETE)
 # Weight of the prior of tables, spread over each, where the score does not say.
 _SAMPLE = 1.0
+_OWN = ("source", "data", "constraints", "rng", "max_parents", "score", "score_options")
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,35 +53,65 @@ class Learned:
 
     Attributes
     ----------
-    graph : networkx.DiGraph
-    score : float
-        Log score of the graph, plus the log prior of structures.
     method, criterion : str
-        The search, and what was scored.
+        The search, and what graphs are scored by.
     observations : Observations
-    found : Found
+    found : Found or Result
         What the search says of itself.
+    local : LocalScore
+        Scores of families.
+    remark : str
+        What should be known about the result.
     """
 
-    found: searches.Found
+    found: searches.Found | Result
     method: str
     criterion: str
     observations: Observations
-
-    @property
-    def graph(self) -> nx.DiGraph:
-        return self.found.graph
-
-    @property
-    def score(self) -> float:
-        return self.found.score
+    local: scores.LocalScore
+    remark: str = ""
 
     @cached_property
-    def compelled(self) -> tuple[tuple[str, str], ...]:
-        """Edges that have the same direction in every graph of the equivalence class."""
+    def graph(self) -> nx.DiGraph:
+        """The structure; after a search by tests one of the class that it found.
+
+        Raises
+        ------
+        ModelError
+            What tests found is no class of acyclic graphs; after ``fci`` it never is.
+        """
+        if isinstance(self.found, searches.Found):
+            return self.found.graph
+        if self.method == "fci":
+            raise ModelError(
+                "fci finds a graph of what may be hidden, which is no Bayes net: pc, or a search by score, gives one"
+            )
+        from bayeslab.structure.cpdag import extension
+
+        return extension(self.found.graph)
+
+    @cached_property
+    def pattern(self) -> PartialGraph:
+        """The class: ``a → b`` where all its members agree, ``a — b`` where the data say nothing of the direction."""
+        if isinstance(self.found, Result):
+            return self.found.graph
         from bayeslab.structure.cpdag import cpdag
 
-        return tuple(sorted(cpdag(self.graph).directed))
+        return cpdag(self.found.graph)
+
+    @cached_property
+    def score(self) -> float:
+        """Log score of the graph plus, after a search by score, the log prior of structures."""
+        if isinstance(self.found, searches.Found):
+            return self.found.score
+        number = {v: k for k, v in enumerate(self.local.names)}
+        above = {v: tuple(sorted(number[u] for u in self.graph.predecessors(v))) for v in number}
+        return sum(self.local.local(number[v], own) for v, own in above.items())
+
+    @property
+    def compelled(self) -> tuple[tuple[str, str], ...]:
+        """Edges that have the same direction in every graph of the equivalence class."""
+        return tuple(sorted(self.pattern.directed))
 
     def network(self, *, equivalent_sample_size: float = _SAMPLE) -> Network:
         """The network with tables at their posterior means (continuous variables: least squares).
@@ -92,78 +142,217 @@ class Learned:
         return Network(mixed_learning.maximum_likelihood(blank, codes, values))
 
     def __repr__(self) -> str:
+        if isinstance(self.found, Result):
+            return f"<Learned by {self.method}: {self.pattern}>"
         edges = ", ".join(f"{a} → {b}" for a, b in self.graph.edges)
         return f"<Learned by {self.method}, {self.criterion} {self.score:,.3f}: {edges or 'no edges'}>"
 
-    def _repr_html_(self) -> str:
-        return self.network()._repr_html_()
+    def _repr_html_(self) -> str | None:
+        return None if self.method == "fci" else self.network()._repr_html_()
 
 
 def learn(
     data: Any,
     method: str = "tabu",
-    score: str = "bdeu",
+    score: str | None = None,
     *,
     required: Iterable[Sequence[str]] = (),
     forbidden: Iterable[Sequence[str]] = (),
     tiers: Iterable[Sequence[str]] = (),
     max_parents: int | None = None,
+    candidates: int | Mapping[str, Sequence[str]] | None = None,
     seed: int = 0,
     score_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Learned:
-    """Search for the structure with the highest score.
+    """Search for one good structure.
 
     Parameters
     ----------
     data
-        A dataframe, a mapping of columns, or the path of a table. Without missing cells.
+        A dataframe, a mapping of columns, or the path of a table. Without missing cells, but for ``structural_em``.
     method
-        ``tabu``, ``hill_climbing``, ``order_search``, ``annealing``, ``greedy_parents`` or ``chow_liu``.
+        For the highest score: ``tabu``, ``hill_climbing``, ``order_search``, ``annealing``, ``greedy_parents``, ``ges``
+        (over classes), ``mmhc`` (among neighbours that tests find), ``chow_liu`` (trees), ``tan`` (trees of attributes
+        below ``target``); certified, for small nets, ``exact`` and ``a_star``. By tests of independence: ``pc``, and
+        ``fci`` where variables may be hidden. ``structural_em`` takes missing cells, and hidden variables
+        (``hidden={"h": 3}``, or up to so many to ``invent``).
     score
         Of states: ``bdeu``, ``bds``, ``k2``, ``bic``, ``aic``, ``mdl``, ``log_likelihood``, ``noisy_or_bic``; of
-        numbers: ``bge``, ``gaussian_bic``; of both: ``mixed_bic``.
+        numbers: ``bge``, ``gaussian_bic``; of both: ``mixed_bic``. Left out: ``bdeu`` if all columns hold states, words
+        or whole numbers; ``bge`` if all hold numbers; else ``mixed_bic``.
     required, forbidden : iterables of (from, to)
     tiers : groups of variables, earliest first
         No edge leads back.
     max_parents
+    candidates
+        Possible parents of each variable: so many of those that raise its score most alone, or these.
     seed
         Of searches that draw random numbers.
     score_options
         Such as ``{"equivalent_sample_size": 10}``.
     **options
-        Of the search.
+        Of the search, such as ``alpha`` of tests or ``restarts`` of ``hill_climbing``.
 
     Raises
     ------
-    DataError, ModelError, OptionError
-        Missing cells, constraints that contradict each other, unknown words.
+    DataError, ModelError, OptionError, EngineRefusal
+        Missing cells, constraints that contradict each other, unknown words, a search that would take too much.
     """
-    import inspect
-    import os
-
     if method not in SEARCHES:
         raise OptionError(f"unknown search '{method}'{hint(method, SEARCHES)}")
-    if isinstance(data, str | os.PathLike):
-        from bayeslab.io.tables import read_dataset
-        from bayeslab.spec import DataSource
-
-        data = read_dataset(DataSource(), None, data)
-    local = scores.load(score, data, **dict(score_options or {}))
+    table = _read(data)
+    if method == _INCOMPLETE:
+        known_edges = {"required": required, "forbidden": forbidden, "tiers": tiers, "candidates": candidates}
+        return _completed(
+            table, score or "bic", score_options, options, seed, {**known_edges, "max_parents": max_parents}
+        )
+    word = score or _score_for(table)
+    kind = {"bge": "continuous", "gaussian_bic": "continuous", "mixed_bic": "mixed"}.get(word, "discrete")
+    local = scores.load(word, table, **dict(score_options or {}))
+    seen = Observations.of(table, kind=kind)  # type: ignore[arg-type]
+    limits = Constraints.of(local.names, required=required, forbidden=forbidden, tiers=tiers, max_parents=max_parents)
+    if candidates is not None:
+        limits = _narrowed(local, limits, candidates)
     search = searches.load(method).search
+    own = _arguments(method, search, options, limits)
     known = inspect.signature(search).parameters
-    for word in options:
-        if word not in known or word in ("source", "constraints", "rng"):
-            raise OptionError(f"the search '{method}' has no option '{word}'{hint(word, known)}")
-    own: dict[str, Any] = dict(options)
     if "rng" in known:
         own["rng"] = np.random.default_rng(seed)
-    limits = Constraints.of(local.names, required=required, forbidden=forbidden, tiers=tiers, max_parents=max_parents)
-    if "constraints" in known:
-        own["constraints"] = limits
-    elif list(required) or list(forbidden) or list(tiers):
-        raise OptionError(f"the search '{method}' takes no constraints; use tabu")
+    if "data" in known and "source" in known:
+        own["data"] = seen
     if max_parents is not None and "max_parents" in known:
         own["max_parents"] = max_parents
-    kind = {"bge": "continuous", "gaussian_bic": "continuous", "mixed_bic": "mixed"}.get(score, "discrete")
-    return Learned(search(local, **own), method, score, Observations.of(data, kind=kind))  # type: ignore[arg-type]
+    found = search(local if "source" in known else seen, **own)
+    return Learned(found, method, word, seen, local, _remark(method, own, local.names, found))
+
+
+def _read(data: Any) -> Any:
+    if isinstance(data, Observations):
+        return data
+    from bayeslab.io.tables import read_dataset
+    from bayeslab.spec import DataSource
+
+    return read_dataset(DataSource(), None, data)
+
+
+def _completed(
+    table: Any,
+    score: str,
+    score_options: Mapping[str, Any] | None,
+    options: Mapping[str, Any],
+    seed: int,
+    given: Mapping[str, Any],
+) -> Learned:
+    """Structural EM; its expected counts stand for the rows in what follows."""
+    from bayeslab.structure.incomplete import Incomplete
+    from bayeslab.structure.searches import structural_em
+
+    if isinstance(given["candidates"], int):
+        raise OptionError(f"the search '{_INCOMPLETE}' takes candidates by variable, not a number of them")
+    rows = Incomplete.of(table)
+    hidden = options.get("hidden") or {}
+    if not isinstance(hidden, Mapping):
+        raise OptionError(f"hidden variables are given with their numbers of states, {{name: 2}}; given {hidden!r}")
+    limits = Constraints.of((*rows.names, *(h for h in hidden if h not in rows.names)), **given)
+    own = _arguments(_INCOMPLETE, structural_em.search, options, limits)
+    rng = np.random.default_rng(seed)
+    found = structural_em.search(rows, score=score, score_options=score_options, rng=rng, **own)
+    seen = found.observations
+    local = scores.load(score, seen, **dict(score_options or {}))
+    filled = f"{found.e_steps:,} passes over the rows" if found.e_steps else "no cell is missing"
+    invented = [f"'{h}' with {k} states is hidden" for h, k in found.hidden.items()]
+    return Learned(found, _INCOMPLETE, score, seen, local, "; ".join([*invented, filled]))
+
+
+def _score_for(table: Any) -> str:
+    """A score that suits the columns."""
+    if isinstance(table, Observations):
+        continuous = table.continuous
+        return "bdeu" if not continuous.any() else "bge" if continuous.all() else "mixed_bic"
+    columns = table.columns.values()
+    fractions = [not column.text and _fractional(column.values[~column.absent()]) for column in columns]
+    if not any(fractions):
+        return "bdeu"
+    return "mixed_bic" if any(column.text for column in columns) else "bge"
+
+
+def _fractional(values: np.ndarray) -> bool:
+    return bool(values.dtype.kind == "f" and np.any(values != np.floor(values)))
+
+
+def _narrowed(
+    local: scores.LocalScore, limits: Constraints, candidates: int | Mapping[str, Sequence[str]]
+) -> Constraints:
+    """Constraints with possible parents."""
+    if isinstance(candidates, int):
+        from bayeslab.structure.score_table import best_candidates
+
+        if candidates < 0:
+            raise OptionError(f"candidates is a number of parents, 0 or more; given {candidates}")
+        found = best_candidates(local, candidates, limits.allowed) | limits.needed
+        given = {v: tuple(limits.names[u] for u in np.flatnonzero(found[k])) for k, v in enumerate(limits.names)}
+    else:
+        given = {v: tuple(own) for v, own in candidates.items()}
+    return replace(limits, candidates=given)
+
+
+def _arguments(method: str, search: Any, options: Mapping[str, Any], limits: Constraints) -> dict[str, Any]:
+    """Options and constraints of a search."""
+    known = inspect.signature(search).parameters
+    offered = [word for word in known if word not in _OWN]
+    for word in options:
+        if word not in offered:
+            raise OptionError(f"the search '{method}' has no option '{word}'{hint(word, offered)}")
+    for word in offered:
+        if known[word].default is inspect.Parameter.empty and word not in options:
+            raise OptionError(f"the search '{method}' needs the option '{word}'")
+    free = limits == Constraints(limits.names)
+    if "constraints" not in known and not free:
+        raise OptionError(f"the search '{method}' takes no constraints; use tabu")
+    return dict(options) | ({"constraints": limits} if "constraints" in known and not free else {})
+
+
+def _remark(method: str, own: Mapping[str, Any], names: Sequence[str], found: Any) -> str:
+    if isinstance(found, Result):
+        return "; ".join(found.conflicts)
+    if method not in ("exact", "a_star"):
+        return ""
+    from bayeslab.structure.searches.exact import most_parents
+
+    most = most_parents(len(names), own.get("max_parents"))
+    limited = f" with at most {most} parents a variable" if most < len(names) - 1 else ""
+    limits = own.get("constraints")
+    known = limits is not None and replace(limits, max_parents=None) != Constraints(limits.names)
+    kept = " that keeps the constraints" if known else ""
+    return f"certified: no graph{limited}{kept} has a higher score"
+
+
+def comparison(results: Sequence[Learned], truth: nx.DiGraph | None = None) -> list[dict[str, Any]]:
+    """Results side by side, best score first: a list of rows that dataframes are made from.
+
+    Parameters
+    ----------
+    results
+        Of the same data and score.
+    truth
+        Adds what is right: ``precision`` and ``recall`` of edges without direction, the same of compelled arrows
+        (``arrow_precision``, ``arrow_recall``), and structural Hamming distances, ``shd`` of graphs, ``shd_class`` of
+        the equivalence classes. Without a graph (``fci``) only what can be said.
+    """
+    from bayeslab.structure.cpdag import compare, cpdag, hamming_distance
+
+    rows = []
+    for one in results:
+        graph = None if one.method == "fci" else one.graph
+        row: dict[str, Any] = {"method": one.method, "score": np.nan if graph is None else one.score}
+        row["edges"] = one.pattern.n_edges
+        if truth is not None:
+            right = compare(one.pattern, cpdag(truth))
+            row |= {"precision": right.skeleton.precision, "recall": right.skeleton.recall}
+            row |= {"arrow_precision": right.arrows.precision, "arrow_recall": right.arrows.recall}
+            row |= {"shd": None if graph is None else hamming_distance(graph, truth), "shd_class": right.distance}
+        rows.append(row)
+    return sorted(
+        rows, key=lambda row: (np.isnan(row["score"]), -row["score"] if row["score"] == row["score"] else 0.0)
+    )

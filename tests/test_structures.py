@@ -15,6 +15,7 @@ import pytest
 import bayeslab as bl
 from bayeslab.errors import DataError, ModelError, OptionError
 from bayeslab.structure.cpdag import cpdag
+from bayeslab.structures import comparison
 
 MODELS = Path(__file__).parents[1] / "models"
 
@@ -32,12 +33,45 @@ def patients() -> pd.DataFrame:
 TRUTH = nx.DiGraph([("a", "c"), ("b", "c"), ("c", "d")])
 
 
-@pytest.mark.parametrize("method", ["tabu", "hill_climbing", "order_search", "annealing"])
+@pytest.mark.parametrize(
+    "method", ["tabu", "hill_climbing", "order_search", "annealing", "exact", "a_star", "ges", "mmhc", "pc"]
+)
 def test_the_class_the_data_came_from_is_found(patients, method):
     found = bl.learn(patients, method)
     graph = found.graph
     assert cpdag(graph).directed == cpdag(TRUTH).directed
     assert set(found.compelled) == {("a", "c"), ("b", "c"), ("c", "d")}
+
+
+def test_what_tests_find_is_scored_and_can_be_a_network(patients):
+    by_tests, by_score = bl.learn(patients, "pc"), bl.learn(patients)
+    assert by_tests.score == pytest.approx(by_score.score, rel=1e-12)
+    assert by_tests.pattern == by_score.pattern
+    assert by_tests.network().query({"a": "yes"})["d"]["yes"] == pytest.approx(
+        by_score.network().query({"a": "yes"})["d"]["yes"], rel=1e-12
+    )
+    hidden = bl.learn(patients, "fci")
+    assert hidden.pattern.mark("c", "d") == "arrow"
+    with pytest.raises(ModelError, match="no Bayes net"):
+        hidden.network()
+
+
+def test_the_score_follows_from_the_columns(patients):
+    rng = np.random.default_rng(2)
+    numbers = {"x": rng.normal(size=200), "y": rng.normal(size=200)}
+    assert bl.learn(patients).criterion == "bdeu"
+    assert bl.learn(numbers).criterion == "bge"
+    assert bl.learn(numbers | {"z": np.repeat(["a", "b"], 100)}).criterion == "mixed_bic"
+
+
+def test_results_side_by_side(patients):
+    turned = bl.learn(patients, required=[("d", "c")], forbidden=[("a", "c"), ("b", "c"), ("a", "b"), ("b", "a")])
+    rows = comparison([turned, bl.learn(patients)], TRUTH)
+    assert [row["method"] for row in rows] == ["tabu", "tabu"]
+    assert rows[0]["score"] > rows[1]["score"]
+    best = {"precision": 1.0, "recall": 1.0, "arrow_precision": 1.0, "arrow_recall": 1.0, "shd": 0, "shd_class": 0}
+    assert {key: rows[0][key] for key in best} == best
+    assert rows[1]["shd_class"] > 0
 
 
 def test_tables_are_posterior_means(patients):
@@ -78,6 +112,10 @@ def test_numbers_give_a_linear_gaussian_net():
         ({"required": [("a", "c")], "forbidden": [("a", "c")]}, ModelError, "'?a'?"),
         ({"patienc": 3}, OptionError, "did you mean 'patience'"),
         ({"method": "chow_liu", "required": [("a", "c")]}, OptionError, "takes no constraints"),
+        ({"method": "ges", "max_parents": 2}, OptionError, "takes no constraints"),
+        ({"method": "tan"}, OptionError, "needs the option 'target'"),
+        ({"method": "pc", "max_parents": 2}, ModelError, "cannot hold a number of parents"),
+        ({"candidates": -1}, OptionError, "0 or more"),
     ],
 )
 def test_what_is_wrong_is_said(patients, given, kind, message):
@@ -110,3 +148,21 @@ def test_command_writes_a_network_that_can_be_asked(patients, tmp_path):
     wrong = run("learn", tmp_path / "rows.csv", "--method", "tabuu")
     assert wrong.returncode == 1
     assert wrong.stderr.startswith("error: unknown search 'tabuu'")
+
+
+def test_command_compares_searches_with_a_known_network(patients, tmp_path):
+    patients.to_csv(tmp_path / "rows.csv", index=False)
+    bl.learn(patients).network().write(tmp_path / "true.bif")
+    common = ("learn", tmp_path / "rows.csv", "--compare", tmp_path / "true.bif")
+    done = run(*common, "-m", "tabu", "-m", "pc", "-m", "fci", "-m", "chow_liu")
+    assert done.returncode == 0, done.stderr
+    lines = {line.split()[0]: line.split() for line in done.stdout.splitlines() if line and line[0].isalpha()}
+    assert lines["tabu"][3:9] == ["1.00", "1.00", "1.00", "1.00", "0", "0"]
+    assert lines["pc"][3:9] == ["1.00", "1.00", "1.00", "1.00", "0", "0"]
+    said = json.loads(run(*common, "--json", "-m", "tabu", "-m", "fci").stdout)
+    assert [row["method"] for row in said["methods"]] == ["tabu", "fci"]
+    assert said["results"]["fci"]["score"] == {"bdeu": None}
+    drawn = run("learn", tmp_path / "rows.csv", "-m", "pc", "--tier", "a,b", "--tier", "c,d")
+    assert "a -> c" in drawn.stdout and "c -> d" in drawn.stdout
+    refused = run("learn", tmp_path / "rows.csv", "-m", "fci", "-o", tmp_path / "x.bif")
+    assert refused.returncode == 1 and "no Bayes net" in refused.stderr

@@ -2,72 +2,229 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bayeslab.cli._shared import JsonOption, output, print_json
 
+if TYPE_CHECKING:
+    from bayeslab.structure.partial_graph import PartialGraph
+    from bayeslab.structures import Learned
+
+_ARROWS = {"→": "->", "—": "-", "↔": "<->", "o→": "o->", "—o": "-o", "o—": "o-"}
+
+_CAPTION = (
+    "precision and recall of edges without direction, then of the arrows that a whole class shares; SHD: pairs of\n"
+    "variables that are joined otherwise than in the known network, of the graphs and of their classes"
+)
+
 
 def command(
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="Data: .csv .tsv .parquet .json.", show_default=False)],
-    method: Annotated[
-        str,
+    methods: Annotated[
+        list[str] | None,
         typer.Option(
-            "--method", "-m", help="tabu, hill_climbing, order_search, annealing, greedy_parents or chow_liu."
+            "--method",
+            "-m",
+            help="tabu (default), hill_climbing, order_search, annealing, exact, a_star, ges, mmhc, greedy_parents,"
+            " chow_liu, tan; by tests pc, fci; with missing cells structural_em. Several are compared.",
         ),
-    ] = "tabu",
+    ] = None,
     score: Annotated[
-        str, typer.Option(help="bdeu, bds, k2, bic, aic, mdl, log_likelihood; bge, gaussian_bic; mixed_bic.")
-    ] = "bdeu",
+        str | None,
+        typer.Option(
+            help="bdeu, bds, k2, bic, aic, mdl, log_likelihood, noisy_or_bic; bge, gaussian_bic; mixed_bic."
+            " Left out: by the columns."
+        ),
+    ] = None,
+    score_options: Annotated[
+        list[str] | None,
+        typer.Option("--score-option", metavar="KEY=VALUE", help="Such as equivalent_sample_size=1."),
+    ] = None,
     max_parents: Annotated[int | None, typer.Option(min=0, help="At most so many parents.")] = None,
+    candidates: Annotated[
+        int | None, typer.Option(min=0, help="Parents only from so many that help most alone.")
+    ] = None,
     required: Annotated[
         list[str] | None, typer.Option("--require", metavar="FROM,TO", help="An edge that must be there.")
     ] = None,
     forbidden: Annotated[
         list[str] | None, typer.Option("--forbid", metavar="FROM,TO", help="An edge that must not be there.")
     ] = None,
+    tiers: Annotated[
+        list[str] | None,
+        typer.Option("--tier", metavar="A,B,...", help="Variables of one time, earliest first; no edge leads back."),
+    ] = None,
+    restarts: Annotated[int | None, typer.Option(min=0, help="Restarts of hill_climbing.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any option of the search.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of searches that draw random numbers.")] = 0,
+    compare: Annotated[
+        Path | None, typer.Option(metavar="NETWORK", help="A network that is known: say what was found of it.")
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="Write the network here: .bif .xmlbif .xdsl .net .uai, or .yaml."),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Learn a structure and its tables: the search with the highest score, and the network that follows."""
-    import sys
+    """Learn a structure and its tables from data: one search, or several side by side."""
+    import time
 
+    from bayeslab.cli.fit import _assignments
     from bayeslab.structures import learn
 
-    found = learn(
-        table,
-        method,
-        score,
-        max_parents=max_parents,
-        required=[_edge(word, "--require") for word in required or []],
-        forbidden=[_edge(word, "--forbid") for word in forbidden or []],
-        seed=seed,
-    )
-    if out is not None:
-        net = found.network()
-        if out.suffix in (".yaml", ".yml"):
-            net.save(out)
-        else:
-            for remark in net.write(out):
-                print(f"note: {remark}", file=sys.stderr)
+    options = _assignments(set_ or []) | ({} if restarts is None else {"restarts": restarts})
+    chosen, seconds = [], []
+    for method in methods or ["tabu"]:
+        begun = time.perf_counter()
+        chosen.append(
+            learn(
+                table,
+                method,
+                score,
+                max_parents=max_parents,
+                candidates=candidates,
+                required=[_edge(word, "--require") for word in required or []],
+                forbidden=[_edge(word, "--forbid") for word in forbidden or []],
+                tiers=[[v.strip() for v in word.split(",")] for word in tiers or []],
+                score_options=_assignments(score_options or []),
+                seed=seed,
+                **options,
+            )
+        )
+        seconds.append(time.perf_counter() - begun)
+    best = max(chosen, key=lambda one: float("-inf") if one.method == "fci" else one.score)
+    rows = _rows(chosen, seconds, compare)
+    notes = _written(best, out) if out is not None else []
     if json:
-        edges = [{"from": a, "to": b, "compelled": (a, b) in found.compelled} for a, b in found.graph.edges]
-        print_json({"method": method, "score": {score: found.score}, "edges": edges, "written": out})
+        print_json(_content(chosen, rows, out))
         return
-    lines = [f"{score} {found.score:,.3f}, {len(found.graph.edges)} edges ({method})", ""]
-    wide = max((len(a) for a, _ in found.graph.edges), default=0)
-    lines += [f"{a:<{wide}} -> {b}" + ("" if (a, b) in found.compelled else "  ~") for a, b in found.graph.edges]
-    if len(found.compelled) < len(found.graph.edges):
-        lines += ["", "~ could be the other way round: the data say nothing about its direction"]
-    output(None, "\n".join(lines))
-    if out is not None:
-        print(f"\nwritten {out}")
+    parts = [_single(chosen[0])] if len(chosen) == 1 else [f"{best.criterion}, best first"]
+    if len(chosen) > 1 or compare:
+        parts.append(_table(rows))
+    if compare:
+        parts.append(_CAPTION)
+    output(None, "\n\n".join(parts))
+    for note in notes:
+        print(note)
+
+
+def _rows(chosen: Sequence[Learned], seconds: Sequence[float], compare: Path | None) -> list[dict[str, Any]]:
+    from bayeslab.networks import network
+    from bayeslab.structures import comparison
+
+    truth = None if compare is None else network(compare).graph
+    took = {one.method: s for one, s in zip(chosen, seconds, strict=True)}
+    return [row | {"seconds": took[row["method"]]} for row in comparison(chosen, truth)]
+
+
+def _written(best: Learned, out: Path) -> list[str]:
+    """Write the network, and say which."""
+    import sys
+
+    net = best.network()
+    notes = [f"\nwritten {out}"]
+    if best.method == "pc":
+        notes = [f"\nwritten {out}: of the class one net, the lines without arrowheads turned one way"]
+    if out.suffix in (".yaml", ".yml"):
+        net.save(out)
+        return notes
+    for remark in net.write(out):
+        print(f"note: {remark}", file=sys.stderr)
+    return notes
+
+
+def _content(chosen: Sequence[Learned], rows: list[dict[str, Any]], out: Path | None) -> dict[str, Any]:
+    if len(chosen) > 1:
+        return {"methods": rows, "results": {one.method: _content([one], [], None) for one in chosen}, "written": out}
+    (one,) = chosen
+    by_tests = one.method in ("pc", "fci")
+    edges: list[dict[str, Any]] = (
+        [{"edge": _plain(word)} for word in one.pattern.edges()]
+        if by_tests
+        else [{"from": a, "to": b, "compelled": (a, b) in one.compelled} for a, b in one.graph.edges]
+    )
+    score = None if one.method == "fci" else one.score
+    content = {"method": one.method, "score": {one.criterion: score}, "edges": edges, "written": out}
+    return content | ({"remark": one.remark} if one.remark else {}) | ({"comparison": rows[0]} if len(rows) else {})
+
+
+def _single(one: Learned) -> str:
+    """A structure in lines."""
+    if one.method in ("pc", "fci"):
+        lines = [f"{_edges(one.pattern.n_edges)} ({one.method}, {one.found.tests} tests)", "", *_drawn(one.pattern)]  # type: ignore[union-attr]
+        legend = {
+            " - ": "a - b   the data say nothing about the direction",
+            " <-> ": "a <-> b something hidden is behind both",
+            "o": "o       either end is possible",
+        }
+        body = "\n".join(lines[2:])
+        found = [text for sign, text in legend.items() if (sign.strip() == "o" and " o-" in body) or sign in body]
+        lines += ["", *found] if found and one.method == "fci" else ["", *found[:1]] if found else []
+    else:
+        edges = list(one.graph.edges)
+        wide = max((len(a) for a, _ in edges), default=0)
+        lines = [f"{one.criterion} {one.score:,.3f}, {_edges(len(edges))} ({one.method})", ""]
+        lines += [f"{a:<{wide}} -> {b}" + ("" if (a, b) in one.compelled else "  ~") for a, b in edges]
+        if len(one.compelled) < len(edges):
+            lines += ["", "~ could be the other way round: the data say nothing about its direction"]
+    return "\n".join([*lines, *(["", one.remark] if one.remark else [])])
+
+
+def _drawn(pattern: PartialGraph) -> list[str]:
+    """Edges with their marks, ends under each other."""
+    parts = [word.rsplit(" ", 2) for word in pattern.edges()]
+    parts = [[a, _ARROWS.get(mark, mark), b] for a, mark, b in parts]
+    first, middle = (max((len(part[k]) for part in parts), default=0) for k in (0, 1))
+    return [f"{a:<{first}} {mark:<{middle}} {b}" for a, mark, b in sorted(parts)]
+
+
+def _edges(n: int) -> str:
+    return "1 edge" if n == 1 else f"{n} edges"
+
+
+def _plain(word: str) -> str:
+    a, mark, b = word.rsplit(" ", 2)
+    return f"{a} {_ARROWS.get(mark, mark)} {b}"
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    """Methods side by side."""
+    heads = {
+        "method": "method",
+        "score": "score",
+        "edges": "edges",
+        "precision": "precision",
+        "recall": "recall",
+        "arrow_precision": "arrow prec.",
+        "arrow_recall": "arrow rec.",
+        "shd": "SHD",
+        "shd_class": "class SHD",
+        "seconds": "seconds",
+    }
+    shapes = {"score": ",.3f", "seconds": ".2f"}
+    columns = [key for key in heads if key in rows[0]]
+    cells = [[heads[key] for key in columns]]
+    for row in rows:
+        cells.append([_cell(row[key], shapes.get(key, ".2f")) for key in columns])
+    wide = [max(len(line[k]) for line in cells) for k in range(len(columns))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(w) if k == 0 else cell.rjust(w) for k, (cell, w) in enumerate(zip(line, wide, strict=True))
+        )
+        for line in cells
+    )
+
+
+def _cell(value: Any, shape: str) -> str:
+    if isinstance(value, float):
+        return "" if value != value else format(value, shape)
+    return "" if value is None else str(value)
 
 
 def _edge(word: str, option: str) -> tuple[str, str]:
