@@ -87,6 +87,9 @@ class Structure(Frozen):
     exchange_every: int | None = Field(
         None, ge=1, description="Steps between exchanges of temperatures; 5000, of orders and partitions 100."
     )
+    imputation_every: int | None = Field(
+        None, ge=1, description="Steps between two draws of the missing cells; left out, about once a draw."
+    )
     reversal: Number | None = Field(None, ge=0, le=1, description="Share of edge reversals among the steps.")
     renewal: Number | None = Field(None, ge=0, le=1, description="Share of steps that draw a variable's parents anew.")
 
@@ -326,7 +329,7 @@ class Plan:
         from bayeslab.structure.chains._imputing import Imputing
 
         chain = self.structure.chain()
-        return Imputing.of(chain, self.cells) if self.missing else chain
+        return Imputing.of(chain, self.cells, imputation=self.structure.imputation_every) if self.missing else chain
 
     @cached_property
     def score(self) -> LocalScore:

@@ -240,7 +240,7 @@ def test_a_fit_with_missing_cells_has_the_edges_of_the_sum_over_completions():
     known = cells()
     words = {v: np.array([*own, None], dtype=object) for v, own in STATES.items()}
     table = pd.DataFrame({v: words[v][known.codes[:, k]] for k, v in enumerate(STATES)})
-    spec = {"score": "bdeu", "equivalent_sample_size": 4, "temperatures": 1}
+    spec = {"score": "bdeu", "equivalent_sample_size": 4, "temperatures": 1, "imputation_every": 60}
     variables = {v: list(own) for v, own in STATES.items()}
     model = bl.Model(model=bl.BayesNet(variables=variables, structure=spec))
     fit = bl.fit(model, table, seed=3, draws=1500, tune=100, chains=2, cores=1, thin=60)
