@@ -1,0 +1,121 @@
+"""The shipped nets of unknown structure: their data, and their posteriors against sums over all structures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeslab as bl
+from bayeslab.structure import scores
+from bayeslab.structure.exact_posterior import dag_posterior
+from bayeslab.structure.score_table import ScoreTable
+
+MODELS = Path(__file__).parents[2] / "models"
+
+
+def table(name: str) -> pd.DataFrame:
+    return pd.read_csv(MODELS / "data" / f"{name}.csv", keep_default_na=False)
+
+
+def fitted(name: str, method: str | None = None, **options) -> bl.Fit:
+    return bl.fit(MODELS / f"{name}.yaml", method=method, runs=None, progress=False, **options)
+
+
+# Of each node the parents; every share is made up, rising with the states of the parents.
+PATHWAY = {
+    "pkc": (),
+    "pka": ("pkc",),
+    "raf": ("pkc", "pka"),
+    "mek": ("pkc", "pka", "raf"),
+    "erk": ("pka", "mek"),
+    "akt": ("pka", "erk"),
+    "jnk": ("pkc", "pka"),
+    "p38": ("pkc", "pka"),
+    "plcg": (),
+    "pip3": ("plcg",),
+    "pip2": ("plcg", "pip3"),
+}
+LEVELS = np.array(["low", "mid", "high"])
+
+
+def simulated_signals(n: int = 700) -> pd.DataFrame:
+    """What models/data/signals.csv holds."""
+    rng = np.random.default_rng(2005)
+    codes: dict[str, np.ndarray] = {}
+    for v, parents in PATHWAY.items():
+        pull = rng.uniform(0.6, 1.2, len(parents))
+        drive = sum((p * (codes[u] - 1) for p, u in zip(pull, parents, strict=True)), np.zeros(n))
+        weights = np.exp(np.outer(drive, [-1, 0, 1]))
+        shares = np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1)
+        codes[v] = (rng.random(n)[:, None] > shares[:, :-1]).sum(axis=1)
+    return pd.DataFrame({v: LEVELS[codes[v]] for v in sorted(codes)})
+
+
+def simulated_patients(n: int = 1000) -> pd.DataFrame:
+    """What models/data/asia.csv holds."""
+    return bl.network(MODELS / "asia.yaml").sample(n, seed=1988)
+
+
+@pytest.mark.parametrize(("name", "made"), [("asia", simulated_patients), ("signals", simulated_signals)])
+def test_simulated_tables_are_reproducible(name, made):
+    pd.testing.assert_frame_equal(table(name), made().astype(table(name).dtypes))
+
+
+def exact_edges(data: pd.DataFrame, word: str, max_parents: int = 3, **options) -> np.ndarray:
+    """Sums over all DAGs, uniform prior."""
+    return dag_posterior(ScoreTable.build(scores.load(word, data, **options), max_parents=max_parents)).edges
+
+
+def test_asia_from_data():
+    """Sums written elsewhere; the edges that 1,000 patients show are those of the net, or turned round."""
+    fit = fitted("asia_structure")
+    assert fit.method == "exact" and fit.verdict.status == "pass"
+    exact = exact_edges(table("asia"), "bdeu", equivalent_sample_size=1)
+    found = fit.structures.edge_probability
+    np.testing.assert_allclose(found.to_numpy(), exact, atol=1e-9)
+    true = bl.network(MODELS / "asia.yaml").graph
+    either_way = found + found.T
+    assert either_way.loc["bronchitis", "smoking"] > 0.95
+    assert either_way.loc["bronchitis", "dyspnoea"] > 0.95
+    for a, b in fit.structures.consensus(0.7).edges:
+        assert true.has_edge(a, b) or true.has_edge(b, a)
+
+
+def test_signals_by_chains_are_the_sums():
+    fit = fitted("signals")
+    assert fit.method == "structure" and fit.verdict.status == "pass", str(fit.verdict)
+    exact = exact_edges(table("signals"), "bdeu", equivalent_sample_size=1)
+    edges = fit.structures.edges()
+    for row in edges.itertuples():
+        names = list(table("signals").columns)
+        truth = exact[names.index(row.source), names.index(row.target)]
+        # An edge that is nearly always there has hardly any error of its own: one draw in the 4,000.
+        error = max(0.0 if np.isnan(row.mcse) else row.mcse, 1 / 4000)
+        assert row.probability == pytest.approx(truth, abs=5 * error), (row.source, row.target)
+
+
+def test_crime_in_the_states():
+    """BGe by sums; police and crime go together in whatever direction."""
+    fit = fitted("crime_structure")
+    assert fit.verdict.status == "pass"
+    names = ["crime", "police_1960", "wealth", "inequality", "schooling", "prison"]
+    found = fit.structures.edge_probability
+    np.testing.assert_allclose(
+        found.loc[names, names].to_numpy(), exact_edges(table("crime")[names].astype(float), "bge", 5), atol=1e-9
+    )
+    assert found.loc["police_1960", "crime"] + found.loc["crime", "police_1960"] > 0.9
+
+
+def test_what_is_known_about_births_is_kept():
+    fit = fitted("birth_weight_structure")
+    assert fit.verdict.status == "pass"
+    found = fit.structures.edge_probability
+    assert found.loc["smoker", "low"] == pytest.approx(1.0, abs=1e-9)
+    assert found.loc["race", "low"] == 0
+    order = [["race"], ["smoker", "hypertension"], ["premature"], ["irritability"], ["low"]]
+    tier = {v: k for k, group in enumerate(order) for v in group}
+    back = [found.loc[a, b] for a in tier for b in tier if tier[a] > tier[b]]
+    assert max(back) == 0
