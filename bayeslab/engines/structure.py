@@ -140,6 +140,8 @@ def _groups(
         stats=stats,
         chains=[chain.number for chain in chains],
     )
+    if found.missing:
+        groups["parent_sets"]["local_score"].attrs["rows"] = "a first completion; `score` is of those in each draw"
     return groups | observed_groups(job.model, job.data, attrs)
 
 
