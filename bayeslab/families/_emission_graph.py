@@ -528,6 +528,13 @@ def refuse_constant(rows: np.ndarray, columns: tuple[str, ...]) -> None:
             raise DataError(f"column '{column}' is constant ({seen[0]:g}): leave it out")
 
 
+def refuse_dependent(rows: np.ndarray, columns: Sequence[str], cure: str) -> None:
+    """No column under a matrix follows from others: matrices, and priors on the scale of the data, are singular."""
+    if found := exact.dependent_columns(rows):
+        named = ", ".join(columns[j] for j in found)
+        raise DataError(f"columns {named} depend on each other linearly: every covariance would be singular; {cure}")
+
+
 def _check(emission: Any, rows: np.ndarray, columns: tuple[str, ...]) -> None:
     """The emission's own check, with our names and rows counted from one."""
     try:

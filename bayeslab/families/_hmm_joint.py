@@ -14,7 +14,7 @@ import numpy as np
 
 from bayeslab.errors import ModelError
 from bayeslab.exact import emissions
-from bayeslab.families._emission_graph import refuse_constant
+from bayeslab.families._emission_graph import refuse_constant, refuse_dependent
 from bayeslab.families._mixture_parts import FullNodes
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def joint_of(spec: HMM, rows: np.ndarray, scaled_by: np.ndarray, n_states: int) 
     Raises
     ------
     ModelError, DataError
-        Other words than gaussian; known parameters; a constant column.
+        Other words than gaussian; known parameters; a constant column, or one that follows from others.
     """
     if spec.emission != "gaussian":
         raise ModelError(
@@ -138,6 +138,7 @@ def joint_of(spec: HMM, rows: np.ndarray, scaled_by: np.ndarray, n_states: int) 
         raise ModelError(f"with covariance: {spec.covariance} all parameters are learned", path=("model", "parameters"))
     columns = tuple(spec.columns)
     refuse_constant(scaled_by, columns)
+    refuse_dependent(scaled_by, columns, "leave one out")
     emission = emissions.gaussian(len(columns), cast(Any, spec.covariance)).with_prior(scaled_by, n_states)
     emission.check(rows)
     return Joint(columns, n_states, emission, spread=np.sqrt(emissions.column_variances(scaled_by)))

@@ -16,6 +16,7 @@ from bayeslab.exact.component_number import NumberPrior
 from bayeslab.exact.mixture import MixtureProblem
 from bayeslab.exact.mixture_choice import ComponentChoice, choose_components
 from bayeslab.families._design import Design, parse_formula
+from bayeslab.families._emission_graph import refuse_dependent
 from bayeslab.families._mixture_parts import Categories, Gaussian, OneParameter, Part, Regression, StudentT
 from bayeslab.families._mixture_priors import beta_or_gamma, concentration, gaussian_prior, lkj
 from bayeslab.spec import Model
@@ -451,6 +452,8 @@ def _gaussian(
         emission: Any = emissions.gaussian(len(own), covariance, known=spec.known)
     except OptionError as error:
         raise ModelError(error.message, path=("model", "covariance")) from None
+    if covariance in ("full", "tied") and eta is None:
+        _refuse_dependent(spec, rows, own)
     if free and not len(rows):
         prior = emissions.NormalPrior(np.zeros(len(own)), 0.01, 3.0, np.ones(len(own)))
     else:
@@ -458,8 +461,16 @@ def _gaussian(
     return Gaussian(own, replace(emission, prior=prior), prefix, free=free, lkj=eta)
 
 
+def _refuse_dependent(spec: Mixture, rows: np.ndarray, own: tuple[str, ...]) -> None:
+    """The weak prior on the scale of the data would be singular; one of the file need not be."""
+    given = spec.priors.get("components")
+    if not (isinstance(given, Mapping) and "scale" in given):
+        refuse_dependent(rows, own, "leave one out, or give priors: {components: {scale: ..}}")
+
+
 def _student(spec: Mixture, data: Data, own: tuple[str, ...], rows: np.ndarray, n_components: int, prefix: str) -> Part:
     emission = emissions.StudentT(len(own), spec.dof)
+    _refuse_dependent(spec, rows, own)
     return StudentT(own, replace(emission, prior=gaussian_prior(spec, emission, rows, n_components)), prefix)
 
 

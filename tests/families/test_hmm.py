@@ -590,6 +590,15 @@ def test_an_impossible_observation_is_named():
         bl.fit(declared, table, method="em", progress=False, runs=None)
 
 
+@pytest.mark.parametrize("covariance", ["full", "tied"])
+def test_columns_that_follow_from_others_have_no_matrix(covariance):
+    """The weak prior is on the scale of the data: it would be as singular as they are."""
+    declared = model(columns=["y", "x"], covariance=covariance)
+    y = np.random.default_rng(0).normal(size=20)
+    with pytest.raises(DataError, match="columns y, x depend on each other linearly"):
+        hidden_of(declared, bound(declared, {"y": y, "x": 3 - 2 * y}))
+
+
 def test_counts_must_be_counts():
     declared = model(emission="poisson")
     with pytest.raises(DataError, match=r"column 'y', row 2: 1\.5; counts are whole numbers"):

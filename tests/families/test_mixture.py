@@ -594,6 +594,7 @@ def test_simulated_rows_have_the_moments_of_the_model():
 
 # --------------------------------------------------------------------------------- refusals
 
+LINE = {"x": np.arange(9.0) ** 2, "w": 1 - 2 * np.arange(9.0) ** 2}
 FEW = {"x": np.array([1.0, 2.0, 3.5]), "y": np.array([1.0, 1.0, 1.0]), "word": ["a", "b", "a"]}
 
 
@@ -606,6 +607,11 @@ FEW = {"x": np.array([1.0, 2.0, 3.5]), "y": np.array([1.0, 1.0, 1.0]), "word": [
         ({"columns": ["x"], "components": []}, FEW, "at least one number"),
         ({"columns": ["x"], "components": 4}, FEW, "3 rows cannot support 4 components; use at most 3"),
         ({"columns": ["x", "y"]}, FEW, "column 'y' is constant: it cannot tell components apart"),
+        ({"columns": ["x"], "component": "poisson"}, {"x": np.full(6, 3)}, "column 'x' is constant"),
+        ({"columns": ["x"]}, {"x": np.array([1.0, np.inf, 2.0])}, "column 'x', row 2: inf"),
+        ({"columns": ["x", "w"], "covariance": "full"}, LINE, "columns x, w depend on each other linearly"),
+        ({"columns": ["x", "w"], "covariance": "tied"}, LINE, "columns x, w depend on each other linearly"),
+        ({"columns": ["x", "w"], "component": "student_t"}, LINE, "columns x, w depend on each other linearly"),
         ({"columns": ["z"]}, FEW, "no column 'z'"),
         ({"columns": ["x"], "component": "gausian"}, FEW, "did you mean 'gaussian'"),
         ({"columns": ["x", "word"]}, FEW, "column 'word' is text"),

@@ -31,7 +31,7 @@ References
 
 from __future__ import annotations
 
-from bayeslab.exact.emissions._cells import column_variances
+from bayeslab.exact.emissions._cells import column_variances, dependent_columns
 from bayeslab.exact.emissions.categories import Categorical
 from bayeslab.exact.emissions.normal import DiagonalGaussian, FullGaussian, NormalPrior, gaussian
 from bayeslab.exact.emissions.normal_mixture import GaussianMixture
@@ -58,5 +58,6 @@ __all__ = [
     "Statistics",
     "StudentT",
     "column_variances",
+    "dependent_columns",
     "gaussian",
 ]

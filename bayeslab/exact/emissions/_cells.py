@@ -15,6 +15,7 @@ __all__ = [
     "check_values",
     "column_means",
     "column_variances",
+    "dependent_columns",
     "impossible",
     "observed",
     "prior_of",
@@ -97,15 +98,22 @@ def refuse_constant(rows: np.ndarray, why: str) -> None:
         raise DataError(f"column {j} is constant: {why}; drop the column, or give the components a prior (method: map)")
 
 
-def refuse_dependent(rows: np.ndarray) -> None:
-    """Refuse columns that follow from others: no covariance of theirs can be inverted."""
+def dependent_columns(rows: np.ndarray) -> tuple[int, ...]:
+    """Columns one of which follows linearly from the others in the complete rows; none where they are independent."""
     complete = rows[~np.isnan(rows).any(axis=1)]
     if len(complete) <= rows.shape[1]:
-        return
+        return ()
     values = scaled(complete)
     lowest, vectors = np.linalg.eigh(values.T @ values / len(values))
-    if lowest[0] < 1e-12:
-        columns = ", ".join(str(j) for j in np.flatnonzero(np.abs(vectors[:, 0]) > 1e-3))
+    found = tuple(np.flatnonzero(np.abs(vectors[:, 0]) > 1e-3).tolist())
+    # A single one is constant, which is another matter.
+    return found if lowest[0] < 1e-12 and len(found) > 1 else ()
+
+
+def refuse_dependent(rows: np.ndarray) -> None:
+    """Refuse columns that follow from others: no covariance of theirs can be inverted."""
+    if found := dependent_columns(rows):
+        columns = ", ".join(map(str, found))
         raise DataError(
             f"columns {columns} depend on each other linearly: every covariance would be singular; drop one of them, or"
             " give the components a prior (method: map)"
