@@ -106,14 +106,14 @@ def test_edges_are_as_probable_as_the_sum_over_all_completions_and_dags_says(cas
     exact, _ = truth(known, by_orders=sampler.prior == "orders")
     chain = Imputing.of(sampler, known, imputation=20)
     state = chain.init(table, np.random.default_rng(1))
-    state, draws, info = chain.run(table, state, 20 * 3_000, 20)
+    state, draws, info = chain.run(table, state, 20 * 2_000, 20)
     members = (table.sets[:, :1] >> np.arange(3, dtype=np.uint64) & np.uint64(1)).astype(float)
     edges = members[draws].transpose(0, 2, 1)
     error = batch_error(edges)
     apart = ~np.eye(3, dtype=bool)
     z = (edges.mean(axis=0) - exact)[apart] / np.maximum(error[apart], 1e-4)
     assert np.abs(z).max() < norm.isf(1e-4 / 12), (z, exact)
-    assert np.all(error[apart] < 0.03)
+    assert np.all(error[apart] < 0.04)
     # Missing cells do change what is known: the answer of the first completion alone is another one.
     alone = Everything.of(table).mean(Everything.of(table).adjacency, sampler.prior == "orders")
     assert np.abs(alone - exact).max() > 5 * error.max()
@@ -143,7 +143,7 @@ def test_cells_one_by_one_where_a_row_has_too_many_completions(monkeypatch):
     table = table_of(known)
     exact, _ = truth(known)
     chain = Imputing.of(Sampler("structure"), known, imputation=20)
-    _, draws, _ = chain.run(table, chain.init(table, np.random.default_rng(5)), 20 * 3_000, 20)
+    _, draws, _ = chain.run(table, chain.init(table, np.random.default_rng(5)), 20 * 2_000, 20)
     members = (table.sets[:, :1] >> np.arange(3, dtype=np.uint64) & np.uint64(1)).astype(float)
     edges = members[draws].transpose(0, 2, 1)
     z = (edges.mean(axis=0) - exact) / np.maximum(batch_error(edges), 1e-4)
@@ -243,7 +243,7 @@ def test_a_fit_with_missing_cells_has_the_edges_of_the_sum_over_completions():
     spec = {"score": "bdeu", "equivalent_sample_size": 4, "temperatures": 1, "imputation_every": 60}
     variables = {v: list(own) for v, own in STATES.items()}
     model = bl.Model(model=bl.BayesNet(variables=variables, structure=spec))
-    fit = bl.fit(model, table, seed=3, draws=1500, tune=100, chains=2, cores=1, thin=60)
+    fit = bl.fit(model, table, seed=3, draws=900, tune=50, chains=2, cores=1, thin=60)
     assert fit.method == "structure"
     exact, _ = truth(known)
     posterior = fit.data_tree["posterior"]
