@@ -51,9 +51,12 @@ def command(
 def _suited(spec: Any) -> str:
     """States have no mean: a net is asked for probabilities, of its target or of whatever a row leaves open.
 
-    Sequences of several classes are asked for their class.
+    Sequences of several classes are asked for their class, and where all columns hold words rows are asked for their
+    state or component.
     """
     if getattr(spec, "classes", None) is not None:
+        return "probabilities"
+    if "categorical" in (getattr(spec, "emission", None), getattr(spec, "component", None)):
         return "probabilities"
     if spec.family != "bayes_net":
         return "mean"

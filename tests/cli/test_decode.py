@@ -80,3 +80,14 @@ def test_errors_are_one_line(capsys, words, message):
     assert code == 1
     assert message in err
     assert len(err.strip().splitlines()) == 1
+
+
+def test_rows_of_words_are_asked_for_their_states(capsys, tmp_path):
+    """Words have no mean: codes are not numbers."""
+    model = MODELS / "role_conflict.yaml"
+    assert call(capsys, "fit", str(model), "--method", "em", "--runs", str(tmp_path))[0] == 0
+    code, out, _ = call(capsys, "predict", str(tmp_path / "role-conflict"), "--json")
+    rows = json.loads(out)
+    assert code == 0
+    assert {"P(1)", "P(2)"} <= rows[0].keys()
+    assert len(rows) == 216

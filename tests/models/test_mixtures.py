@@ -102,8 +102,8 @@ def test_role_conflict_is_goodmans_latent_class_model():
     assert 2 * (saturated - fit.posterior.attrs["log_likelihood"]) == pytest.approx(2.720, abs=5e-4)
     at = fit.posterior.to_dataset().isel(chain=0, draw=0)
     np.testing.assert_allclose(at["weights"].values, [0.279, 0.721], atol=5e-4)
-    first = [float(at[f"p_{c}"].sel({f"{c}_state": "1"})[0]) for c in "abcd"]
-    second = [float(at[f"p_{c}"].sel({f"{c}_state": "1"})[1]) for c in "abcd"]
+    first = [float(at[f"p_{c}"].sel({f"{c}_state": 1})[0]) for c in "abcd"]
+    second = [float(at[f"p_{c}"].sel({f"{c}_state": 1})[1]) for c in "abcd"]
     np.testing.assert_allclose(first, [0.993, 0.940, 0.927, 0.769], atol=6e-4)
     np.testing.assert_allclose(second, [0.714, 0.330, 0.354, 0.132], atol=6e-4)
 
