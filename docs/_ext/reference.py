@@ -16,6 +16,7 @@ from bayeslab import registry
 from bayeslab.expressions import FUNCTIONS
 from bayeslab.families._distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE
 from bayeslab.families._likelihoods import LIKELIHOODS
+from bayeslab.families._net_structure import Structure
 from bayeslab.families.bayes_net import BayesNet, Decision, Utility, Variable
 from bayeslab.families.hmm import HMM
 from bayeslab.families.mixture import Mixture
@@ -69,6 +70,11 @@ def bayes_net() -> str:
     """The keys of a Bayes net and of its nodes."""
     parts = {"the model": BayesNet, "a variable": Variable, "a decision": Decision, "a utility": Utility}
     return "\n\n".join(f"**Keys of {name}**\n\n{table(spec)}" for name, spec in parts.items())
+
+
+def structure() -> str:
+    """The keys of an unknown structure."""
+    return table(Structure)
 
 
 def mixture() -> str:
@@ -150,6 +156,7 @@ PARTS = {
         keys,
         regression,
         bayes_net,
+        structure,
         mixture,
         hmm,
         likelihoods,
