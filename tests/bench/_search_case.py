@@ -1,6 +1,6 @@
 """Hill climbing and tabu search, side by side with pyAgrum and pgmpy: one program, a line of JSON a case.
 
-``python _search_case.py FOLDER`` prints, for nets read from FOLDER, seconds and scores of each program's graph; scores
+``python _search_case.py FOLDER [KIND ...]`` prints, for nets read from FOLDER, seconds and scores of each program's graph; scores
 are all ours (BDeu with an equivalent sample size of 10, or BIC), since the programs' own differ. Everyone starts from
 the same pandas DataFrame of state names, forward-sampled. Times are the best of a few.
 """
@@ -128,5 +128,5 @@ def main(folder: str, kinds: tuple[str, ...] = ("bdeu", "bic")) -> Iterator[tupl
 
 
 if __name__ == "__main__":
-    for case, results in main(sys.argv[1]):
+    for case, results in main(sys.argv[1], tuple(sys.argv[2:]) or ("bdeu", "bic")):
         print(json.dumps({case: results}), flush=True)

@@ -11,16 +11,21 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
 import os
+import subprocess
+import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 FOLDER = Path(os.environ.get("BAYESLAB_TABLES", Path(__file__).parents[3] / "shared" / "data" / "tables"))
+
+NETWORKS = Path(os.environ.get("BAYESLAB_NETWORKS", FOLDER.parent / "networks"))
 
 
 def table(name: str, n_rows: int) -> dict[str, list[str]]:
@@ -196,7 +201,69 @@ def constraint_search() -> None:
         )
 
 
-CASES: list[Callable[[], None]] = [local_scores, every_score, table_growth, constraint_search]
+def searches() -> None:
+    """Hill climbing and tabu by BDeu, each against the same of pyAgrum, and against pgmpy's hill climbing."""
+    if not NETWORKS.is_dir():
+        print(f"searches: no networks in {NETWORKS}: set BAYESLAB_NETWORKS to a folder with alarm.bif and the others")
+        return
+    for case, found in alone("_search_case.py", str(NETWORKS), "bdeu"):
+        for own, peers in SEARCHES.items():
+            for peer in peers:
+                if peer in found:
+                    seconds_line(f"{case}, {own}", found[f"bayeslab {own}"], found[peer], peer)
+        best = max((name for name in found if name.startswith("bayeslab")), key=lambda name: found[name]["score"])
+        print(f"  best score: {best} {found[best]['score']:,.1f}; the true net {found['true net']['score']:,.1f}")
+
+
+SEARCHES = {
+    "hill climbing": ("pyAgrum hill climbing", "pgmpy hill climbing"),
+    "tabu": ("pyAgrum tabu", "pgmpy hill climbing"),
+}
+
+
+def alone(program: str, *options: str) -> Iterator[tuple[str, Any]]:
+    """Items of the lines of JSON of a program of its own, as they come."""
+    command = [sys.executable, str(Path(__file__).parent / program), *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        for told in running.stdout or ():
+            yield from json.loads(told).items()
+    if running.returncode:
+        raise SystemExit(f"{program} {' '.join(options)} failed")
+
+
+def seconds_line(what: str, ours: dict[str, float], theirs: dict[str, float], peer: str) -> None:
+    """Times, large ratios are good; and how much better our score is."""
+    better = f"score {ours['score'] - theirs['score']:+,.1f}"
+    ratio = theirs["seconds"] / ours["seconds"]
+    print(f"{what:<46}{ours['seconds']:>14.3f}{theirs['seconds']:>14.3f}{ratio:>10.1f}   s, {peer}; {better}", flush=True)
+
+
+def exact_optimum() -> None:
+    """The best of all graphs of 20 variables, score table included: of a real table, and of noise."""
+    from bayeslab.structure.exact_posterior import best_graph
+    from bayeslab.structure.score_table import ScoreTable
+    from bayeslab.structure.scores import load
+
+    real = dict(list(table("insurance", 10_000).items())[:20])
+    noise = {f"x{i:02}": column for i, column in enumerate(np.random.default_rng(0).integers(0, 3, (20, 1_000)))}
+    for name, data in (("insurance, 20 columns, 10,000 rows", real), ("noise, 20 columns, 1,000 rows", noise)):
+        score = load("bdeu", data)
+        best_graph(ScoreTable.build(score, max_parents=1, prune=0.0))
+        for most in (3, 5):
+            taken = seconds(
+                lambda score=score, most=most: best_graph(ScoreTable.build(score, max_parents=most, prune=0.0)), 1
+            )
+            print(f"{f'{name}, exact, <= {most} parents':<46}{taken:>14.2f}{60:>14}{60 / taken:>10.1f}   s, the limit")
+
+
+CASES: list[Callable[[], None]] = [
+    local_scores,
+    every_score,
+    table_growth,
+    constraint_search,
+    searches,
+    exact_optimum,
+]
 
 
 def main() -> None:
