@@ -2,8 +2,8 @@
 
 Component k has the mean m_k = c + L u_k and the covariance S_k = B_k B_k', B_k = L A_k^-1, A_k lower triangular. For
 the observed cells o of a row x, e = (x - m)_o, the terms are |S_oo^-1/2 e|^2 and -1/2 log det S_oo. With cotangents s
-and t, w = S_oo^-1 e, the slope in S_oo is G = -1/2 t S_oo^-1 - s w w', in m_o it is -2 s w, and from there 2 G B in B and
--B' (2 G B) A^-T in A. Complete rows need no factor of S: there z = A (L^-1 (x - c) - u).
+and t, w = S_oo^-1 e, the slope in S_oo is G = -1/2 t S_oo^-1 - s w w', in m_o it is -2 s w, and from there 2 G B in B,
+and -B' (2 G B) A^-T in A. Complete rows need no factor of S: there z = A (L^-1 (x - c) - u).
 """
 
 from __future__ import annotations

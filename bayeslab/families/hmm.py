@@ -504,7 +504,10 @@ def gibbs(model: Model, data: Data) -> GibbsPlan | str:
 
 def _refuse_too_little(hidden: Hidden, data: Data) -> None:
     """To learn what several states emit there are as many rows, and they differ; data to predict may be anything."""
-    if data.origin is not None or hasattr(hidden.chain, "named") or not any(part.learned for part in hidden.parts):
+    if data.origin is not None:
+        return
+    _refuse_silent(hidden)
+    if hasattr(hidden.chain, "named") or not any(part.learned for part in hidden.parts):
         return
     seen = hidden.rows[(~np.isnan(hidden.rows)).any(axis=1)]
     if not len(hidden.rows) or hidden.n_states == 1:
@@ -514,6 +517,16 @@ def _refuse_too_little(hidden: Hidden, data: Data) -> None:
     if not np.any(np.nanmax(seen, axis=0, initial=-np.inf) > np.nanmin(seen, axis=0, initial=np.inf)):
         column = hidden.parts[0].columns[0]
         raise DataError(f"column '{column}' is constant: it cannot tell states apart; take one state")
+
+
+def _refuse_silent(hidden: Hidden) -> None:
+    """A sequence without a single cell is a mistake more often than not."""
+    own = hidden.sequences
+    seen = (~np.isnan(hidden.rows)).any(axis=1)
+    silent = np.flatnonzero(np.bincount(own.sequence, seen, minlength=own.n_sequences) == 0)
+    if len(silent):
+        which = f"sequence '{own.names[silent[0]]}'" if own.n_sequences > 1 else "the sequence"
+        raise DataError(f"{which} has no observed cell and says nothing; leave it out")
 
 
 def preferred(model: Model, data: Data) -> tuple[str, str] | None:
@@ -547,32 +560,14 @@ def exact(model: Model, data: Data) -> Plan | str:
 
 
 def remarks(model: Model, data: Data) -> list[tuple[str, str, float | None, str, str]]:
-    """Columns and sequences without data."""
+    """Columns without data."""
     if _continuous(model):
         return []
-    hidden = hidden_of(model, data)
     out: list[tuple[str, str, float | None, str, str]] = []
     silent = [c for c in _spec(model).columns if not data.has(c)]
     if silent:
         out.append(("missing", silent[0], None, f"the data have no column '{silent[0]}'", "it says nothing here"))
-    empty = _silent_sequences(hidden)
-    if empty:
-        out.append(
-            (
-                "missing",
-                "",
-                float(empty),
-                f"{empty} of {hidden.sequences.n_sequences} sequences have no observed cell",
-                "they say nothing; leave them out",
-            )
-        )
     return out
-
-
-def _silent_sequences(hidden: Hidden) -> int:
-    seen = (~np.isnan(hidden.rows)).any(axis=1)
-    per = np.bincount(hidden.sequences.sequence, seen, minlength=hidden.sequences.n_sequences)
-    return int(np.sum(per == 0))
 
 
 def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], str] | None:
