@@ -122,7 +122,13 @@ def edge_sizes(edges: np.ndarray) -> dict[str, float]:
     return {"median": float(np.nanmedian(size)), "least": float(np.nanmin(size)), "edges": len(chosen)}
 
 
-def agreement(edges: np.ndarray, marks: list[tuple[float, int]], setup: float) -> dict[str, Any]:
+def best_alone(edges: np.ndarray) -> float:
+    """The median effective size had all chains done as well as the one that did best by itself; where they disagree."""
+    alone = [edge_sizes(own[None])["median"] for own in edges]
+    return float(np.nanmax([*alone, 0.0])) * len(edges)
+
+
+def agreement(edges: np.ndarray, scores: np.ndarray, marks: list[tuple[float, int]], setup: float) -> dict[str, Any]:
     """When chains agreed, and what their draws are worth; at each mark the first half is thrown away."""
     reached: float | None = None
     last = float("nan")
@@ -147,7 +153,9 @@ def agreement(edges: np.ndarray, marks: list[tuple[float, int]], setup: float) -
         "uncertain": size["edges"],
         "rate": size["median"] / sampling,
         "rate least": size["least"] / sampling,
+        "rate alone": best_alone(kept) / sampling,
         "between chains": float(np.ptp(kept.mean(axis=1), axis=0).max()),
+        "scores": sorted(scores[:, scores.shape[1] // 2 :].mean(axis=1).tolist()),
         "edges": np.round(kept.mean(axis=(0, 1)), 4).tolist(),
     }
 
@@ -183,7 +191,8 @@ def posterior(name: str, budget: float) -> dict[str, Any]:
     chains = run(built, sampler, work, Until(), Workers(available_cores(), threads=True), report)
     n_draws = min(sum(map(len, chain.scores)) for chain in chains)
     draws = np.stack([np.concatenate(chain.draws)[:n_draws] for chain in chains])
-    return agreement(members(built, draws), [mark for mark in marks if mark[1] <= n_draws], setup)
+    scores = np.stack([np.concatenate(chain.scores)[:n_draws] for chain in chains])
+    return agreement(members(built, draws), scores, [mark for mark in marks if mark[1] <= n_draws], setup)
 
 
 # The peer. Gadget is driven through the methods that its ``sample`` calls in a row, to know when each draw was there.
@@ -226,21 +235,22 @@ def sumu(name: str, budget: float) -> dict[str, Any] | None:
     each = 0.8 * budget * cores / CHAINS
     with get_context("fork").Pool(cores, maxtasksperchild=1) as pool:
         found = pool.starmap(_gadget_chain, [(number, each) for number in range(CHAINS)], chunksize=1)
-    n_draws = min(len(edges) for edges, _ in found)
-    edges = np.stack([own[:n_draws] for own, _ in found])
+    n_draws = min(len(edges) for edges, _, _ in found)
+    edges, scores = (np.stack([own[k][:n_draws] for own in found]) for k in (0, 1))
     # Seconds a draw, walk and DAG, of the slowest chain; so many chains at once as there are cores.
-    pace = max(taken / len(own) for own, taken in found) * CHAINS / cores
+    pace = max(taken / len(own) for own, _, taken in found) * CHAINS / cores
     marks = [(setup + k * pace, k) for k in np.unique(np.linspace(20, n_draws, 60).astype(int)).tolist()]
-    return agreement(edges, marks, setup)
+    return agreement(edges, scores, marks, setup)
 
 
 _GADGET: list[Any] = []
 _GADGET_THIN = 5
 
 
-def _gadget_chain(number: int, budget: float) -> tuple[np.ndarray, float]:
-    """Edges of the draws of one chain, shape (draw, edge), and the seconds that they took."""
-    np.random.seed(number)
+def _gadget_chain(number: int, budget: float) -> tuple[np.ndarray, np.ndarray, float]:
+    """Edges of the draws of one chain, shape (draw, edge), their scores, and the seconds that they took."""
+    # Its random numbers are NumPy's global ones.
+    np.random.seed(number)  # noqa: NPY002
     gadget = _GADGET[0]
     begun = time.perf_counter()
     gadget._init_mcmc()
@@ -253,14 +263,14 @@ def _gadget_chain(number: int, budget: float) -> tuple[np.ndarray, float]:
             gadget.Rs.append(drawn)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        graphs, _ = gadget._sample_dags()
+        graphs, scores = gadget._sample_dags()
     taken = time.perf_counter() - begun
     edges = np.zeros((len(graphs), gadget.n, gadget.n), bool)
     for k, graph in enumerate(graphs):
         for family in graph:
-            for u in family[1] if len(family) > 1 else ():
+            for u in family[1] if len(family) > 1 else ():  # one without parents is alone
                 edges[k, family[0], int(u)] = True
-    return edges.reshape(len(edges), -1), taken
+    return edges.reshape(len(edges), -1), np.array(scores, dtype=float), taken
 
 
 # --------------------------------------------------------------------------------- growth

@@ -1,4 +1,4 @@
-"""Structure learning against pyAgrum, pgmpy and plain NumPy, in one run.
+"""Structure learning against pyAgrum, pgmpy, sumu and plain NumPy, in one run.
 
 ``make bench`` prints ratios. Rates of the peers are of random families, the same ones for each; ours are of all families
 at once, as a score table has them, compiled code being loaded before the clock starts. Answers are compared before
@@ -235,7 +235,9 @@ def seconds_line(what: str, ours: dict[str, float], theirs: dict[str, float], pe
     """Times, large ratios are good; and how much better our score is."""
     better = f"score {ours['score'] - theirs['score']:+,.1f}"
     ratio = theirs["seconds"] / ours["seconds"]
-    print(f"{what:<46}{ours['seconds']:>14.3f}{theirs['seconds']:>14.3f}{ratio:>10.1f}   s, {peer}; {better}", flush=True)
+    print(
+        f"{what:<46}{ours['seconds']:>14.3f}{theirs['seconds']:>14.3f}{ratio:>10.1f}   s, {peer}; {better}", flush=True
+    )
 
 
 def exact_optimum() -> None:
@@ -256,13 +258,109 @@ def exact_optimum() -> None:
             print(f"{f'{name}, exact, <= {most} parents':<46}{taken:>14.2f}{60:>14}{60 / taken:>10.1f}   s, the limit")
 
 
-CASES: list[Callable[[], None]] = [
+# Gibby (C++, no Python package), as measured on another machine: millions of single edges proposed and thousands of
+# reversals a second, seconds of its schedule.
+GIBBY = {"child": (19.0, 462.0, 0.33), "insurance": (9.3, 212.0, 0.59), "alarm": (5.8, 85.0, 1.07)}
+
+
+def chain_rates() -> None:
+    """Steps of the structure chain; only a ratio to figures from elsewhere, which need not hold on a busy machine."""
+    there = "Gibby's figure, other machine"
+    for name, own in alone("_structure_sampling_case.py", "rates", *GIBBY):
+        edges, reversals, schedule = GIBBY[name]
+        line(f"{name}, single edges", own["edge"], edges * 1e6, there, "proposals/s")
+        line(f"{name}, edge reversals", own["reversal"], reversals * 1e3, there, "proposals/s")
+        ours = own["schedule"]
+        print(
+            f"{f'{name}, 2.3 million steps of all kinds':<46}{ours:>14.2f}{schedule:>14.2f}{schedule / ours:>10.1f}   s, {there}"
+        )
+        print(
+            f"  {own['ess'] / ours:,.0f} effective draws/s of {own['uncertain']:.0f} uncertain edges; table {own['table']:.2f} s"
+        )
+
+
+def structure_posterior() -> None:
+    """Four chains over structures against sumu's Gadget: same rows, score, prior and largest number of parents."""
+    for name, (budget, more) in {"insurance": (15, 25), "alarm": (25, 35)}.items():
+        ours = dict(alone("_structure_sampling_case.py", "posterior", name, str(budget)))[name]
+        theirs = dict(alone("_structure_sampling_case.py", "sumu", name, str(more)))[name]
+        print(f"{name}, 1,000 rows, 4 chains")
+        told_chains("bayeslab", ours)
+        if theirs is None:
+            print("  sumu is not installed: pip install sumu (a C++ compiler builds it)", flush=True)
+            continue
+        told_chains("sumu", theirs)
+        apart = float(np.abs(np.subtract(ours["edges"], theirs["edges"])).max())
+        print(f"  probabilities of edges differ by {apart:.2f} at most between the programs")
+        rates = f"{ours['rate']:>14.1f}{theirs['rate']:>14.1f}{ours['rate'] / theirs['rate']:>10.1f}"
+        print(f"{f'{name}, effective draws of an edge':<46}{rates}   1/s, sumu", flush=True)
+        if ours["agreed"]:
+            reached = theirs["agreed"] or theirs["seconds"]
+            sign = "" if theirs["agreed"] else ">"
+            print(
+                f"{f'{name}, largest R-hat of an edge below 1.05':<46}{ours['agreed']:>14.1f}{f'{sign}{reached:.1f}':>14}"
+                f"{f'{sign}{reached / ours["agreed"]:.1f}':>10}   s, sumu"
+            )
+
+
+def told_chains(program: str, own: dict[str, Any]) -> None:
+    """What four chains came to; chains that have not found where the others are have other scores."""
+    agreed = "never" if own["agreed"] is None else f"after {own['agreed']:.1f} s"
+    lowest, highest = own["scores"][0], own["scores"][-1]
+    print(f"  {program}: R-hat of all edges below 1.05 {agreed} of {own['seconds']:.1f} (scores {own['setup']:.1f} s)")
+    print(
+        f"    {own['draws']} draws a chain, mean scores of chains {lowest:,.1f} to {highest:,.1f}, probabilities"
+        f" {own['between chains']:.2f} apart at most; all as the best chain alone: {own['rate alone']:.0f} effective/s",
+        flush=True,
+    )
+
+
+STEPS = ("edge", "reversal", "structure", "order", "partition")
+
+
+def chain_growth(plot: str | None = None) -> None:
+    """Microseconds of a step against the numbers of variables and rows; up to three parents, no tempering."""
+    print(
+        f"{'microseconds a step':<28}{'sets':>14}{'table, s':>10}" + "".join(f"{k:>11}" for k in STEPS) + f"{'MiB':>8}"
+    )
+    rows = []
+    for _, row in alone("_structure_sampling_case.py", "scaling"):
+        rows.append(row)
+        head = f"  n = {row['n']}, N = {row['N']:,}"
+        steps = "".join(f"{row[kind]:>11.2f}" for kind in STEPS)
+        print(f"{head:<28}{row['sets']:>14,}{row['table']:>10.2f}{steps}{row['peak']:>8,.0f}", flush=True)
+    if plot is not None:
+        drawn(rows, plot)
+
+
+def drawn(rows: list[dict[str, float]], path: str) -> None:
+    """The same as a picture."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
+    for number, kind in enumerate(STEPS):
+        for n_rows, style in zip(sorted({row["N"] for row in rows}), ("-", "--", ":"), strict=False):
+            own = [row for row in rows if row["N"] == n_rows]
+            xs, ys = [row["n"] for row in own], [row[kind] for row in own]
+            axes.loglog(xs, ys, style, marker="o", color=f"C{number}", label=f"{kind}, N = {n_rows:,}")
+    axes.set(xlabel="variables", ylabel="microseconds a step")
+    axes.set_xticks(sorted({row["n"] for row in rows}), labels=[str(n) for n in sorted({row["n"] for row in rows})])
+    axes.minorticks_off()
+    axes.legend(fontsize="x-small", ncols=2)
+    figure.savefig(path, dpi=150)
+
+
+CASES: list[Callable[..., None]] = [
     local_scores,
     every_score,
     table_growth,
     constraint_search,
     searches,
     exact_optimum,
+    chain_rates,
+    structure_posterior,
+    chain_growth,
 ]
 
 
@@ -270,14 +368,16 @@ def main() -> None:
     names = [case.__name__ for case in CASES]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", default=",".join(names), help=f"comma-separated, of {', '.join(names)}")
-    chosen = parser.parse_args().cases.split(",")
+    parser.add_argument("--plot", metavar="PATH", help="draw the case chain_growth into a PNG")
+    given = parser.parse_args()
+    chosen = given.cases.split(",")
     warnings.simplefilter("ignore")
     if not FOLDER.is_dir():
         raise SystemExit(f"no tables in {FOLDER}: set BAYESLAB_TABLES to a folder with alarm.csv and the others")
     print(f"{'':46}{'ours':>14}{'theirs':>14}{'ratio':>10}")
     for case in CASES:
         if case.__name__ in chosen:
-            case()
+            case(given.plot) if case is chain_growth else case()
 
 
 if __name__ == "__main__":
