@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -210,7 +211,10 @@ def learn(
     word = score or _score_for(table)
     kind = {"bge": "continuous", "gaussian_bic": "continuous", "mixed_bic": "mixed"}.get(word, "discrete")
     local = scores.load(word, table, **dict(score_options or {}))
-    seen = Observations.of(table, kind=kind)  # type: ignore[arg-type]
+    with warnings.catch_warnings():
+        # The score has read the same columns, and warned of what is odd about them.
+        warnings.simplefilter("ignore", UserWarning)
+        seen = Observations.of(table, kind=kind)  # type: ignore[arg-type]
     limits = Constraints.of(local.names, required=required, forbidden=forbidden, tiers=tiers, max_parents=max_parents)
     if candidates is not None:
         limits = _narrowed(local, limits, candidates)
@@ -301,9 +305,10 @@ def _arguments(method: str, search: Any, options: Mapping[str, Any], limits: Con
     """Options and constraints of a search."""
     known = inspect.signature(search).parameters
     offered = [word for word in known if word not in _OWN]
-    for word in options:
+    for word, value in options.items():
         if word not in offered:
             raise OptionError(f"the search '{method}' has no option '{word}'{hint(word, offered)}")
+        scores.check_number(known[word], value)
     for word in offered:
         if known[word].default is inspect.Parameter.empty and word not in options:
             raise OptionError(f"the search '{method}' needs the option '{word}'")

@@ -111,6 +111,8 @@ def test_numbers_give_a_linear_gaussian_net():
         ({"required": [("a", "q")]}, ModelError, "'q'"),
         ({"required": [("a", "c")], "forbidden": [("a", "c")]}, ModelError, "'?a'?"),
         ({"patienc": 3}, OptionError, "did you mean 'patience'"),
+        ({"patience": "x"}, OptionError, "patience is a whole number; given 'x'"),
+        ({"method": "pc", "alpha": "x"}, OptionError, "alpha is a number; given 'x'"),
         ({"method": "chow_liu", "required": [("a", "c")]}, OptionError, "takes no constraints"),
         ({"method": "ges", "max_parents": 2}, OptionError, "takes no constraints"),
         ({"method": "tan"}, OptionError, "needs the option 'target'"),
@@ -128,6 +130,12 @@ def test_missing_cells_are_refused(patients):
     holes.loc[3, "a"] = None
     with pytest.raises(DataError, match="'a'"):
         bl.learn(holes)
+
+
+def test_a_constant_column_is_told_once(patients):
+    with pytest.warns(UserWarning, match="'a' is constant") as told:
+        bl.learn(patients.head(100).assign(a="yes"), "hill_climbing")
+    assert len(told) == 1
 
 
 def run(*words: object) -> subprocess.CompletedProcess[str]:

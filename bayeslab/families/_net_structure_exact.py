@@ -59,7 +59,11 @@ def plan(resolved: Resolved, draws_of: Literal["dags", "orders"] = "dags") -> Pl
     n, most = len(resolved.names), MOST_BY_DAGS if draws_of == "dags" else MOST_BY_ORDERS
     if n > most:
         other = "; with sampler order up to 20" if draws_of == "dags" and n <= MOST_BY_ORDERS else ""
-        return f"all structures of {n} variables are too many to sum; that is done up to {most}{other}"
+        cost = f"about {4.0**n if draws_of == 'dags' else 2.0**n * n:.0e} steps"
+        return (
+            f"all structures of {n} variables are too many to sum ({cost}); that is done up to {most}{other}; sample"
+            f" them: method structure"
+        )
     what = "all DAGs" if draws_of == "dags" else "all orders of the variables"
     how = f"{what} of {n} variables are summed by dynamic programming, and drawn from those sums"
 

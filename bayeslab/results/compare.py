@@ -231,6 +231,8 @@ def _held_out(fit: Fit, node: str, position: int) -> float | None:
     if fit.method == "exact":
         row = _row_of(fit, node, position)
         return None if row is None else _held_out_exactly(fit, node, position, row)
+    if "parent_sets" in fit.data_tree.children:
+        return _held_out_of_structures(fit, node, position)
     return _held_out_by_engine(fit, node, position)
 
 
@@ -260,6 +262,15 @@ def _held_out_exactly(fit: Fit, node: str, position: int, row: int) -> float | N
     if math.isfinite(whole) and math.isfinite(rest.log_evidence):
         return whole - rest.log_evidence
     return _predicted(fit, data, node, position)
+
+
+def _held_out_of_structures(fit: Fit, node: str, position: int) -> float | None:
+    """From chains over the structures of the other rows: there is no graph of random variables to change."""
+    row = _row_of(fit, node, position)
+    try:
+        return None if row is None else _predicted(fit, _without_row(fit, row), node, position)
+    except DataError:
+        return None  # a state that only this row has
 
 
 def _without_row(fit: Fit, row: int | np.ndarray) -> Any:

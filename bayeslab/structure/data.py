@@ -272,14 +272,14 @@ def _read(name: str, column: Any, kind: Kind, states: Sequence[Any] | None) -> t
     absent = column.absent()
     if absent.any():
         raise _missing(name, absent)
+    if column.values.dtype.kind == "f" and not np.all(np.isfinite(column.values)):
+        row = int(np.flatnonzero(~np.isfinite(column.values))[0]) + 1
+        raise DataError(f"column '{name}', row {row} is not finite")
     discrete = kind == "discrete" or (kind == "mixed" and (column.text or truth or states is not None))
     if not discrete:
         if column.text:
             raise _text(name)
-        values = column.values.astype(np.float64)
-        if not np.all(np.isfinite(values)):
-            raise DataError(f"column '{name}', row {int(np.flatnonzero(~np.isfinite(values))[0]) + 1} is not finite")
-        return None, values
+        return None, column.values.astype(np.float64)
     return _states_of_numbers(name, column, states)
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -388,6 +389,9 @@ def _dask(address: str, table: ScoreTable) -> Iterator[Compute]:
         ) from None
     from joblib import Parallel, parallel_config
 
+    # The client finds out as well, after which it hangs when it is thrown away.
+    if not re.fullmatch(r"((tcp|tls)://)?.+:\d+|(?!tcp|tls)\w+://.+", address):
+        raise RunError(f"no address of a Dask scheduler: '{address}'; one is tcp://host:8786")
     shared = Shared.of(table)
     try:
         client = Client(address, timeout=10, set_as_default=False)

@@ -13,6 +13,7 @@ import bayeslab as bl
 from bayeslab.cli import main
 from bayeslab.fitting import open_run
 from bayeslab.networks import network
+from bayeslab.results.compare import _held_out
 from bayeslab.results.structures import PICTURES
 
 
@@ -142,6 +143,29 @@ def test_rows_are_weighed_by_structures_and_parameters(fit):
     table = bl.compare({"sampled": fit, "apart": apart}, progress=False).table
     assert list(table.index) == ["sampled", "apart"]
     assert table["log_evidence"]["sampled"] == fit.data_tree["exact_posterior"].attrs["log_evidence"]
+
+
+def test_a_row_left_out_is_left_out_of_the_search(fit):
+    """Its probability given the others, from chains without it: the ratio of two exact evidences."""
+    model = bl.Model(model=bl.BayesNet(structure={"score": "bdeu"}))
+    sampled = bl.fit(model, words(), "structure", seed=1, progress=False, runs=None, draws=250)
+    sampled.log_likelihood()
+    rare = int(words().groupby(list("abc"))["a"].transform("size").argmin())
+    rest = bl.fit(model, words().drop(index=rare), "exact", seed=1, progress=False, runs=None, draws=10)
+    want = (
+        (fit.data_tree["exact_posterior"].attrs["log_evidence"])
+        - rest.data_tree["exact_posterior"].attrs["log_evidence"]
+    )
+    assert _held_out(sampled, "evidence", rare) == pytest.approx(want, abs=0.1)
+
+
+def test_a_state_that_only_the_row_left_out_has():
+    table = words()
+    table.loc[5, "b"] = "perhaps"
+    model = bl.Model(model=bl.BayesNet(structure={"score": "bdeu"}))
+    sampled = bl.fit(model, table, "structure", seed=1, progress=False, runs=None, draws=30, tune=10)
+    sampled.log_likelihood()
+    assert _held_out(sampled, "evidence", 5) is None
 
 
 def test_rows_are_replicated(fit, gaussian):

@@ -83,3 +83,5 @@ def test_a_worker_killed_in_the_middle_costs_nothing(cluster, tmp_path):
 def test_a_scheduler_that_is_not_there_is_named():
     with pytest.raises(RunError, match="no Dask scheduler answers at tcp://127"):
         run(TABLE, SAMPLER, WORK, MemorySegments(), Workers(scheduler="tcp://127.0.0.1:9"))
+    with pytest.raises(RunError, match="no address of a Dask scheduler: 'tcp://somewhere'"):
+        run(TABLE, SAMPLER, WORK, MemorySegments(), Workers(scheduler="tcp://somewhere"))

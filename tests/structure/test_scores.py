@@ -655,6 +655,10 @@ def test_wrong_options():
         load("bdeu", data, ess=1)
     with pytest.raises(OptionError, match="above 0"):
         load("bdeu", data, equivalent_sample_size=0)
+    with pytest.raises(OptionError, match="equivalent_sample_size is a number; given 'x'"):
+        load("bdeu", data, equivalent_sample_size="x")
+    with pytest.raises(DataError, match="'b', row 2 is not finite"):
+        load("bdeu", {"a": [1, 2, 1], "b": [1.0, np.inf, 2.0]})
     with pytest.raises(OptionError, match="alpha_w is above"):
         load("bge", gaussian_table(), alpha_w=3)
     with pytest.raises(DataError, match="'q' is not a state"):

@@ -25,6 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import Parameter
+from numbers import Integral, Real
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,7 +35,7 @@ from numpy.typing import NDArray
 from bayeslab import registry
 from bayeslab.errors import OptionError, hint
 
-__all__ = ["LocalScore", "Work", "load"]
+__all__ = ["LocalScore", "Work", "check_number", "load"]
 
 
 @dataclass(frozen=True)
@@ -99,9 +101,21 @@ def load(name: str, data: Any, **options: Any) -> LocalScore:
     from importlib import import_module
 
     maker = import_module(f"bayeslab.structure.scores.{name}").score
-    known = [p.name for p in inspect.signature(maker).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    for option in options:
+    parameters = inspect.signature(maker).parameters
+    known = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY]
+    for option, value in options.items():
         if option not in known:
             raise OptionError(f"the score '{name}' has no option '{option}'{hint(option, known)}")
+        check_number(parameters[option], value)
     made: LocalScore = maker(data, **options)
     return made
+
+
+def check_number(parameter: Parameter, value: Any) -> None:
+    """Raise an OptionError if an option takes a number and this is none."""
+    words = {word.strip() for word in str(parameter.annotation).split("|")}
+    if not words & {"int", "float"} or words - {"int", "float", "None"} or (value is None and "None" in words):
+        return
+    if isinstance(value, bool) or not isinstance(value, Real if "float" in words else Integral):
+        what = "number" if "float" in words else "whole number"
+        raise OptionError(f"{parameter.name} is a {what}; given {value!r}")
