@@ -433,6 +433,12 @@ def compare(
         raise OptionError("nothing to compare: give fits by name, {'name': fit, ...}")
     shares = _prior(prior, list(fits))
     _same_data(fits)
+    averaged = [name for name, fit in fits.items() if "parent_sets" in fit.data_tree.children]
+    if averaged and criterion in ("bic", "aic"):
+        raise DataError(
+            f"the structures of '{averaged[0]}' differ in their number of parameters, so that it has no {criterion}:"
+            f" compare by loo or evidence"
+        )
     with reporter(progress) as view:
         loos = {name: _loo_or_none(fit, criterion, refit, view, name) for name, fit in fits.items()}
         best = {name: _maximum_or_none(fit) for name, fit in fits.items()}

@@ -159,6 +159,11 @@ def test_a_row_left_out_is_left_out_of_the_search(fit):
     assert _held_out(sampled, "evidence", rare) == pytest.approx(want, abs=0.1)
 
 
+def test_structures_have_no_number_of_parameters(fit):
+    with pytest.raises(bl.BayeslabError, match="has no bic: compare by loo or evidence"):
+        bl.compare({"sampled": fit}, "bic", progress=False)
+
+
 def test_a_state_that_only_the_row_left_out_has():
     table = words()
     table.loc[5, "b"] = "perhaps"
