@@ -115,7 +115,9 @@ def test_a_prior_that_is_not_uniform_and_the_prior_alone():
     found = sample_component_number(emission, rows, rng=np.random.default_rng(2), prior=prior, draws=10_000, sweeps=1)
     np.testing.assert_allclose(found.probability, number, atol=0.012)
     nothing = np.full((7, 1), np.nan)
-    found = sample_component_number(emission, nothing, rng=np.random.default_rng(3), prior=prior, draws=10_000, sweeps=1)
+    found = sample_component_number(
+        emission, nothing, rng=np.random.default_rng(3), prior=prior, draws=10_000, sweeps=1
+    )
     np.testing.assert_allclose(found.probability, np.exp(prior.log_probability), atol=0.012)
 
 

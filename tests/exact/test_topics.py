@@ -101,7 +101,9 @@ def test_runs_in_pieces_are_one_run() -> None:
 def best_of(n: int, corpus: Corpus, prior: TopicPrior) -> topics.State:
     """Of several chains the one that went furthest: some stay where two topics are one."""
     starts = [topics.start(corpus, prior.n_topics, np.random.default_rng(s)) for s in range(n)]
-    return max((topics.run(corpus, own, prior, 200) for own in starts), key=lambda s: topics.log_joint(corpus, s, prior))
+    return max(
+        (topics.run(corpus, own, prior, 200) for own in starts), key=lambda s: topics.log_joint(corpus, s, prior)
+    )
 
 
 @pytest.fixture(scope="module")
