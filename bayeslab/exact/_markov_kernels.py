@@ -28,6 +28,7 @@ __all__ = [
     "diagonal_gaussian_rows",
     "draw_sequences",
     "filter_sequences",
+    "gaussian_log_evidence_and_gradient",
     "log_evidence_and_gradient",
     "log_evidence_and_gradient_sparse",
     "path_log_probability",
@@ -1073,6 +1074,37 @@ def weighted_sums(
                 weight[d, k] += total
                 first[d, k] += sum_first
                 second[d, k] += sum_second
+
+
+@numba.njit(cache=True)
+def gaussian_log_evidence_and_gradient(
+    parameters: np.ndarray, offsets: np.ndarray, sizes: np.ndarray, values: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """`log_evidence_and_gradient` for independent normal columns (n_rows, n_columns), NaN where a cell is missing.
+
+    In place of log emissions ``parameters`` end in the means and then the standard deviations, n_states × n_columns.
+    """
+    n_states, n_starts, n_steps = sizes[0], sizes[1], sizes[2]
+    n_rows, n_columns = values.shape
+    chain, n_each = n_starts * n_states + n_steps * n_states**2, n_states * n_columns
+    mean = parameters[chain : chain + n_each].reshape(n_states, n_columns)
+    deviation = parameters[chain + n_each :].reshape(n_states, n_columns)
+    rows = np.empty(chain + n_rows * n_states)
+    rows[:chain] = parameters[:chain]
+    diagonal_gaussian_rows(values, mean, deviation, rows[chain:].reshape(n_rows, n_states))
+    evidence, by_row = log_evidence_and_gradient(rows, offsets, sizes)
+    gradient = np.empty(parameters.size)
+    gradient[:chain] = by_row[:chain]
+    sums = np.zeros((3, n_columns, n_states))
+    weight, first, second = sums[0], sums[1], sums[2]
+    posterior = by_row[chain:].reshape(n_rows, n_states)
+    weighted_sums(posterior, values, np.ascontiguousarray(mean.T), weight, first, second)
+    for k in range(n_states):
+        for d in range(n_columns):
+            at, sd = chain + k * n_columns + d, deviation[k, d]
+            gradient[at] = first[d, k] / sd**2
+            gradient[at + n_each] = (second[d, k] / sd**2 - weight[d, k]) / sd
+    return evidence, gradient
 
 
 @numba.njit(cache=True, nogil=True)

@@ -41,6 +41,7 @@ import numpy as np
 from bayeslab.errors import DataError, EvidenceError, ModelError
 
 __all__ = [
+    "GAUSSIAN_KERNEL",
     "KERNEL",
     "SPARSE_KERNEL",
     "Edges",
@@ -63,6 +64,7 @@ __all__ = [
 # For `bayeslab.evidence.log_evidence`: (parameters, offsets, sizes) and (..., sizes, starts, targets).
 KERNEL = "bayeslab.exact._markov_kernels:log_evidence_and_gradient"
 SPARSE_KERNEL = "bayeslab.exact._markov_kernels:log_evidence_and_gradient_sparse"
+GAUSSIAN_KERNEL = "bayeslab.exact._markov_kernels:gaussian_log_evidence_and_gradient"
 
 # With less work than this (products), one block; else sequences are spread over this many, whatever the
 # number of processors, so that sums are taken in the same order everywhere.

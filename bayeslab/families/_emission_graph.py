@@ -38,8 +38,10 @@ __all__ = [
     "distribution_of",
     "drawn",
     "given_of",
+    "independent_normals",
     "internal",
     "log_density",
+    "normal_parameters",
     "parameter_names",
     "parameters",
     "parts_of",
@@ -692,6 +694,24 @@ def log_density(parts: Sequence[Part], values: Mapping[str, Any], rows: np.ndarr
             column = {p: v[:, j] if v.ndim == 2 else v for p, v in own.items()}
             total = total + _column(part, column, rows[:, at])
     return total
+
+
+def independent_normals(parts: Sequence[Any]) -> bool:
+    """Whether all columns are normal and independent given the state."""
+    return all(isinstance(part, Part) and part.word == "gaussian" for part in parts)
+
+
+def normal_parameters(parts: Sequence[Part], values: Mapping[str, Any]) -> tuple[Any, Any, list[int]]:
+    """Means and standard deviations (K, D) of independent normal columns as expressions, and where the columns are."""
+    import pytensor.tensor as pt
+
+    def table(part: Part, parameter: str) -> Any:
+        own = values[part.called(parameter)]
+        shape = (part.n_states, len(part.columns))
+        return pt.broadcast_to(own if own.ndim == 2 else own[:, None], shape)
+
+    mean, deviation = (pt.concatenate([table(part, p) for part in parts], axis=1) for p in ("mean", "sd"))
+    return mean, deviation, [at for part in parts for at in part.at]
 
 
 def _categorical(probability: Any, codes: np.ndarray) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from bayeslab.dataset import Data
 from bayeslab.errors import ModelError
-from bayeslab.exact.forward_backward import KERNEL, SPARSE_KERNEL, simulate_states
+from bayeslab.exact.forward_backward import GAUSSIAN_KERNEL, KERNEL, SPARSE_KERNEL, simulate_states
 from bayeslab.families import _emission_graph as emitted
 from bayeslab.families._hmm import Hidden
 from bayeslab.families._hmm_chain import Chain
@@ -35,9 +35,18 @@ def with_evidence(hidden: Hidden) -> pymc.Model:
     built, values = _parameters(hidden, start)
     with built:
         chain: Any = hidden.chain
+        offsets = hidden.sequences.offsets
+        if not hasattr(chain, "evidence") and chain.full and emitted.independent_normals(hidden.parts):
+            # Densities of rows and their moments inside the kernel: the graph around it has the size of the parameters.
+            log_start, log_transition = _log_chain(chain, values)
+            mean, deviation, columns = emitted.normal_parameters(hidden.parts, values)
+            flat = pt.concatenate([x.ravel() for x in (log_start, log_transition, mean, deviation)])
+            rows, sizes = np.ascontiguousarray(hidden.rows[:, columns]), np.array([chain.n_states, 1, chain.n_steps])
+            pm.Potential("evidence", log_evidence(GAUSSIAN_KERNEL, flat, offsets, sizes, rows))
+            return built
         log_emission = emitted.log_density(hidden.parts, values, hidden.rows)
         if hasattr(chain, "evidence"):
-            pm.Potential("evidence", chain.evidence(values, log_emission, hidden.sequences.offsets))
+            pm.Potential("evidence", chain.evidence(values, log_emission, offsets))
             return built
         log_start, log_transition = _log_chain(chain, values)
         if chain.expanded:
@@ -46,9 +55,9 @@ def with_evidence(hidden: Hidden) -> pymc.Model:
         sizes = np.array([len(chain.last), 1, chain.n_steps])
         edges = chain.edges
         if edges is None:
-            evidence = log_evidence(KERNEL, flat, hidden.sequences.offsets, sizes)
+            evidence = log_evidence(KERNEL, flat, offsets, sizes)
         else:
-            evidence = log_evidence(SPARSE_KERNEL, flat, hidden.sequences.offsets, sizes, edges.starts, edges.targets)
+            evidence = log_evidence(SPARSE_KERNEL, flat, offsets, sizes, edges.starts, edges.targets)
         pm.Potential("evidence", evidence)
     return built
 

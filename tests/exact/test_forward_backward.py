@@ -6,6 +6,7 @@ from itertools import pairwise as pairs_of
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import logsumexp
 
 from bayeslab.errors import DataError, EvidenceError, ModelError
@@ -441,6 +442,31 @@ def test_gradient_of_the_kernel_equals_differences(varying, sparse, several):
     found = smooth(chain, rows, offsets)
     parts = [found.start_counts, found.transition_counts, found.posterior]
     np.testing.assert_allclose(gradient, np.concatenate([p.ravel() for p in parts]), atol=1e-12)
+
+
+@pytest.mark.parametrize(("varying", "several"), [(0, 0), (1, 1)])
+def test_normal_rows_inside_the_kernel(varying, several):
+    """Value: the normal log densities as rows; slope: differences. A cell and a row are missing."""
+    from bayeslab.exact._markov_kernels import gaussian_log_evidence_and_gradient
+
+    rng = np.random.default_rng(15)
+    chain, _, offsets = gradient_case(rng, varying, 0, several)
+    values = rng.normal(size=(9, 2))
+    values[2, 1], values[6] = np.nan, np.nan
+    mean, deviation = rng.normal(size=(3, 2)), rng.uniform(0.5, 2, (3, 2))
+    cells = stats.norm.logpdf(values[:, None, :], mean, deviation)
+    rows = np.where(np.isnan(cells), 0.0, cells).sum(axis=2)
+    head, sizes = chain.flat(rows)
+    parameters = np.concatenate([head[: -rows.size], mean.ravel(), deviation.ravel()])
+
+    def evidence(x):
+        return gaussian_log_evidence_and_gradient(x, offsets, sizes, values)
+
+    value, gradient = evidence(parameters)
+    assert value == pytest.approx(truth(chain, rows, offsets)["log_evidence"].sum(), abs=1e-11)
+    step = 1e-5 * np.eye(len(parameters))
+    differences = [(evidence(parameters + e)[0] - evidence(parameters - e)[0]) / 2e-5 for e in step]
+    np.testing.assert_allclose(gradient, differences, atol=1e-7)
 
 
 def test_gradient_of_impossible_data_is_zero():
