@@ -1,0 +1,458 @@
+"""Compiled evaluation of covariance functions, and what is computed from them with one Cholesky factor.
+
+A covariance function is a postfix program, one row of ``ops`` for each instruction, run on a row of the matrix at a
+time, a tile of columns at once. So one compiled machine serves every model, and no intermediate is larger than a tile.
+Gradients are the reverse sweep over the same tile: sum_ij W_ij dK_ij / dθ, whatever the number of hyperparameters.
+
+Columns of ``ops``: instruction, first slot, number of slots, first column, number of columns, whole-number option,
+left operand, right operand. A slot holds one number: ``theta[at]``, or ``fixed`` where ``at`` is negative.
+
+Rasmussen, Williams (2006), Gaussian Processes for Machine Learning, chapters 2 to 5: equations are cited by number.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import binding
+from numba import types
+from numba.extending import get_cython_function_address
+
+__all__ = [
+    "BROWNIAN",
+    "CHANGE",
+    "CONSTANT",
+    "COREGION",
+    "COSINE",
+    "EXPQUAD",
+    "LINEAR",
+    "MATERN12",
+    "MATERN32",
+    "MATERN52",
+    "PERIODIC",
+    "POLYNOMIAL",
+    "PRODUCT",
+    "RATIONAL",
+    "SUM",
+    "WHITE",
+    "cross",
+    "cross_gradient",
+    "diagonal",
+    "diagonal_gradient",
+    "gradient",
+    "matrix",
+]
+
+CONSTANT, WHITE, EXPQUAD, MATERN12, MATERN32, MATERN52, RATIONAL, PERIODIC = 0, 1, 2, 3, 4, 5, 6, 7
+LINEAR, POLYNOMIAL, COREGION, COSINE, BROWNIAN, SUM, PRODUCT, CHANGE = 8, 9, 10, 11, 12, 13, 14, 15
+
+_TILE = 256
+# Sums may be reordered, so that they run in vector registers; nothing is assumed about NaN or infinity.
+_FAST = {"reassoc", "contract", "nsz", "arcp"}
+_SQRT3, _SQRT5 = math.sqrt(3.0), math.sqrt(5.0)
+
+
+def _lapack(name: str, arguments: int) -> Any:
+    """A LAPACK routine by a name of our own, so that compiled code that is cached finds it in the next process."""
+    symbol = f"bayeslab_{name}"
+    binding.add_symbol(symbol, get_cython_function_address("scipy.linalg.cython_lapack", name))
+    return types.ExternalFunction(symbol, types.void(*([types.voidptr] * arguments)))
+
+
+_dpotrf = _lapack("dpotrf", 5)
+_dpotri = _lapack("dpotri", 5)
+_dtrtrs = _lapack("dtrtrs", 10)
+
+
+# ------------------------------------------------------------------------------ one tile of a row
+
+
+@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+def _squared(op, first, columns, slots, x, i, z, start, stop, out):  # type: ignore[no-untyped-def]
+    """out[j] = sum_d ((x_di - z_dj) / lengthscale_d)^2; lengthscales from the slot ``first``."""
+    m = stop - start
+    for j in range(m):
+        out[j] = 0.0
+    for d in range(op[4]):
+        c = columns[op[3] + d]
+        rate, own, row = 1.0 / slots[first + d], x[c, i], z[c]
+        for j in range(m):
+            u = (own - row[start + j]) * rate
+            out[j] += u * u
+
+
+@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+def _leaf(op, columns, slots, x, i, z, start, stop, same, v, h):  # type: ignore[no-untyped-def]
+    """Values of one covariance function along a tile; ``h`` keeps what the reverse sweep needs."""
+    code, at, m = op[0], op[1], stop - start
+    if code == CONSTANT:
+        value = slots[at] ** op[5]
+        for j in range(m):
+            v[j] = value
+        return
+    variance = slots[at] * slots[at]
+    if code == WHITE:
+        for j in range(m):
+            v[j] = 0.0
+        if same and start <= i < stop:
+            v[i - start] = variance
+    elif code == EXPQUAD:  # (4.9)
+        _squared(op, at + 1, columns, slots, x, i, z, start, stop, h)
+        for j in range(m):
+            v[j] = variance * math.exp(-0.5 * h[j])
+            h[j] = v[j]
+    elif code == MATERN12:  # (4.18)
+        _squared(op, at + 1, columns, slots, x, i, z, start, stop, h)
+        for j in range(m):
+            r = math.sqrt(h[j])
+            v[j] = variance * math.exp(-r)
+            h[j] = v[j] / r if r > 0.0 else 0.0
+    elif code == MATERN32:  # (4.17)
+        _squared(op, at + 1, columns, slots, x, i, z, start, stop, h)
+        for j in range(m):
+            r = _SQRT3 * math.sqrt(h[j])
+            e = variance * math.exp(-r)
+            v[j] = (1.0 + r) * e
+            h[j] = 3.0 * e
+    elif code == MATERN52:  # (4.17)
+        _squared(op, at + 1, columns, slots, x, i, z, start, stop, h)
+        for j in range(m):
+            r = _SQRT5 * math.sqrt(h[j])
+            e = variance * math.exp(-r)
+            v[j] = (1.0 + r + 5.0 / 3.0 * h[j]) * e
+            h[j] = 5.0 / 3.0 * (1.0 + r) * e
+    elif code == RATIONAL:  # (4.19)
+        alpha = slots[at + 1]
+        _squared(op, at + 2, columns, slots, x, i, z, start, stop, h)
+        for j in range(m):
+            b = 1.0 + 0.5 * h[j] / alpha
+            v[j] = variance * math.exp(-alpha * math.log(b))
+            h[j] = v[j] / b
+    elif code == PERIODIC:  # (4.31)
+        c = columns[op[3]]
+        rate, own, row = math.pi / slots[at + 1], x[c, i], z[c]
+        scale = 1.0 / slots[at + 2] ** 2
+        for j in range(m):
+            s = math.sin(rate * (own - row[start + j]))
+            h[j] = s * s
+            v[j] = variance * math.exp(-2.0 * scale * h[j])
+    elif code == COSINE:
+        c = columns[op[3]]
+        rate, own, row = 2.0 * math.pi / slots[at + 1], x[c, i], z[c]
+        for j in range(m):
+            v[j] = variance * math.cos(rate * (own - row[start + j]))
+    elif code == BROWNIAN:
+        c = columns[op[3]]
+        own, row = x[c, i], z[c]
+        for j in range(m):
+            v[j] = variance * min(own, row[start + j])
+    elif code == LINEAR:  # (4.20), without the constant
+        for j in range(m):
+            h[j] = 0.0
+        for d in range(op[4]):
+            c, centre = columns[op[3] + d], slots[at + 1 + d]
+            own, row = x[c, i] - centre, z[c]
+            for j in range(m):
+                h[j] += own * (row[start + j] - centre)
+        for j in range(m):
+            v[j] = variance * h[j]
+    elif code == POLYNOMIAL:  # (4.22)
+        for j in range(m):
+            h[j] = slots[at + 1]
+        for d in range(op[4]):
+            c = columns[op[3] + d]
+            own, row = x[c, i], z[c]
+            for j in range(m):
+                h[j] += own * row[start + j]
+        for j in range(m):
+            v[j] = variance * h[j] ** op[5]
+    elif code == COREGION:  # slots: 1, weights (levels, rank) by rows, specific variances (levels)
+        c, rank = columns[op[3]], op[5]
+        levels = (op[2] - 1) // (rank + 1)
+        own, row = int(x[c, i]), z[c]
+        for j in range(m):
+            other = int(row[start + j])
+            total = slots[at + 1 + levels * rank + own] if own == other else 0.0
+            for k in range(rank):
+                total += slots[at + 1 + own * rank + k] * slots[at + 1 + other * rank + k]
+            v[j] = total
+
+
+@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+def _sigmoid(rate, location, value):  # type: ignore[no-untyped-def]
+    return 1.0 / (1.0 + math.exp(-rate * (value - location)))
+
+
+@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+def _forward(ops, columns, slots, x, i, z, start, stop, same, values, kept):  # type: ignore[no-untyped-def]
+    """Values of every instruction for row ``i`` and columns ``start`` to ``stop``."""
+    m = stop - start
+    for k in range(len(ops)):
+        op, v = ops[k], values[k]
+        if op[0] == SUM:
+            left, right = values[op[6]], values[op[7]]
+            for j in range(m):
+                v[j] = left[j] + right[j]
+        elif op[0] == PRODUCT:
+            left, right = values[op[6]], values[op[7]]
+            for j in range(m):
+                v[j] = left[j] * right[j]
+        elif op[0] == CHANGE:
+            left, right, weight = values[op[6]], values[op[7]], kept[k]
+            c, location, rate = columns[op[3]], slots[op[1]], slots[op[1] + 1]
+            own, row = _sigmoid(rate, location, x[c, i]), z[c]
+            for j in range(m):
+                weight[j] = _sigmoid(rate, location, row[start + j])
+                v[j] = (1.0 - own) * (1.0 - weight[j]) * left[j] + own * weight[j] * right[j]
+        else:
+            _leaf(op, columns, slots, x, i, z, start, stop, same, v, kept[k])
+
+
+@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+def _lengthscales(op, first, columns, slots, x, i, z, start, stop, a, h, out):  # type: ignore[no-untyped-def]
+    """dv/dl_d = h (x_d - z_d)^2 / l_d^3 for every function of sum_d ((x_d - z_d) / l_d)^2."""
+    m = stop - start
+    for d in range(op[4]):
+        c = columns[op[3] + d]
+        own, row, total = x[c, i], z[c], 0.0
+        for j in range(m):
+            u = own - row[start + j]
+            total += a[j] * h[j] * u * u
+        out[first + d] += total / slots[first + d] ** 3
+
+
+@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+def _leaf_reverse(op, columns, slots, x, i, z, start, stop, v, h, a, out):  # type: ignore[no-untyped-def]
+    """Add to ``out`` (a number a slot) the sum over the tile of a dv/dslot."""
+    code, at, m = op[0], op[1], stop - start
+    if code == COREGION:
+        c, rank = columns[op[3]], op[5]
+        levels = (op[2] - 1) // (rank + 1)
+        own, row = int(x[c, i]), z[c]
+        for j in range(m):
+            other = int(row[start + j])
+            if own == other:
+                out[at + 1 + levels * rank + own] += a[j]
+            for k in range(rank):
+                p, q = at + 1 + own * rank + k, at + 1 + other * rank + k
+                out[p] += a[j] * slots[q]
+                out[q] += a[j] * slots[p]
+        return
+    total = 0.0
+    for j in range(m):
+        total += a[j] * v[j]
+    power = float(op[5]) if code == CONSTANT else 2.0
+    if slots[at] != 0.0:
+        out[at] += power * total / slots[at]
+    if EXPQUAD <= code <= MATERN52:
+        _lengthscales(op, at + 1, columns, slots, x, i, z, start, stop, a, h, out)
+    elif code == RATIONAL:
+        _lengthscales(op, at + 2, columns, slots, x, i, z, start, stop, a, h, out)
+        total = 0.0
+        for j in range(m):
+            b = v[j] / h[j] if h[j] > 0.0 else 1.0
+            total += a[j] * v[j] * (1.0 - 1.0 / b - math.log(b))
+        out[at + 1] += total
+    elif code == PERIODIC:
+        c = columns[op[3]]
+        period, length = slots[at + 1], slots[at + 2]
+        rate, own, row = math.pi / period, x[c, i], z[c]
+        by_length, by_period = 0.0, 0.0
+        for j in range(m):
+            u = rate * (own - row[start + j])
+            by_length += a[j] * v[j] * h[j]
+            by_period += a[j] * v[j] * math.sin(2.0 * u) * u
+        out[at + 2] += 4.0 * by_length / length**3
+        out[at + 1] += 2.0 * by_period / (length**2 * period)
+    elif code == COSINE:
+        c = columns[op[3]]
+        period, own, row, total = slots[at + 1], x[columns[op[3]], i], z[c], 0.0
+        for j in range(m):
+            u = 2.0 * math.pi / period * (own - row[start + j])
+            total += a[j] * math.sin(u) * u
+        out[at + 1] += slots[at] ** 2 * total / period
+    elif code == LINEAR:
+        for d in range(op[4]):
+            c, centre = columns[op[3] + d], slots[at + 1 + d]
+            own, row, total = x[c, i] - centre, z[c], 0.0
+            for j in range(m):
+                total += a[j] * (own + row[start + j] - centre)
+            out[at + 1 + d] -= slots[at] ** 2 * total
+    elif code == POLYNOMIAL:
+        total = 0.0
+        for j in range(m):
+            total += a[j] * h[j] ** (op[5] - 1)
+        out[at + 1] += slots[at] ** 2 * op[5] * total
+
+
+@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+def _reverse(ops, columns, slots, x, i, z, start, stop, values, kept, adjoint, out):  # type: ignore[no-untyped-def]
+    """The reverse sweep; the last row of ``adjoint`` holds the weights."""
+    m = stop - start
+    for back in range(len(ops)):
+        k = len(ops) - 1 - back
+        op, a = ops[k], adjoint[k]
+        if op[0] == SUM:
+            first, second = adjoint[op[6]], adjoint[op[7]]
+            for j in range(m):
+                first[j] = a[j]
+                second[j] = a[j]
+        elif op[0] == PRODUCT:
+            first, second, left, right = adjoint[op[6]], adjoint[op[7]], values[op[6]], values[op[7]]
+            for j in range(m):
+                first[j] = a[j] * right[j]
+                second[j] = a[j] * left[j]
+        elif op[0] == CHANGE:
+            first, second, left, right = adjoint[op[6]], adjoint[op[7]], values[op[6]], values[op[7]]
+            c, location, rate, weight = columns[op[3]], slots[op[1]], slots[op[1] + 1], kept[k]
+            own, row = _sigmoid(rate, location, x[c, i]), z[c]
+            by_location, by_rate = 0.0, 0.0
+            for j in range(m):
+                w = weight[j]
+                first[j] = a[j] * (1.0 - own) * (1.0 - w)
+                second[j] = a[j] * own * w
+                by_own = a[j] * (w * right[j] - (1.0 - w) * left[j]) * own * (1.0 - own)
+                by_other = a[j] * (own * right[j] - (1.0 - own) * left[j]) * w * (1.0 - w)
+                by_location -= rate * (by_own + by_other)
+                by_rate += by_own * (x[c, i] - location) + by_other * (row[start + j] - location)
+            out[op[1]] += by_location
+            out[op[1] + 1] += by_rate
+        else:
+            _leaf_reverse(op, columns, slots, x, i, z, start, stop, values[k], kept[k], a, out)
+
+
+# ----------------------------------------------------------------------------------- the matrices
+
+
+@numba.njit(cache=True)
+def _slots(theta, at, fixed):  # type: ignore[no-untyped-def]
+    out = fixed.copy()
+    for k in range(len(at)):
+        if at[k] >= 0:
+            out[k] = theta[at[k]]
+    return out
+
+
+@numba.njit(cache=True)
+def _gathered(by_slot, at, size):  # type: ignore[no-untyped-def]
+    out = np.zeros(size)
+    for k in range(len(at)):
+        if at[k] >= 0:
+            out[at[k]] += by_slot[k]
+    return out
+
+
+@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+def _fill_lower(ops, columns, slots, x, out):  # type: ignore[no-untyped-def]
+    """The lower triangle of K, into ``out``."""
+    values, kept = np.empty((len(ops), _TILE)), np.empty((len(ops), _TILE))
+    for i in range(x.shape[1]):
+        for start in range(0, i + 1, _TILE):
+            stop = min(start + _TILE, i + 1)
+            _forward(ops, columns, slots, x, i, x, start, stop, True, values, kept)
+            row, last = out[i], values[len(ops) - 1]
+            for j in range(stop - start):
+                row[start + j] = last[j]
+
+
+@numba.njit(cache=True)
+def matrix(ops, columns, at, fixed, theta, x):  # type: ignore[no-untyped-def]
+    """K(x, x), both triangles; x (columns, n)."""
+    n = x.shape[1]
+    out = np.empty((n, n))
+    _fill_lower(ops, columns, _slots(theta, at, fixed), x, out)
+    for i in range(n):
+        for j in range(i):
+            out[j, i] = out[i, j]
+    return out
+
+
+@numba.njit(cache=True)
+def cross(ops, columns, at, fixed, theta, x, z):  # type: ignore[no-untyped-def]
+    """K(x, z) of different points, x (columns, n) and z (columns, m): shape (n, m)."""
+    n, m = x.shape[1], z.shape[1]
+    slots, out = _slots(theta, at, fixed), np.empty((n, m))
+    values, kept = np.empty((len(ops), _TILE)), np.empty((len(ops), _TILE))
+    for i in range(n):
+        for start in range(0, m, _TILE):
+            stop = min(start + _TILE, m)
+            _forward(ops, columns, slots, x, i, z, start, stop, False, values, kept)
+            for j in range(stop - start):
+                out[i, start + j] = values[len(ops) - 1, j]
+    return out
+
+
+@numba.njit(cache=True)
+def diagonal(ops, columns, at, fixed, theta, x):  # type: ignore[no-untyped-def]
+    """The diagonal of K(x, x), (n,)."""
+    slots, out = _slots(theta, at, fixed), np.empty(x.shape[1])
+    values, kept = np.empty((len(ops), 1)), np.empty((len(ops), 1))
+    for i in range(x.shape[1]):
+        _forward(ops, columns, slots, x, i, x, i, i + 1, True, values, kept)
+        out[i] = values[len(ops) - 1, 0]
+    return out
+
+
+@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+def _lower_gradient(ops, columns, slots, x, weights):  # type: ignore[no-untyped-def]
+    """sum_ij W_ij dK_ij/dslot for symmetric W, of which the lower triangle is read."""
+    out = np.zeros(len(slots))
+    values, kept, adjoint = (
+        np.empty((len(ops), _TILE)),
+        np.empty((len(ops), _TILE)),
+        np.empty((len(ops), _TILE)),
+    )
+    for i in range(x.shape[1]):
+        for start in range(0, i + 1, _TILE):
+            stop = min(start + _TILE, i + 1)
+            _forward(ops, columns, slots, x, i, x, start, stop, True, values, kept)
+            row, last = weights[i], adjoint[len(ops) - 1]
+            for j in range(stop - start):
+                last[j] = 2.0 * row[start + j]
+            if stop == i + 1:
+                last[stop - start - 1] *= 0.5
+            _reverse(ops, columns, slots, x, i, x, start, stop, values, kept, adjoint, out)
+    return out
+
+
+@numba.njit(cache=True)
+def gradient(ops, columns, at, fixed, theta, x, weights):  # type: ignore[no-untyped-def]
+    """sum_ij W_ij dK_ij/dθ for symmetric W (n, n), of which the lower triangle is read."""
+    slots = _slots(theta, at, fixed)
+    return _gathered(_lower_gradient(ops, columns, slots, x, weights), at, len(theta))
+
+
+@numba.njit(cache=True)
+def cross_gradient(ops, columns, at, fixed, theta, x, z, weights):  # type: ignore[no-untyped-def]
+    """sum_ij W_ij dK(x_i, z_j)/dθ for W (n, m)."""
+    slots = _slots(theta, at, fixed)
+    out = np.zeros(len(slots))
+    values, kept, adjoint = (
+        np.empty((len(ops), _TILE)),
+        np.empty((len(ops), _TILE)),
+        np.empty((len(ops), _TILE)),
+    )
+    for i in range(x.shape[1]):
+        for start in range(0, z.shape[1], _TILE):
+            stop = min(start + _TILE, z.shape[1])
+            _forward(ops, columns, slots, x, i, z, start, stop, False, values, kept)
+            for j in range(stop - start):
+                adjoint[len(ops) - 1, j] = weights[i, start + j]
+            _reverse(ops, columns, slots, x, i, z, start, stop, values, kept, adjoint, out)
+    return _gathered(out, at, len(theta))
+
+
+@numba.njit(cache=True)
+def diagonal_gradient(ops, columns, at, fixed, theta, x, weights):  # type: ignore[no-untyped-def]
+    """sum_i w_i dK_ii/dθ for w (n,)."""
+    slots = _slots(theta, at, fixed)
+    out = np.zeros(len(slots))
+    values, kept, adjoint = np.empty((len(ops), 1)), np.empty((len(ops), 1)), np.empty((len(ops), 1))
+    for i in range(x.shape[1]):
+        _forward(ops, columns, slots, x, i, x, i, i + 1, True, values, kept)
+        adjoint[len(ops) - 1, 0] = weights[i]
+        _reverse(ops, columns, slots, x, i, x, i, i + 1, values, kept, adjoint, out)
+    return _gathered(out, at, len(theta))
