@@ -405,9 +405,12 @@ class _Reader:
     def _scaled(self, node: ast.expr) -> bool:
         """Whether a scale is written in it."""
         for part in ast.walk(node):
-            if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mult):
-                if not (_calls(part.left) and _calls(part.right)):
-                    return True
+            if (
+                isinstance(part, ast.BinOp)
+                and isinstance(part.op, ast.Mult)
+                and not (_calls(part.left) and _calls(part.right))
+            ):
+                return True
             if isinstance(part, ast.Call) and isinstance(part.func, ast.Name):
                 names = WORDS[part.func.id].positional if part.func.id in WORDS else ()
                 written = [a for a in part.args if not _calls(a) and self._column(a) is None]
@@ -432,7 +435,8 @@ class _Reader:
             raise _bad(node, f"unknown covariance function '{word}'{also}")
         self.seen[word] = self.seen.get(word, 0) + 1
         prefix = word if self.seen[word] == 1 else f"{word}_{self.seen[word]}"
-        arguments, children = list(node.args), ()
+        arguments = list(node.args)
+        children: tuple[Node, ...] = ()
         if word == "ChangePoint":
             if len(arguments) < 3 or not (_calls(arguments[0]) and _calls(arguments[1])):
                 raise _bad(node, "ChangePoint takes two covariance functions and a column: ChangePoint(k1, k2, x)")
