@@ -13,7 +13,7 @@ weights drawn for the purpose, and then are data.
 
 References
 ----------
-.. [1] Hinton, Zemel (1994). Autoencoders, minimum description length and Helmholtz free energy. NIPS 6 (binary factors).
+.. [1] Hinton, Zemel (1994). Autoencoders, minimum description length and Helmholtz free energy. NIPS 6.
 .. [2] Griffiths, Ghahramani (2011). The Indian buffet process: an introduction and review. JMLR 12, 1185-1224.
 .. [3] Doshi-Velez, Ghahramani (2009). Accelerated sampling for the Indian buffet process. ICML 26.
 .. [4] Alpaydın (2020). Introduction to Machine Learning, 4th ed., MIT Press, section 16.12.
