@@ -456,3 +456,98 @@ def diagonal_gradient(ops, columns, at, fixed, theta, x, weights):  # type: igno
         adjoint[len(ops) - 1, 0] = weights[i]
         _reverse(ops, columns, slots, x, i, x, i, i + 1, values, kept, adjoint, out)
     return _gathered(out, at, len(theta))
+
+
+# --------------------------------------------------------------- Gaussian data: one Cholesky factor
+
+# Shares of the mean variance that are added to the diagonal, one after the other, where a factor does not exist.
+_REPAIRS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)
+_LOG_2_PI = math.log(2.0 * math.pi)
+
+
+@numba.njit(cache=True)
+def _factored(ops, columns, slots, x, noise, base, out):  # type: ignore[no-untyped-def]
+    """The lower Cholesky factor of K + diag(noise) + jitter in the lower triangle of ``out``, and the jitter.
+
+    The jitter is ``base`` times the mean variance, and more where there is no factor without; NaN where even that does
+    not help.
+    """
+    n = x.shape[1]
+    size, status, upper = np.array([n], np.int32), np.zeros(1, np.int32), np.array([85], np.uint8)
+    for share in _REPAIRS:
+        if 0.0 < share <= base:
+            continue
+        _fill_lower(ops, columns, slots, x, out)
+        mean = 0.0
+        for i in range(n):
+            mean += out[i, i] / n
+        jitter = max(base, share) * mean
+        for i in range(n):
+            out[i, i] += noise[i] + jitter
+        if not math.isfinite(mean) or not mean >= 0.0:
+            return math.nan
+        # LAPACK reads columns where we write rows: its upper triangle is our lower one.
+        _dpotrf(upper.ctypes, size.ctypes, out.ctypes, size.ctypes, status.ctypes)
+        if status[0] == 0:
+            return jitter
+    return math.nan
+
+
+@numba.njit(cache=True)
+def _solve_in_place(lower, b, transposed):  # type: ignore[no-untyped-def]
+    """b becomes L^-1 b, or L'^-1 b; several right-hand sides are the rows of b."""
+    size, many = np.array([lower.shape[0]], np.int32), np.array([b.size // lower.shape[0]], np.int32)
+    upper, plain, status = np.array([85], np.uint8), np.array([78], np.uint8), np.zeros(1, np.int32)
+    how = np.array([78 if transposed else 84], np.uint8)
+    _dtrtrs(
+        upper.ctypes, how.ctypes, plain.ctypes, size.ctypes, many.ctypes, lower.ctypes, size.ctypes, b.ctypes,
+        size.ctypes, status.ctypes,
+    )  # fmt: skip
+
+
+@numba.njit(cache=True)
+def factor(ops, columns, at, fixed, theta, x, noise, base):  # type: ignore[no-untyped-def]
+    """Lower Cholesky factor of K(x, x) + diag(noise) + jitter, zeros above, and the jitter (NaN: there is none)."""
+    n = x.shape[1]
+    out = np.zeros((n, n))
+    return out, _factored(ops, columns, _slots(theta, at, fixed), x, noise, base, out)
+
+
+@numba.njit(cache=True)
+def log_marginal(parameters, ops, columns, at, fixed, x, y, design, known, base):  # type: ignore[no-untyped-def]
+    """log N(y | design b, K + diag(known) + s² I) and its gradient; parameters: θ, s, b.
+
+    With one Cholesky factor L of the covariance, its inverse from L, and d log p / d K = (α α' - (L L')^-1) / 2, where
+    α is the inverse times the residuals (5.8, 5.9).
+    """
+    n, n_mean = len(y), design.shape[1]
+    n_theta = len(parameters) - 1 - n_mean
+    theta, sd, b = parameters[:n_theta], parameters[n_theta], parameters[n_theta + 1 :]
+    grad = np.zeros(len(parameters))
+    slots, a = _slots(theta, at, fixed), np.empty((n, n))
+    jitter = _factored(ops, columns, slots, x, known + sd * sd, base[0], a)
+    if math.isnan(jitter):
+        return -np.inf, grad
+    alpha = y.copy()
+    for i in range(n):
+        for k in range(n_mean):
+            alpha[i] -= design[i, k] * b[k]
+    _solve_in_place(a, alpha, False)
+    value = -0.5 * n * _LOG_2_PI
+    for i in range(n):
+        value -= 0.5 * alpha[i] * alpha[i] + math.log(a[i, i])
+    _solve_in_place(a, alpha, True)
+    size, status, upper = np.array([n], np.int32), np.zeros(1, np.int32), np.array([85], np.uint8)
+    _dpotri(upper.ctypes, size.ctypes, a.ctypes, size.ctypes, status.ctypes)
+    trace = 0.0
+    for i in range(n):
+        row, own = a[i], alpha[i]
+        for j in range(i + 1):
+            row[j] = 0.5 * (own * alpha[j] - row[j])
+        trace += row[i]
+    grad[:n_theta] = _gathered(_lower_gradient(ops, columns, slots, x, a), at, n_theta)
+    grad[n_theta] = 2.0 * sd * trace
+    for k in range(n_mean):
+        for i in range(n):
+            grad[n_theta + 1 + k] += design[i, k] * alpha[i]
+    return value, grad
