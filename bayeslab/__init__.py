@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bayeslab.dataset import Dataset as Dataset
     from bayeslab.errors import BayeslabError as BayeslabError
+    from bayeslab.estimators import estimator as estimator
     from bayeslab.families.bayes_net import BayesNet as BayesNet
     from bayeslab.families.graph import Graph as Graph
     from bayeslab.families.hmm import HMM as HMM
     from bayeslab.families.hypotheses import Hypotheses as Hypotheses
+    from bayeslab.families.learner import Learner as Learner
     from bayeslab.families.mixture import Mixture as Mixture
     from bayeslab.families.regression import Regression as Regression
+    from bayeslab.families.topics import Topics as Topics
     from bayeslab.fitting import check as check
     from bayeslab.fitting import fit as fit
     from bayeslab.fitting import open_run as open  # noqa: F401
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from bayeslab.networks import network as network
     from bayeslab.results.calibrate import calibrate as calibrate
     from bayeslab.results.compare import compare as compare
+    from bayeslab.results.cross_validation import cross_validate as cross_validate
+    from bayeslab.results.cross_validation import learning_curve as learning_curve
     from bayeslab.results.fit import Fit as Fit
     from bayeslab.results.predict import simulate as simulate
     from bayeslab.spec import Model as Model
@@ -42,15 +47,20 @@ _PUBLIC = {
     "Graph": ("bayeslab.families.graph", "Graph"),
     "HMM": ("bayeslab.families.hmm", "HMM"),
     "Hypotheses": ("bayeslab.families.hypotheses", "Hypotheses"),
+    "Learner": ("bayeslab.families.learner", "Learner"),
     "Mixture": ("bayeslab.families.mixture", "Mixture"),
     "Model": ("bayeslab.spec", "Model"),
     "Network": ("bayeslab.networks", "Network"),
+    "Topics": ("bayeslab.families.topics", "Topics"),
     "calibrate": ("bayeslab.results.calibrate", "calibrate"),
     "Regression": ("bayeslab.families.regression", "Regression"),
     "check": ("bayeslab.fitting", "check"),
     "compare": ("bayeslab.results.compare", "compare"),
+    "cross_validate": ("bayeslab.results.cross_validation", "cross_validate"),
+    "estimator": ("bayeslab.estimators", "estimator"),
     "fit": ("bayeslab.fitting", "fit"),
     "learn": ("bayeslab.structures", "learn"),
+    "learning_curve": ("bayeslab.results.cross_validation", "learning_curve"),
     "load": ("bayeslab.io.modelfile", "load"),
     "network": ("bayeslab.networks", "network"),
     "open": ("bayeslab.fitting", "open_run"),

@@ -22,7 +22,10 @@ from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.expressions import Evaluator, Expression, Term, parse
 from bayeslab.spec import RESERVED, DataSource, Model
 
-__all__ = ["Column", "Data", "Dataset", "Memory", "bind"]
+__all__ = ["WORDS_APART", "Column", "Data", "Dataset", "Memory", "bind"]
+
+# Between the words of a cell that was given as a list of words (U+001F, the unit separator).
+WORDS_APART = "\x1f"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,6 +94,20 @@ class Dataset:
         }
         levels = {dim: names for dim, names in base.levels.items() if dim not in own and dim != base.rows}
         return Dataset(kept | dict(self.columns), self.rows, levels | dict(self.levels))
+
+    def take(self, rows: np.ndarray) -> Dataset:
+        """Only these rows of the main table, by position."""
+
+        def shorter(array: Any, dims: tuple[str, ...] | None) -> Any:
+            if array is None or not dims or self.rows not in dims:
+                return array
+            return np.take(array, rows, axis=dims.index(self.rows))
+
+        columns = {
+            name: Column(shorter(c.values, c.dims), c.dims, shorter(c.missing, c.dims))
+            for name, c in self.columns.items()
+        }
+        return Dataset(columns, self.rows, {name: shorter(names, (name,)) for name, names in self.levels.items()})
 
     def joined(self, other: Dataset) -> Dataset:
         """These columns and those of another table; ``other`` gives the row dimension."""
@@ -180,6 +197,8 @@ def _nullable(series: Any) -> bool:
 
 def as_values(value: Any, what: str) -> tuple[np.ndarray, np.ndarray | None]:
     """Numbers (NaN for missing) or text with a mask, from whatever was given."""
+    if _lists_of_words(value):
+        value = [None if cell is None else WORDS_APART + WORDS_APART.join(map(str, cell)) for cell in value]
     try:
         masked = isinstance(value, np.ma.MaskedArray)
         array = np.ma.filled(value.astype(float), np.nan) if masked else np.asarray(value)
@@ -196,6 +215,17 @@ def as_values(value: Any, what: str) -> tuple[np.ndarray, np.ndarray | None]:
     if array.dtype.kind in "UTSO":
         return _from_objects(array, what)
     raise DataError(f"{what} holds {array.dtype}; numbers and text can be used (turn dates into numbers)")
+
+
+def _lists_of_words(value: Any) -> bool:
+    """Whether each cell is a list of words: a document that is cut into words already."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist() if value.dtype.kind == "O" and value.ndim == 1 else None
+    if not isinstance(value, list | tuple):
+        return False
+    cells = [cell for cell in value if cell is not None]
+    lists = all(isinstance(cell, list | tuple | np.ndarray) for cell in cells)
+    return lists and any(len(cell) for cell in cells) and all(isinstance(word, str) for cell in cells for word in cell)
 
 
 def _from_objects(array: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray | None]:

@@ -17,6 +17,7 @@ from bayeslab import registry
 from bayeslab.dataset import Data
 from bayeslab.engines._groups import attributes, labelled, observed_groups, relabelled
 from bayeslab.engines._job import Job, Outcome
+from bayeslab.engines._stepped import stepped
 from bayeslab.errors import EngineRefusal
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan
 from bayeslab.progress import ChainState
@@ -34,6 +35,11 @@ class Options(Spec):
     draws: int = Field(1000, ge=1, description="Draws per chain after tuning.")
     tune: int = Field(500, ge=0, description="Draws per chain before, thrown away.")
     chains: int = Field(4, ge=1, le=1024, description="Number of chains.")
+    cores: int | None = Field(
+        None,
+        ge=1,
+        description="Chains at once, of families whose chains run in threads; the draws do not depend on it.",
+    )
 
 
 def plan(model: Model, data: Data) -> GibbsPlan | str:
@@ -63,11 +69,12 @@ def run(job: Job) -> Outcome:
         raise EngineRefusal(f"method gibbs does not apply: {found}")
     options: Options = job.options
     job.progress.note(f"Gibbs steps: {found.how}")
-    drawn = _sampled(job, found, options)
+    drawn, complete = _sampled(job, found, options)
     sampled = time.perf_counter()
     labels = {**job.data.labels, **found.labels}
     attrs = attributes(job) | {"inference_library": "bayeslab", "how": found.how}
-    lead = {"chain": np.arange(options.chains), "draw": np.arange(options.draws)}
+    n_chains, n_draws = next(iter(drawn.draws.values())).shape[:2]
+    lead = {"chain": np.arange(n_chains), "draw": np.arange(n_draws)}
     groups = {
         "posterior": labelled(drawn.draws, found.dims, labels, lead, attrs),
         "sample_stats": labelled(drawn.stats, dict.fromkeys(drawn.stats, ()), {}, lead, attrs),
@@ -75,13 +82,18 @@ def run(job: Job) -> Outcome:
     }
     groups, notes = relabelled(job, groups)
     notes += [Finding(note.status, note.check, "", None, note.message, note.advice) for note in drawn.notes]
+    if not complete:
+        text = (
+            f"interrupted: {n_chains} of {options.chains} chains with {n_draws:,} of {options.draws:,} draws are kept"
+        )
+        notes.append(Finding("warn", "interrupted", "run", None, text, "go on with `bayeslab fit --resume RUN`"))
     for name, content in drawn.groups.items():
         arrays = {n: values for n, (_, values) in content.items()}
         groups[name] = labelled(arrays, {n: dims for n, (dims, _) in content.items()}, labels | lead, {}, attrs)
     judged = xr.DataTree.from_dict({name: groups[name] for name in ("posterior", "sample_stats")})
     verdict = Verdict(tuple(_advised(finding) for finding in judge_mcmc(judged, notes=notes).findings))
     timings = {"sample": sampled - begun, "report": time.perf_counter() - sampled}
-    return Outcome(groups, verdict, True, timings)
+    return Outcome(groups, verdict, complete, timings)
 
 
 def _advised(finding: Finding) -> Finding:
@@ -100,8 +112,11 @@ def _advised(finding: Finding) -> Finding:
     return finding
 
 
-def _sampled(job: Job, found: GibbsPlan, options: Options) -> GibbsDraws:
-    """The plan's draws, with their progress shown."""
+def _sampled(job: Job, found: GibbsPlan, options: Options) -> tuple[GibbsDraws, bool]:
+    """The plan's draws, with their progress shown, and whether they are all that were asked for."""
+    if found.stepped is not None:
+        ends, complete = stepped(job, found.stepped, cores=options.cores)
+        return found.stepped.finish(ends), complete
     states = [ChainState(options.draws + options.tune, options.tune) for _ in range(options.chains)]
 
     def report(chain: int, sweeps: int) -> None:
@@ -111,6 +126,7 @@ def _sampled(job: Job, found: GibbsPlan, options: Options) -> GibbsDraws:
 
     job.progress.begin(states)
     try:
-        return found.sample(options.chains, options.draws, options.tune, np.random.default_rng(job.seed), report)
+        rng = np.random.default_rng(job.seed)
+        return found.sample(options.chains, options.draws, options.tune, rng, report), True
     finally:
         job.progress.close()

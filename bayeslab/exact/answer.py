@@ -19,6 +19,7 @@ __all__ = [
     "Note",
     "Plan",
     "Searched",
+    "SteppedChains",
     "VariationalEnd",
     "VariationalPlan",
 ]
@@ -123,6 +124,25 @@ class GibbsDraws:
 
 
 @dataclass(frozen=True, slots=True)
+class SteppedChains:
+    """Chains whose state is arrays: they run side by side, are stopped anywhere and gone on with, to the last bit.
+
+    Attributes
+    ----------
+    begin : callable
+        The first state from a generator, the number of draws and the number of tuning draws.
+    advance : callable
+        The state so many sweeps later. It may run in a thread.
+    finish : callable
+        The draws that the chains' states hold, by the number of the chain; as many of each as the shortest has.
+    """
+
+    begin: Callable[[np.random.Generator, int, int], Mapping[str, np.ndarray]]
+    advance: Callable[[Mapping[str, np.ndarray], int], Mapping[str, np.ndarray]]
+    finish: Callable[[Mapping[int, Mapping[str, np.ndarray]]], GibbsDraws]
+
+
+@dataclass(frozen=True, slots=True)
 class GibbsPlan:
     """A model whose posterior can be drawn from by Gibbs steps.
 
@@ -137,12 +157,15 @@ class GibbsPlan:
         Dimensions of each quantity.
     labels : mapping of str to ndarray
         Labels of dimensions that the data do not know.
+    stepped : SteppedChains or None
+        The same chains in steps, where the family has them.
     """
 
     how: str
     sample: Callable[[int, int, int, np.random.Generator, Callable[[int, int], None]], GibbsDraws]
     dims: Mapping[str, tuple[str, ...]]
     labels: Mapping[str, np.ndarray] = field(default_factory=dict)
+    stepped: SteppedChains | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,99 @@
+"""Chains whose state is arrays, side by side in threads: kept as they go, stopped by Ctrl-C, gone on with exactly."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
+
+import numpy as np
+
+from bayeslab.engines._job import Job
+from bayeslab.exact.answer import SteppedChains
+from bayeslab.progress import ChainState
+
+__all__ = ["stepped"]
+
+# A chain looks up so often whether it should stop, and is kept so often, in seconds.
+_LOOK, _KEEP = 0.25, 20.0
+
+type Arrays = Mapping[str, np.ndarray]
+
+
+def stepped(job: Job, found: SteppedChains, *, cores: int | None) -> tuple[dict[int, Arrays], bool]:
+    """The states of all chains, and whether all of them are finished.
+
+    What a run folder holds of a chain is gone on with. A chain depends on the run's seed and its number only.
+    """
+    options: Any = job.options
+    total = options.draws + options.tune
+    seeds = np.random.default_rng(job.seed).spawn(options.chains)
+    # On Ctrl-C what is here is the answer.
+    chains: dict[int, Arrays] = {k: job.store.read(k) for k in job.store.finished() if k < options.chains}
+    shown = [_Shown(total, options.tune) for _ in range(options.chains)]
+    for k, state in chains.items():
+        shown[k].done = int(state["done"])
+        shown[k].resumed = shown[k].finished = shown[k].done >= total
+    stop = threading.Event()
+
+    def one(k: int) -> None:
+        state = chains.get(k)
+        if state is None:
+            state = found.begin(seeds[k], options.draws, options.tune)
+        many, kept = 1, time.monotonic()
+        while int(state["done"]) < total and not stop.is_set():
+            begun = time.monotonic()
+            state = found.advance(state, min(many, total - int(state["done"])))
+            chains[k], shown[k].done = state, int(state["done"])
+            now = time.monotonic()
+            many = max(1, min(2 * many, int(many * _LOOK / max(now - begun, 1e-9))))
+            if now - kept > _KEEP:
+                job.store.write(k, state)
+                kept = now
+        job.store.write(k, state)
+        shown[k].finished = shown[k].done >= total
+
+    job.progress.begin(list(shown))
+    workers = max(1, min(options.chains, cores or _available_cores()))
+    pool = ThreadPoolExecutor(workers)
+    try:
+        futures = [pool.submit(one, k) for k in range(options.chains) if not shown[k].finished]
+        _watched(job, futures)
+    except KeyboardInterrupt:
+        stop.set()
+    except BaseException:
+        stop.set()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+        job.progress.close()
+    return dict(sorted(chains.items())), all(state.finished for state in shown)
+
+
+def _watched(job: Job, futures: list[Future[None]]) -> None:
+    """Wait for all, showing how far they are; what went wrong in one is raised."""
+    left = set(futures)
+    while left:
+        done, left = wait(left, timeout=0.1)
+        for future in done:
+            future.result()
+        job.progress.refresh()
+
+
+def _available_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _Shown(ChainState):
+    """A chain without step sizes."""
+
+    @property
+    def cells(self) -> dict[str, str]:
+        return {}
+
+    @property
+    def troubles(self) -> dict[str, int]:
+        return {}

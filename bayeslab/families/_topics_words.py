@@ -1,0 +1,294 @@
+"""Documents of a model as numbers of words: from text, from lists of words, or from counts."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayeslab.dataset import WORDS_APART, Column, Data, Dataset
+from bayeslab.errors import DataError, hint
+from bayeslab.exact.topics import Corpus
+from bayeslab.io.documents import STOP_WORDS, WordLimits, chosen_words, words_of
+from bayeslab.spec import Model
+
+if TYPE_CHECKING:
+    from bayeslab.families.topics import Topics
+
+__all__ = ["Documents", "documents_of", "every_document", "held_out_documents", "new_documents", "row_data"]
+
+
+@dataclass(frozen=True, eq=False)
+class Documents:
+    """Documents and their vocabulary.
+
+    Attributes
+    ----------
+    corpus : Corpus
+    vocabulary : ndarray of str
+    dim : str
+        Name of the dimension of documents.
+    labels : ndarray
+        Names of the documents.
+    dropped : ndarray of int, (n_documents,)
+        Words of each document that are not in the vocabulary: stop words, rare and common ones; of new documents
+        also unknown ones.
+    unknown : ndarray of int, (n_documents,)
+        Those that are not in the vocabulary though they are no stop words.
+    """
+
+    corpus: Corpus
+    vocabulary: np.ndarray
+    dim: str
+    labels: np.ndarray
+    dropped: np.ndarray
+    unknown: np.ndarray
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """How often each document has each word (n_documents, n_words)."""
+        keys = self.corpus.document * self.corpus.n_words + self.corpus.words
+        found = np.bincount(keys, minlength=self.corpus.n_documents * self.corpus.n_words)
+        return np.asarray(found.reshape(self.corpus.n_documents, self.corpus.n_words))
+
+    def take(self, chosen: np.ndarray) -> Documents:
+        """Some of the documents, by number."""
+        return Documents(
+            self.corpus.take(chosen), self.vocabulary, self.dim, self.labels[chosen], self.dropped[chosen],
+            self.unknown[chosen],
+        )  # fmt: skip
+
+    @cached_property
+    def word_shares(self) -> np.ndarray:
+        """Share of each word among all tokens."""
+        return np.asarray(np.bincount(self.corpus.words, minlength=self.corpus.n_words) / max(self.corpus.n_tokens, 1))
+
+
+def _spec(model: Model) -> Topics:
+    from bayeslab.families.topics import Topics
+
+    assert isinstance(model.model, Topics)
+    return model.model
+
+
+def documents_of(model: Model, data: Data) -> Documents:
+    """The documents that are fitted: all, or all but those held out; see :func:`every_document`."""
+    if "fitted documents" not in data.memo:
+        found = every_document(model, data)
+        data.memo["fitted documents"] = found.take(_parts(model, found)[0]) if _spec(model).held_out else found
+    out: Documents = data.memo["fitted documents"]
+    return out
+
+
+def held_out_documents(model: Model, data: Data) -> Documents | None:
+    """The documents that a fit leaves out, if there are any."""
+    if not _spec(model).held_out:
+        return None
+    found = every_document(model, data)
+    return found.take(_parts(model, found)[1])
+
+
+def _parts(model: Model, found: Documents) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the documents that are fitted and that are held out: the same ones in every fit."""
+    n = found.corpus.n_documents
+    many = int(np.ceil(float(_spec(model).held_out) * n))
+    if many >= n:
+        raise DataError(f"held_out leaves none of {n} documents to fit", path=("model", "held_out"))
+    order = np.random.default_rng(0).permutation(n)
+    return np.sort(order[many:]), np.sort(order[:many])
+
+
+def every_document(model: Model, data: Data) -> Documents:
+    """The documents of the data; remembered on the data.
+
+    Raises
+    ------
+    DataError
+        No such column; a document without words; a vocabulary of one word.
+    """
+    if "documents" not in data.memo:
+        found = _from_counts(model, data, None) if _spec(model).counted else _from_text(model, data, None)
+        _check(model, found)
+        data.memo["documents"] = found
+    out: Documents = data.memo["documents"]
+    return out
+
+
+def new_documents(model: Model, data: Data, vocabulary: Sequence[str] | np.ndarray) -> Documents:
+    """Other documents in the words of a fit; unknown words are left out, which a warning says."""
+    own = [str(word) for word in vocabulary]
+    found = _from_counts(model, data, own) if _spec(model).counted else _from_text(model, data, own)
+    unknown, known = int(found.unknown.sum()), found.corpus.n_tokens
+    if unknown:
+        warnings.warn(
+            f"{unknown:,} of {unknown + known:,} words of the new documents are not in the vocabulary of the fit"
+            " and are left out",
+            stacklevel=2,
+        )
+    return found
+
+
+def _column(model: Model, data: Data, name: str, key: str) -> Column:
+    if name not in data.dataset.columns:
+        raise DataError(
+            f"the data have no column '{name}'{hint(name, data.dataset.columns)}", path=("model", key)
+        )  # fmt: skip
+    return data.dataset.columns[name]
+
+
+# --------------------------------------------------------------------------------- text
+
+
+def _from_text(model: Model, data: Data, vocabulary: list[str] | None) -> Documents:
+    spec = _spec(model)
+    column = _column(model, data, spec.text_column, "text")
+    if not column.text:
+        raise DataError(f"column '{spec.text_column}' holds numbers; documents are text, or lists of words")
+    cells = [("" if gone else text) for text, gone in zip(column.values.tolist(), column.absent(), strict=True)]
+    cut = any(text.startswith(WORDS_APART) for text in cells)
+    # A word in a document once, with its number: so many fit in memory where the tokens would not.
+    each = [Counter(words_of(text, lowercase=spec.lowercase)) for text in cells]
+    limits = _limits(spec, plain=not cut)
+    words = chosen_words(each, limits, len(each)) if vocabulary is None else vocabulary
+    place = {word: i for i, word in enumerate(words)}
+    dim = data.dataset.rows
+    labels = data.labels.get(dim, np.arange(len(each)))
+    ids: list[np.ndarray] = []
+    dropped, unknown = np.zeros(len(each), np.int64), np.zeros(len(each), np.int64)
+    for d, counts in enumerate(each):
+        numbers = np.fromiter((place[word] for word in counts if word in place), np.int32)
+        repeats = np.fromiter((n for word, n in counts.items() if word in place), np.int64)
+        order = np.argsort(numbers)
+        ids.append(np.repeat(numbers[order], repeats[order]))
+        out = [(word, n) for word, n in counts.items() if word not in place]
+        dropped[d] = sum(n for _, n in out)
+        unknown[d] = sum(n for word, n in out if _counts(word, limits))
+    return Documents(Corpus.of(ids, len(words)), np.array(words, dtype=str), dim, labels, dropped, unknown)
+
+
+def _counts(word: str, limits: WordLimits) -> bool:
+    return len(word) >= limits.min_length and word.lower() not in limits.stop_words
+
+
+def _limits(spec: Topics, *, plain: bool) -> WordLimits:
+    """Which words count; of words that others have cut and counted, all do unless the model says otherwise."""
+    given = spec.stop_words if spec.stop_words is not None else "english" if plain else "none"
+    words = STOP_WORDS if given == "english" else frozenset() if given == "none" else frozenset(given)
+    words |= frozenset(word.lower() for word in spec.more_stop_words)
+    length = spec.min_length if spec.min_length is not None else 2 if plain else 1
+    return WordLimits(words, length, spec.min_documents, float(spec.max_share), spec.most_words)
+
+
+# --------------------------------------------------------------------------------- counts
+
+
+def _from_counts(model: Model, data: Data, vocabulary: list[str] | None) -> Documents:
+    """From a table with a row for each document and word."""
+    spec = _spec(model)
+    assert spec.document is not None
+    assert spec.word is not None
+    word, owner = _column(model, data, spec.word, "word"), _column(model, data, spec.document, "document")
+    document = _named(owner)
+    for name, column in ((spec.document, owner), (spec.word, word)):
+        if np.any(gone := column.absent()):
+            raise DataError(f"column '{name}' has a missing cell (row {int(np.argmax(gone)) + 1})")
+    many = np.ones(len(document), np.int64) if spec.count is None else _whole(model, data, spec.count)
+    labels, rows = np.unique(document, return_inverse=True)
+    all_words, at = np.unique(_named(word).astype(str), return_inverse=True)
+    limits = _limits(spec, plain=False)
+    if vocabulary is None:
+        kept = _kept(all_words, at, rows, many, limits, len(labels))
+        words = all_words[kept].tolist()
+    else:
+        words = vocabulary
+    place = {name: i for i, name in enumerate(words)}
+    lookup = np.array([place.get(name, -1) for name in all_words.tolist()], np.int64)
+    numbers, known = lookup[at], lookup[at] >= 0
+    order = np.lexsort((numbers[known], rows[known]))
+    tokens = np.repeat(numbers[known][order], many[known][order]).astype(np.int32)
+    sizes = np.bincount(rows[known], many[known], minlength=len(labels)).astype(np.int64)
+    corpus = Corpus(tokens, np.append(0, np.cumsum(sizes)), len(words))
+    lost = np.bincount(rows[~known], many[~known], minlength=len(labels)).astype(np.int64)
+    strange = np.array([_counts(name, limits) for name in all_words.tolist()], bool)[at] & ~known
+    unknown = np.bincount(rows[strange], many[strange], minlength=len(labels)).astype(np.int64)
+    return Documents(corpus, np.array(words, dtype=str), spec.document, labels, lost, unknown)
+
+
+def _named(column: Column) -> np.ndarray:
+    """Names of documents or words: text, or whole numbers."""
+    values = column.values
+    if values.dtype.kind == "f" and np.all(values == np.floor(values)):
+        return values.astype(np.int64)
+    return values
+
+
+def _whole(model: Model, data: Data, name: str) -> np.ndarray:
+    values = _column(model, data, name, "count").values
+    if values.dtype.kind not in "if" or np.any(~(values >= 0)) or np.any(values != np.floor(values)):
+        raise DataError(f"column '{name}' holds counts: whole numbers, 0 or more")
+    return values.astype(np.int64)
+
+
+def _kept(
+    words: np.ndarray, at: np.ndarray, rows: np.ndarray, many: np.ndarray, limits: WordLimits, n_documents: int
+) -> np.ndarray:
+    """Which words make the vocabulary."""
+    pairs = np.unique(np.stack([at[many > 0], rows[many > 0]]), axis=1)
+    among = np.bincount(pairs[0], minlength=len(words))
+    total = np.bincount(at, many, minlength=len(words))
+    fits = (among >= max(limits.min_documents, 1)) & (among <= limits.max_share * n_documents)
+    fits &= np.array([_counts(word, limits) for word in words.tolist()], bool)
+    if fits.sum() > limits.most:
+        best = np.lexsort((words, -np.where(fits, total, -1)))[: limits.most]
+        fits = np.isin(np.arange(len(words)), best)
+    return np.asarray(fits)
+
+
+# --------------------------------------------------------------------------------- what can be wrong
+
+
+def _check(model: Model, found: Documents) -> None:
+    spec = _spec(model)
+    limits = "stop_words, min_length, min_documents, max_share"
+    if not len(found.vocabulary):
+        raise DataError(f"no word is left: loosen {limits}")
+    empty = np.flatnonzero(found.corpus.lengths == 0)
+    if len(empty):
+        first = int(empty[0])
+        shown = ", ".join(str(x) for x in found.labels[empty[:5]]) + (" ..." if len(empty) > 5 else "")
+        why = (
+            f"all {found.dropped[first]} words of the first are stop words, or too rare, common or short"
+            if found.dropped[first]
+            else "there is nothing in the first"
+        )
+        raise DataError(
+            f"{len(empty)} of {found.corpus.n_documents:,} documents have no words ({found.dim} {shown}): {why}; leave"
+            f" the rows out, or loosen {limits}"
+        )
+    if len(found.vocabulary) == 1:
+        raise DataError(
+            f"the vocabulary has one word, '{found.vocabulary[0]}': topics would all be the same; loosen {limits}"
+        )
+    if isinstance(spec.topics, int) and spec.topics > found.corpus.n_tokens:
+        raise DataError(
+            f"{spec.topics} topics for {found.corpus.n_tokens} words; take fewer topics", path=("model", "topics")
+        )
+
+
+def row_data(model: Model, data: Data) -> Data:
+    """The data with one row a document, and the number of its words instead of the words."""
+    found = every_document(model, data)
+    spec = _spec(model)
+    columns: dict[str, Column] = {}
+    if not spec.counted:
+        columns = {n: c for n, c in data.dataset.columns.items() if n != spec.text_column}
+    columns["n_words"] = Column(found.corpus.lengths, (found.dim,))
+    dataset = Dataset(columns, found.dim, {})
+    out = Data(dataset, dict(data.labels) | {found.dim: found.labels}, {}, data.factors & columns.keys(), data.frozen)
+    out.origin = data.origin
+    return out
