@@ -1,0 +1,232 @@
+"""Gaussian-process regression in closed form, given the hyperparameters.
+
+Observations y are normal with mean ``design @ coefficients`` and covariance C = K(x, x) + diag(noise). Then everything
+follows from the Cholesky factor of C: the posterior of the function, of each additive term of the kernel, the log
+marginal likelihood, and predictions of every observation from all others. Where the coefficients of the mean have a
+normal prior with variances ``prior_variances`` they are integrated out, as a further linear term of the covariance.
+
+``LOG_MARGINAL`` is the kernel for :class:`bayeslab.evidence.EvidenceOp`: the vector is θ, the noise's standard
+deviation and the coefficients; the arrays are the program of the covariance function (four), the inputs by column
+(columns, n), y, the design (n, p), known noise variances (n,), and the share of the mean variance that is added to the
+diagonal.
+
+References
+----------
+.. [1] Rasmussen, Williams (2006). Gaussian Processes for Machine Learning. MIT Press. Algorithm 2.1, sections 2.7, 5.4.
+.. [2] Duvenaud (2014). Automatic model construction with Gaussian processes. PhD thesis, Cambridge, section 2.4.5
+   (posterior of additive terms).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from bayeslab.errors import ModelError
+from bayeslab.exact.covariance import Kernel
+
+__all__ = ["LOG_MARGINAL", "GaussianProcess", "LeaveOneOut", "NotPositiveDefinite", "factor"]
+
+LOG_MARGINAL = "bayeslab.exact._covariance_kernels:log_marginal"
+
+
+class NotPositiveDefinite(ModelError):
+    """A covariance matrix has no Cholesky factor, even with jitter."""
+
+
+def factor(
+    kernel: Kernel, theta: np.ndarray, x: np.ndarray, noise: np.ndarray, *, nugget: float = 0.0
+) -> tuple[np.ndarray, float]:
+    """Lower Cholesky factor of K(x, x) + diag(noise) + jitter, and the jitter that was added.
+
+    Parameters
+    ----------
+    nugget
+        The share of the mean variance that is added in any case. More, up to a millionth, is added where there is no
+        factor otherwise.
+
+    Raises
+    ------
+    NotPositiveDefinite
+        A millionth of the mean variance is not enough.
+    """
+    from bayeslab.exact import _covariance_kernels as kernels
+
+    inputs = np.ascontiguousarray(np.asarray(x, float).T)
+    theta, noise = np.ascontiguousarray(theta, float), np.ascontiguousarray(noise, float)
+    lower, jitter = kernels.factor(*kernel.program, theta, inputs, noise, float(nugget))
+    if np.isnan(jitter):
+        values = ", ".join(f"{name} = {value:.4g}" for name, value in zip(kernel.names, theta, strict=True))
+        raise NotPositiveDefinite(
+            f"the covariance matrix of '{kernel.text}' is not positive definite, even with a millionth of its mean"
+            f" variance added to the diagonal{f' (at {values})' if values else ''}: some rows have the same inputs and"
+            " no noise tells them apart, or hyperparameters are extreme"
+        )
+    return lower, float(jitter)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveOneOut:
+    """Each observation predicted from all others.
+
+    Attributes
+    ----------
+    mean, variance, log_density : ndarray (n,)
+        Of the observation, noise included.
+    """
+
+    mean: np.ndarray
+    variance: np.ndarray
+    log_density: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianProcess:
+    """A Gaussian process given its hyperparameters and normal observations.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    theta : ndarray (parameters,)
+    x : ndarray (n, columns)
+    residuals : ndarray (n,)
+        Observations minus the mean function.
+    noise : ndarray (n,)
+        Variances of the observations.
+    design : ndarray (n, p) or None
+        Of a mean whose coefficients are integrated out: normal with mean zero and variances ``prior_variances``.
+    nugget : float
+        See :func:`factor`.
+    """
+
+    kernel: Kernel
+    theta: np.ndarray
+    x: np.ndarray
+    residuals: np.ndarray
+    noise: np.ndarray
+    design: np.ndarray | None = None
+    prior_variances: np.ndarray | None = None
+    nugget: float = 0.0
+
+    @cached_property
+    def _factor(self) -> tuple[np.ndarray, float]:
+        if self.design is None or self.prior_variances is None:
+            return factor(self.kernel, self.theta, self.x, self.noise, nugget=self.nugget)
+        whole = self.kernel.matrix(self.theta, self.x) + (self.design * self.prior_variances) @ self.design.T
+        for share in (0.0, 1e-12, 1e-10, 1e-8, 1e-6):
+            jitter = max(share, self.nugget) * float(np.mean(np.diagonal(whole)))
+            try:
+                return np.linalg.cholesky(whole + np.diag(self.noise + jitter)), jitter
+            except np.linalg.LinAlgError:
+                continue
+        raise NotPositiveDefinite(f"the covariance matrix of '{self.kernel.text}' is not positive definite")
+
+    @property
+    def lower(self) -> np.ndarray:
+        """Cholesky factor of the covariance of the observations, (n, n)."""
+        return self._factor[0]
+
+    @property
+    def jitter(self) -> float:
+        """What was added to the diagonal so that there is a factor."""
+        return self._factor[1]
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """C^-1 residuals: the mean of the function at x is K(x, data) @ weights."""
+        from scipy.linalg import cho_solve
+
+        return np.asarray(cho_solve((self.lower, True), self.residuals))
+
+    @property
+    def log_evidence(self) -> float:
+        """Log density of the observations."""
+        n = len(self.residuals)
+        return float(
+            -0.5 * self.residuals @ self.weights - np.log(np.diagonal(self.lower)).sum() - 0.5 * n * np.log(2 * np.pi)
+        )
+
+    def _cross(self, z: np.ndarray, term: Kernel) -> np.ndarray:
+        return term.matrix(self.theta, z, self.x)
+
+    def _through(self, z: np.ndarray, term: Kernel) -> tuple[np.ndarray, np.ndarray]:
+        """Cross covariance (m, n), and the same solved against the factor, (n, m)."""
+        from scipy.linalg import solve_triangular
+
+        cross = self._cross(z, term)
+        return cross, np.asarray(solve_triangular(self.lower, cross.T, lower=True))
+
+    def _term(self, term: Kernel | None) -> Kernel | None:
+        return self.kernel.free_of_noise() if term is None else term.free_of_noise()
+
+    def predict(
+        self, z: np.ndarray, term: Kernel | None = None, design: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Posterior mean and variance of the function at ``z`` (m, columns), white noise left out.
+
+        Parameters
+        ----------
+        term
+            One of ``kernel.components()``: of that part of the sum only.
+        design
+            At ``z``, where coefficients are integrated out: the mean function is then part of the function.
+        """
+        part = self._term(term)
+        m = len(z)
+        if part is None:
+            return np.zeros(m), np.zeros(m)
+        from scipy.linalg import solve_triangular
+
+        cross, variance = self._cross(z, part), part.diagonal(self.theta, z)
+        if design is not None and self.design is not None and self.prior_variances is not None:
+            cross = cross + (design * self.prior_variances) @ self.design.T
+            variance = variance + ((design**2) * self.prior_variances).sum(axis=1)
+        solved = solve_triangular(self.lower, cross.T, lower=True)
+        return cross @ self.weights, np.maximum(variance - (solved**2).sum(axis=0), 0.0)
+
+    def joint(
+        self, z: np.ndarray, term: Kernel | None = None, design: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Posterior mean and covariance matrix of the function at ``z``; as :meth:`predict`."""
+        part = self._term(term)
+        if part is None:
+            return np.zeros(len(z)), np.zeros((len(z), len(z)))
+        from scipy.linalg import solve_triangular
+
+        cross, covariance = self._cross(z, part), part.matrix(self.theta, z)
+        if design is not None and self.design is not None and self.prior_variances is not None:
+            cross = cross + (design * self.prior_variances) @ self.design.T
+            covariance = covariance + (design * self.prior_variances) @ design.T
+        solved = solve_triangular(self.lower, cross.T, lower=True)
+        return cross @ self.weights, covariance - solved.T @ solved
+
+    def coefficients(self) -> tuple[np.ndarray, np.ndarray]:
+        """Posterior mean (p,) and covariance (p, p) of coefficients that are integrated out."""
+        from scipy.linalg import solve_triangular
+
+        assert self.design is not None and self.prior_variances is not None
+        cross = self.prior_variances[:, None] * self.design.T
+        solved = solve_triangular(self.lower, cross.T, lower=True)
+        return cross @ self.weights, np.diag(self.prior_variances) - solved.T @ solved
+
+    def components(self, z: np.ndarray) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
+        """Posterior mean and variance at ``z`` of each term of the kernel's sum, by its text; white noise left out."""
+        return {
+            name: self.predict(z, term)
+            for name, term in self.kernel.components().items()
+            if term.free_of_noise() is not None
+        }
+
+    def leave_one_out(self) -> LeaveOneOut:
+        """Every observation predicted from all others, without fitting again ([1]_, 5.10 to 5.12)."""
+        from scipy.linalg import lapack
+
+        inverse, status = lapack.dpotri(self.lower, lower=1)
+        assert status == 0
+        variance = 1.0 / np.diagonal(inverse)
+        gap = self.weights * variance
+        log_density = -0.5 * np.log(2 * np.pi * variance) - 0.5 * gap**2 / variance
+        return LeaveOneOut(self.residuals - gap, variance, log_density)
