@@ -17,15 +17,16 @@ from bayeslab.dataset import Data
 from bayeslab.engines._groups import attributes, observed_groups
 from bayeslab.engines._job import Job, Outcome
 from bayeslab.engines._structure_groups import members_of_sets, structure_groups
-from bayeslab.errors import Stopped
+from bayeslab.errors import EngineRefusal, Stopped
 from bayeslab.families._net_structure import Plan, plan, unknown
 from bayeslab.io.segments import SegmentStore
 from bayeslab.progress import ChainState
 from bayeslab.results.structure_checks import judge_structures, score_r_hat
 from bayeslab.spec import Model, Spec
+from bayeslab.structure.chains._imputing import Imputing
 from bayeslab.structure.jobs import Chain, MemorySegments, Sampler, Work, Workers, available_cores
 from bayeslab.structure.jobs import run as run_job
-from bayeslab.structure.score_table import ScoreTable
+from bayeslab.structure.score_table import ScoreTable, _half_of_memory
 
 __all__ = ["EXTENDS", "USES_GRAPH", "Options", "refuse", "run"]
 
@@ -76,12 +77,13 @@ def run(job: Job) -> Outcome:
     begun = time.perf_counter()
     options, found = job.options, plan(job.model, job.data)
     sampler, store = found.sampler, job.store.segments()
+    work = _work(options, sampler, len(found.names), job.seed)
+    _check_memory(sampler, work)
     if store is not None:
         store.begin()
         table = store.table(lambda: found.table(job.progress))
     else:
         table = found.table(job.progress)
-    work = _work(options, sampler, table.n, job.seed)
     scored = time.perf_counter()
     watch = _Watch(job, table, work, store)
     chains = _drawn(job, table, sampler, work, store, watch)
@@ -101,6 +103,20 @@ def _work(options: Options, sampler: Sampler, n: int, seed: int) -> Work:
     cost = _COST[sampler.word] * n**2 * len(sampler.betas) * 1e-6
     segment = options.segment or max(1, min(_MOST_DRAWS, int(_SEGMENT_SECONDS / (cost * thin))))
     return Work(options.draws, options.tune, thin, options.chains, segment, seed)
+
+
+def _check_memory(sampler: Sampler, work: Work) -> None:
+    """Raise an EngineRefusal if what the draws fill missing cells with takes more memory than may be used."""
+    if not isinstance(sampler, Imputing):
+        return
+    limit, cells = _half_of_memory(), sampler.cells
+    # Once as drawn, once as handed on.
+    needed = 2e-6 * work.chains * (work.draws // cells.keep) * cells.missing.sum() * cells.packed.itemsize
+    if needed > limit:
+        raise EngineRefusal(
+            f"what {work.chains} chains of {work.draws:,} draws fill {cells.missing.sum():,} missing cells with takes"
+            f" {needed:,.0f} MB; {limit:,.0f} MB may be used. Ask for fewer draws with more steps between them (thin)"
+        )
 
 
 def _drawn(
@@ -142,7 +158,25 @@ def _groups(
     )
     if found.missing:
         groups["parent_sets"]["local_score"].attrs["rows"] = "a first completion; `score` is of those in each draw"
+        groups["completions"] = _completions(found, work, chains, n_draws, attrs)
     return groups | observed_groups(job.model, job.data, attrs)
+
+
+def _completions(found: Plan, work: Work, chains: list[Chain], n_draws: int, attrs: dict[str, Any]) -> Any:
+    """What the missing cells held at the draws, or at evenly spaced ones."""
+    import xarray as xr
+
+    keep = found.cells.keep
+    draws = np.arange(-work.tune % keep, n_draws, keep)
+    states = np.stack([np.concatenate(chain.completions)[: len(draws)] for chain in chains])
+    row, column = np.nonzero(found.cells.missing)
+    coords = {
+        "chain": [chain.number for chain in chains],
+        "draw": draws,
+        "row": ("cell", row),
+        "variable": ("cell", np.array(found.names)[column]),
+    }
+    return xr.Dataset({"state": (("chain", "draw", "cell"), states)}, coords, attrs | {"about": "numbers of states"})
 
 
 def _acceptance(chains: list[Chain]) -> dict[str, float]:

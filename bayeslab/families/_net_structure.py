@@ -625,11 +625,18 @@ def forecast(model: Model, data: Data) -> dict[str, str]:
     gone = int((found.codes < 0).sum())
     return {
         "structure": found.text(),
-        **({"missing cells": f"{gone:,}, drawn in the chain"} if gone else {}),
+        **({"missing cells": _kept(found, gone)} if gone else {}),
         "score": found.why,
         "table": str(found.forecast()),
         "sampler": f"{found.structure.sampler}{tempered}",
     }
+
+
+def _kept(found: Plan, gone: int) -> str:
+    """What becomes of missing cells."""
+    cells = found.cells
+    which = "draw" if cells.keep == 1 else f"{cells.keep} draws"
+    return f"{gone:,}, drawn in the chain; {gone * cells.packed.itemsize / 1e3:,.3g} kB are kept of them every {which}"
 
 
 def network(model: Model, data: Data) -> nx.DiGraph:

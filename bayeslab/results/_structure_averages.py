@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from bayeslab.results.structures import Structures
-    from bayeslab.structure.parameters import Parameters
-
 __all__ = ["AveragedQuery", "Effect", "average_effect", "interventional", "linear_effects", "predictions", "query"]
 
 Array = NDArray[np.float64]
@@ -58,55 +57,65 @@ _GRAPHS, _DRAWS = 1000, 400
 
 @dataclass(frozen=True, eq=False)
 class _Chosen:
-    """Draws that are averaged over: which of the different graphs each is, shape (chain, draw)."""
+    """Draws that are averaged over, shape (chain, draw): which of the different graphs each is.
+
+    Where cells are missing, a graph counts with what these held: both together are a case.
+    """
 
     structures: Structures
     of_draw: NDArray[np.int64]
 
     @classmethod
     def of(cls, structures: Structures, most: int) -> _Chosen:
-        """All draws if they are of few graphs, else evenly spaced ones."""
+        """All draws if they are of few cases, else evenly spaced ones."""
         if most < 1:
             raise OptionError(f"the number of draws to average over is 1 or more, not {most}")
-        every = structures.of_draw
-        if every.max() < most:
+        every = structures.of_case
+        if every.max(initial=0) < most:
             return cls(structures, every)
         return cls.spaced(structures, most)
 
     @classmethod
     def spaced(cls, structures: Structures, most: int) -> _Chosen:
-        every = structures.of_draw
+        every = structures.of_case
         chains, draws = every.shape
+        if not draws:
+            raise OptionError("of none of the few draws is it kept what filled the missing cells: ask for more draws")
         own = max(1, min(draws, most // chains))
         return cls(structures, every[:, np.linspace(0, draws - 1, own).round().astype(int)])
 
-    def each_graph(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The different graphs among them, and which of these each draw is."""
-        graphs, of_draw = np.unique(self.of_draw, return_inverse=True)
-        return graphs, of_draw.reshape(self.of_draw.shape)
+    def each_case(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The different cases among them, and which of these each draw is."""
+        cases, of_draw = np.unique(self.of_draw, return_inverse=True)
+        return cases, of_draw.reshape(self.of_draw.shape)
+
+    @property
+    def n_graphs(self) -> int:
+        """How many different graphs there are among them."""
+        return len({self.structures.graph_of(case) for case in np.unique(self.of_draw).tolist()})
 
     def parents(self) -> dict[int, Parents]:
-        """The parents of each variable in each of the different graphs."""
-        return {g: self.structures.parents(g) for g in np.unique(self.of_draw).tolist()}
+        """The parents of each variable in each of the different cases."""
+        found = self.structures
+        return {case: found.parents(found.graph_of(case)) for case in np.unique(self.of_draw).tolist()}
 
     def means(self, part: Callable[[Parents], _Part] | None = None) -> Iterator[DiscreteNetwork | MixedNetwork]:
-        """The net of each of the different graphs at the posterior means of its parameters, or a part of it."""
-        learned, parts = self._parts(part)
-        return (learned.mean(own.parents, own.among) for own in parts.values())
+        """The net of each of the different cases at the posterior means of its parameters, or a part of it."""
+        parts = self._parts(part)
+        return (self.structures.learned(case).mean(own.parents, own.among) for case, own in parts.items())
 
     def nets(
         self, rng: np.random.Generator, part: Callable[[Parents], _Part] | None = None
     ) -> Iterator[DiscreteNetwork | MixedNetwork]:
         """The net of each draw with parameters drawn from their posterior, chain by chain, or a part of it."""
-        learned, parts = self._parts(part)
-        drawn = (parts[g] for g in self.of_draw.ravel().tolist())
-        return (learned.draw(own.parents, rng, own.among) for own in drawn)
+        parts = self._parts(part)
+        drawn = ((self.structures.learned(case), parts[case]) for case in self.of_draw.ravel().tolist())
+        return (learned.draw(own.parents, rng, own.among) for learned, own in drawn)
 
-    def _parts(self, part: Callable[[Parents], _Part] | None) -> tuple[Parameters, dict[int, _Part]]:
-        learned = self.structures.parameters
-        parts = {g: part(own) if part else _Part(own, None) for g, own in self.parents().items()}
-        learned.prepare((v, one.parents[v]) for one in parts.values() for v in one.variables)
-        return learned, parts
+    def _parts(self, part: Callable[[Parents], _Part] | None) -> dict[int, _Part]:
+        parts = {case: part(own) if part else _Part(own, None) for case, own in self.parents().items()}
+        self.structures.prepare((v, one.parents[v]) for one in parts.values() for v in one.variables)
+        return parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,15 +264,15 @@ def query(
     drawn = _Answers.of(ask(net) for net in spaced.nets(rng, part))
     chosen, answers = spaced, drawn
     order = np.arange(spaced.of_draw.size).reshape(spaced.of_draw.shape)
-    if structures.parameters.discrete:
+    if structures.discrete:
         chosen = _Chosen.of(structures, graphs)
-        answers, order = _Answers.of(ask(net) for net in chosen.means(part)), chosen.each_graph()[1]
+        answers, order = _Answers.of(ask(net) for net in chosen.means(part)), chosen.each_case()[1]
     weight = answers.weights[order]
     if not weight.sum() > 0:
         raise EvidenceError(f"what is given has probability zero in every sampled structure: {_listed(known)}")
     marginals, errors, intervals = {}, {}, {}
     for v, values in answers.marginals.items():
-        states = structures.parameters.observations.states[structures.variable(v)]
+        states = structures.states[v]
         series = np.moveaxis(values[order], -1, 0) * weight
         ends = _quantiles(drawn.marginals[v], drawn.weights, (low, high))
         marginals[v] = dict(zip(states, (series.mean(axis=(1, 2)) / weight.mean()).tolist(), strict=True))
@@ -275,7 +284,7 @@ def query(
         ends = _quantiles(np.array([m.mean for m in mixtures]), answers.weights, (low, high))
         intervals[v] = {"mean": (float(ends[0]), float(ends[1]))}
     log_evidence = float(np.log(weight.mean()) + answers.scale)
-    n_graphs = len(np.unique(chosen.of_draw))
+    n_graphs = chosen.n_graphs
     shown = known | {f"do({v})": s for v, s in acts.items()}
     return AveragedQuery(
         structures.consensus(), shown, log_evidence, marginals, continuous, errors, intervals, ci_prob, n_graphs
@@ -366,13 +375,13 @@ def predictions(
     """
     from bayeslab.exact.junction_tree import JunctionTree
 
-    if not structures.parameters.discrete:
+    if not structures.discrete:
         raise OptionError("tables of predictions are for variables with states; query row by row")
     chosen = _Chosen.of(structures, graphs)
-    _, order = chosen.each_graph()
+    _, order = chosen.each_case()
     counts = np.bincount(order.ravel()).astype(float)
     distinct, back = np.unique(codes, axis=0, return_inverse=True)
-    states = dict(zip(structures.names, structures.parameters.observations.states, strict=True))
+    states = structures.states
     total = {v: np.zeros((len(distinct), len(states[v]))) for v in targets}
     weight, scale = np.zeros(len(distinct)), np.full(len(distinct), -np.inf)
     for net, count in zip(chosen.means(), counts, strict=True):
@@ -460,28 +469,68 @@ def average_effect(
     ci_prob, graphs, draws, seed
         As in :func:`query`.
     """
-    low, high = _tails(ci_prob)
     measure = _Measure.of(structures, treatment, outcome, values, contrast)
-    chosen, spaced = _Chosen.of(structures, graphs), _Chosen.spaced(structures, draws)
-    there = {g: measure.reached(own) for g, own in {**chosen.parents(), **spaced.parents()}.items()}
-    known, order = chosen.each_graph()
-    means = (measure(net) for net in chosen.means(measure.part))
-    series = np.array([effect if there[g] else 0.0 for g, effect in zip(known.tolist(), means, strict=True)])[order]
-    rng = np.random.default_rng(structures.seed if seed is None else seed)
-    nets = zip(spaced.of_draw.ravel().tolist(), spaced.nets(rng, measure.part), strict=True)
-    drawn = np.array([measure(net) if there[g] else 0.0 for g, net in nets]).reshape(spaced.of_draw.shape)
-    ends = np.quantile(drawn, [low, high])
-    mean, path = float(series.mean()), float(np.array([there[g] for g in known.tolist()])[order].mean())
+    found = _Averages.of(structures, measure, measure.part, ci_prob=ci_prob, graphs=graphs, draws=draws, seed=seed)
+    (mean, path), (error, _), drawn = found.mean, found.error, found.drawn[0]
     sd = float(np.sqrt(np.mean((drawn - mean) ** 2)))
-    span = (float(ends[0]), float(ends[1]))
+    span = (float(found.ends[0, 0]), float(found.ends[1, 0]))
     return Effect(
-        treatment, outcome, measure.contrast, mean, sd, float(mean_error(series)[0]), span, ci_prob, path, drawn
+        treatment, outcome, measure.contrast, float(mean), sd, float(error), span, ci_prob, float(path), drawn
     )
 
 
 @dataclass(frozen=True, eq=False)
+class _Averages:
+    """Quantities of nets, averaged over structures and parameters.
+
+    Attributes
+    ----------
+    series : ndarray, shape (..., chain, draw)
+        At the posterior means of the parameters.
+    drawn : ndarray, shape (..., chain, draw)
+        At draws of them, of fewer draws.
+    ends : ndarray, shape (2, ...)
+        Quantiles of the latter.
+    """
+
+    series: Array
+    drawn: Array
+    ends: Array
+
+    @classmethod
+    def of(
+        cls,
+        structures: Structures,
+        asked: Callable[[DiscreteNetwork | MixedNetwork], Array],
+        part: Callable[[Parents], _Part] | None = None,
+        *,
+        ci_prob: float,
+        graphs: int,
+        draws: int,
+        seed: int | None,
+    ) -> _Averages:
+        tails = _tails(ci_prob)
+        chosen, spaced = _Chosen.of(structures, graphs), _Chosen.spaced(structures, draws)
+        rng = np.random.default_rng(structures.seed if seed is None else seed)
+        cases = np.stack([asked(net) for net in chosen.means(part)])
+        drawn = np.stack([asked(net) for net in spaced.nets(rng, part)])
+        series = np.moveaxis(cases[chosen.each_case()[1]], (0, 1), (-2, -1))
+        by_draw = np.moveaxis(drawn, 0, -1).reshape(*drawn.shape[1:], *spaced.of_draw.shape)
+        return cls(series, by_draw, np.quantile(drawn, tails, axis=0))
+
+    @property
+    def mean(self) -> Array:
+        return np.asarray(self.series.mean(axis=(-1, -2)))
+
+    @property
+    def error(self) -> Array:
+        """Monte Carlo standard errors of the means."""
+        return mean_error(self.series)[0]
+
+
+@dataclass(frozen=True, eq=False)
 class _Measure:
-    """The effect in one net, of which the arrows into the treatment are cut."""
+    """The effect in one net, of which the arrows into the treatment are cut, and whether there can be one."""
 
     treatment: str
     outcome: str
@@ -491,7 +540,7 @@ class _Measure:
 
     @classmethod
     def of(cls, structures: Structures, treatment: str, outcome: str, values: Any, contrast: Any) -> _Measure:
-        states = dict(zip(structures.names, structures.parameters.observations.states, strict=True))
+        states = structures.states_of
         x, y = structures.variable(treatment), structures.variable(outcome)
         if treatment == outcome:
             raise OptionError(f"treatment and outcome are the same variable, '{treatment}'")
@@ -510,14 +559,13 @@ class _Measure:
         scores = causal._scores(own, outcome, values) if own else None
         return cls(treatment, outcome, (first, second), scores, _Above(frozenset({x, y}), frozenset({x})))
 
-    def reached(self, parents: Parents) -> bool:
-        """Whether a directed path leads from treatment to outcome."""
-        (x,) = self.part.cut
-        (y,) = self.part.wanted - {x}
-        found = _Above(frozenset({y}), frozenset({x}))(parents).among
-        return found is not None and x in found
+    def __call__(self, net: DiscreteNetwork | MixedNetwork) -> Array:
+        """The effect, and 1 if a directed path leads from treatment to outcome."""
+        if not nx.has_path(net.graph, self.treatment, self.outcome):
+            return np.zeros(2)
+        return np.array([self._effect(net), 1.0])
 
-    def __call__(self, net: DiscreteNetwork | MixedNetwork) -> float:
+    def _effect(self, net: DiscreteNetwork | MixedNetwork) -> float:
         from bayeslab.exact import strong_junction_tree
 
         if isinstance(net, DiscreteNetwork):
@@ -572,33 +620,28 @@ def interventional(
     """
     import pandas as pd
 
-    low, high = _tails(ci_prob)
-    states = dict(zip(structures.names, structures.parameters.observations.states, strict=True))
+    states = structures.states_of
+    x, y = structures.variable(treatment), structures.variable(outcome)
     for v in (treatment, outcome):
-        structures.variable(v)
         if not states[v]:
             raise OptionError(f"'{v}' is continuous; see average_effect")
-
-    def asked(nets: Iterator[DiscreteNetwork | MixedNetwork]) -> Array:
-        # Discrete variables have no continuous parents: the part above two of them is discrete.
-        return np.stack([_after(_tables(net), treatment, outcome) for net in nets])
-
-    x, y = structures.variable(treatment), structures.variable(outcome)
     if x == y:
         raise OptionError(f"treatment and outcome are the same variable, '{treatment}'")
+
+    def asked(net: DiscreteNetwork | MixedNetwork) -> Array:
+        # Discrete variables have no continuous parents: the part above two of them is discrete.
+        return _after(_tables(net), treatment, outcome)
+
     part = _Above(frozenset({x, y}), frozenset({x}))
-    chosen, spaced = _Chosen.of(structures, graphs), _Chosen.spaced(structures, draws)
-    rng = np.random.default_rng(structures.seed if seed is None else seed)
-    series = np.moveaxis(asked(chosen.means(part))[chosen.each_graph()[1]], (0, 1), (-2, -1))
-    ends = np.quantile(asked(spaced.nets(rng, part)), [low, high], axis=0)
-    mean, error = series.mean(axis=(-1, -2)), mean_error(series)[0]
+    found = _Averages.of(structures, asked, part, ci_prob=ci_prob, graphs=graphs, draws=draws, seed=seed)
+    mean, error, ends = found.mean, found.error, found.ends
     percent = f"{100 * ci_prob:g}"
     rows = [
         {
-            "treatment": x, "outcome": y, "probability": mean[i, j], "mcse": error[i, j],
+            "treatment": first, "outcome": second, "probability": mean[i, j], "mcse": error[i, j],
             f"eti{percent}_lb": ends[0, i, j], f"eti{percent}_ub": ends[1, i, j],
         }
-        for i, x in enumerate(states[treatment]) for j, y in enumerate(states[outcome])
+        for i, first in enumerate(states[treatment]) for j, second in enumerate(states[outcome])
     ]  # fmt: skip
     return pd.DataFrame(rows)
 
@@ -640,22 +683,17 @@ def linear_effects(
     """
     import pandas as pd
 
-    if not structures.parameters.gaussian:
+    if not structures.gaussian:
         raise OptionError("linear effects of all on all are of nets of numbers only; see average_effect")
-    low, high = _tails(ci_prob)
     names = list(structures.names)
 
-    def asked(nets: Iterator[DiscreteNetwork | MixedNetwork]) -> Array:
-        return np.stack([_total_effects(net, names) for net in nets if isinstance(net, MixedNetwork)])
+    def asked(net: DiscreteNetwork | MixedNetwork) -> Array:
+        assert isinstance(net, MixedNetwork)
+        return _total_effects(net, names)
 
-    chosen, spaced = _Chosen.of(structures, graphs), _Chosen.spaced(structures, draws)
-    rng = np.random.default_rng(structures.seed if seed is None else seed)
-    series = asked(chosen.means())[chosen.each_graph()[1]]
-    drawn = asked(spaced.nets(rng))
-    mean, there = series.mean(axis=(0, 1)), (series != 0).mean(axis=(0, 1))
-    error = mean_error(np.moveaxis(series, (0, 1), (-2, -1)))[0]
-    ends = np.quantile(drawn, [low, high], axis=0)
-    sd = np.sqrt(np.mean((drawn - mean) ** 2, axis=0))
+    found = _Averages.of(structures, asked, ci_prob=ci_prob, graphs=graphs, draws=draws, seed=seed)
+    mean, error, ends, there = found.mean, found.error, found.ends, (found.series != 0).mean(axis=(-1, -2))
+    sd = np.sqrt(np.mean((found.drawn - mean[..., None, None]) ** 2, axis=(-1, -2)))
     u, v = np.nonzero((there > 0) & ~np.eye(len(names), dtype=bool))
     order = np.argsort(-np.abs(mean[u, v]), kind="stable")
     u, v = u[order], v[order]

@@ -43,7 +43,7 @@ def predicted(fit: Fit, bound: Data, kind: str, *, ci_prob: float, seed: int) ->
     target = fit.model.model.target  # type: ignore[attr-defined]
     labels = bound.labels.get(fit.model.data.rows, np.arange(n_rows))
     out: dict[str, Any] = {fit.model.data.rows: labels}
-    if found.parameters.discrete:
+    if found.discrete:
         if kind != "probabilities":
             raise OptionError(f"states have no mean; averaged over structures, kind is 'probabilities', not {kind!r}")
         codes = codes_from(found.states, columns, n_rows)
@@ -55,7 +55,7 @@ def predicted(fit: Fit, bound: Data, kind: str, *, ci_prob: float, seed: int) ->
         if impossible.size:
             raise DataError(f"row {impossible[0] + 1} of the new data has probability zero under the model")
         return pd.DataFrame(out | answers)
-    if not found.parameters.gaussian:
+    if not found.gaussian:
         raise OptionError("nets of states and numbers are asked row by row: fit.structures.query({...})")
     if kind != "mean":
         raise OptionError(f"numbers predicted from averaged structures have kind 'mean', not {kind!r}")
@@ -79,18 +79,28 @@ def log_likelihoods(fit: Fit, bound: Data) -> xr.Dataset:
     found = fit.structures
     columns = {v: _column(bound, v) for v in found.names if bound.has(v)}
     lacking = [v for v in found.names if v not in columns or columns[v].absent().any()]
-    if lacking:
-        raise DataError(f"'{lacking[0]}' has missing cells: rows are weighed complete")
-    n_rows = len(columns[found.names[0]].values)
+    if lacking and not found.discrete:
+        raise DataError(f"'{lacking[0]}' has missing cells: rows of numbers are weighed complete")
+    n_rows = len(next(iter(columns.values())).values)
     codes = codes_from(found.states, columns, n_rows)
     numbers = [columns[v].values for v in found.names if v not in found.states]
     values = np.column_stack(numbers) if numbers else np.zeros((n_rows, 0))
     rng = np.random.default_rng(fit.seed)
     chosen = averages._Chosen.spaced(found, _DRAWS)
-    terms = np.stack([log_density(_mixed(net), codes, values) for net in chosen.nets(rng)])
+    weigh = _of_seen if lacking else log_density
+    terms = np.stack([weigh(_mixed(net), codes, values) for net in chosen.nets(rng)])
     # A variable may not have the name of a dimension.
     name = "evidence" if fit.model.data.rows != "evidence" else "log_evidence"
     return _by_row(fit, bound, {name: terms.reshape(*chosen.of_draw.shape, n_rows)})
+
+
+def _of_seen(net: MixedNetwork, codes: NDArray[np.integer], values: Array) -> Array:
+    """Log probability of what is seen of each row of states."""
+    from bayeslab.exact.junction_tree import JunctionTree
+
+    distinct, back = np.unique(codes, axis=0, return_inverse=True)
+    tables = DiscreteNetwork(net.states, net.parents, net.tables)
+    return np.asarray(JunctionTree.of(tables).query_many(distinct, []).log_evidence)[back.ravel()]
 
 
 def replications(fit: Fit, bound: Data, seed: int) -> xr.Dataset:

@@ -6,7 +6,7 @@ edges and paths are exact. Graphs that were drawn several times are worked on on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bayeslab.errors import ModelError, OptionError, hint
 from bayeslab.results.structure_checks import EdgeDiagnostics, edge_diagnostics, indicators, mean_error
+from bayeslab.structure.parameters import Parameters
 from bayeslab.structure.partial_graph import PartialGraph
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from bayeslab.networks import Network
     from bayeslab.results._structure_averages import AveragedQuery, Effect
     from bayeslab.results.fit import Fit
-    from bayeslab.structure.parameters import Parameters
+    from bayeslab.structure.parameters import Family, Incomplete
 
 __all__ = ["PICTURES", "Drawn", "Estimate", "Structures", "structures_of"]
 
@@ -101,16 +102,13 @@ def structures_of(fit: Fit) -> Structures:
             f" whose structure is unknown (`structure: {{score: ...}}`)"
         )
 
-    def parameters() -> Parameters:
+    def parameters() -> Parameters | Incomplete:
         from bayeslab.families import _net_structure
-        from bayeslab.structure.parameters import Parameters
+        from bayeslab.structure.parameters import Incomplete
 
         found = _net_structure.plan(fit.model, fit.data)
         if found.missing:
-            raise OptionError(
-                "cells are missing, and what each draw filled them with is not kept, which tables need: learn one"
-                " structure with its tables instead (bl.learn with method structural_em)"
-            )
+            return Incomplete.of(found.codes, found.states, found.word, found.score_options)
         return Parameters(found.observations, found.word, found.score_options)
 
     return Structures(fit.data_tree, parameters, fit.seed)
@@ -122,9 +120,10 @@ class Structures:
     Parameters
     ----------
     groups
-        ``posterior`` and ``parent_sets`` of sampled structures, and after engine ``exact`` ``exact_posterior``.
+        ``posterior`` and ``parent_sets`` of sampled structures, after engine ``exact`` ``exact_posterior``, and where
+        cells were missing ``completions``.
     parameters
-        Posteriors of parameters, or what makes them; None: graphs only.
+        Posteriors of parameters, given completions where cells are missing, or what makes them; None: graphs only.
     seed
         Of draws of parameters.
 
@@ -137,7 +136,7 @@ class Structures:
     def __init__(
         self,
         groups: Mapping[str, xr.Dataset] | xr.DataTree,
-        parameters: Parameters | Callable[[], Parameters] | None = None,
+        parameters: Parameters | Incomplete | Callable[[], Parameters | Incomplete] | None = None,
         seed: int = 0,
     ) -> None:
         posterior, sets = groups["posterior"], groups["parent_sets"]
@@ -149,6 +148,7 @@ class Structures:
         self._parents: NDArray[np.int32] = posterior["parents"].to_numpy()
         self._member: NDArray[np.bool_] = sets["member"].to_numpy()
         self._given = parameters
+        self._completions: Any = groups["completions"] if "completions" in groups else None  # noqa: SIM401
         self._exact: Any = groups["exact_posterior"] if "exact_posterior" in groups else None  # noqa: SIM401
 
     def __repr__(self) -> str:
@@ -434,11 +434,65 @@ class Structures:
     # -- networks
 
     @cached_property
-    def parameters(self) -> Parameters:
-        """Posteriors of the parameters of any family."""
+    def _learned(self) -> Parameters | Incomplete:
         if self._given is None:
             raise ModelError("these structures came without data: parameters cannot be learned")
         return self._given() if callable(self._given) else self._given
+
+    @property
+    def parameters(self) -> Parameters:
+        """Posteriors of the parameters of any family.
+
+        Raises
+        ------
+        OptionError
+            Cells are missing: parameters differ from draw to draw.
+        """
+        if not isinstance(self._learned, Parameters):
+            raise OptionError(
+                "cells are missing, and parameters follow from what a draw fills them with: network(chain, draw) has"
+                " those of one draw"
+            )
+        return self._whole
+
+    @property
+    def _whole(self) -> Parameters:
+        """Posteriors of parameters; where cells are missing, of the rows that lack nothing."""
+        return self._learned if isinstance(self._learned, Parameters) else self._learned.whole
+
+    @cached_property
+    def _cases(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Different graphs, where cells are missing together with what these held, in the draws of which that is known.
+
+        Of each case the number of its graph and of its completion; and which case each draw is.
+        """
+        if self._completions is None:
+            graphs = np.arange(len(self._distinct))
+            return graphs, np.zeros_like(graphs), self.of_draw
+        states = self._completions["state"].to_numpy()
+        graphs = np.ascontiguousarray(self.of_draw[:, self._completions["draw"].to_numpy()]).ravel()
+        cells = np.ascontiguousarray(states.reshape(len(graphs), -1)).view(np.uint8)
+        both = np.concatenate([graphs[:, None].view(np.uint8), cells], axis=1)
+        _, first, of_draw = np.unique(both.view(f"V{both.shape[1]}").ravel(), return_index=True, return_inverse=True)
+        return graphs[first], first, of_draw.reshape(states.shape[:2])
+
+    @property
+    def of_case(self) -> NDArray[np.int64]:
+        """What averages over parameters are of: which case each draw is (the draws whose missing cells are kept)."""
+        return self._cases[2]
+
+    def graph_of(self, case: int) -> int:
+        """The graph of a case."""
+        return int(self._cases[0][case])
+
+    def learned(self, case: int) -> Parameters:
+        """Posteriors of the parameters in a case."""
+        if isinstance(self._learned, Parameters):
+            return self._learned
+        if self._completions is None:
+            raise OptionError("cells are missing, and this result does not hold what its draws filled them with")
+        states = self._completions["state"].to_numpy()
+        return self._learned.given(states.reshape(-1, states.shape[-1])[self._cases[1][case]])
 
     def network(
         self, chain: int, draw: int, *, parameters: Literal["mean", "draw"] = "mean", seed: int | None = None
@@ -449,10 +503,25 @@ class Structures:
         if parameters not in ("mean", "draw"):
             raise OptionError(f"parameters are mean or draw, not {parameters!r}")
         parents = self.parents(int(self.of_draw[self._place(chain, draw)]))
+        learned = self.learned(int(self.of_case[chain, self._kept(draw)]))
         if parameters == "mean":
-            return Network(self.parameters.mean(parents))
+            return Network(learned.mean(parents))
         chosen = (self.seed, chain, draw) if seed is None else (seed,)
-        return Network(self.parameters.draw(parents, np.random.default_rng(chosen)))
+        return Network(learned.draw(parents, np.random.default_rng(chosen)))
+
+    def _kept(self, draw: int) -> int:
+        """The place of a draw among those whose missing cells are kept."""
+        if self._completions is None:
+            return draw
+        draws = self._completions["draw"].to_numpy()
+        place = int(np.searchsorted(draws, draw))
+        if place == len(draws) or draws[place] != draw:
+            near = ", ".join(str(d) for d in draws[max(0, place - 1) : place + 1])
+            raise OptionError(
+                f"what draw {draw} filled the missing cells with is not kept, only that of some draws"
+                + (f", such as {near}" if near else "")
+            )
+        return place
 
     # -- averages over structures and parameters
 
@@ -464,7 +533,26 @@ class Structures:
     @property
     def states(self) -> dict[str, tuple[str, ...]]:
         """The states of each discrete variable, in order."""
-        return {v: own for v, own in zip(self.names, self.parameters.observations.states, strict=True) if own}
+        return {v: own for v, own in self.states_of.items() if own}
+
+    @property
+    def states_of(self) -> dict[str, tuple[str, ...]]:
+        """The states of each variable, none of a continuous one."""
+        return dict(zip(self.names, self._whole.observations.states, strict=True))
+
+    @property
+    def discrete(self) -> bool:
+        """Whether every variable has states."""
+        return self._whole.discrete
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether every variable is continuous."""
+        return self._whole.gaussian
+
+    def prepare(self, families: Iterable[Family]) -> None:
+        """Count for many families in one pass over the rows."""
+        self._whole.prepare(families)
 
     def query_many(self, table: Any, targets: Any = None) -> pd.DataFrame:
         """Posteriors for every row of a table of evidence, averaged over structures; empty cells are not known.

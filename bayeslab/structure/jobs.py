@@ -179,6 +179,7 @@ class Piece:
     proposed: Mapping[str, int]
     accepted: Mapping[str, int]
     seconds: float
+    completions: NDArray[np.integer] | None = None
 
 
 def compute(table: ScoreTable | Shared, task: Task) -> Piece:
@@ -191,7 +192,8 @@ def compute(table: ScoreTable | Shared, task: Task) -> Piece:
         state = task.sampler.init(table, np.random.default_rng(state))
     state, draws, info = task.sampler.run(table, state, task.n_draws * task.thin, task.thin)
     seconds = time.perf_counter() - begun
-    return Piece(task.chain, state, draws, info.scores, dict(info.proposed), dict(info.accepted), seconds)
+    rates = dict(info.proposed), dict(info.accepted)
+    return Piece(task.chain, state, draws, info.scores, *rates, seconds, info.completions)
 
 
 # --------------------------------------------------------------------------------- what is kept
@@ -231,8 +233,8 @@ class Chain:
     ----------
     done : int
         Draws, those of tuning included.
-    draws, scores : lists of ndarray
-        After tuning, by segment.
+    draws, scores, completions : lists of ndarray
+        After tuning, by segment; completions of chains that draw missing cells only.
     proposed, accepted : dict of str to int
         Steps after tuning, by kind; as long as there are none, those of tuning.
     score : float
@@ -247,6 +249,7 @@ class Chain:
     n_segments: int = 0
     draws: list[NDArray[np.int32]] = field(default_factory=list)
     scores: list[NDArray[np.float64]] = field(default_factory=list)
+    completions: list[NDArray[np.integer]] = field(default_factory=list)
     proposed: dict[str, int] = field(default_factory=dict)
     accepted: dict[str, int] = field(default_factory=dict)
     score: float = float("nan")
@@ -269,6 +272,8 @@ class Chain:
             "tuning": np.array(tuning),
             "seconds": np.array(piece.seconds),
         }
+        if piece.completions is not None:
+            arrays["completions"] = piece.completions[:0] if tuning else piece.completions
         arrays |= {f"state.{word}": array for word, array in piece.state.items()}
         self.replay(arrays)
         return arrays
@@ -284,6 +289,8 @@ class Chain:
                 self.proposed, self.accepted = {}, {}
             self.draws.append(arrays["draws"])
             self.scores.append(arrays["scores"])
+            if "completions" in arrays:
+                self.completions.append(arrays["completions"])
         for kind, proposed, accepted in zip(arrays["kinds"], arrays["proposed"], arrays["accepted"], strict=True):
             self.proposed[str(kind)] = self.proposed.get(str(kind), 0) + int(proposed)
             self.accepted[str(kind)] = self.accepted.get(str(kind), 0) + int(accepted)

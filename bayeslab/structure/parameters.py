@@ -12,6 +12,9 @@ normal-Wishart distribution, of which a variable given its parents P has the pos
 with the matrix R of the score [1]_. Scores with penalties (BIC and its kin) stand for priors that are worth about one
 row, and are given such ones.
 
+Where cells are missing, parameters follow from what a draw has filled them with (:class:`Incomplete`): the rows without
+missing cells are counted once, and those of a draw are added.
+
 References
 ----------
 .. [1] Geiger, Heckerman (2002). Parameter priors for directed acyclic graphical models. Annals of Statistics 30,
@@ -38,7 +41,7 @@ from bayeslab.structure.data import Observations
 from bayeslab.structure.scores._gaussian import GaussianScore, scatter
 from bayeslab.structure.scores.bge import score as bge
 
-__all__ = ["Family", "Parameters"]
+__all__ = ["Family", "Incomplete", "Parameters"]
 
 Array = NDArray[np.float64]
 # The child, and its parents in ascending order.
@@ -57,11 +60,15 @@ class Parameters:
         The score of structures; its prior of parameters is taken.
     options : mapping
         Options of the score.
+    filled : ndarray of int, shape (n_rows, n), optional
+        Further rows, of states: completions.
     """
 
     observations: Observations
     score: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    filled: NDArray[np.integer] | None = None
+    _counts: dict[Family, Array] = field(default_factory=dict, repr=False)
     _tables: dict[Family, Array] = field(default_factory=dict, repr=False)
     _regressions: dict[Family, NDArray[Any]] = field(default_factory=dict, repr=False)
 
@@ -85,17 +92,30 @@ class Parameters:
 
     def prepare(self, families: Iterable[Family]) -> None:
         """Work out many families, in one pass over the rows."""
-        seen, states = self.observations, self.observations.cards
+        states = self.observations.cards
         new = [f for f in dict.fromkeys(families) if states[f[0]] and f not in self._tables]
         if not new:
             return
         for v, own in new:
             if any(states[u] == 0 for u in own):
                 raise DataError(f"'{self.names[v]}' has states and a continuous parent: its table cannot be learned")
-        cards = np.maximum(states, 1)
-        counts = family_counts(seen.codes, cards, [(*own, v) for v, own in new], np.asarray(seen.weights, dtype=float))
-        for key, n in zip(new, counts, strict=True):
+        for key, n in zip(new, self._counted(new), strict=True):
             self._tables[key] = n + self._concentration(n)
+
+    def _counted(self, families: Sequence[Family]) -> list[Array]:
+        """Counts of families; those of the observations are kept, also for other completions."""
+        seen, cards = self.observations, np.maximum(self.observations.cards, 1)
+        new = [f for f in families if f not in self._counts]
+        weights = np.asarray(seen.weights, dtype=float)
+        self._counts.update(zip(new, family_counts(seen.codes, cards, _axes(new), weights), strict=True))
+        if self.filled is None:
+            return [self._counts[f] for f in families]
+        more = family_counts(self.filled, cards, _axes(families))
+        return [self._counts[f] + n for f, n in zip(families, more, strict=True)]
+
+    def completed(self, filled: NDArray[np.integer]) -> Parameters:
+        """The same with other further rows."""
+        return Parameters(self.observations, self.score, self.options, filled, self._counts)
 
     def concentration(self, child: int, parents: tuple[int, ...]) -> Array:
         """Of the Dirichlet posteriors of the rows of a table, axes (parents..., own)."""
@@ -220,6 +240,45 @@ class Parameters:
             coefficients, sd[at] = regression(found[at])
             intercept[at], slopes[at] = coefficients[0], coefficients[1:]
         return LinearGaussian(tuple(self.names[u] for u in parents), intercept, slopes, sd)
+
+
+@dataclass(frozen=True, eq=False)
+class Incomplete:
+    """Posteriors of families where cells are missing, given completions of these.
+
+    Attributes
+    ----------
+    whole : Parameters
+        From the rows that lack nothing.
+    codes : ndarray of int, shape (n_rows, n)
+        The other rows; -1 where a cell is missing.
+    """
+
+    whole: Parameters
+    codes: NDArray[np.integer]
+
+    @classmethod
+    def of(
+        cls, codes: NDArray[np.integer], states: Mapping[str, Sequence[str]], score: str, options: Mapping[str, Any]
+    ) -> Incomplete:
+        """From rows of states, -1 where a cell is missing."""
+        lacking = np.any(codes < 0, axis=1)
+        return cls(Parameters(Observations.of_codes(codes[~lacking], states), score, options), codes[lacking])
+
+    @property
+    def n_missing(self) -> int:
+        """Number of missing cells."""
+        return int((self.codes < 0).sum())
+
+    def given(self, completion: NDArray[np.integer]) -> Parameters:
+        """Posteriors given the states of the missing cells, row by row."""
+        filled = self.codes.copy()
+        filled[filled < 0] = completion
+        return self.whole.completed(filled)
+
+
+def _axes(families: Iterable[Family]) -> list[tuple[int, ...]]:
+    return [(*own, v) for v, own in families]
 
 
 def _mean(posterior: NormalInverseGamma) -> tuple[Array, float]:

@@ -49,11 +49,14 @@ class Info:
         Scores of the drawn DAGs.
     proposed, accepted : mapping of str to int
         Numbers of steps by kind; ``accepted`` counts those that changed the structure.
+    completions : ndarray of int, shape (n_kept, n_missing), optional
+        What the missing cells held at the draws, or some of them, if the chain draws them: numbers of states.
     """
 
     scores: NDArray[np.float64]
     proposed: Mapping[str, int]
     accepted: Mapping[str, int]
+    completions: NDArray[np.integer] | None = None
 
     @property
     def acceptance(self) -> Mapping[str, float]:

@@ -58,6 +58,8 @@ _COMPLETIONS = 256
 # Steps between two draws of the missing cells, for each variable.
 _EVERY = {"structure": 75, "order": 30, "partition": 10}
 _NEVER = 1 << 62
+# What is kept of the missing cells takes so much a draw at most, on average.
+_KEPT_BYTES = 20_000
 
 Codes = NDArray[np.int16]
 
@@ -106,6 +108,16 @@ class Cells:
     def missing(self) -> NDArray[np.bool_]:
         """Which cells are missing."""
         return self.codes < 0
+
+    @property
+    def packed(self) -> np.dtype[Any]:
+        """The smallest numbers that hold any state."""
+        return np.min_scalar_type(int(self.cards.max(initial=1)) - 1)
+
+    @property
+    def keep(self) -> int:
+        """Completions are kept of each so many-th draw: of every draw, as long as one takes no more than 20 kB."""
+        return max(1, -(-int(self.missing.sum()) * self.packed.itemsize // _KEPT_BYTES))
 
     def digest(self) -> str:
         """SHA-256 of everything."""
@@ -282,7 +294,7 @@ class Imputing(Sampler):
             raise OptionError(f"missing cells are drawn every 1 or more steps; given {imputation}")
         every = imputation or _EVERY[sampler.word] * len(cells.states)
         # What a kept segment must have come from: the options are part of the job's identity.
-        named: dict[str, Any] = {**sampler.options, "imputation": every, "cells": cells.digest()}
+        named: dict[str, Any] = {**sampler.options, "imputation": every, "cells": cells.digest(), "keep": cells.keep}
         return cls(sampler.word, sampler.betas, sampler.every, named, cells, dict(sampler.options), every)
 
     @property
@@ -324,6 +336,7 @@ class Imputing(Sampler):
         book, rng = self._book(table), state["rng"].copy()
         walkers = [_Walker(self, book, state, k) for k in range(len(self.betas))]
         done, end, drawn, kept = plan.done, plan.done + n_steps, 0, np.empty(len(plan.draws))
+        missing, keep, completions = self.cells.missing, self.cells.keep, []
         every = self.every if len(walkers) > 1 else _NEVER
         while done < end:
             steps = min(end, *((done // step + 1) * step for step in (thin, self.imputation, every))) - done
@@ -334,17 +347,20 @@ class Imputing(Sampler):
             if to_draw:
                 plan.draws[drawn], kept[drawn] = walkers[0].choice, walkers[0].score
                 drawn += 1
+                if (done // thin - 1) % keep == 0:
+                    completions.append(walkers[0].copy.codes[missing].astype(self.cells.packed))
             for one in walkers if to_impute else ():
                 changed = one.impute(rng)
                 if one is walkers[0]:
-                    plan.counts[0] += int(self.cells.missing.sum()), changed
+                    plan.counts[0] += int(missing.sum()), changed
             if done % every == 0:
                 _exchange(walkers, rng, plan.counts[1])
         told = walkers[0].told | {kind: plan.counts[i] for i, kind in enumerate(("imputation", "exchange"))}
         proposed, accepted = ({kind: int(told[kind][i]) for kind in self.KINDS} for i in range(2))
         copies = [_renumbered(one.state, one.copy.base_number) for one in walkers]
         after = _packed(copies, [one.copy.codes for one in walkers], self.cells, rng, done)
-        return after, plan.draws, Info(kept, proposed, accepted)
+        held = np.array(completions, self.cells.packed).reshape(len(completions), int(missing.sum()))
+        return after, plan.draws, Info(kept, proposed, accepted, held)
 
     def log_weight(self, table: ScoreTable, state: State) -> float:
         """That of the chain, on the completed rows of the cold copy."""
