@@ -1,0 +1,262 @@
+"""Latent features on their data: rows, scales of the priors, and the names of everything in results."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.dataset import Data
+from bayeslab.errors import DataError, ModelError, hint
+from bayeslab.exact.priors import NAMES, log_density
+from bayeslab.expressions import parse
+from bayeslab.families._nodes import bound_arguments, call_name
+from bayeslab.spec import Model
+
+if TYPE_CHECKING:
+    from bayeslab.families.latent_features import LatentFeatures
+
+__all__ = ["MOST_SUMMED", "Resolved", "Written", "refused_patterns", "resolved"]
+
+# Of the means: a normal prior that many sds of the data wide.
+_WIDE = 10.0
+_WIDE_BINARY = 3.0
+
+
+@dataclass(frozen=True)
+class Written:
+    """A prior of positive numbers as the model language has it: distribution and parameters."""
+
+    word: str
+    arguments: Mapping[str, float]
+
+    def __str__(self) -> str:
+        return f"{self.word}({', '.join(f'{v:.4g}' for v in self.arguments.values())})"
+
+    def density(self) -> Any:
+        """Log density at a positive number."""
+        own, _, _, _ = log_density(self.word, self.arguments)
+        return lambda value: float(own(np.asarray(value)))
+
+    def node(self, name: str, **how: Any) -> Any:
+        """As a random variable of the PyMC model that is being built."""
+        import pymc as pm
+
+        return getattr(pm, self.word)(name, **self.arguments, **how)
+
+
+type Scale = float | Written
+
+
+@dataclass(frozen=True, eq=False)
+class Resolved:
+    """The model on its data.
+
+    Attributes
+    ----------
+    rows : ndarray (N, D)
+        NaN where a cell is missing.
+    centre, spread : ndarray (D,)
+        Means and sds of the columns of the fit.
+    features : int or None
+        None: as many as the buffet brings.
+    noise, scale : tuple of float or Written
+        The prior of the noise's sd, one or for each column; of the sd of the loadings, one or for each column.
+    probability, alpha : (float, float), float or (float, float)
+        Beta and Gamma priors.
+    """
+
+    spec: LatentFeatures
+    columns: tuple[str, ...]
+    rows: np.ndarray
+    centre: np.ndarray
+    spread: np.ndarray
+    features: int | None
+    noise: tuple[Scale, ...]
+    scale: tuple[Scale, ...]
+    probability: tuple[float, float]
+    alpha: float | tuple[float, float]
+
+    @property
+    def binary(self) -> bool:
+        return self.spec.kind == "binary"
+
+    @property
+    def offset(self) -> bool:
+        """Whether columns have means of their own."""
+        return self.spec.with_mean
+
+    @property
+    def offset_scale(self) -> np.ndarray:
+        """Sd of the prior of the means (D,)."""
+        if self.binary:
+            return np.full(len(self.spread), _WIDE_BINARY * self.pooled)
+        return _WIDE * self.spread
+
+    @property
+    def pooled(self) -> float:
+        """Sd of all columns about their means."""
+        return float(np.sqrt(np.mean(self.spread**2)))
+
+    @property
+    def labels(self) -> dict[str, np.ndarray]:
+        out = {"column": np.array(self.columns)}
+        if self.features is not None:
+            out["feature"] = np.arange(1, self.features + 1)
+        return out
+
+    @property
+    def dims(self) -> dict[str, tuple[str, ...]]:
+        """Parameters in results, where their number is fixed."""
+        out: dict[str, tuple[str, ...]] = {}
+        if self.binary:
+            out["probability"] = ("feature",)
+        if self.offset:
+            out["mean"] = ("column",)
+        out["loading"] = ("column", "feature")
+        out["noise"] = () if len(self.noise) == 1 else ("column",)
+        if isinstance(self.scale[0], Written):
+            out["scale"] = ()
+        return out
+
+
+def resolved(model: Model, data: Data) -> Resolved:
+    """The model on its data; remembered on the data. New data are on the scales of the fit."""
+    if "latent features" not in data.memo:
+        if data.origin is not None:
+            fitted = resolved(model, data.origin)
+            data.memo["latent features"] = replace(fitted, rows=_rows(fitted.spec, data))
+        else:
+            data.memo["latent features"] = _first(model, data)
+    found: Resolved = data.memo["latent features"]
+    return found
+
+
+def _first(model: Model, data: Data) -> Resolved:
+    spec: Any = model.model
+    rows = _rows(spec, data)
+    centre, spread = _scales(spec, rows)
+    pooled = float(np.sqrt(np.mean(spread**2)))
+    each = tuple(spread) if spec.noise == "own" else (pooled,)
+    noise = _written(spec, "noise")
+    own_noise: tuple[Scale, ...] = tuple(Written("HalfNormal", {"sigma": float(s)}) for s in each)
+    if noise is not None:
+        own_noise = (noise,) * len(each)
+    scale = _written(spec, "scale")
+    own_scale: tuple[Scale, ...] = tuple(float(s) for s in each)
+    if scale is not None:
+        own_scale = (scale,)
+    elif spec.kind == "binary":
+        own_scale = (Written("HalfNormal", {"sigma": pooled}),)
+    alpha = _pair(spec, "alpha", "Gamma", (1.0, 1.0))
+    probability = _pair(spec, "probability", "Beta", (1.0, 1.0))
+    assert isinstance(probability, tuple)
+    features = None if spec.features == "ibp" else spec.features
+    return Resolved(spec, tuple(spec.columns), rows, centre, spread, features, own_noise, own_scale, probability, alpha)
+
+
+def _rows(spec: LatentFeatures, data: Data) -> np.ndarray:
+    n = len(data.labels.get(data.dataset.rows, ())) if any(data.has(name) for name in spec.columns) else 0
+    out = np.full((n, len(spec.columns)), np.nan)
+    for j, name in enumerate(spec.columns):
+        if not data.has(name):
+            continue
+        term = data.term(name, missing=True)
+        if term.dims != (data.dataset.rows,):
+            raise DataError(f"column '{name}' does not hold one value a row")
+        if term.value is None:
+            raise DataError(f"column '{name}' is text; latent features are of numbers")
+        out[:, j] = np.asarray(term.value, float)
+        if np.isinf(out[:, j]).any():
+            row = int(np.isinf(out[:, j]).argmax())
+            raise DataError(f"column '{name}', row {row + 1}: {out[row, j]:g}; leave the cell empty if not known")
+    return out
+
+
+def _scales(spec: LatentFeatures, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means and sds of the columns; 0 and 1 where there are no data and the file gives all scales."""
+    if not len(rows):
+        given = {"noise", "scale"} <= set(spec.priors) and not spec.with_mean
+        if not given:
+            raise ModelError(
+                "priors are on the scale of the data, and there are none: give data, or priors of noise and scale"
+                " with mean: zero",
+                path=("model", "priors"),
+            )
+        return np.zeros(len(spec.columns)), np.ones(len(spec.columns))
+    if len(rows) < 2:
+        raise DataError("latent features need at least two rows")
+    for j, name in enumerate(spec.columns):
+        seen = rows[~np.isnan(rows[:, j]), j]
+        if len(seen) < 2:
+            raise DataError(f"column '{name}' has {len(seen)} values: too few; leave it out")
+        if spec.noise == "own" and np.ptp(seen) == 0:
+            raise DataError(f"column '{name}' is constant: it has no noise of its own; leave it out")
+    centre, spread = np.nanmean(rows, axis=0), np.nanstd(rows, axis=0)
+    if not spread.any():
+        raise DataError("every column is constant; there is nothing to explain")
+    return centre, spread
+
+
+def _written(spec: LatentFeatures, name: str) -> Scale | None:
+    """The prior of a sd: a number that is known, or a distribution of positive numbers."""
+    given, path = spec.priors.get(name), ("model", "priors", name)
+    if given is None:
+        return None
+    if isinstance(given, float | int) and not isinstance(given, bool):
+        if not 0 < given < np.inf:
+            raise ModelError(f"'{name}' is a standard deviation, a positive number, not {given!r}", path=path)
+        return float(given)
+    try:
+        tree = parse(str(given)).tree
+        word = call_name(tree)
+        if word not in NAMES or not isinstance(tree, ast.Call):
+            raise ModelError(f"the prior of '{name}' is a number or one of {hint(str(word), NAMES)}, not {given!r}")
+        arguments = {k: float(ast.literal_eval(v)) for k, v in bound_arguments(tree, word).items()}
+        _, low, _, proper = log_density(word, arguments)
+    except ModelError as error:
+        raise ModelError(error.message, path=path, offset=error.offset) from None
+    except (ValueError, TypeError):
+        raise ModelError(f"the prior of '{name}' has numbers for parameters, not {given!r}", path=path) from None
+    if low < 0 or not proper:
+        raise ModelError(f"'{name}' is a standard deviation: its prior is proper and of positive numbers", path=path)
+    return Written(word, arguments)
+
+
+def _pair(spec: LatentFeatures, name: str, word: str, default: tuple[float, float]) -> float | tuple[float, float]:
+    given, path = spec.priors.get(name), ("model", "priors", name)
+    if given is None:
+        return default
+    if name == "alpha" and isinstance(given, float | int) and not isinstance(given, bool) and 0 < given < np.inf:
+        return float(given)
+    try:
+        tree = parse(str(given)).tree
+        if call_name(tree) == word and isinstance(tree, ast.Call):
+            found = bound_arguments(tree, word)
+            a, b = (float(ast.literal_eval(found[key])) for key in ("alpha", "beta"))
+            if 0 < a < np.inf and 0 < b < np.inf:
+                return a, b
+    except ModelError as error:
+        raise ModelError(error.message, path=path, offset=error.offset) from None
+    except (KeyError, ValueError, TypeError):
+        pass
+    more = " or a positive number" if name == "alpha" else ""
+    raise ModelError(f"the prior of '{name}' is {word}(a, b) with positive numbers{more}, not {given!r}", path=path)
+
+
+# Patterns of so many binary features are summed one by one.
+MOST_SUMMED = 12
+
+
+def refused_patterns(seen: Resolved) -> str | None:
+    """Why patterns of binary features cannot be summed one by one, if they cannot."""
+    if seen.features is None:
+        return "a number of features that is not given has no parameters of fixed size"
+    if seen.features > MOST_SUMMED:
+        return f"{seen.features} binary features have 2^{seen.features} patterns; they are summed up to {MOST_SUMMED}"
+    if np.isnan(seen.rows).any():
+        return "patterns of binary features are not summed for rows with missing cells"
+    return None

@@ -1,0 +1,60 @@
+"""What a fit says about latent features: which rows have them, what they are, and rows put together from them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab import registry
+from bayeslab.engines._groups import labelled
+from bayeslab.errors import OptionError, hint
+from bayeslab.results.predict import bound_to, posterior_values
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from bayeslab.results.fit import Fit
+
+__all__ = ["features", "plot_features"]
+
+PICTURES = ("loadings", "images", "rows", "number")
+
+
+def features(fit: Fit, data: Any = None) -> xr.Dataset:
+    """Features of the rows of the fit, or of new ones."""
+    family = registry.load("families", fit.model.model.family)
+    if not hasattr(family, "features"):
+        raise OptionError(f"the family {fit.model.model.family} has no latent features")
+    bound = fit.data if data is None else bound_to(fit, data)
+    made = family.features(fit.model, bound, posterior_values(fit), np.random.default_rng(fit.seed))
+    posterior = fit.posterior.to_dataset()
+    labels = bound.labels | {str(d): posterior[d].to_numpy() for d in posterior.dims if d in posterior.coords}
+    labels.setdefault("column", np.array(fit.model.model.columns))
+    dims = {n: dims for n, (dims, _) in made.items()}
+    return labelled({n: values for n, (_, values) in made.items()}, dims, labels, {}, {"creation_library": "bayeslab"})
+
+
+def plot_features(fit: Fit, what: str, shape: tuple[int, int] | None) -> Any:
+    """See :meth:`bayeslab.results.fit.Fit.plot_features`."""
+    from bayeslab.plots import latent_features as plots
+
+    if what not in PICTURES:
+        raise OptionError(f"unknown picture '{what}'{hint(what, PICTURES)}")
+    if what == "number":
+        if "n_features" not in fit.posterior:
+            raise OptionError("the number of features was not sampled")
+        return plots.number(fit.posterior["n_features"].to_numpy().ravel())
+    group = fit.features()
+    loading = group["loading"].to_numpy()
+    if what == "images":
+        rows, columns = shape or (0, 0)
+        if rows * columns != len(loading):
+            raise OptionError(f"shape has the rows and columns of an image of {len(loading)} cells, not {shape}")
+        present = group["present"].to_numpy() if "present" in group else None
+        return plots.images(loading.T.reshape(-1, rows, columns), present)
+    if what == "rows":
+        name = "active" if "active" in group else "score"
+        return plots.rows(group[name].to_numpy(), binary=name == "active")
+    columns_named = [str(c) for c in fit.model.model.columns]
+    return plots.loadings(loading, group["loading_sd"].to_numpy(), columns_named)
