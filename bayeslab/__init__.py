@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bayeslab.families.graph import Graph as Graph
     from bayeslab.families.hmm import HMM as HMM
     from bayeslab.families.hypotheses import Hypotheses as Hypotheses
+    from bayeslab.families.latent_features import LatentFeatures as LatentFeatures
     from bayeslab.families.learner import Learner as Learner
     from bayeslab.families.mixture import Mixture as Mixture
     from bayeslab.families.regression import Regression as Regression
@@ -48,6 +49,7 @@ _PUBLIC = {
     "HMM": ("bayeslab.families.hmm", "HMM"),
     "Hypotheses": ("bayeslab.families.hypotheses", "Hypotheses"),
     "Learner": ("bayeslab.families.learner", "Learner"),
+    "LatentFeatures": ("bayeslab.families.latent_features", "LatentFeatures"),
     "Mixture": ("bayeslab.families.mixture", "Mixture"),
     "Model": ("bayeslab.spec", "Model"),
     "Network": ("bayeslab.networks", "Network"),

@@ -94,6 +94,8 @@ class Fit:
         columns of Monte Carlo errors. Independent draws from an approximation (``advi``, ``laplace``,
         ``pathfinder``, ``variational``) have no ESS and R-hat: they would only say that the draws are independent.
 
+        Of a learner: its scores on rows left out, and what it learned.
+
         Of sampled structures: their score, their number of edges, and the probability of every edge that was drawn,
         the most probable first, without intervals.
 
@@ -106,6 +108,8 @@ class Fit:
         """
         from bayeslab.results.render import summary
 
+        if "cross_validation" in self.data_tree.children and var_names is None:
+            return self._learner_summary()
         sampled = "parent_sets" in self.data_tree.children
         if sampled and var_names is None:
             return self._structure_summary()
@@ -132,6 +136,19 @@ class Fit:
         found = pd.DataFrame({name: np.asarray(values) for name, values in columns.items()}, index=names)
         whole = summary(self.posterior.to_dataset()[["score", "n_edges"]])
         return pd.concat([whole.reindex(columns=list(found.columns)), found])
+
+    def _learner_summary(self) -> pd.DataFrame:
+        """Scores of rows left out, then what was learned."""
+        import pandas as pd
+
+        from bayeslab.results.render import summary
+
+        group = self.data_tree.children["cross_validation"].to_dataset()
+        names = [f"{name} (left out)" for name in group["measure"].to_numpy()]
+        each = group["fold_score"].to_numpy()
+        spread = each.std(axis=0, ddof=1) if len(each) > 1 else each[0] * float("nan")
+        found = pd.DataFrame({"value": group["score"].to_numpy(), "sd over folds": spread}, index=names)
+        return pd.concat([found, summary(self.posterior.to_dataset())])
 
     def _exact_summary(self, var_names: str | list[str] | None, ci_prob: float) -> pd.DataFrame:
         """Exact statistics; of nodes that have none (nonlinear ones) those of the independent draws."""
@@ -255,6 +272,54 @@ class Fit:
         from bayeslab.results.clusters import plot_clusters
 
         return plot_clusters(self, what, columns, reference)
+
+    def features(self, data: Any = None) -> xr.DataTree:
+        """What rows have of latent features, added as the group ``features`` where the rows are those of the fit.
+
+        Parameters
+        ----------
+        data
+            New rows, which may have missing cells; None: those of the fit.
+
+        Returns
+        -------
+        xarray.DataTree
+            ``loading`` and ``loading_sd`` (column, feature) and ``reconstruction`` (row, column), the mean of the row
+            given its features. Of binary features ``active`` (row, feature), the probability that a row has it, ``z``,
+            which it has in the draw with the highest density (of new rows, or after nuts and em: those that are more
+            likely there than not), and ``present``, in what share of the draws some row has the feature. Of normal ones
+            ``score`` and ``score_sd`` (row, feature), ``explained``, the share of the variance, and ``communality``
+            (column), what is not noise.
+
+        Raises
+        ------
+        OptionError
+            The model has no latent features.
+        """
+        import xarray as xr
+
+        from bayeslab.results.features import features
+
+        if data is not None:
+            return xr.DataTree(features(self, data))
+        if "features" in self.data_tree.children:
+            return self.data_tree.children["features"]
+        return self._added({"features": features(self)}, "features")
+
+    def plot_features(self, what: str = "loadings", *, shape: tuple[int, int] | None = None) -> Any:
+        """A drawing of latent features; a matplotlib figure.
+
+        Parameters
+        ----------
+        what
+            ``loadings`` (bars), ``images`` (loadings as images), ``rows`` (what each row has of the features), or
+            ``number`` (posterior of the number of binary features).
+        shape
+            Of ``images``: rows and columns of an image, whose cells are the columns of the data row by row.
+        """
+        from bayeslab.results.features import plot_features
+
+        return plot_features(self, what, shape)
 
     def plot_states(
         self,
