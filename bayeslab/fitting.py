@@ -153,6 +153,15 @@ def fit(
         return _run(work, folder, progress)
 
 
+def fit_bound(
+    model: Model, data: Data, method: str | None = None, *, seed: int, progress: bool = False, **options: Any
+) -> Fit:
+    """Fit a model to data that are bound already, in memory; parameters are those of :func:`fit`."""
+    engine, reason, chosen = _engine(model, data, method, options)
+    info = _info(model, data, engine, reason, chosen, _seed(seed, model))
+    return _run(_Work(model, data, _graph(model, data, engine), chosen, info), None, progress)
+
+
 def prepare(
     model: ModelLike,
     data: Any = None,

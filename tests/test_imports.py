@@ -18,13 +18,13 @@ LAYERS = [
     {"spec"},
     {"expressions"},
     {"dataset", "progress"},
-    {"exact", "structure", "decisions"},
+    {"exact", "structure", "decisions", "learners", "theory"},
     {"io"},
     {"families", "evidence"},
     {"results.checks", "results.render", "results.structure_checks"},
     {"engines"},
     {"plots"},
-    {"results", "fitting", "networks", "structures"},
+    {"results", "fitting", "networks", "structures", "estimators"},
     {"cli"},
 ]
 

@@ -1,31 +1,113 @@
-"""``bayeslab compare``: which of several fitted models to trust more."""
+"""``bayeslab compare``: which of several models to trust more."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from bayeslab.cli._shared import JsonOption, print_json
+from bayeslab.cli._shared import DataOption, JsonOption, SeedOption, print_json
 
 
 def command(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.", show_default=False)],
-    criterion: Annotated[str, typer.Option("--criterion", "-c", help="loo, evidence, bic or aic.")] = "loo",
+    models: Annotated[
+        list[Path], typer.Argument(metavar="RUN|FILE...", help="Run folders, or model files.", show_default=False)
+    ],
+    criterion: Annotated[
+        str | None, typer.Option("--criterion", "-c", help="loo, evidence, bic or aic; default loo.")
+    ] = None,
+    folds: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Cross-validate: N folds, loo, or a share to hold out such as 0.3."),
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Divisions into folds, or hold-outs.")] = 1,
+    target: Annotated[str | None, typer.Option(help="The column to predict, of several outcomes.")] = None,
+    margin: Annotated[float, typer.Option(help="A difference of scores up to this counts as none.")] = 0.01,
+    method: Annotated[str | None, typer.Option("--method", "-m", help="How models are fitted in a fold.")] = None,
+    data: DataOption = None,
+    seed: SeedOption = None,
     refit: Annotated[bool, typer.Option(help="Fit again without observations of high Pareto k.")] = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     json: JsonOption = False,
 ) -> int:
-    """Compare models fitted to the same data."""
+    """Compare models of the same data: runs by their posteriors, or models of any kind by cross-validation."""
     from bayeslab import fitting
+    from bayeslab.errors import OptionError
+
+    names = _names(models)
+    files = [path for path in models if path.is_file()]
+    given: dict[str, Any] = {
+        name: path if path in files else fitting.open_run(path) for name, path in zip(names, models, strict=True)
+    }
+    learners = [n for n, g in given.items() if not isinstance(g, Path) and g.model.model.family == "learner"]
+    if files or learners or folds is not None:
+        if criterion is not None:
+            why = f"{files[0]} is a model file" if files else f"{learners[0]} is a learner" if learners else "--folds"
+            raise OptionError(f"criterion {criterion} is for fitted posteriors, and {why}: leave one of them out")
+        return _cross_validated(
+            given, _folds(folds), repeats, target, margin, method, data, seed or 0, quiet=quiet, json=json
+        )
+    return _by_posteriors(given, criterion or "loo", refit=refit, quiet=quiet, json=json)
+
+
+def _names(paths: list[Path]) -> list[str]:
+    names = [path.stem if path.is_file() else path.name or str(path) for path in paths]
+    return [str(path) for path in paths] if len(set(names)) < len(names) else names
+
+
+def _folds(word: str | None) -> Any:
+    if word is None or word == "loo":
+        return word or 10
+    try:
+        return float(word) if "." in word else int(word)
+    except ValueError:
+        raise typer.BadParameter(f"--folds takes a number, loo, or a share such as 0.3, not '{word}'") from None
+
+
+def _cross_validated(
+    given: Any,
+    folds: Any,
+    repeats: int,
+    target: str | None,
+    margin: float,
+    method: str | None,
+    data: Any,
+    seed: int,
+    *,
+    quiet: bool,
+    json: bool,
+) -> int:
+    from bayeslab.results.cross_validation import cross_validate
+
+    found = cross_validate(
+        given, data, folds=folds, repeats=repeats, target=target, method=method, seed=seed, progress=not quiet
+    )
+    table = found.table
+    several = len(given) > 1 and found.scores["split"].nunique() > 1
+    apart = found.differences(margin=margin) if several else None
+    if json:
+        print_json(
+            {
+                "target": found.target,
+                "models": {str(row): dict(values) for row, values in table.to_dict("index").items()},
+                "differences": {} if apart is None else apart.to_dict("index"),
+            }
+        )
+        return 0
+    print(found._told())
+    print()
+    print(table.T.to_string(float_format=lambda x: f"{x:.4g}"))
+    if apart is not None:
+        print(f"\nprobability that {found.measures[0]} is better by more than {margin:g}, about the same, or worse\n")
+        print(apart.to_string(float_format=lambda x: f"{x:.3g}"))
+    return 0
+
+
+def _by_posteriors(fits: Any, criterion: str, *, refit: bool, quiet: bool, json: bool) -> int:
     from bayeslab.results.compare import compare
 
-    names = [path.name or str(path) for path in runs]
-    if len(set(names)) < len(names):
-        names = [str(path) for path in runs]
-    fits = {name: fitting.open_run(path) for name, path in zip(names, runs, strict=True)}
     found = compare(fits, criterion, refit=refit, progress=not quiet)  # type: ignore[arg-type]
     if json:
         table = {str(row): dict(values) for row, values in found.table.to_dict("index").items()}

@@ -31,7 +31,7 @@ def command(
 
     fit = fitting.open_run(run)
     if kind is None:
-        kind = _suited(fit.model.model)
+        kind = _suited(fit)
     if kind == "draws" and (out is None or out.suffix != ".nc"):
         raise OptionError("draws go into a NetCDF file: --out draws.nc")
     result = fit.predict(data, kind, ci_prob=ci_prob, seed=seed)  # type: ignore[arg-type]
@@ -48,15 +48,20 @@ def command(
         print(f"written {out}")
 
 
-def _suited(spec: Any) -> str:
+def _suited(fit: Any) -> str:
     """States have no mean: a net is asked for probabilities, of its target or of whatever a row leaves open.
 
-    Sequences of several classes are asked for their class, and where all columns hold words rows are asked for their
-    state or component.
+    Sequences of several classes are asked for their class, learners of names for those, and where all columns hold
+    words rows are asked for their state or component.
     """
+    spec = fit.model.model
+    if spec.family == "learner":
+        return "probabilities" if spec.target in fit.data.labels else "mean"
     if getattr(spec, "classes", None) is not None:
         return "probabilities"
     if "categorical" in (getattr(spec, "emission", None), getattr(spec, "component", None)):
+        return "probabilities"
+    if spec.family == "topics":
         return "probabilities"
     if spec.family != "bayes_net":
         return "mean"

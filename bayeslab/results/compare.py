@@ -275,21 +275,13 @@ def _held_out_of_structures(fit: Fit, node: str, position: int) -> float | None:
 
 def _without_row(fit: Fit, row: int | np.ndarray) -> Any:
     """The fit's data less a row, or some; levels and values of reductions stay."""
-    from bayeslab.dataset import Column, Dataset, bind
+    from bayeslab.dataset import bind
 
     whole = fit.data.dataset
-
-    def shorter(array: np.ndarray | None, dims: tuple[str, ...] | None) -> Any:
-        if array is None or not dims or whole.rows not in dims:
-            return array
-        return np.delete(array, row, axis=dims.index(whole.rows))
-
-    columns = {
-        name: Column(shorter(c.values, c.dims), c.dims, shorter(c.missing, c.dims)) for name, c in whole.columns.items()
-    }
-    levels = {name: shorter(values, (name,)) for name, values in whole.levels.items()}
+    n_rows = len(fit.data.labels[whole.rows])
+    rest = whole.take(np.delete(np.arange(n_rows), row))
     family = registry.load("families", fit.model.model.family)
-    data = bind(fit.model, Dataset(columns, whole.rows, levels), family.factors(fit.model), fit.data.memory())
+    data = bind(fit.model, rest, family.factors(fit.model), fit.data.memory())
     # Priors scaled to the data, and centred predictors, stay those of all rows: it is the same model.
     data.origin = fit.data
     return data

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from bayeslab.results.structures import Structures
+    from bayeslab.results.topics import FittedTopics
 
 __all__ = ["Fit"]
 
@@ -203,6 +204,19 @@ class Fit:
         from bayeslab.results.structures import structures_of
 
         return structures_of(self)
+
+    @cached_property
+    def topics(self) -> FittedTopics:
+        """The topics of documents: their words, proportions, how probable new documents are, and pictures.
+
+        Raises
+        ------
+        OptionError
+            The model has no topics.
+        """
+        from bayeslab.results.topics import topics_of
+
+        return topics_of(self)
 
     def diagnose(self) -> Verdict:
         """The verdict: pass, warn or fail, and what each check found."""

@@ -1,0 +1,88 @@
+r"""Is one model better than another, by scores on the same splits? A Bayesian answer.
+
+Scores of cross-validation are correlated: training sets overlap. For the mean difference :math:`\mu` of n scores with
+mean :math:`\bar x` and variance :math:`s^2`, correlated by :math:`\rho`, the posterior under the usual improper prior
+is a Student t distribution with n − 1 degrees of freedom [1]_ (eq. 6),
+
+.. math:: \mu \sim t_{n-1}\!\left(\bar x, \left(\tfrac{1}{n} + \tfrac{\rho}{1-\rho}\right) s^2\right),
+
+with the share of rows left out for :math:`\rho` [2]_. A difference smaller than a margin counts as none.
+
+References
+----------
+.. [1] Corani, Benavoli (2015). A Bayesian approach for comparing cross-validated algorithms on multiple data sets.
+   Machine Learning 100, 285-304.
+.. [2] Nadeau, Bengio (2003). Inference for the generalization error. Machine Learning 52, 239-281.
+.. [3] Benavoli, Corani, Demšar, Zaffalon (2017). Time for a change: a tutorial for comparing multiple classifiers
+   through Bayesian analysis. JMLR 18(77).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.errors import OptionError
+
+__all__ = ["PairedDifference", "correlated_t"]
+
+
+@dataclass(frozen=True, slots=True)
+class PairedDifference:
+    """What is known of a mean difference of scores.
+
+    Attributes
+    ----------
+    mean, scale, dof : float
+        Of the Student t posterior.
+    better, same, worse : float
+        Probability that the difference is above the margin, within it, below it.
+    """
+
+    mean: float
+    scale: float
+    dof: int
+    better: float
+    same: float
+    worse: float
+
+    def interval(self, probability: float = 0.89) -> tuple[float, float]:
+        """The central interval of the mean difference."""
+        from scipy.stats import t
+
+        half = self.scale * float(t.ppf((1 + probability) / 2, self.dof)) if self.scale > 0 else 0.0
+        return self.mean - half, self.mean + half
+
+
+def correlated_t(differences: NDArray[np.float64], left_out: float, margin: float = 0.0) -> PairedDifference:
+    """The posterior of the mean difference of scores on the same splits.
+
+    Parameters
+    ----------
+    differences
+        One for each split, first minus second.
+    left_out
+        Share of the rows that a split leaves out, the correlation of two scores.
+    margin
+        A difference up to this counts as none.
+    """
+    from scipy.stats import t
+
+    each = np.asarray(differences, float)
+    if each.ndim != 1 or len(each) < 2:
+        raise OptionError(f"a comparison needs the scores of two splits or more; there are {each.size}")
+    if not np.all(np.isfinite(each)):
+        raise OptionError("some scores are infinite or missing, so that their mean difference is not known")
+    if not 0 <= left_out < 1 or not margin >= 0:
+        raise OptionError(f"left_out lies between 0 and 1 and margin is ≥ 0; given {left_out!r} and {margin!r}")
+    n, mean = len(each), float(each.mean())
+    scale = float(np.sqrt((1 / n + left_out / (1 - left_out)) * each.var(ddof=1)))
+    if scale == 0.0:  # the same difference everywhere
+        return PairedDifference(
+            mean, 0.0, n - 1, float(mean > margin), float(abs(mean) <= margin), float(mean < -margin)
+        )
+    above = float(t.sf((margin - mean) / scale, n - 1))
+    below = float(t.cdf((-margin - mean) / scale, n - 1))
+    return PairedDifference(mean, scale, n - 1, above, max(0.0, 1 - above - below), below)

@@ -1,0 +1,177 @@
+"""Engine ``train``: classical learners. Trained on all rows; scored on rows left out.
+
+A learner has no posterior. The group ``posterior`` holds the one thing learned, as a single draw; what can be trusted
+is how it did on rows that it had not seen, by cross-validation with everything, also tuning, inside the training rows.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from bayeslab.dataset import Data
+from bayeslab.decisions import scores
+from bayeslab.engines._groups import attributes, labelled, observed_groups
+from bayeslab.engines._job import Job, Outcome
+from bayeslab.families import _learned, learner
+from bayeslab.results.checks import Finding, Verdict
+from bayeslab.spec import Model, Spec
+
+__all__ = ["USES_GRAPH", "Options", "refuse", "run"]
+
+USES_GRAPH = False
+
+
+class Options(Spec):
+    """Options of the cross-validation."""
+
+    folds: int = Field(10, ge=0, description="Folds; 0 for none. As many as rows: leave one out.")
+
+
+def refuse(model: Model, data: Data) -> str | None:
+    """Only learners are trained."""
+    if model.model.family != "learner":
+        return f"the family {model.model.family} has a posterior; training is for the family learner"
+    ready = _learned.prepared(model, data)
+    return None if ready else "nothing to learn"
+
+
+def run(job: Job) -> Outcome:
+    """Train, and score on rows left out."""
+    begun = time.perf_counter()
+    found = learner.learned(job.model, job.data, job.seed)
+    trained = time.perf_counter()
+    ready, options = found.ready, job.options
+    matrix, outcome = ready.matrix(job.data), ready.outcome(job.data)
+    inside = _learned.answers(found.estimator, matrix, ready.classes)
+    outside = _left_out(job, ready, matrix, outcome, options.folds) if options.folds else None
+    values = _reported(job, found, inside if outside is None else outside[0], outcome)
+    lead = {"chain": np.arange(1), "draw": np.arange(1)}
+    labels = {**job.data.labels, "input": np.array(ready.names), "column": np.array(ready.columns(job.data))}
+    if ready.classes is not None:
+        labels["class"] = ready.classes
+    attrs = attributes(job) | {"how": f"{ready.spec.learner}, {ready.task}"}
+    groups = {
+        "posterior": labelled(
+            {n: np.asarray(v)[None, None] for n, (_, v) in values.items()},
+            {n: dims for n, (dims, _) in values.items()},
+            labels,
+            lead,
+            attrs,
+        ),
+        **observed_groups(job.model, job.data, attributes(job)),
+    }
+    findings = [_told(found)]
+    if outside is not None:
+        groups["cross_validation"] = _group(job, ready, outside, outcome, labels, attrs)
+        findings += _judged(ready, inside, *outside, outcome)
+    else:
+        findings.append(
+            Finding("warn", "left out", "", None, "no row was left out: how well it predicts is unknown", "set folds")
+        )
+    timings = {"train": trained - begun, "cross_validate": time.perf_counter() - trained}
+    return Outcome(groups, Verdict(tuple(findings)), True, timings)
+
+
+def _told(found: Any) -> Finding:
+    ready = found.ready
+    text = f"{ready.spec.learner} trained on {len(ready.names)} inputs"
+    if found.chosen:
+        text += "; tuning chose " + ", ".join(f"{name} = {value}" for name, value in found.chosen.items())
+    return Finding("pass", "training", "", None, text)
+
+
+def _left_out(
+    job: Job, ready: Any, matrix: np.ndarray, outcome: np.ndarray, folds: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Predictions of every row by a learner that has not seen it, and the row's fold."""
+    splitter = _learned._splitter(ready, outcome, folds, job.seed)
+    shape = (len(outcome),) if ready.classes is None else (len(outcome), len(ready.classes))
+    out, fold = np.zeros(shape), np.zeros(len(outcome), int)
+    for number, (inside, outside) in enumerate(splitter.split(matrix, outcome)):
+        job.progress.note(f"fold {number + 1} of {folds}")
+        one = _learned.fitted(ready, matrix[inside], outcome[inside], job.seed)
+        out[outside], fold[outside] = _learned.answers(one.estimator, matrix[outside], ready.classes), number
+    return out, fold
+
+
+def _reported(
+    job: Job, found: Any, predicted: np.ndarray, outcome: np.ndarray
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """What the learner says of itself, the spread of its errors, and the seed that trains it again."""
+    module, out = found.ready.spec.module, {}
+    if hasattr(module, "reported"):
+        out = {name: (dims, np.asarray(v)) for name, (dims, v) in module.reported(found.learner).items()}
+    if found.classes is None:
+        spread = float(np.sqrt(np.mean((outcome - predicted) ** 2)))
+        # Also a learner without an error on its rows has one on others.
+        out["sigma"] = ((), np.array(max(spread, 1e-6 * max(float(np.std(outcome)), 1e-300))))
+    return out | {"_seed": ((), np.array(job.seed, np.int64))}
+
+
+def measures(predicted: np.ndarray, outcome: np.ndarray, classes: np.ndarray | None) -> dict[str, float]:
+    """Scores of predictions: of classes accuracy, log score and Brier score; of numbers errors and R²."""
+    if classes is None:
+        gap = outcome - predicted
+        around = float(np.sum((outcome - outcome.mean()) ** 2))
+        return {
+            "rmse": float(np.sqrt(np.mean(gap**2))),
+            "mae": float(np.mean(np.abs(gap))),
+            "r2": 1 - float(np.sum(gap**2)) / around if around > 0 else float("nan"),
+        }
+    return {
+        "accuracy": float(np.mean(predicted.argmax(axis=1) == outcome)),
+        "log_score": scores.log_score(predicted, outcome),
+        "brier": scores.brier_score(predicted, outcome),
+    }
+
+
+def _group(job: Job, ready: Any, outside: Any, outcome: np.ndarray, labels: Any, attrs: Any) -> Any:
+    """Predictions left out, and scores of all rows together and of each fold."""
+    predicted, fold = outside
+    each = [measures(predicted[fold == k], outcome[fold == k], ready.classes) for k in range(fold.max() + 1)]
+    whole = measures(predicted, outcome, ready.classes)
+    rows = job.model.data.rows
+    arrays: dict[str, np.ndarray] = {
+        "predicted": predicted,
+        "fold_of": fold,
+        "score": np.array(list(whole.values())),
+        "fold_score": np.array([[one[name] for name in whole] for one in each]),
+    }
+    dims: dict[str, tuple[str, ...]] = {
+        "predicted": (rows,) if ready.classes is None else (rows, "class"),
+        "fold_of": (rows,),
+        "score": ("measure",),
+        "fold_score": ("fold", "measure"),
+    }
+    return labelled(arrays, dims, {**labels, "measure": np.array(list(whole))}, {}, attrs)
+
+
+def _judged(ready: Any, inside: np.ndarray, outside: np.ndarray, fold: np.ndarray, outcome: np.ndarray) -> Any:
+    """Whether it predicts better than a guess that ignores the inputs."""
+    folds = int(fold.max()) + 1
+    if ready.classes is None:
+        own, base = float(np.mean((outcome - outside) ** 2)), float(np.var(outcome))
+        text = f"R² {1 - own / base:.3f} on rows left out ({folds} folds)" if base > 0 else "the target does not vary"
+        better = own < base
+        apart = f"on its own rows {1 - float(np.mean((outcome - inside) ** 2)) / base:.3f}" if base > 0 else ""
+    else:
+        own = float(np.mean(outside.argmax(axis=1) == outcome))
+        common = float(np.bincount(outcome).max() / len(outcome))
+        text = f"{100 * own:.1f} % right on rows left out ({folds} folds)"
+        text += f"; always the most frequent class: {100 * common:.1f} %"
+        better = own > common
+        apart = f"on its own rows {100 * float(np.mean(inside.argmax(axis=1) == outcome)):.1f} %"
+    yield Finding("pass", "training error", "", None, apart)
+    if better:
+        yield Finding("pass", "left out", "", own, text)
+    else:
+        advice = "do not use it: give other inputs, more rows or another learner"
+        yield Finding("warn", "left out", "", own, f"{text}: no better than guessing", advice)
+    if ready.classes is not None and not np.isfinite(scores.log_score(outside, outcome)):
+        n = int(np.sum(outside[np.arange(len(outcome)), outcome] == 0))
+        text = f"the class of {n} row{'s' * (n > 1)} left out had probability 0: the log score is −∞"
+        yield Finding("warn", "probabilities", "", n, text, "ask for calibration: platt, or a smoother learner")

@@ -1,0 +1,293 @@
+"""A learner on data: the matrix of its inputs, training, and what it predicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.dataset import Data
+from bayeslab.errors import DataError, ModelError, hint, listed
+from bayeslab.spec import Model
+
+__all__ = ["Learned", "Prepared", "prepared", "train"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What is to be learned from which columns.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The inputs.
+    levels : tuple of int
+        Number of levels of each input; 0 of a number column.
+    classes : ndarray or None
+        The target's levels; None in a regression.
+    """
+
+    model: Model
+    names: tuple[str, ...]
+    levels: tuple[int, ...]
+    classes: np.ndarray | None
+
+    @property
+    def spec(self) -> Any:
+        return self.model.model
+
+    @property
+    def task(self) -> str:
+        return "regression" if self.classes is None else "classification"
+
+    def matrix(self, data: Data) -> Array:
+        """Inputs, shape (rows, inputs): numbers, and codes of names; NaN where a cell is missing."""
+        understood = self.spec.module.MISSING
+        out = np.empty((_n_rows(self.model, data), len(self.names)))
+        for j, (name, n_levels) in enumerate(zip(self.names, self.levels, strict=True)):
+            if not data.has(name):
+                raise DataError(f"the data have no column '{name}', which the learner uses{hint(name, data.names())}")
+            term = data.term(name, missing=True)
+            if (term.value is None) != (n_levels > 0):
+                raise DataError(f"column '{name}' holds {'numbers' if n_levels else 'names'}; the fit had the other")
+            values = np.asarray(term.codes if n_levels else term.value, float)
+            out[:, j] = np.where(values < 0, np.nan, values) if n_levels else values
+            gone = np.flatnonzero(np.isnan(out[:, j]))
+            if len(gone) and not understood:
+                raise DataError(
+                    f"column '{name}' has {len(gone)} missing cell{'s' * (len(gone) > 1)} (row {int(gone[0]) + 1}), and"
+                    f" {self.spec.learner} does not understand them: drop the rows, leave the column out, or take"
+                    f" {listed(sorted(_understanding()))}"
+                )
+        return out
+
+    def columns(self, data: Data) -> list[str]:
+        """Names of the columns that the learner sees: inputs, and of names one for each level."""
+        if self.spec.module.CATEGORIES == "codes":
+            return list(self.names)
+        out = []
+        for name, n_levels in zip(self.names, self.levels, strict=True):
+            words = [str(x) for x in data.labels[name]] if n_levels else []
+            out += [f"{name}={w}" for w in (words[1:] if n_levels == 2 else words)] or [name]
+        return out
+
+    def outcome(self, data: Data) -> NDArray[Any]:
+        """The target: codes of classes, or numbers."""
+        name = self.spec.target
+        if not data.has(name):
+            raise DataError(f"the data have no column '{name}', the target{hint(name, data.names())}")
+        term = data.term(name, missing=True)
+        values = np.asarray(term.value if self.classes is None else term.codes, float)
+        gone = np.flatnonzero(np.isnan(values) | ((values < 0) if self.classes is not None else False))
+        if len(gone):
+            raise DataError(f"the target '{name}' is missing in {len(gone)} rows (row {int(gone[0]) + 1}): drop them")
+        return values if self.classes is None else values.astype(np.int64)
+
+    def estimator(self, seed: int) -> Any:
+        """The whole path from the matrix to predictions, not trained."""
+        from sklearn.pipeline import Pipeline
+
+        from bayeslab.learners._columns import Columns
+
+        module = self.spec.module
+        given = {k: v[0] for k, v in self.spec.tune.items()} | self.spec.options
+        categorical = tuple(j for j, n in enumerate(self.levels) if n) if module.CATEGORIES == "codes" else ()
+        learner = module.build(module.Options.model_validate(given), self.task, categorical)
+        whole = Pipeline([("columns", Columns(self.levels, module.CATEGORIES, module.SCALE)), ("learner", learner)])
+        return _seeded(whole, seed)
+
+
+def _understanding() -> Iterator[str]:
+    from bayeslab import registry
+
+    return (word for word in registry.names("learners") if registry.load("learners", word).MISSING)
+
+
+def _n_rows(model: Model, data: Data) -> int:
+    return len(data.labels[model.data.rows])
+
+
+def _seeded(estimator: Any, seed: int) -> Any:
+    """The estimator with every random number coming from the seed."""
+    wanted = [n for n in estimator.get_params(deep=True) if n == "random_state" or n.endswith("__random_state")]
+    return estimator.set_params(**dict.fromkeys(wanted, seed % (1 << 32)))
+
+
+def prepared(model: Model, data: Data) -> Prepared:
+    """What is to be learned; everything that can be wrong with the columns shows here.
+
+    Raises
+    ------
+    ModelError, DataError
+        No such column; columns that are not one value a row; one class; a task the learner cannot do.
+    """
+    spec: Any = model.model
+    if not data.has(spec.target):
+        names = data.names()
+        raise ModelError(f"the data have no column '{spec.target}'{hint(spec.target, names)}", path=("model", "target"))
+    used = spec.inputs or [n for n in [*data.dataset.columns, *data.derive] if n != spec.target]
+    levels = []
+    for name in used:
+        term = data.term(name, missing=True)
+        if term.dims != (model.data.rows,):
+            raise DataError(f"'{name}' is not a column of the table: an input has one value a row")
+        levels.append(len(data.labels[name]) if term.value is None else 0)
+    if not used:
+        raise DataError(f"there is no column to predict '{spec.target}' from")
+    target = data.term(spec.target, missing=True)
+    if target.dims != (model.data.rows,):
+        raise DataError(f"the target '{spec.target}' does not have one value a row")
+    classifies = target.codes is not None and spec.task != "regression"
+    if target.value is None and not classifies:
+        raise DataError(f"the target '{spec.target}' holds names; there is no regression of names")
+    task = "classification" if classifies else "regression"
+    if task not in spec.module.TASKS:
+        what = "names" if classifies else "numbers"
+        raise ModelError(
+            f"{spec.learner} does {listed(spec.module.TASKS)}, and '{spec.target}' holds {what}",
+            path=("model", "learner"),
+        )
+    found = Prepared(model, tuple(used), tuple(levels), data.labels[spec.target] if classifies else None)
+    outcome = found.outcome(data)
+    if classifies and len(np.unique(outcome)) < 2:
+        raise DataError(f"all {len(outcome)} rows have the same '{spec.target}': there is nothing to learn")
+    found.matrix(data)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A trained learner.
+
+    Attributes
+    ----------
+    ready : Prepared
+    estimator : object
+        The trained pipeline from the matrix of inputs to predictions.
+    chosen : dict
+        The options that tuning chose.
+    """
+
+    ready: Prepared
+    estimator: Any
+    chosen: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def classes(self) -> np.ndarray | None:
+        return self.ready.classes
+
+    def outcome(self, data: Data) -> NDArray[Any]:
+        return self.ready.outcome(data)
+
+    def predicted(self, data: Data) -> Array:
+        """Probabilities of all classes, shape (rows, classes), or predicted numbers (rows,)."""
+        return answers(self.estimator, self.ready.matrix(data), self.classes)
+
+    @property
+    def learner(self) -> Any:
+        """The trained learner inside the pipeline; the last one, where probabilities are calibrated on folds."""
+        inner = self.estimator
+        if hasattr(inner, "calibrated_classifiers_"):
+            inner = inner.calibrated_classifiers_[-1].estimator
+        return inner.named_steps["learner"]
+
+
+def answers(estimator: Any, matrix: Array, classes: np.ndarray | None) -> Array:
+    """Probabilities of all classes of the target, also those that a training set lacks; or numbers."""
+    if classes is None:
+        return np.asarray(estimator.predict(matrix), float)
+    out = np.zeros((len(matrix), len(classes)))
+    out[:, np.asarray(estimator.classes_, int)] = estimator.predict_proba(matrix)
+    return out
+
+
+def train(model: Model, data: Data, seed: int) -> Learned:
+    """Train on all rows: options tuned inside them, scores made probabilities inside them."""
+    ready = prepared(model, data)
+    return fitted(ready, ready.matrix(data), ready.outcome(data), seed)
+
+
+def fitted(ready: Prepared, matrix: Array, outcome: NDArray[Any], seed: int) -> Learned:
+    """Train on a matrix of inputs and the outcomes."""
+    try:
+        estimator, chosen = _tuned(ready, ready.estimator(seed), matrix, outcome, seed)
+        return Learned(ready, _with_probabilities(ready, estimator, matrix, outcome, seed), chosen)
+    except ValueError as error:
+        raise DataError(f"{ready.spec.learner}: {error}") from None
+
+
+def _splitter(ready: Prepared, outcome: NDArray[Any], folds: int, seed: int) -> Any:
+    from sklearn.model_selection import KFold, StratifiedKFold
+
+    if len(outcome) < folds:
+        raise DataError(f"{folds} folds need {folds} rows; there are {len(outcome)}")
+    if ready.classes is None:
+        return KFold(folds, shuffle=True, random_state=seed % (1 << 32))
+    fewest = int(np.bincount(outcome)[np.unique(outcome)].min())
+    kind = StratifiedKFold if fewest >= folds else KFold
+    return kind(folds, shuffle=True, random_state=seed % (1 << 32))
+
+
+def _tuned(
+    ready: Prepared, estimator: Any, matrix: Array, outcome: NDArray[Any], seed: int
+) -> tuple[Any, dict[str, Any]]:
+    """The estimator with the options that predict best left out, among those to choose from."""
+    grid = ready.spec.tune
+    if not grid:
+        return estimator, {}
+    import itertools
+
+    folds = list(_splitter(ready, outcome, ready.spec.tune_folds, seed).split(matrix, outcome))
+    best: tuple[float, dict[str, Any]] | None = None
+    module = ready.spec.module
+    for values in itertools.product(*grid.values()):
+        chosen = dict(zip(grid, values, strict=True))
+        options = module.Options.model_validate(ready.spec.options | chosen)
+        categorical = tuple(j for j, n in enumerate(ready.levels) if n) if module.CATEGORIES == "codes" else ()
+        one = estimator.set_params(learner=module.build(options, ready.task, categorical))
+        loss = float(np.mean([_loss(_seeded(one, seed), matrix, outcome, *fold) for fold in folds]))
+        # Of equals the first that was written.
+        if best is None or loss < best[0] - 1e-12:
+            best = loss, chosen
+    assert best is not None
+    options = module.Options.model_validate(ready.spec.options | best[1])
+    categorical = tuple(j for j, n in enumerate(ready.levels) if n) if module.CATEGORIES == "codes" else ()
+    final = estimator.set_params(learner=module.build(options, ready.task, categorical))
+    return _seeded(final, seed), best[1]
+
+
+def _loss(estimator: Any, matrix: Array, outcome: NDArray[Any], inside: Any, outside: Any) -> float:
+    """Share of errors, or mean squared error, of the rows left out."""
+    from sklearn.base import clone
+
+    one = clone(estimator).fit(matrix[inside], outcome[inside])
+    gap = one.predict(matrix[outside]) - outcome[outside]
+    return float(np.mean(gap**2 if outcome.dtype.kind == "f" else gap != 0))
+
+
+def _with_probabilities(ready: Prepared, estimator: Any, matrix: Array, outcome: NDArray[Any], seed: int) -> Any:
+    """The estimator trained, with probabilities where the learner gives scores only or calibration is asked for."""
+    from sklearn.base import clone
+
+    wanted = ready.spec.calibration
+    if ready.classes is None or wanted == "none" or (wanted is None and hasattr(estimator, "predict_proba")):
+        if ready.classes is not None and not hasattr(estimator, "predict_proba"):
+            raise DataError(f"{ready.spec.learner} has no probabilities of its own: leave calibration out")
+        return clone(estimator).fit(matrix, outcome)
+    from sklearn.calibration import CalibratedClassifierCV
+
+    fewest = int(np.bincount(outcome)[np.unique(outcome)].min())
+    if fewest < 2:
+        raise DataError(
+            f"a class with one row leaves nothing to calibrate the probabilities of {ready.spec.learner} on: leave it"
+            f" out, or take a learner with probabilities of its own"
+        )
+    method = "isotonic" if wanted == "isotonic" else "sigmoid"
+    folds = _splitter(ready, outcome, min(5, fewest), seed)
+    # Scores of rows left out are calibrated; the learner that is kept has seen all rows.
+    return CalibratedClassifierCV(clone(estimator), method=method, cv=folds, ensemble=False).fit(matrix, outcome)

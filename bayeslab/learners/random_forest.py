@@ -1,0 +1,54 @@
+"""Learner ``random_forest``: many trees, each of a bootstrap sample and random subsets of the inputs, averaged.
+
+References
+----------
+.. [1] Breiman (2001). Random forests. Machine Learning 45, 5-32.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+from sklearn.base import BaseEstimator
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+from bayeslab.spec import Spec
+
+__all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Options", "build", "examples", "reported"]
+
+TASKS = ("classification", "regression")
+CATEGORIES: Literal["codes", "indicators"] = "indicators"
+SCALE = False
+MISSING = True
+
+
+class Options(Spec):
+    """Options of the forest, named as scikit-learn names them."""
+
+    n_estimators: int = Field(500, ge=1, description="Number of trees.")
+    max_features: float | int | Literal["sqrt", "log2"] | None = Field(
+        None, description="Inputs tried at a split; left out: the root of their number, for regression a third."
+    )
+    min_samples_leaf: int = Field(1, ge=1, description="Fewest rows of a leaf.")
+    max_depth: int | None = Field(None, ge=1, description="Depth of the trees; left out: no limit.")
+
+
+def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
+    """scikit-learn's forest."""
+    given = options.model_dump(exclude={"max_features"})
+    if task == "classification":
+        return RandomForestClassifier(max_features=options.max_features or "sqrt", **given)
+    return RandomForestRegressor(max_features=options.max_features or 1 / 3, **given)
+
+
+def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """How much each column of the matrix lowers impurity, and how deep trees are."""
+    depth = np.mean([tree.get_depth() for tree in estimator.estimators_])
+    return {"importance": (("column",), estimator.feature_importances_), "mean_depth": ((), np.array(depth))}
+
+
+def examples() -> list[BaseEstimator]:
+    """None: the estimator is scikit-learn's."""
+    return []

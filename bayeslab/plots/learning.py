@@ -1,0 +1,65 @@
+"""Learners and models scored: scores by split, calibration, learning curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.plots._figure import ACCENT, MUTED, OTHER, figure, plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["calibration_plot", "learning_curve_plot", "scores_plot"]
+
+# Okabe and Ito (2008).
+_COLOURS = (ACCENT, OTHER, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_MARKS = ("o", "s", "^", "D", "v", "P", "X")
+
+
+def _style(i: int) -> dict[str, Any]:
+    return {"color": _COLOURS[i % len(_COLOURS)], "marker": _MARKS[i % len(_MARKS)], "markersize": 4}
+
+
+def scores_plot(scores: pd.DataFrame, measure: str, order: Sequence[str]) -> Any:
+    """Each split's score as a dot, the mean as a line, one row a model."""
+    made, axes = figure(6.4, 1.2 + 0.5 * len(order))
+    rng = np.random.default_rng(0)
+    for place, name in enumerate(order):
+        values = scores.loc[scores["model"] == name, measure].to_numpy()
+        axes.plot(values, place + rng.uniform(-0.15, 0.15, len(values)), "o", color=ACCENT, alpha=0.45, markersize=4)
+        axes.plot([values.mean()] * 2, [place - 0.3, place + 0.3], color=OTHER, linewidth=2)
+    axes.set_yticks(range(len(order)), list(order))
+    axes.set(xlabel=f"{measure} of rows left out", ylim=(len(order) - 0.4, -0.6))
+    plain(axes)
+    return made
+
+
+def calibration_plot(curves: Mapping[str, pd.DataFrame], event: str) -> Any:
+    """How often an event happened, by its predicted probability."""
+    made, axes = figure(5.2, 4.6)
+    axes.plot([0, 1], [0, 1], color=MUTED, linewidth=0.8)
+    for i, (name, table) in enumerate(curves.items()):
+        low, high = (c for c in table.columns if c.startswith("eti"))
+        gaps = np.abs(table[[low, high]].to_numpy().T - table["observed"].to_numpy())
+        axes.errorbar(table["predicted"], table["observed"], yerr=gaps, label=name, linewidth=1, **_style(i))
+    axes.set(xlabel=f"predicted probability of {event}", ylabel="how often it was so", xlim=(0, 1), ylim=(0, 1))
+    axes.legend(frameon=False, fontsize="small")
+    plain(axes)
+    return made
+
+
+def learning_curve_plot(table: pd.DataFrame, target: str) -> Any:
+    """Mean score by the number of training rows, with bands over repeats."""
+    made, axes = figure()
+    measure = table.columns[2]
+    low, high = table.columns[3:5]
+    for i, (name, own) in enumerate(table.groupby("model", sort=False)):
+        axes.fill_between(own["size"], own[low], own[high], color=_COLOURS[i % len(_COLOURS)], alpha=0.15, linewidth=0)
+        axes.plot(own["size"], own[measure], label=str(name), **_style(i))
+    axes.set(xlabel="rows fitted to", ylabel=f"{measure} of '{target}' on other rows")
+    axes.legend(frameon=False, fontsize="small")
+    plain(axes)
+    return made
