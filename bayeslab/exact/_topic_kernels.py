@@ -1,25 +1,108 @@
 """Compiled loops of :mod:`bayeslab.exact.topics`.
 
-Numbers of topics are padded to whole blocks of 16 with topics of prior weight zero, so that one block is a vector
-instruction or two; a topic is then drawn by its block first. Counts are floats of 32 bits, exact up to 2^24.
+Numbers of topics are padded to whole blocks of 16 with topics of prior weight zero. A block is one value of LLVM's
+vector type, which becomes whatever the processor has (one register of AVX-512, four of SSE or NEON): the loops over
+blocks are written with it because a compiler does not find cumulative sums in vectors by itself. A topic is drawn by
+its lane first, then by its block. Counts are floats of 32 bits, exact up to 2^24.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
+from llvmlite import ir
+from numba import extending
+from numba.core import types
 
-__all__ = ["BLOCK", "left_to_right", "sweep", "sweep_given"]
+__all__ = ["BLOCK", "left_to_right", "sweep", "sweep_given", "sweep_sparse"]
 
 BLOCK = 16
 _ONE = np.float32(1)
 _ZERO = np.float32(0)
-_ROTATIONS = tuple(np.uint64(v) for v in (23, 41, 17, 45, 19, 40))
+_ROTATIONS = tuple(np.uint64(v) for v in (23, 41, 17, 45, 19, 40, 11))
+
+# Calls have one argument less than definitions, which no type checker knows.
+intrinsic: Any = extending.intrinsic
+
+_WORD, _INDEX = ir.IntType(32), ir.IntType(64)
+_FLOATS, _WORDS = ir.VectorType(ir.FloatType(), BLOCK), ir.VectorType(_WORD, BLOCK)
+
+
+def _place(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
+    """Pointer to the block of a contiguous array of float32 that begins at a flat index."""
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [index]), _FLOATS.as_pointer())
+
+
+def _splat(builder: Any, value: Any, kind: Any) -> Any:
+    """The same number in all lanes."""
+    undefined = ir.Constant(kind, ir.Undefined)
+    first = builder.insert_element(undefined, value, _WORD(0))
+    return builder.shuffle_vector(first, undefined, ir.Constant(_WORDS, [0] * BLOCK))
+
+
+@intrinsic
+def _add_block(_: Any, share: Any, at: Any, table: Any, row: Any, beta: Any, lane: Any, less: Any, sums: Any) -> Any:
+    """``sums[at + 16 : at + 32] = sums[at : at + 16] + share[at : at + 16] * (table.flat[row : row + 16] + beta)``,
+    the product being ``less`` in one lane (outside 0 to 15: in none)."""
+    signature = types.void(
+        share, types.int64, table, types.int64, types.float32, types.int64, types.float32, sums
+    )  # fmt: skip
+
+    def code(context: Any, builder: Any, own: Any, arguments: Any) -> Any:
+        share, at, table, row, beta, lane, less, sums = arguments
+        first = builder.load(_place(context, builder, own.args[0], share, at), align=4)
+        second = builder.load(_place(context, builder, own.args[2], table, row), align=4)
+        weights = builder.fmul(first, builder.fadd(second, _splat(builder, beta, _FLOATS)))
+        lanes = ir.Constant(_WORDS, list(range(BLOCK)))
+        replaced = builder.icmp_signed("==", lanes, _splat(builder, builder.trunc(lane, _WORD), _WORDS))
+        weights = builder.select(replaced, _splat(builder, less, _FLOATS), weights)
+        before = builder.load(_place(context, builder, own.args[7], sums, at), align=4)
+        after = _place(context, builder, own.args[7], sums, builder.add(at, _INDEX(BLOCK)))
+        builder.store(builder.fadd(before, weights), after, align=4)
+        return context.get_dummy_value()
+
+    return signature, code
+
+
+@intrinsic
+def _scan(_: Any, sums: Any, at: Any, out: Any) -> Any:
+    """``out[:16] = cumsum(sums[at : at + 16])``; the last of them."""
+    signature = types.float32(sums, types.int64, out)
+
+    def code(context: Any, builder: Any, own: Any, arguments: Any) -> Any:
+        sums, at, out = arguments
+        value = builder.load(_place(context, builder, own.args[0], sums, at), align=4)
+        zero = ir.Constant(_FLOATS, [0.0] * BLOCK)
+        for step in (1, 2, 4, 8):
+            moved = ir.Constant(_WORDS, [BLOCK if j < step else j - step for j in range(BLOCK)])
+            value = builder.fadd(value, builder.shuffle_vector(value, zero, moved))
+        builder.store(value, _place(context, builder, own.args[2], out, _INDEX(0)), align=4)
+        return builder.extract_element(value, _WORD(BLOCK - 1))
+
+    return signature, code
+
+
+@intrinsic
+def _rank(_: Any, scanned: Any, u: Any) -> Any:
+    """How many of ``scanned[:16]`` are at most u."""
+    signature = types.int64(scanned, types.float32)
+
+    def code(context: Any, builder: Any, own: Any, arguments: Any) -> Any:
+        value = builder.load(_place(context, builder, own.args[0], arguments[0], _INDEX(0)), align=4)
+        below = builder.fcmp_ordered("<=", value, _splat(builder, arguments[1], _FLOATS))
+        bits = ir.IntType(BLOCK)
+        count = builder.module.declare_intrinsic("llvm.ctpop", [bits])
+        return builder.zext(builder.call(count, [builder.bitcast(below, bits)]), _INDEX)
+
+    return signature, code
 
 
 @numba.njit(cache=True, nogil=True)
-def _uniform(r):  # type: ignore[no-untyped-def]
-    """A number of 24 bits in [0, 1) by xoshiro256++ (Blackman, Vigna 2021, ACM TOMS 47(4), 36); ``r`` is its state."""
+def _bits(r):  # type: ignore[no-untyped-def]
+    """64 bits by xoshiro256++ (Blackman, Vigna 2021, ACM TOMS 47(4), 36); ``r`` is its state."""
     s0, s1, s2, s3 = r[0], r[1], r[2], r[3]
     x = s0 + s3
     x = ((x << _ROTATIONS[0]) | (x >> _ROTATIONS[1])) + s0
@@ -27,33 +110,45 @@ def _uniform(r):  # type: ignore[no-untyped-def]
     s3 ^= s1
     r[0], r[1] = s0 ^ s3, s1 ^ s2
     r[2], r[3] = s2 ^ (s1 << _ROTATIONS[2]), (s3 << _ROTATIONS[3]) | (s3 >> np.uint64(19))
-    return np.float32(np.int64(x >> _ROTATIONS[5]) * np.float32(5.9604645e-08))
+    return x
 
 
-@numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
-def _picked(r, weights, sums):  # type: ignore[no-untyped-def]
-    """A topic with probability proportional to ``weights``; ``sums`` are those of whole blocks, cumulated."""
-    n_blocks = len(sums)
-    u = _uniform(r) * sums[n_blocks - 1]
-    b = 0
-    while b < n_blocks - 1 and u >= sums[b]:
-        b += 1
-    if b > 0:
-        u -= sums[b - 1]
-    k = b * BLOCK
-    last = k + BLOCK - 1
-    u -= weights[k]
-    while u >= _ZERO and k < last:
-        k += 1
-        u -= weights[k]
+@numba.njit(cache=True, nogil=True)
+def _uniform(r):  # type: ignore[no-untyped-def]
+    """A number of 24 bits in [0, 1)."""
+    return np.float32(np.int64(_bits(r) >> _ROTATIONS[5]) * np.float32(5.9604645e-08))
+
+
+@numba.njit(cache=True, nogil=True)
+def _fine(r):  # type: ignore[no-untyped-def]
+    """A number of 53 bits in [0, 1)."""
+    return np.int64(_bits(r) >> _ROTATIONS[6]) * 1.1102230246251565e-16
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _picked(r, share, table, row, beta, old, less, sums, scanned, alpha):  # type: ignore[no-untyped-def]
+    """A topic with probability proportional to ``share * (table.flat[row : row + n_padded] + beta)``, that of topic
+    ``old`` being ``less``. ``sums`` (n_padded + 16,) begins with 16 zeros."""
+    n_padded = len(share)
+    for b in range(n_padded // BLOCK):
+        first = b * BLOCK
+        _add_block(share, first, table, row + first, beta, old - first, less, sums)
+    u = _uniform(r) * _scan(sums, n_padded, scanned)
+    lane = min(_rank(scanned, u), BLOCK - 1)
+    if lane > 0:
+        u -= scanned[lane - 1]
+    k = lane
+    # No way out of the loop: a branch that cannot be foretold costs more.
+    for b in range(1, n_padded // BLOCK):
+        k += BLOCK * (sums[lane + b * BLOCK] <= u)
     # Rounding may lead past the last topic there is.
-    while weights[k] <= _ZERO and k > 0:
+    while alpha[k] <= _ZERO:
         k -= 1
     return k
 
 
-@numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
-def sweep(words, offsets, z, by_document, by_word, total, alpha, beta, width, r, n_sweeps):  # type: ignore[no-untyped-def]
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def sweep(words, offsets, z, by_word, alpha, beta, width, r, n_sweeps):  # type: ignore[no-untyped-def]
     """Gibbs sweeps over all tokens, topics and proportions integrated out; everything is changed in place.
 
     Parameters
@@ -62,81 +157,243 @@ def sweep(words, offsets, z, by_document, by_word, total, alpha, beta, width, r,
         Document by document.
     offsets : int64 (n_documents + 1,)
     z : int32 (n_tokens,)
-    by_document : int32 (n_documents, n_padded)
     by_word : float32 (n_words, n_padded)
-    total : int64 (n_padded,)
+        Zeros.
     alpha : float32 (n_padded,)
         Zero for padding.
     beta, width : float32
         Concentration of each word and of all words.
     r : uint64 (4,)
     """
-    n_padded = len(total)
-    inverse, weights = np.empty(n_padded, np.float32), np.empty(n_padded, np.float32)
-    own, sums = np.empty(n_padded, np.float32), np.empty(n_padded // BLOCK, np.float32)
+    n_padded, n_blocks = len(alpha), len(alpha) // BLOCK
+    total, inverse = np.zeros(n_padded, np.int64), np.empty(n_padded, np.float32)
+    own, share = np.empty(n_padded, np.float32), np.empty(n_padded, np.float32)
+    sums, scanned = np.zeros(n_padded + BLOCK, np.float32), np.empty(BLOCK, np.float32)
+    for i in range(len(words)):
+        by_word[words[i], z[i]] += _ONE
+        total[z[i]] += 1
     for _ in range(n_sweeps):
-        # Anew each time, so that however runs are cut they round alike.
+        # Of counts only, so that however runs are cut they round alike.
         for k in range(n_padded):
             inverse[k] = _ONE / (np.float32(total[k]) + width)
         for d in range(len(offsets) - 1):
-            for k in range(n_padded):
-                own[k] = np.float32(by_document[d, k]) + alpha[k]
+            own[:] = _ZERO
             for i in range(offsets[d], offsets[d + 1]):
-                row, old = by_word[words[i]], z[i]
-                row[old] -= _ONE
-                total[old] -= 1
-                inverse[old] = _ONE / (np.float32(total[old]) + width)
-                by_document[d, old] -= 1
-                own[old] = np.float32(by_document[d, old]) + alpha[old]
-                running = _ZERO
-                for b in range(len(sums)):
+                own[z[i]] += _ONE
+            for k in range(n_padded):
+                share[k] = (own[k] + alpha[k]) * inverse[k]
+            for i in range(offsets[d], offsets[d + 1]):
+                w, old = np.int64(words[i]), np.int64(z[i])
+                # Nothing is taken off in memory: most tokens stay, and reading a block waits for its parts.
+                less = (own[old] - _ONE + alpha[old]) * (by_word[w, old] - _ONE + beta)
+                less /= np.float32(total[old] - 1) + width
+                # As _picked does; a call with arrays here would cost a third of the time.
+                for b in range(n_blocks):
                     first = b * BLOCK
-                    block = _ZERO
-                    for k in range(first, first + BLOCK):
-                        weight = own[k] * (row[k] + beta) * inverse[k]
-                        weights[k] = weight
-                        block += weight
-                    running += block
-                    sums[b] = running
-                new = _picked(r, weights, sums)
-                z[i] = new
-                row[new] += _ONE
-                total[new] += 1
-                inverse[new] = _ONE / (np.float32(total[new]) + width)
-                by_document[d, new] += 1
-                own[new] = np.float32(by_document[d, new]) + alpha[new]
+                    _add_block(share, first, by_word, w * n_padded + first, beta, old - first, less, sums)
+                u = _uniform(r) * _scan(sums, n_padded, scanned)
+                lane = min(_rank(scanned, u), BLOCK - 1)
+                if lane > 0:
+                    u -= scanned[lane - 1]
+                new = lane
+                for b in range(1, n_blocks):
+                    new += BLOCK * (sums[lane + b * BLOCK] <= u)
+                while alpha[new] <= _ZERO:
+                    new -= 1
+                if new != old:
+                    z[i] = new
+                    by_word[w, old] -= _ONE
+                    own[old] -= _ONE
+                    total[old] -= 1
+                    inverse[old] = _ONE / (np.float32(total[old]) + width)
+                    share[old] = (own[old] + alpha[old]) * inverse[old]
+                    by_word[w, new] += _ONE
+                    own[new] += _ONE
+                    total[new] += 1
+                    inverse[new] = _ONE / (np.float32(total[new]) + width)
+                    share[new] = (own[new] + alpha[new]) * inverse[new]
 
 
-@numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
-def sweep_given(words, offsets, z, by_document, topics, alpha, r, n_sweeps, after, mean):  # type: ignore[no-untyped-def]
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def sweep_given(words, offsets, z, topics, alpha, r, n_sweeps, after, mean):  # type: ignore[no-untyped-def]
     """Gibbs sweeps over documents whose topics (n_words, n_padded) are given; from sweep ``after`` on their
     counts are added to ``mean`` (n_documents, n_padded)."""
-    n_padded = topics.shape[1]
-    weights, own = np.empty(n_padded, np.float32), np.empty(n_padded, np.float32)
-    sums = np.empty(n_padded // BLOCK, np.float32)
+    n_padded = len(alpha)
+    share = np.empty(n_padded, np.float32)
+    sums, scanned = np.zeros(n_padded + BLOCK, np.float32), np.empty(BLOCK, np.float32)
+    own = np.empty(n_padded, np.int64)
     for d in range(len(offsets) - 1):
+        own[:] = 0
+        for i in range(offsets[d], offsets[d + 1]):
+            own[z[i]] += 1
+        for k in range(n_padded):
+            share[k] = np.float32(own[k]) + alpha[k]
         for s in range(n_sweeps):
             for i in range(offsets[d], offsets[d + 1]):
-                row = topics[words[i]]
-                by_document[d, z[i]] -= 1
-                for k in range(n_padded):
-                    own[k] = np.float32(by_document[d, k]) + alpha[k]
-                running = _ZERO
-                for b in range(len(sums)):
-                    first = b * BLOCK
-                    block = _ZERO
-                    for k in range(first, first + BLOCK):
-                        weight = own[k] * row[k]
-                        weights[k] = weight
-                        block += weight
-                    running += block
-                    sums[b] = running
-                new = _picked(r, weights, sums)
-                z[i] = new
-                by_document[d, new] += 1
+                w, old = np.int64(words[i]), np.int64(z[i])
+                less = (np.float32(own[old] - 1) + alpha[old]) * topics[w, old]
+                new = _picked(r, share, topics, w * n_padded, _ZERO, old, less, sums, scanned, alpha)
+                if new != old:
+                    z[i] = new
+                    own[old] -= 1
+                    own[new] += 1
+                    share[old] = np.float32(own[old]) + alpha[old]
+                    share[new] = np.float32(own[new]) + alpha[new]
             if s >= after:
                 for k in range(n_padded):
-                    mean[d, k] += by_document[d, k]
+                    mean[d, k] += own[k]
+
+
+@numba.njit(cache=True, nogil=True)
+def _gather(z, places, starts, n_topics, topic, count, size):  # type: ignore[no-untyped-def]
+    """Lists of the topics of each word and how often: those of word w from ``starts[w]`` on, ``size[w]`` of them."""
+    seen = np.full(n_topics, -1, np.int64)
+    for w in range(len(size)):
+        begin, n = starts[w], 0
+        for j in range(starts[w], starts[w + 1]):
+            k = z[places[j]]
+            if seen[k] < begin:
+                seen[k] = begin + n
+                topic[begin + n], count[begin + n] = k, 0
+                n += 1
+            count[seen[k]] += 1
+        for j in range(begin, begin + n):
+            seen[topic[j]] = -1
+        size[w] = n
+
+
+@numba.njit(cache=True, nogil=True)
+def _moved(topic, count, n, at, slot, new):  # type: ignore[no-untyped-def]
+    """The length of a word's list of ``n`` topics after one token went from place ``at`` to ``slot`` (n: to a topic
+    that is not there yet). It never has more places than the word has tokens."""
+    if slot == n and count[at] == 1:
+        topic[at] = new
+        return n
+    count[at] -= 1
+    if slot == n:
+        topic[n], count[n] = new, 1
+        return n + 1
+    count[slot] += 1
+    if count[at] == 0:
+        topic[at], count[at] = topic[n - 1], count[n - 1]
+        return n - 1
+    if slot > 0 and count[slot] > count[slot - 1]:
+        # Frequent ones to the front, where they are found soon.
+        topic[slot], topic[slot - 1] = topic[slot - 1], topic[slot]
+        count[slot], count[slot - 1] = count[slot - 1], count[slot]
+    return n
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def sweep_sparse(words, offsets, places, starts, z, alpha, beta, r, n_sweeps):  # type: ignore[no-untyped-def]
+    """The same sweeps where topics are many: the weight of a topic is the sum of three, of which the first is small,
+    the second zero outside the document's topics and the third zero outside the word's (Yao, Mimno, McCallum 2009,
+    Efficient methods for topic model inference on streaming document collections, KDD 15).
+
+    Parameters
+    ----------
+    places : int64 (n_tokens,)
+        Tokens ordered by word.
+    starts : int64 (n_words + 1,)
+        Word w has the tokens ``places[starts[w] : starts[w + 1]]``.
+    alpha : float64 (n_topics,)
+    beta : float64
+    """
+    n_topics, n_words = len(alpha), len(starts) - 1
+    width = beta * n_words
+    topic, count = np.empty(len(words), np.int32), np.empty(len(words), np.int32)
+    size, total = np.empty(n_words, np.int64), np.zeros(n_topics, np.int64)
+    inverse, share, weights = np.empty(n_topics), np.empty(n_topics), np.empty(n_topics)
+    own, used, where = np.zeros(n_topics, np.int64), np.empty(n_topics, np.int64), np.full(n_topics, -1, np.int64)
+    for i in range(len(words)):
+        total[z[i]] += 1
+    for _ in range(n_sweeps):
+        # Lists and sums anew each time, so that however runs are cut they go and round alike.
+        _gather(z, places, starts, n_topics, topic, count, size)
+        smooth = 0.0
+        for k in range(n_topics):
+            inverse[k] = 1.0 / (total[k] + width)
+            share[k] = alpha[k] * inverse[k]
+            smooth += share[k]
+        for d in range(len(offsets) - 1):
+            n_used, local = 0, 0.0
+            for i in range(offsets[d], offsets[d + 1]):
+                k = z[i]
+                if where[k] < 0:
+                    where[k] = n_used
+                    used[n_used] = k
+                    n_used += 1
+                own[k] += 1
+            for m in range(n_used):
+                k = used[m]
+                share[k] = (own[k] + alpha[k]) * inverse[k]
+                local += own[k] * inverse[k]
+            for i in range(offsets[d], offsets[d + 1]):
+                w, old = words[i], np.int64(z[i])
+                begin, n = starts[w], size[w]
+                smooth -= alpha[old] * inverse[old]
+                local -= own[old] * inverse[old]
+                own[old] -= 1
+                total[old] -= 1
+                inverse[old] = 1.0 / (total[old] + width)
+                share[old] = (own[old] + alpha[old]) * inverse[old]
+                smooth += alpha[old] * inverse[old]
+                local += own[old] * inverse[old]
+                sparse, at = 0.0, 0
+                for j in range(n):
+                    k = topic[begin + j]
+                    same = k == old
+                    if same:
+                        at = j
+                    weights[j] = (count[begin + j] - same) * share[k]
+                    sparse += weights[j]
+                u = _fine(r) * (sparse + beta * (local + smooth))
+                new, slot = np.int64(old), -1
+                if u < sparse:
+                    slot = 0
+                    u -= weights[0]
+                    while u >= 0.0 and slot < n - 1:
+                        slot += 1
+                        u -= weights[slot]
+                    new = topic[begin + slot]
+                elif u < sparse + beta * local:
+                    u = (u - sparse) / beta
+                    m = 0
+                    u -= own[used[0]] * inverse[used[0]]
+                    while u >= 0.0 and m < n_used - 1:
+                        m += 1
+                        u -= own[used[m]] * inverse[used[m]]
+                    new = used[m]
+                else:
+                    u = (u - sparse) / beta - local
+                    new = np.int64(0)
+                    u -= alpha[0] * inverse[0]
+                    while u >= 0.0 and new < n_topics - 1:
+                        new += 1
+                        u -= alpha[new] * inverse[new]
+                if new != old:
+                    z[i] = new
+                    if slot < 0:
+                        slot = 0
+                        while slot < n and topic[begin + slot] != new:
+                            slot += 1
+                    size[w] = _moved(topic[begin:], count[begin:], n, at, slot, new)
+                smooth -= alpha[new] * inverse[new]
+                local -= own[new] * inverse[new]
+                own[new] += 1
+                total[new] += 1
+                inverse[new] = 1.0 / (total[new] + width)
+                share[new] = (own[new] + alpha[new]) * inverse[new]
+                smooth += alpha[new] * inverse[new]
+                local += own[new] * inverse[new]
+                if where[new] < 0:
+                    where[new] = n_used
+                    used[n_used] = new
+                    n_used += 1
+            for m in range(n_used):
+                k = used[m]
+                own[k], where[k] = 0, -1
+                share[k] = alpha[k] * inverse[k]
 
 
 @numba.njit(cache=True, nogil=True)

@@ -58,6 +58,8 @@ type State = Mapping[str, NDArray[Any]]
 
 # Counts are floats of 32 bits in the kernels.
 _MOST = 1 << 24
+# From so many topics on, what is not zero is cheaper to visit than all in vectors.
+_MANY = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +133,12 @@ class Corpus:
         """The document of each token."""
         return np.repeat(np.arange(self.n_documents), self.lengths)
 
+    @cached_property
+    def by_word(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Places of the tokens in the order of their words, and where each word's places begin (n_words + 1,)."""
+        sizes = np.bincount(self.words, minlength=self.n_words)
+        return np.argsort(self.words, kind="stable"), np.append(0, np.cumsum(sizes))
+
     def take(self, documents: Any) -> Corpus:
         """Some of the documents, by number or mask."""
         chosen = np.arange(self.n_documents)[documents]
@@ -184,16 +192,18 @@ def start(corpus: Corpus, n_topics: int, rng: np.random.Generator) -> State:
 
 def run(corpus: Corpus, state: State, prior: TopicPrior, n_sweeps: int) -> State:
     """Gibbs sweeps over all tokens [2]_; a run in pieces gives what one run gives, to the last bit."""
-    from bayeslab.exact._topic_kernels import sweep
+    from bayeslab.exact._topic_kernels import sweep, sweep_sparse
 
     if corpus.n_tokens and np.bincount(corpus.words).max() >= _MOST:
         raise DataError(f"a word occurs {_MOST:,} times or more; leave it out, as words without meaning are")
-    z, own = state["z"].copy(), state["rng"].copy()
-    by_document, by_word = _counts(corpus, z, _padded(prior.n_topics))
-    sweep(
-        corpus.words, corpus.offsets, z, by_document, by_word.astype(np.float32), by_word.sum(axis=0, dtype=np.int64),
-        _alpha(prior), np.float32(prior.beta), np.float32(prior.beta * corpus.n_words), own, n_sweeps,
-    )  # fmt: skip
+    z, own, n_topics = state["z"].copy(), state["rng"].copy(), _padded(prior.n_topics)
+    if prior.n_topics >= _MANY:
+        places, starts = corpus.by_word
+        sweep_sparse(corpus.words, corpus.offsets, places, starts, z, prior.alpha, float(prior.beta), own, n_sweeps)
+    else:
+        by_word = np.zeros((corpus.n_words, n_topics), np.float32)
+        width = np.float32(prior.beta * corpus.n_words)
+        sweep(corpus.words, corpus.offsets, z, by_word, _alpha(prior), np.float32(prior.beta), width, own, n_sweeps)
     return {"z": z, "rng": own}
 
 
@@ -287,11 +297,8 @@ def infer(
     given = np.zeros((corpus.n_words, n), np.float32)
     given[:, : prior.n_topics] = words_of_topics.T
     first = start(corpus, prior.n_topics, rng)
-    by_document, _ = _counts(corpus, first["z"], n)
     z, own, mean = first["z"].copy(), first["rng"].copy(), np.zeros((corpus.n_documents, n))
-    sweep_given(
-        corpus.words, corpus.offsets, z, by_document, given, _alpha(prior), own, sweeps + tune, tune, mean
-    )  # fmt: skip
+    sweep_given(corpus.words, corpus.offsets, z, given, _alpha(prior), own, sweeps + tune, tune, mean)
     total = mean[:, : prior.n_topics] / sweeps + prior.alpha
     return np.asarray(total / total.sum(axis=1, keepdims=True))
 
@@ -323,12 +330,14 @@ def simulate(
 ) -> tuple[Corpus, NDArray[np.float64]]:
     """Documents of these lengths drawn from the model, and their proportions of topics."""
     thetas = rng.dirichlet(prior.alpha, len(lengths))
-    documents = []
-    for n, theta in zip(lengths, thetas, strict=True):
-        counts = rng.multinomial(n, theta)
-        drawn = [rng.choice(words_of_topics.shape[1], c, p=words_of_topics[k]) for k, c in enumerate(counts)]
-        documents.append(rng.permutation(np.concatenate(drawn)).astype(np.int64))
-    return Corpus.of(documents, words_of_topics.shape[1]), thetas
+    offsets = np.append(0, np.cumsum(lengths)).astype(np.int64)
+    words, z = np.empty(offsets[-1], np.int32), np.empty(offsets[-1], np.int64)
+    for d, theta in enumerate(thetas):
+        z[offsets[d] : offsets[d + 1]] = rng.choice(len(theta), lengths[d], p=theta)
+    for k, below in enumerate(np.cumsum(words_of_topics, axis=1)):
+        own = z == k
+        words[own] = np.searchsorted(below / below[-1], rng.random(np.count_nonzero(own)), side="right")
+    return Corpus(words, offsets, words_of_topics.shape[1]), thetas
 
 
 def align(reference: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.int64]:
