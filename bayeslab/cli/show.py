@@ -2,22 +2,81 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from bayeslab.cli._shared import JsonOption, RunArgument
+from bayeslab.cli._shared import JsonOption, RunArgument, print_json
 
 
 def command(
     run: RunArgument,
     all_rows: Annotated[bool, typer.Option("--all", help="Show every row of the table.")] = False,
+    topics: Annotated[bool, typer.Option("--topics", help="Show the topics of documents: shares and words.")] = False,
+    words: Annotated[int, typer.Option(min=1, help="With --topics: so many words of each.")] = 10,
+    relevance: Annotated[
+        float, typer.Option(min=0, max=1, help="With --topics: 1 most probable words; less: words special to a topic.")
+    ] = 1.0,
+    held_out: Annotated[
+        Path | None, typer.Option("--held-out", metavar="TABLE", help="With --topics: documents to judge the fit by.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="With --topics: write a page to look at them.")
+    ] = None,
     json: JsonOption = False,
 ) -> int:
     """Show the posterior and the verdict of an earlier run."""
     from bayeslab import fitting
     from bayeslab.cli.fit import show
 
+    if not topics and (held_out is not None or html is not None):
+        raise typer.BadParameter("--held-out and --html go with --topics")
     result = fitting.open_run(run)
-    show(result, json=json, all_rows=all_rows)
+    if topics:
+        _show_topics(result, words, relevance, held_out, html, json)
+    else:
+        show(result, json=json, all_rows=all_rows)
     return 3 if result.verdict.status == "fail" else 0
+
+
+def _show_topics(
+    result: Any, n_words: int, relevance: float, held_out: Path | None, html: Path | None, json: bool
+) -> None:
+    found = result.topics
+    table = found.table(n_words, relevance=relevance)
+    judged = found.held_out(held_out) if held_out is not None or "held_out" in result.data_tree.children else None
+    if html is not None:
+        found.save_html(html)
+    if json:
+        content: dict[str, Any] = {"topics": table.reset_index().to_dict("records")}
+        if judged is not None:
+            content["held_out"] = {
+                "log_probability": judged.log_probability,
+                "mcse": judged.mcse,
+                "perplexity": judged.perplexity,
+                "n_documents": judged.n_documents,
+                "n_words": judged.n_words,
+            }
+        print_json(content)
+        return
+    from rich.console import Console
+
+    from bayeslab.results.topics import rich_table
+
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+    console.print(
+        f"[bold]{result.model.name}[/bold]  {found.n_topics} topics of {len(found.documents):,} documents,"
+        f" {len(found.vocabulary):,} words",
+        soft_wrap=True,
+    )
+    console.print()
+    console.print(rich_table(table))
+    if judged is not None:
+        console.print(f"\nheld out    {judged}", soft_wrap=True)
+    for finding in result.verdict.findings:
+        if finding.check == "topics" and finding.status != "pass":
+            console.print(f"\nnote        {finding.message}", soft_wrap=True)
+    if html is not None:
+        console.print(f"written {html}", soft_wrap=True)

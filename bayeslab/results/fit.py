@@ -558,4 +558,5 @@ class Fit:
             timings=self.timings,
             folder=self.folder,
             svg=model_svg(drawn),
+            topics=self.topics.rows() if self.model.model.family == "topics" else (),
         )

@@ -217,6 +217,11 @@ def predict(fit: Fit, data: Any, kind: Literal["mean", "draws", "probabilities"]
         from bayeslab.results._structure_predictions import predicted
 
         return _like(predicted(fit, bound, kind, ci_prob=ci_prob, seed=seed), data)
+    if fit.model.model.family == "topics":
+        from bayeslab.results import topics
+
+        found = topics.predicted(fit, bound, data, kind, ci_prob=ci_prob, seed=seed)
+        return found if kind == "draws" else _like(found, data)
     family = registry.load("families", fit.model.model.family)
     if kind == "probabilities" and hasattr(family, "probabilities"):
         import pandas as pd

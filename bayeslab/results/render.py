@@ -33,6 +33,7 @@ __all__ = [
     "print_verdict",
     "report_html",
     "summary",
+    "topics_html",
     "verdict_html",
 ]
 
@@ -366,6 +367,7 @@ def fit_html(
     timings: Mapping[str, float] | None = None,
     folder: str | PathLike[str] | None = None,
     svg: str | None = None,
+    topics: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """A fit as static HTML for a notebook.
 
@@ -383,17 +385,51 @@ def fit_html(
         Where the run is kept.
     svg
         A drawing of the model. It is shown as an image, in which no script runs.
+    topics
+        Rows of :func:`topics_html`.
     """
     parts = [f"<h3>{escape(name)}</h3>" + (_badge(verdict.status) if verdict else "")]
     parts += [f"<p>{escape(about)}</p>"] if about else []
     parts += [f'<p class="bl-mute">{escape(method)}</p>'] if method else []
     parts += [_verdict(verdict)] if verdict else []
+    parts += [_topics(topics)] if topics else []
     parts += [_summary(summary)] if summary is not None else []
     parts += [f"<details><summary>model graph</summary>{_image(svg)}</details>"] if svg else []
     foot = [f"{escape(stage)} {_duration(seconds)}" for stage, seconds in (timings or {}).items()]
     foot += [f"<code>{escape(str(folder))}</code>"] if folder is not None else []
     parts += [f'<p class="bl-mute">{" · ".join(foot)}</p>'] if foot else []
     return _page("\n".join(parts))
+
+
+def topics_html(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Topics as static HTML: words, the more probable the larger.
+
+    Parameters
+    ----------
+    rows
+        Of each topic ``topic``, ``share``, ``chains`` (which found it, or nothing) and ``words``: (word, probability,
+        sd) each.
+    """
+    return _page(_topics(rows))
+
+
+def _topics(rows: Sequence[Mapping[str, Any]]) -> str:
+    several = any(row["chains"] for row in rows)
+    head = "".join(f"<th>{h}</th>" for h in ("topic", "share", *(["found by"] if several else []), "words"))
+    body = []
+    for row in rows:
+        most = max(probability for _, probability, _ in row["words"])
+        words = " ".join(_sized(word, p, sd, math.sqrt(p / most)) for word, p, sd in row["words"])
+        cells = [f"{row['topic']}", f"{100 * row['share']:.1f} %", *([escape(row["chains"])] if several else [])]
+        shown = "".join(f"<td>{cell}</td>" for cell in cells)
+        body.append(f'<tr>{shown}<td style="text-align:left;white-space:normal">{words}</td></tr>')
+    return f'<div class="bl-scroll-x"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
+
+
+def _sized(word: str, probability: float, sd: float, size: float) -> str:
+    return (
+        f'<span style="font-size:{0.8 + 0.5 * size:.2f}em" title="{probability:.3g} ± {sd:.2g}">{escape(word)}</span>'
+    )
 
 
 def report_html(name: str, about: str, verdict: Verdict | None, frame: pd.DataFrame) -> str:

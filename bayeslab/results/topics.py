@@ -1,0 +1,511 @@
+"""What a fit says about topics: their words, the documents they are in, how far they can be relied on.
+
+Draws of topics come from chains (method gibbs keeps some of them, methods with a graph all) or from an approximation.
+Whatever is said of a topic by its number holds for draws whose topics have been paired; the probability of new
+documents needs no numbers.
+
+References
+----------
+.. [1] Sievert, Shirley (2014). LDAvis: a method for visualizing and interpreting topics. ACL workshop on interactive
+   language learning, visualization, and interfaces, 63-70 (relevance).
+.. [2] Wallach, Murray, Salakhutdinov, Mimno (2009). Evaluation methods for topic models. ICML 26.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.engines._groups import labelled
+from bayeslab.errors import DataError, OptionError, hint
+from bayeslab.exact import topics as lda
+from bayeslab.exact.topics import TopicPrior
+from bayeslab.families._topics_gibbs import SAME, held_out_group, per_word
+from bayeslab.families._topics_words import Documents, documents_of, held_out_documents, new_documents
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+    from bayeslab.dataset import Data
+    from bayeslab.results.fit import Fit
+
+__all__ = ["PICTURES", "FittedTopics", "HeldOut", "predicted", "rich_table", "topics_of"]
+
+PICTURES = ("words", "shares", "documents", "map")
+# Predictions take so many draws of topics at most, and about so many draws of proportions; so many visits of words.
+_KEPT, _DRAWS, _VISITS, _TUNE = 40, 200, 200_000_000, 30
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """How probable documents are that were not fitted.
+
+    Attributes
+    ----------
+    log_probability : float
+        Of a word: that of the documents, divided by the number of their words.
+    mcse : float
+        Its Monte Carlo standard error.
+    n_documents, n_words : int
+    """
+
+    log_probability: float
+    mcse: float
+    n_documents: int
+    n_words: int
+
+    @property
+    def perplexity(self) -> float:
+        """exp of minus the log probability of a word: as if it were one of so many equally likely ones."""
+        return float(np.exp(-self.log_probability))
+
+    def __str__(self) -> str:
+        return (
+            f"log probability of a word {self.log_probability:.4f} ± {self.mcse:.2g} (Monte Carlo error), perplexity"
+            f" {self.perplexity:,.1f}, in {self.n_documents:,} documents with {self.n_words:,} words"
+        )
+
+
+def topics_of(fit: Fit) -> FittedTopics:
+    """The topics of a fit.
+
+    Raises
+    ------
+    OptionError
+        Its model has none.
+    """
+    if fit.model.model.family != "topics":
+        raise OptionError(f"a fit of the family {fit.model.model.family} has no topics")
+    return FittedTopics(fit)
+
+
+class FittedTopics:
+    """Topics of a fit; topics are numbered from 1, the most common first.
+
+    Attributes
+    ----------
+    vocabulary : ndarray of str
+    phi : ndarray (n_topics, n_words)
+        Posterior means of the probabilities of words.
+    theta : ndarray (n_documents, n_topics)
+        Posterior means of the proportions of topics.
+    phi_sd, theta_sd : ndarray
+        Posterior standard deviations.
+    word_shares : ndarray (n_words,)
+        Share of each word among all.
+    lengths : ndarray (n_documents,)
+        Words of each document.
+    documents : ndarray
+        Names of the documents.
+    """
+
+    def __init__(self, fit: Fit) -> None:
+        self._fit = fit
+        group = self._group
+        self.vocabulary = np.asarray(group["word"].to_numpy()).astype(str)
+        self.phi = group["phi"].to_numpy()
+        self.theta = group["theta"].to_numpy()
+        self.phi_sd, self.theta_sd = group["phi_sd"].to_numpy(), group["theta_sd"].to_numpy()
+        self.word_shares, self.lengths = group["word_share"].to_numpy(), group["n_words"].to_numpy()
+        self.dim = str(group["theta"].dims[0])
+        self.documents = group[self.dim].to_numpy() if self.dim in group.coords else np.arange(len(self.theta))
+
+    @cached_property
+    def _group(self) -> xr.Dataset:
+        """Means and standard deviations."""
+        tree = self._fit.data_tree
+        if "topics" in tree.children:
+            return tree["topics"].to_dataset()
+        posterior = self._fit.posterior.to_dataset()
+        if "phi" not in posterior:
+            raise OptionError("this fit has no topics")
+        found = self._fitted
+        theta, phi = posterior["theta"], posterior["phi"]
+        over = ("chain", "draw")
+        weight = found.corpus.lengths / found.corpus.n_tokens
+        shares = np.einsum("d,csdk->csk", weight, theta.transpose("chain", "draw", ..., "topic").to_numpy())
+        return (
+            posterior.drop_vars(list(posterior.data_vars))
+            .assign(
+                phi=phi.mean(over),
+                phi_sd=phi.std(over),
+                theta=theta.mean(over),
+                theta_sd=theta.std(over),
+                share=(("chain", "draw", "topic"), shares),
+                word_share=(("word",), found.word_shares),
+                n_words=((found.dim,), found.corpus.lengths),
+            )
+        )  # fmt: skip
+
+    @cached_property
+    def _fitted(self) -> Documents:
+        return documents_of(self._fit.model, self._fit.data)
+
+    @cached_property
+    def draws(self) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+        """Some draws of topics and concentrations: ``phi`` (kept, topic, word), ``alpha``, ``beta``, ``from_chain``."""
+        tree = self._fit.data_tree
+        if "topic_draws" in tree.children:
+            group = tree["topic_draws"].to_dataset()
+            return {str(n): (tuple(map(str, v.dims)), v.to_numpy()) for n, v in group.data_vars.items()}
+        return self._drawn_from_posterior()
+
+    def _drawn_from_posterior(self) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+        from bayeslab.families.topics import Topics, prior_of
+
+        spec = self._fit.model.model
+        assert isinstance(spec, Topics)
+        posterior = self._fit.posterior.to_dataset()
+        chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
+        some = np.unique(np.linspace(0, chains * draws - 1, min(chains * draws, _KEPT)).astype(int))
+        prior = prior_of(spec)
+
+        def flat(name: str, known: Any) -> np.ndarray:
+            if name not in posterior:
+                return np.broadcast_to(known, (len(some), *np.shape(known)))
+            values = posterior[name].to_numpy()
+            return np.asarray(values.reshape(-1, *values.shape[2:])[some])
+
+        return {
+            "phi": (("kept", "topic", "word"), flat("phi", None)),
+            "alpha": (("kept", "topic"), flat("alpha", prior.alpha)),
+            "beta": (("kept",), flat("beta", prior.beta)),
+            "from_chain": (("kept",), some // draws),
+        }
+
+    # -- tables
+
+    @property
+    def n_topics(self) -> int:
+        return len(self.phi)
+
+    @property
+    def shares(self) -> np.ndarray:
+        """Share of each topic among all words, (n_topics,): posterior means."""
+        values = self._group["share"]
+        over = [d for d in values.dims if d != "topic"]
+        return np.asarray(values.mean(over).to_numpy() if over else values.to_numpy())
+
+    def table(self, n_words: int = 10, *, relevance: float = 1.0, ci_prob: float = 0.89) -> pd.DataFrame:
+        """One row a topic.
+
+        Parameters
+        ----------
+        n_words
+            So many of its words.
+        relevance
+            1: the most probable words; less: words that are more frequent here than elsewhere count for more [1]_
+            (0.6 reads well).
+        ci_prob
+            Probability of the interval (equal tails) of a topic's share of all words.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``share`` and its interval, where several chains were run ``chains`` (which of them found the topic) and
+            ``r_hat`` of the share, and ``words``.
+        """
+        import pandas as pd
+
+        out: dict[str, Any] = {"share": self.shares}
+        values = self._group["share"]
+        if "draw" in values.dims and values.sizes["chain"] * values.sizes["draw"] > 1:
+            use = values
+            if "agrees" in self._group:
+                use = values.isel(chain=np.flatnonzero(self._group["agrees"].to_numpy()))
+            tail = (1 - ci_prob) / 2
+            low, high = np.quantile(use.to_numpy().reshape(-1, self.n_topics), [tail, 1 - tail], axis=0)
+            out["share"] = use.to_numpy().reshape(-1, self.n_topics).mean(axis=0)
+            out |= {f"eti{100 * ci_prob:g}_lb": low, f"eti{100 * ci_prob:g}_ub": high}
+        if "likeness" in self._group:
+            found = (self._group["likeness"].to_numpy() >= SAME).sum(axis=0)
+            out["chains"] = [f"{n} of {self._group.sizes['chain']}" for n in found]
+        out["words"] = [" ".join(row) for row in self.top_words(n_words, relevance=relevance)]
+        return pd.DataFrame(out, index=pd.Index(np.arange(1, self.n_topics + 1), name="topic"))
+
+    def top_words(self, n: int = 10, *, relevance: float = 1.0) -> list[list[str]]:
+        """The words of each topic, the most probable (or most relevant) first."""
+        order = self.ranked(relevance)[:, :n]
+        return [[str(word) for word in self.vocabulary[row]] for row in order]
+
+    def ranked(self, relevance: float = 1.0) -> np.ndarray:
+        """Numbers of the words of each topic (n_topics, n_words), the most relevant first."""
+        if not 0 <= relevance <= 1:
+            raise OptionError(f"relevance lies between 0 and 1, not {relevance!r}")
+        everywhere = self.word_shares
+        log_phi = np.log(np.maximum(self.phi, 1e-300))
+        score = relevance * log_phi + (1 - relevance) * (log_phi - np.log(np.maximum(everywhere, 1e-300)))
+        return np.argsort(-score, axis=1, kind="stable")
+
+    def words(self, topic: int, n: int = 10, *, relevance: float = 1.0) -> pd.DataFrame:
+        """The words of one topic: probability, its standard deviation, and how many times their share of all words."""
+        import pandas as pd
+
+        k = self._number(topic)
+        order = self.ranked(relevance)[k, :n]
+        everywhere = self.word_shares[order]
+        return pd.DataFrame(
+            {
+                "word": self.vocabulary[order],
+                "probability": self.phi[k, order],
+                "sd": self.phi_sd[k, order],
+                "lift": self.phi[k, order] / np.maximum(everywhere, 1e-300),
+            }
+        )
+
+    def proportions(self) -> pd.DataFrame:
+        """Posterior means of the proportions of topics: a row a document, a column a topic."""
+        import pandas as pd
+
+        columns = pd.Index(np.arange(1, self.n_topics + 1), name="topic")
+        return pd.DataFrame(self.theta, index=pd.Index(self.documents, name=self.dim), columns=columns)
+
+    def documents_of(self, topic: int, n: int = 5) -> pd.DataFrame:
+        """The documents with the largest proportions of a topic."""
+        import pandas as pd
+
+        k = self._number(topic)
+        order = np.argsort(-self.theta[:, k], kind="stable")[:n]
+        columns = {"proportion": self.theta[order, k], "sd": self.theta_sd[order, k]}
+        return pd.DataFrame({self.dim: self.documents[order]} | columns)
+
+    def _number(self, topic: int) -> int:
+        if isinstance(topic, bool) or not isinstance(topic, int | np.integer) or not 1 <= topic <= self.n_topics:
+            raise OptionError(f"topics are numbered from 1 to {self.n_topics}; given {topic!r}")
+        return int(topic) - 1
+
+    # -- how good they are
+
+    def held_out(self, data: Any = None) -> HeldOut:
+        """How probable documents are that were not fitted, by particles from left to right [2]_.
+
+        The probability of a document is averaged over draws of the topics; each is estimated without bias. (What other
+        programs print is a bound.)
+
+        Parameters
+        ----------
+        data
+            Documents; None: those that the model's ``held_out`` left out.
+        """
+        if data is None and "held_out" in self._fit.data_tree.children:
+            group = self._fit.data_tree["held_out"].to_dataset()
+            found = {str(n): (tuple(map(str, v.dims)), v.to_numpy()) for n, v in group.data_vars.items()}
+        else:
+            found = held_out_group(self._apart(data), self.draws)
+        value, error = per_word(*(found[name][1] for name in ("log_probability", "n_words", "from_chain")))
+        sizes = found["n_words"][1]
+        return HeldOut(value, error, len(sizes), int(sizes.sum()))
+
+    def _apart(self, data: Any) -> Documents:
+        if data is None:
+            found = held_out_documents(self._fit.model, self._fit.data)
+            if found is None:
+                raise OptionError("no documents were held out: give some, or write `held_out: 0.1` into the model")
+            return found
+        from bayeslab.results.predict import bound_to
+
+        found = new_documents(self._fit.model, bound_to(self._fit, data), self.vocabulary)
+        if not found.corpus.n_tokens:
+            raise DataError("the documents have no words of the fit's vocabulary")
+        return found
+
+    # -- to look at
+
+    def plot(self, what: str = "words", *, n_words: int = 8) -> Any:
+        """A drawing; a matplotlib figure.
+
+        Parameters
+        ----------
+        what
+            ``words`` (the most probable of each topic, with intervals), ``shares`` (of the topics among all words),
+            ``documents`` (their proportions), ``map`` (how far topics are from each other).
+        """
+        from bayeslab.plots import topics as plots
+
+        if what not in PICTURES:
+            raise OptionError(f"unknown picture '{what}'{hint(what, PICTURES)}")
+        if what == "words":
+            each = [self.words(k, n_words) for k in range(1, self.n_topics + 1)]
+            return plots.words(each)
+        if what == "shares":
+            return plots.shares(self.table())
+        if what == "documents":
+            return plots.proportions(self.theta, [str(x) for x in self.documents])
+        return plots.topic_map(self.coordinates, self.shares, [" ".join(row) for row in self.top_words(3)])
+
+    @cached_property
+    def coordinates(self) -> np.ndarray:
+        """Topics as points (n_topics, 2): Jensen-Shannon distances of their words, in two dimensions."""
+        return classical_scaling(jensen_shannon(self.phi))
+
+    def save_html(self, path: str | os.PathLike[str]) -> None:
+        """Write a page to look at the topics: one file, which loads nothing from elsewhere."""
+        from pathlib import Path
+
+        from bayeslab.errors import RunError
+        from bayeslab.io.modelfile import write_text
+
+        try:
+            write_text(Path(path), self.html())
+        except OSError as error:
+            raise RunError(f"cannot be written: {error.strerror}", where=str(path)) from None
+
+    def html(self) -> str:
+        """The page that :meth:`save_html` writes."""
+        from bayeslab.results._topic_viewer import page
+
+        return page(self, self._fit)
+
+    def __repr__(self) -> str:
+        lines = [f"<{self.n_topics} topics of {len(self.documents):,} documents, {len(self.vocabulary):,} words>"]
+        shares = self.table(1)["share"]
+        lines += [
+            f"{k:>3} {100 * share:5.1f} %  {' '.join(words)}"
+            for k, (share, words) in enumerate(zip(shares, self.top_words(8), strict=True), 1)
+        ]
+        return "\n".join(lines)
+
+    def __rich__(self) -> Any:
+        return rich_table(self.table())
+
+    def _repr_html_(self) -> str:
+        from bayeslab.results.render import topics_html
+
+        return topics_html(self.rows())
+
+    def rows(self, n_words: int = 8) -> list[dict[str, Any]]:
+        """What is shown of each topic: number, share, how many chains found it, words with probability and sd."""
+        table = self.table(n_words)
+        out = []
+        for k in range(1, self.n_topics + 1):
+            words = self.words(k, n_words)
+            out.append(
+                {
+                    "topic": k,
+                    "share": float(table["share"][k]),
+                    "chains": str(table["chains"][k]) if "chains" in table else "",
+                    "words": list(zip(words["word"], words["probability"], words["sd"], strict=True)),
+                }
+            )
+        return out
+
+
+def rich_table(table: pd.DataFrame) -> Any:
+    """:meth:`FittedTopics.table` for a terminal."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    out = Table(box=None, pad_edge=False, header_style="bold")
+    intervals = [name for name in table if str(name).startswith("eti")]
+    out.add_column("topic", justify="right")
+    out.add_column("share", justify="right", no_wrap=True)
+    if intervals:
+        out.add_column("", no_wrap=True, style="dim")
+    if "chains" in table:
+        out.add_column("found by", no_wrap=True)
+    out.add_column("words")
+    for row in table.reset_index().to_dict("records"):
+        cells = [str(row["topic"]), f"{100 * row['share']:.1f} %"]
+        if intervals:
+            cells.append(f"{100 * row[intervals[0]]:.1f}–{100 * row[intervals[1]]:.1f}")
+        if "chains" in table:
+            whole = row["chains"].split(" of ")
+            cells.append(row["chains"] if whole[0] == whole[1] else f"[yellow]{row['chains']}[/yellow]")
+        out.add_row(*cells, escape(row["words"]))
+    return out
+
+
+def jensen_shannon(phi: np.ndarray) -> np.ndarray:
+    """Distances of topics (n_topics, n_topics): the root of the Jensen-Shannon divergence in bits."""
+    n, out = len(phi), np.zeros((len(phi), len(phi)))
+    entropy = -np.sum(phi * np.log2(np.maximum(phi, 1e-300)), axis=1)
+    for i in range(n):
+        middle = (phi[i] + phi) / 2
+        between = -np.sum(middle * np.log2(np.maximum(middle, 1e-300)), axis=1)
+        out[i] = np.sqrt(np.maximum(between - (entropy[i] + entropy) / 2, 0))
+    return out
+
+
+def classical_scaling(distances: np.ndarray) -> np.ndarray:
+    """Points in the plane whose distances are near the given ones (Torgerson 1952)."""
+    n = len(distances)
+    centre = np.eye(n) - 1 / n
+    values, vectors = np.linalg.eigh(-0.5 * centre @ distances**2 @ centre)
+    top = np.argsort(-values)[:2]
+    out = vectors[:, top] * np.sqrt(np.maximum(values[top], 0))
+    out = np.pad(out, ((0, 0), (0, 2 - out.shape[1])))
+    # Eigenvectors have no sign of their own.
+    return np.asarray(out * np.where(out[np.abs(out).argmax(axis=0), [0, 1]] < 0, -1, 1))
+
+
+# --------------------------------------------------------------------------------- new documents
+
+
+def predicted(fit: Fit, data: Data, given: Any, kind: str, *, ci_prob: float, seed: int) -> Any:
+    """Topics of documents: see :meth:`bayeslab.results.fit.Fit.predict`.
+
+    ``probabilities``: a row a document and a column a topic, with the number of words that were used and that are
+    unknown; ``mean``: a row a document and topic, with the interval; ``draws``: ``theta``.
+    """
+    found = fit.topics
+    documents = documents_of(fit.model, data) if given is None else new_documents(fit.model, data, found.vocabulary)
+    theta = _theta_draws(documents, found.draws, np.random.default_rng(seed))
+    if kind == "draws":
+        labels = {documents.dim: documents.labels, "topic": np.arange(1, found.n_topics + 1)}
+        lead = {"chain": np.array([0]), "draw": np.arange(len(theta))}
+        dims = {"theta": (documents.dim, "topic")}
+        return labelled({"theta": theta[None]}, dims, labels, lead, {"seed": seed, "creation_library": "bayeslab"})
+    return _wide(documents, theta) if kind == "probabilities" else _long(documents, theta, ci_prob)
+
+
+def _theta_draws(
+    documents: Documents, kept: Mapping[str, tuple[tuple[str, ...], np.ndarray]], rng: np.random.Generator
+) -> np.ndarray:
+    """Draws of the proportions (n_draws, n_documents, n_topics), topics from their draws."""
+    phi, alpha, beta = (kept[name][1] for name in ("phi", "alpha", "beta"))
+    corpus = documents.corpus
+    once = max(1, len(phi) * (_TUNE + 1) * corpus.n_tokens)
+    repeats = max(1, min(-(-_DRAWS // len(phi)), _VISITS // once))
+    out = []
+    for s in range(len(phi)):
+        prior = TopicPrior(alpha[s], float(beta[s]))
+        for _ in range(repeats):
+            mean = lda.infer(corpus, phi[s].astype(float), prior, rng, sweeps=1, tune=_TUNE)
+            # Of one draw of the words' topics the mean is a Dirichlet distribution's.
+            whole = corpus.lengths + prior.alpha.sum()
+            drawn = np.maximum(rng.standard_gamma(mean * whole[:, None]), 1e-300)
+            out.append(drawn / drawn.sum(axis=1, keepdims=True))
+    return np.stack(out)
+
+
+def _wide(documents: Documents, theta: np.ndarray) -> pd.DataFrame:
+    import pandas as pd
+
+    mean = theta.mean(axis=0)
+    columns: dict[str, Any] = {documents.dim: documents.labels}
+    columns |= {f"P(topic {k + 1})": mean[:, k] for k in range(mean.shape[1])}
+    return pd.DataFrame(columns | {"words": documents.corpus.lengths, "unknown": documents.unknown})
+
+
+def _long(documents: Documents, theta: np.ndarray, ci_prob: float) -> pd.DataFrame:
+    import pandas as pd
+
+    n_documents, n_topics = theta.shape[1:]
+    tail, percent = (1 - ci_prob) / 2, f"{100 * ci_prob:g}"
+    low, high = np.quantile(theta, [tail, 1 - tail], axis=0)
+    return pd.DataFrame(
+        {
+            documents.dim: np.repeat(documents.labels, n_topics),
+            "topic": np.tile(np.arange(1, n_topics + 1), n_documents),
+            "mean": theta.mean(axis=0).ravel(),
+            "sd": theta.std(axis=0, ddof=1).ravel(),
+            f"eti{percent}_lb": low.ravel(),
+            f"eti{percent}_ub": high.ravel(),
+        }
+    )
