@@ -221,6 +221,76 @@ def _drop(
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
+def _pair(
+    rng: np.random.Generator,
+    x: np.ndarray,
+    z: np.ndarray,
+    n: int,
+    i: int,
+    j: int,
+    own: int,
+    ratio: float,
+    variance: float,
+    counts: np.ndarray,
+    prior_on: float,
+    prior_off: float,
+    share: float,
+    squares: float,
+    spread: np.ndarray,
+    mean: np.ndarray,
+    along: np.ndarray,
+    fit: np.ndarray,
+    size: int,
+) -> tuple[float, float]:
+    """Draw two entries of a row together.
+
+    Features with the same weights trade rows that way, and those with opposite weights lose rows that have both; one
+    entry after the other would have to pass through what no row looks like.
+    """
+    n_rows, d = x.shape
+    a, b = 1.0 - 2.0 * z[n, i], 1.0 - 2.0 * z[n, j]
+    odds_i = a * math.log((counts[i] + prior_on) / (n_rows - 1.0 - counts[i] + prior_off))
+    odds_j = b * math.log((counts[j] + prior_on) / (n_rows - 1.0 - counts[j] + prior_off))
+    away_i, away_j, away = 0.0, 0.0, 0.0
+    for c in range(d):
+        left = x[n, c] - fit[c]
+        away_i += (left - a * mean[i, c]) ** 2
+        away_j += (left - b * mean[j, c]) ** 2
+        away += (left - a * mean[i, c] - b * mean[j, c]) ** 2
+    share_i = share + 2.0 * a * along[i] + spread[i, i]
+    share_j = share + 2.0 * b * along[j] + spread[j, j]
+    both = share_i + 2.0 * b * along[j] + spread[j, j] + 2.0 * a * b * spread[i, j]
+    more = 1.0 + own / ratio
+    stay = _log_row(squares, variance * (more + share), d)
+    only_i = odds_i + _log_row(away_i, variance * (more + share_i), d)
+    only_j = odds_j + _log_row(away_j, variance * (more + share_j), d)
+    turn = odds_i + odds_j + _log_row(away, variance * (more + both), d)
+    top = max(max(stay, only_i), max(only_j, turn))
+    stay, only_i, only_j, turn = (
+        math.exp(stay - top),
+        math.exp(only_i - top),
+        math.exp(only_j - top),
+        math.exp(turn - top),
+    )
+    point = rng.random() * (stay + only_i + only_j + turn)
+    if point < stay:
+        return share, squares
+    point -= stay
+    flip_i = point < only_i or point >= only_i + only_j
+    flip_j = point >= only_i
+    for k, step, flip in ((i, a, flip_i), (j, b, flip_j)):
+        if flip:
+            z[n, k] = 1 - z[n, k]
+            for c in range(d):
+                fit[c] += step * mean[k, c]
+            for c in range(size):
+                along[c] += step * spread[c, k]
+    if flip_i and flip_j:
+        return both, away
+    return (share_i, away_i) if flip_i else (share_j, away_j)
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
 def sweep(
     rng: np.random.Generator,
     x: np.ndarray,
@@ -304,6 +374,14 @@ def sweep(
                     fit[j] += step * mean[k, j]
                 for j in range(size):
                     along[j] += step * spread[j, k]
+        for _ in range((size - always) // 2):
+            i = always + rng.integers(0, size - always)
+            j = always + rng.integers(0, size - always - 1)
+            j += j >= i
+            share, squares = _pair(
+                rng, x, z, n, i, j, own, ratio, variance, counts, prior_on, prior_off, share, squares, spread, mean,
+                along, fit, size,
+            )  # fmt: skip
         if rate > 0.0:
             own = _new_features(rng, squares, share, ratio, noise, rate, d, spare - 1)
             for k in range(size, size + own):

@@ -23,7 +23,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
@@ -37,6 +37,8 @@ type LogDensity = Callable[[float], float]
 
 # Columns there is room for, beyond those that are in use.
 _ROOM = 32
+# A chain begins with the best of so many short ones, which take half of the tuning.
+_STARTS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,21 +248,52 @@ def _start(x: np.ndarray, prior: BinaryPrior, rng: np.random.Generator) -> _Chai
         level[seen > 0] = np.nansum(centred, axis=0)[seen > 0] / seen[seen > 0]
     centred = np.ascontiguousarray(np.where(missing, level, centred))
     always = 0 if prior.offset is None else 1
-    k = int(rng.integers(1, 7)) if prior.features is None else prior.features
-    z = np.zeros((len(x), always + k + (2 * _ROOM if prior.features is None else 0)), np.int8)
+    z = np.zeros((len(x), always + (2 * _ROOM if prior.features is None else prior.features)), np.int8)
     z[:, :always] = 1
-    z[:, always : always + k] = rng.random((len(x), k)) < 0.5
     alpha = prior.alpha if isinstance(prior.alpha, float | int) else prior.alpha[0] / prior.alpha[1]
     noise = 0.5 * spread if callable(prior.noise) else prior.noise
     scale = spread if callable(prior.scale) else prior.scale
-    chain = _Chain(centred, missing, prior, rng, z, always + k, float(noise), float(scale), float(alpha))
+    size = always + (prior.features or 0)
+    return _Chain(centred, missing, prior, rng, z, size, float(noise), float(scale), float(alpha))
+
+
+def _begun(
+    x: np.ndarray, prior: BinaryPrior, rng: np.random.Generator, tune: int, report: Callable[[int], None]
+) -> tuple[_Chain, int]:
+    """The best end of some short chains from nothing, and how many sweeps they took.
+
+    Single features come and go easily, but several that together say what fewer could say better stay for long. A fixed
+    number of features takes over the largest that a buffet has found.
+    """
+    sweeps, free = tune // (2 * _STARTS), prior
+    if prior.features is not None:
+        free = replace(prior, features=None, alpha=1.0)
+    ends: list[tuple[float, _Chain]] = []
+    for start in range(_STARTS if sweeps else 1):
+        chain = _start(x, free, rng)
+        for i in range(sweeps):
+            _step(chain)
+            report(start * sweeps + i + 1)
+        ends.append((_heights(chain)[1], chain))
+    best = max(ends, key=lambda end: end[0])[1]
     if prior.features is None:
-        # Columns that no row has are no dishes.
-        kept = np.concatenate([np.ones(always, bool), chain.own.any(axis=0)])
-        chain.z[:, : kept.sum()] = chain.used[:, kept]
-        chain.z[:, kept.sum() :] = 0
-        chain.size = int(kept.sum())
-    return chain
+        return best, _STARTS * sweeps
+    chain = _start(x, prior, rng)
+    largest = np.argsort(-best.own.sum(axis=0), kind="stable")[: prior.features]
+    chain.z[:, chain.always : chain.always + len(largest)] = best.own[:, largest]
+    chain.noise, chain.scale, chain.x = best.noise, best.scale, best.x
+    return chain, _STARTS * sweeps
+
+
+def _step(chain: _Chain) -> np.ndarray | None:
+    """Everything once; the weights, where they had to be drawn to fill missing cells."""
+    chain.rows()
+    chain.scales_drawn()
+    if not chain.missing.any():
+        return None
+    weights = chain.weights()
+    chain.fill(weights)
+    return weights
 
 
 def sample(
@@ -281,19 +314,17 @@ def sample(
     report
         Is told the number of sweeps made.
     """
-    chain = _start(x, prior, rng)
+    chain, made = _begun(x, prior, rng, tune, report)
     z: list[np.ndarray] = []
     loading: list[np.ndarray] = []
     probability: list[np.ndarray] = []
     offsets = np.zeros((draws, x.shape[1]))
     told = {name: np.empty(draws) for name in ("noise", "scale", "alpha", "log_likelihood", "log_joint")}
     n_features = np.empty(draws, np.int64)
-    for i in range(-tune, draws):
-        chain.rows()
-        chain.scales_drawn()
-        if i >= 0 or chain.missing.any():
-            weights = chain.weights()
+    for i in range(made - tune, draws):
+        weights = _step(chain)
         if i >= 0:
+            weights = chain.weights() if weights is None else weights
             z.append(chain.own.copy())
             loading.append(weights[chain.always :])
             probability.append(chain.probabilities())
@@ -302,8 +333,6 @@ def sample(
             n_features[i] = int(chain.own.any(axis=0).sum())
             told["noise"][i], told["scale"][i], told["alpha"][i] = chain.noise, chain.scale, chain.alpha
             told["log_likelihood"][i], told["log_joint"][i] = _heights(chain)
-        if chain.missing.any():
-            chain.fill(weights)
         report(i + tune + 1)
     return BinaryDraws(z, loading, probability, offsets, n_features=n_features, **told)
 
