@@ -1,0 +1,114 @@
+"""Processes as sums of fixed functions: against dense formulas, the exact process, and finite differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+from bayeslab.errors import ModelError
+from bayeslab.exact.covariance import Kernel
+from bayeslab.exact.gaussian_process import GaussianProcess
+from bayeslab.exact.hilbert_gp import HilbertRegression, choose_basis
+
+MIXED = Kernel.parse(
+    "ExpQuad(a, b) + Matern52(a) * Matern32(b, 1.3) + 0.5 * Periodic(a, 2.5) + Linear(b) + Constant() + White()"
+)
+
+
+def rows(n=80):
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-1, 3, (n, 2))
+    return x, np.sin(2 * x[:, 0]) + x[:, 1] + 0.2 * rng.normal(size=n), rng
+
+
+def regression(kernel=MIXED, known=None, **options):
+    x, y, _ = rows()
+    limits = {p.name: (0.5, 2.0) for p in kernel.parameters if p.role == "lengthscale"}
+    if len(kernel.columns) == 1:
+        x, y = x[:, :1], y - x[:, 1]
+    known = np.full(len(y), 0.02) if known is None else known
+    design = np.column_stack([np.ones(len(y)), x[:, 0]])
+    return HilbertRegression(kernel, x, y, design, known, choose_basis(kernel, x, limits, **options))
+
+
+def parameters_of(kernel, rng):
+    return np.array([*rng.uniform(0.7, 1.4, len(kernel.parameters)), 0.3, 0.2, -0.1])
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_evidence_and_predictions_of_the_linear_model(equal):
+    _, _, rng = rows()
+    known = np.full(80, 0.02) if equal else rng.uniform(0.01, 0.1, 80)
+    model, parameters = regression(known=known, functions=9), parameters_of(MIXED, rng)
+    theta, k = parameters[: len(MIXED.parameters)], len(MIXED.parameters)
+    s, _ = model.basis.variances(theta)
+    features = model.basis.features(model.x)
+    signal = (features * s) @ features.T
+    white = theta[MIXED.names.index("White_scale")] ** 2
+    covariance = signal + np.diag(known + 0.3**2 + white)
+    residuals = model.y - model.design @ parameters[k + 1 :]
+    expected = multivariate_normal(np.zeros(80), covariance).logpdf(residuals)
+    found = model.posterior(parameters)
+    assert found.log_evidence == pytest.approx(expected, abs=1e-7)
+    assert model.log_marginal(parameters)[0] == pytest.approx(expected, abs=1e-7)
+    solved = np.linalg.solve(covariance, np.column_stack([residuals, signal]))
+    mean, variance = found.predict(model.x)
+    np.testing.assert_allclose(mean, signal @ solved[:, 0], atol=1e-8)
+    np.testing.assert_allclose(variance, np.diag(signal - signal @ solved[:, 1:]), atol=1e-8)
+    total = sum(m for m, _ in found.components(model.x).values())
+    np.testing.assert_allclose(total, mean, atol=1e-9)
+    left, precision = found.leave_one_out(), np.linalg.inv(covariance)
+    np.testing.assert_allclose(left.variance, 1 / np.diag(precision), atol=1e-8)
+    np.testing.assert_allclose(left.mean, residuals - precision @ residuals / np.diag(precision), atol=1e-8)
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_gradient(equal):
+    _, _, rng = rows()
+    known = np.full(80, 0.02) if equal else rng.uniform(0.01, 0.1, 80)
+    model, parameters, step = regression(known=known, functions=7), parameters_of(MIXED, rng), 1e-5
+    numeric = [
+        (model.log_marginal(parameters + e)[0] - model.log_marginal(parameters - e)[0]) / (2 * step)
+        for e in step * np.eye(len(parameters))
+    ]
+    np.testing.assert_allclose(model.log_marginal(parameters)[1], numeric, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("text", ["ExpQuad(a)", "Matern52(a)", "Matern32(a)", "ExpQuad(a, b)", "Periodic(a, 3)"])
+@pytest.mark.parametrize("length", [0.5, 2.0])
+def test_the_chosen_box_serves_the_range_of_lengthscales(text, length):
+    kernel = Kernel.parse(text)
+    model = regression(kernel)
+    theta = np.array([length] * (len(kernel.parameters) - 1) + [1.0])
+    # The rules promise about one hundredth of the variance.
+    assert model.basis.error(theta, model.x) < 0.02
+    parameters = np.array([*theta, 0.3, 0.0, 0.0])
+    exact = GaussianProcess(kernel, theta, model.x, model.y, model.known + 0.09)
+    z = np.random.default_rng(3).uniform(-1, 3, (20, len(kernel.columns)))
+    ours, theirs = model.posterior(parameters).predict(z), exact.predict(z)
+    np.testing.assert_allclose(ours[0], theirs[0], atol=0.1)
+    np.testing.assert_allclose(np.sqrt(ours[1]), np.sqrt(theirs[1]), atol=0.1)
+
+
+def test_more_functions_come_nearer():
+    kernel, theta = Kernel.parse("ExpQuad(a)"), np.array([0.5, 1.0])
+    errors = [regression(kernel, functions=m, factor=3.0).basis.error(theta, rows()[0][:, :1]) for m in (6, 12, 24, 48)]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 1e-6
+
+
+def test_what_has_no_such_form_is_named():
+    x = rows()[0]
+    for text, words in (
+        ("Matern12(a)", "Matern12 has no sum"),
+        ("ExpQuad(a) * Matern32(a)", "same column"),
+        ("Periodic(a)", "period of"),
+        ("Linear(a) * ExpQuad(b)", "product with Linear"),
+    ):
+        with pytest.raises(ModelError, match=words):
+            choose_basis(Kernel.parse(text), x, {})
+    kernel = Kernel.parse("ExpQuad(a, b)")
+    limits = dict.fromkeys(kernel.names, (0.01, 1.0))
+    with pytest.raises(ModelError, match="sparse"):
+        choose_basis(kernel, x, limits)
