@@ -9,6 +9,7 @@ from scipy.stats import multivariate_normal
 from bayeslab.errors import DataError, ModelError, OptionError
 from bayeslab.exact import state_space
 from bayeslab.exact.covariance import Kernel
+from bayeslab.exact.gaussian_process import GaussianProcess
 
 MIXED = (
     "Matern52(t, scale=s) + Matern32(t, scale=0.7) * Periodic(t, 2.2) + 0.3 * Cosine(t)"
@@ -179,3 +180,34 @@ def test_bad_input_is_named():
         state_space.matern(3.5, 1.0)
     with pytest.raises(ModelError, match="states"):
         state_space.periodic(1.0, 0.05) * state_space.periodic(1.3, 0.05)
+
+
+def test_regression_and_process_have_the_shape_of_the_dense_ones():
+    rng = np.random.default_rng(7)
+    x, y = series(rng, 40)
+    kernel = Kernel.parse("Matern32(t) + Periodic(t, 3, 1.2) + White()")
+    design, known = np.column_stack([np.ones(40), x]), rng.uniform(0.01, 0.1, 40)
+    parameters = np.array([2.0, 0.8, 0.5, 0.2, 0.3, 0.4, -0.1])
+    z = np.array([[12.0], [3.3], [x[7]]])
+    for variances in (known, known[:1].repeat(40)):
+        model = state_space.StateSpaceRegression(kernel, x[:, None], y, design, variances)
+        residuals = y - design @ parameters[5:]
+        exact = GaussianProcess(kernel, parameters[:4], x[:, None], residuals, variances + 0.09)
+        found = model.posterior(parameters)
+        value, gradient = model.log_marginal(parameters)
+        assert value == pytest.approx(exact.log_evidence, abs=1e-7) == found.log_evidence
+        step = 1e-5
+        numeric = [
+            (model.log_marginal(parameters + e)[0] - model.log_marginal(parameters - e)[0]) / (2 * step)
+            for e in step * np.eye(7)
+        ]
+        np.testing.assert_allclose(gradient, numeric, rtol=1e-5, atol=1e-5)
+        for ours, theirs in zip(
+            (*found.predict(z), *found.joint(z)), (*exact.predict(z), *exact.joint(z)), strict=True
+        ):
+            np.testing.assert_allclose(ours, theirs, atol=1e-7)
+        for name, (mean, variance) in exact.components(z).items():
+            np.testing.assert_allclose(found.components(z)[name], (mean, variance), atol=1e-7)
+            term = kernel.components()[name]
+            np.testing.assert_allclose(found.joint(z, term)[1], exact.joint(z, term)[1], atol=1e-7)
+        np.testing.assert_allclose(found.leave_one_out().log_density, exact.leave_one_out().log_density, atol=1e-7)
