@@ -13,8 +13,9 @@ References
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from inspect import getsource
 from typing import Any
@@ -26,7 +27,7 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
 
-__all__ = ["EvidenceOp", "log_evidence"]
+__all__ = ["EvidenceOp", "log_evidence", "python_evidence"]
 
 
 class EvidenceOp(Op):
@@ -93,3 +94,27 @@ def _compiled(op: EvidenceOp, node: Any, **_: Any) -> tuple[Any, str]:
 def log_evidence(kernel: str, parameters: Any, *arrays: Any) -> Any:
     """log p(data | parameters) as a PyTensor scalar whose gradient is the kernel's."""
     return EvidenceOp(kernel)(parameters, *arrays)[0]
+
+
+_SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+
+
+def python_evidence(function: Callable[[np.ndarray], tuple[float, np.ndarray]], parameters: Any) -> Any:
+    """log p(data | parameters) by a Python function that returns value and gradient, as a PyTensor scalar.
+
+    For evidence that is not one kernel, and costs so much that the way through the interpreter does not matter. The
+    function's address is data of the graph, so the graph is good in this process only; what is compiled is the same for
+    all.
+    """
+
+    def call(n: int, point: int, gradient: int) -> float:
+        real = ctypes.POINTER(ctypes.c_double)
+        values = np.ctypeslib.as_array(ctypes.cast(point, real), (n,)).copy()
+        value, slope = function(values)
+        np.ctypeslib.as_array(ctypes.cast(gradient, real), (n,))[:] = slope
+        return float(value)
+
+    called = _SIGNATURE(call)
+    address = pt.as_tensor_variable(np.array([ctypes.cast(called, ctypes.c_void_p).value], dtype=np.int64))
+    address.tag.called = called  # lives as long as the graph
+    return log_evidence("bayeslab.exact._callback_kernels:log_evidence_and_gradient", parameters, address)
