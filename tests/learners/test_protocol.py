@@ -24,7 +24,7 @@ def examples() -> Iterator[Any]:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("estimator", "check"), examples())
+@pytest.mark.parametrize(("estimator", "check"), list(examples()))
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

@@ -1,0 +1,114 @@
+r"""Bandits: one of K actions at a time, its reward only known once it was taken.
+
+Values are learned by :math:`Q(a) \leftarrow Q(a) + \eta\,(r - Q(a))`; with :math:`\eta = 1/n` they are means, with a
+constant :math:`\eta` they follow rewards that change. A policy has to explore: at random now and then, by optimism
+[1]_, or by drawing from the posterior [2]_.
+
+References
+----------
+.. [1] Auer, Cesa-Bianchi, Fischer (2002). Finite-time analysis of the multiarmed bandit problem. Machine Learning 47.
+.. [2] Thompson (1933). On the likelihood that one unknown probability exceeds another. Biometrika 25, 285-294.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.errors import OptionError, hint
+
+__all__ = ["POLICIES", "Played", "play", "updated"]
+
+Array = NDArray[np.float64]
+POLICIES = ("greedy", "epsilon_greedy", "ucb", "thompson")
+type Reward = Callable[[int, np.random.Generator], float]
+
+
+def updated(value: float, reward: float, rate: float) -> float:
+    """The value moved towards a reward by a share of the gap."""
+    return value + rate * (reward - value)
+
+
+@dataclass(frozen=True, eq=False)
+class Played:
+    """What was done and learned.
+
+    Attributes
+    ----------
+    actions : ndarray of int
+    rewards : ndarray
+    values : ndarray, shape (actions,)
+        Values at the end.
+    counts : ndarray of int
+        How often each action was taken.
+    """
+
+    actions: NDArray[np.int64]
+    rewards: Array
+    values: Array
+    counts: NDArray[np.int64]
+
+
+def play(
+    reward: Reward,
+    n_actions: int,
+    n_steps: int,
+    rng: np.random.Generator,
+    *,
+    policy: Literal["greedy", "epsilon_greedy", "ucb", "thompson"] = "thompson",
+    epsilon: float = 0.1,
+    rate: float | None = None,
+) -> Played:
+    """Play a bandit; every action is tried once first.
+
+    Parameters
+    ----------
+    reward
+        The reward of an action, given its number and a generator.
+    policy
+        ``greedy``, ``epsilon_greedy``, ``ucb`` (upper confidence bound, rewards in [0, 1]) or ``thompson`` (normal
+        posteriors of the means under a flat prior, with the pooled variance of the rewards).
+    epsilon
+        Share of random actions.
+    rate
+        Constant step of the values; None: means.
+    """
+    if policy not in POLICIES:
+        raise OptionError(f"unknown policy '{policy}'{hint(policy, POLICIES)}")
+    if rate is not None and not 0 < rate <= 1:
+        raise OptionError(f"rate lies between 0 and 1, not {rate!r}")
+    values, counts, squares = np.zeros(n_actions), np.zeros(n_actions, np.int64), 0.0
+    actions, rewards = np.empty(n_steps, np.int64), np.empty(n_steps)
+    for t in range(n_steps):
+        spread = squares / max(t - n_actions, 1)
+        action = t if t < n_actions else _chosen(policy, values, counts, t, epsilon, spread, rng)
+        got = reward(action, rng)
+        counts[action] += 1
+        before = values[action]
+        step = 1 / counts[action] if rate is None or counts[action] == 1 else rate
+        values[action] = updated(before, got, step)
+        squares += (got - before) * (got - values[action]) if counts[action] > 1 else 0.0
+        actions[t], rewards[t] = action, got
+    return Played(actions, rewards, values, counts)
+
+
+def _chosen(
+    policy: str,
+    values: Array,
+    counts: NDArray[np.int64],
+    t: int,
+    epsilon: float,
+    spread: float,
+    rng: np.random.Generator,
+) -> int:
+    if policy == "epsilon_greedy" and rng.random() < epsilon:
+        return int(rng.integers(len(values)))
+    if policy == "ucb":
+        return int((values + np.sqrt(2 * np.log(t) / counts)).argmax())
+    if policy == "thompson":
+        return int((values + np.sqrt(spread / counts) * rng.standard_normal(len(values))).argmax())
+    return int(values.argmax())

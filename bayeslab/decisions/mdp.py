@@ -1,0 +1,249 @@
+r"""Markov decision processes: states, actions, rewards, and the policy with the highest expected return.
+
+The value of a policy solves a linear system, :math:`V^\pi = r^\pi + \gamma P^\pi V^\pi`; that of the best policy
+Bellman's equation [1]_
+
+.. math:: V^*(s) = \max_a \Bigl(r(s, a) + \gamma \sum_{s'} P(s' \mid s, a) V^*(s')\Bigr),
+
+which value iteration approaches by a factor :math:`\gamma` each sweep and policy iteration reaches in finitely many
+steps [2]_. Of a process that is only partly observed the probabilities of the states, the belief, are what to act on
+[3]_: it is filtered like that of a hidden Markov model whose transitions depend on the action.
+
+References
+----------
+.. [1] Bellman (1957). Dynamic Programming. Princeton University Press.
+.. [2] Howard (1960). Dynamic Programming and Markov Processes. MIT Press.
+.. [3] Kaelbling, Littman, Cassandra (1998). Planning and acting in partially observable stochastic domains.
+   Artificial Intelligence 101, 99-134.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.errors import DataError, OptionError
+
+__all__ = ["MDP", "Solution", "discounted_return", "maze", "policy_iteration", "update_belief", "value_iteration"]
+
+Array = NDArray[np.float64]
+
+MOVES = {"north": (-1, 0), "east": (0, 1), "south": (1, 0), "west": (0, -1)}
+
+
+def discounted_return(rewards: Any, discount: float = 1.0) -> float:
+    """The sum of rewards, each discounted by the steps before it."""
+    each = np.asarray(rewards, float)
+    return float(each @ discount ** np.arange(len(each)))
+
+
+@dataclass(frozen=True, eq=False)
+class MDP:
+    """A decision process with known dynamics.
+
+    Parameters
+    ----------
+    transitions : ndarray, shape (actions, states, states)
+        Probabilities of the next state.
+    rewards : ndarray, shape (states, actions)
+        Expected reward of an action in a state.
+    discount : float
+        Between 0 and 1; 1 only where every policy ends in a terminal state.
+    terminal : sequence of int
+        States that absorb, with reward zero.
+    states, actions : sequence of str
+        Names; left out: numbers.
+
+    Raises
+    ------
+    DataError
+        Shapes that do not fit, rows that do not add up to one, a terminal state that is left or rewarded.
+    """
+
+    transitions: Array
+    rewards: Array
+    discount: float = 0.95
+    terminal: Sequence[int] = ()
+    states: Sequence[str] = ()
+    actions: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        moves, rewards = np.asarray(self.transitions, float), np.asarray(self.rewards, float)
+        if moves.ndim != 3 or moves.shape[1] != moves.shape[2]:
+            raise DataError(f"transitions have the shape (actions, states, states), not {moves.shape}")
+        if rewards.shape != (moves.shape[1], moves.shape[0]):
+            raise DataError(f"rewards have the shape (states, actions), not {rewards.shape}")
+        if np.any(moves < 0) or not np.allclose(moves.sum(axis=2), 1):
+            action, state = (int(i) for i in np.argwhere(~np.isclose(moves.sum(axis=2), 1) | (moves < 0).any(2))[0])
+            total = moves[action, state].sum()
+            raise DataError(f"probabilities of the next state add up to {total:g} for action {action}, state {state}")
+        if not 0 <= self.discount <= 1:
+            raise OptionError(f"discount lies between 0 and 1, not {self.discount!r}")
+        for state in self.terminal:
+            if not np.allclose(moves[:, state, state], 1) or np.any(rewards[state] != 0):
+                raise DataError(f"state {state} is terminal: it is not left, and earns nothing")
+        object.__setattr__(self, "transitions", moves)
+        object.__setattr__(self, "rewards", rewards)
+
+    @property
+    def n_states(self) -> int:
+        return int(self.transitions.shape[1])
+
+    @property
+    def n_actions(self) -> int:
+        return int(self.transitions.shape[0])
+
+    def action_values(self, value: Array) -> Array:
+        """Q: the return of each action when the values of the next states are these, shape (states, actions)."""
+        return np.asarray(self.rewards + self.discount * (self.transitions @ value).T)
+
+    def policy_value(self, policy: Any) -> Array:
+        """Expected return of a policy from every state, by a linear system.
+
+        Parameters
+        ----------
+        policy
+            An action for each state, or their probabilities, shape (states, actions).
+        """
+        chance = self._probabilities(policy)
+        reward = (chance * self.rewards).sum(axis=1)
+        moves = np.einsum("sa,ast->st", chance, self.transitions)
+        going = np.setdiff1d(np.arange(self.n_states), np.asarray(self.terminal, int))
+        out = np.zeros(self.n_states)
+        system = np.eye(len(going)) - self.discount * moves[np.ix_(going, going)]
+        try:
+            out[going] = np.linalg.solve(system, reward[going])
+        except np.linalg.LinAlgError:
+            raise DataError("without discount a policy that never ends has no value: take a discount below 1") from None
+        return out
+
+    def _probabilities(self, policy: Any) -> Array:
+        given = np.asarray(policy)
+        if given.ndim == 2:
+            return np.asarray(given, float)
+        return np.eye(self.n_actions)[given.astype(int)]
+
+    def simulate(self, policy: Any, start: int, n_steps: int, rng: np.random.Generator) -> tuple[np.ndarray, Array]:
+        """States (steps + 1,) and expected rewards (steps,) of one run."""
+        chance = self._probabilities(policy)
+        states, rewards = np.empty(n_steps + 1, int), np.empty(n_steps)
+        states[0] = start
+        for t in range(n_steps):
+            action = rng.choice(self.n_actions, p=chance[states[t]])
+            rewards[t] = self.rewards[states[t], action]
+            states[t + 1] = rng.choice(self.n_states, p=self.transitions[action, states[t]])
+        return states, rewards
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The best policy.
+
+    Attributes
+    ----------
+    value : ndarray
+        Its return from every state.
+    action_values : ndarray, shape (states, actions)
+    policy : ndarray of int
+        Of equally good actions the first.
+    sweeps : int
+    trace : list of ndarray
+        Values after each sweep.
+    """
+
+    value: Array
+    action_values: Array
+    policy: NDArray[np.int64]
+    sweeps: int
+    trace: list[Array]
+
+
+def _solution(process: MDP, value: Array, trace: list[Array]) -> Solution:
+    q = process.action_values(value)
+    best = (q >= q.max(axis=1, keepdims=True) - 1e-10 * np.maximum(1, np.abs(q).max())).argmax(axis=1)
+    return Solution(value, q, best, len(trace), trace)
+
+
+def value_iteration(process: MDP, tolerance: float = 1e-10, max_sweeps: int = 100_000) -> Solution:
+    """Sweeps over the states until no value changes by more than ``tolerance``."""
+    value, trace = np.zeros(process.n_states), []
+    for _ in range(max_sweeps):
+        new = process.action_values(value).max(axis=1)
+        change = float(np.abs(new - value).max())
+        value = new
+        trace.append(value)
+        if change < tolerance:
+            return _solution(process, value, trace)
+    raise DataError(f"values still change after {max_sweeps} sweeps: take a discount below 1, or allow more")
+
+
+def policy_iteration(process: MDP, start: Any = None) -> Solution:
+    """A policy evaluated and improved until no action is better."""
+    policy = np.zeros(process.n_states, np.int64) if start is None else np.asarray(start, np.int64)
+    trace: list[Array] = []
+    while True:
+        value = process.policy_value(policy)
+        trace.append(value)
+        q = process.action_values(value)
+        margin = 1e-10 * max(1.0, float(np.abs(q).max()))
+        better = q.max(axis=1) > q[np.arange(len(policy)), policy] + margin
+        if not better.any():
+            return Solution(value, q, policy, len(trace), trace)
+        policy = np.where(better, q.argmax(axis=1), policy)
+
+
+def maze(plan: str, *, step: float = 0.0, goal: float = 100.0, discount: float = 0.9) -> MDP:
+    """A maze as a decision process.
+
+    Parameters
+    ----------
+    plan
+        Lines of ``#`` (wall), ``.`` (floor) and ``G`` (exit).
+    step, goal
+        Reward of a move, and of the move to an exit.
+    """
+    rows = [line.strip() for line in plan.strip().splitlines()]
+    cells = [(r, c) for r, line in enumerate(rows) for c, mark in enumerate(line) if mark != "#"]
+    odd = {mark for line in rows for mark in line} - set("#.G")
+    if odd or len({len(line) for line in rows}) > 1 or "G" not in plan:
+        raise DataError("a maze is lines of equal length of # (wall), . (floor) and at least one G (exit)")
+    number = {cell: i for i, cell in enumerate(cells)}
+    exits = [number[r, c] for r, c in cells if rows[r][c] == "G"]
+    moves = np.zeros((4, len(cells), len(cells)))
+    rewards = np.zeros((len(cells), 4))
+    for (r, c), i in number.items():
+        for a, (down, right) in enumerate(MOVES.values()):
+            target = i if i in exits else number.get((r + down, c + right), i)
+            moves[a, i, target] = 1
+            if i not in exits:
+                rewards[i, a] = step + (goal if target in exits else 0.0)
+    names = [f"{r},{c}" for r, c in cells]
+    return MDP(moves, rewards, discount, exits, names, list(MOVES))
+
+
+def update_belief(belief: Any, transitions: Array, observation_probabilities: Array, observation: int) -> Array:
+    """Probabilities of the states after an action and what was then observed.
+
+    Parameters
+    ----------
+    belief
+        Probabilities before, shape (states,).
+    transitions
+        Of the action that was taken, shape (states, states).
+    observation_probabilities
+        Shape (states, observations), in the state that was reached.
+
+    Raises
+    ------
+    DataError
+        The observation was impossible.
+    """
+    ahead = np.asarray(belief, float) @ np.asarray(transitions, float)
+    joint = ahead * np.asarray(observation_probabilities, float)[:, observation]
+    if joint.sum() <= 0:
+        raise DataError(f"observation {observation} is impossible after this action from these states")
+    return np.asarray(joint / joint.sum())

@@ -1,0 +1,118 @@
+"""Learner ``find_s``: the most specific conjunction that covers every positive example.
+
+A hypothesis asks every input for one value, or for none in particular; the most specific one that agrees with the
+positive rows is their common values. It is a most probable hypothesis whenever more specific ones are more probable
+beforehand [1]_ (section 6.3.2), which is the learner's bias.
+
+References
+----------
+.. [1] Mitchell (1997). Machine Learning. McGraw-Hill, sections 2.4 and 6.3.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayeslab.spec import Spec
+
+__all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "FindS", "Options", "build", "examples", "reported"]
+
+TASKS = ("classification",)
+CATEGORIES: Literal["codes", "indicators"] = "codes"
+SCALE = False
+MISSING = False
+
+
+class Options(Spec):
+    """Options of Find-S."""
+
+    positive: int | None = Field(
+        None,
+        ge=0,
+        description="Number of the class that is the concept, in the order of the levels; left out: the last.",
+    )
+
+
+class FindS(ClassifierMixin, BaseEstimator):
+    """Find-S: the common values of the positive rows.
+
+    Parameters
+    ----------
+    positive : int or None
+        Position of the concept in ``classes_``; None: the last.
+
+    Attributes
+    ----------
+    hypothesis_ : ndarray, shape (n_features,)
+        The value that each input must have, NaN where any will do.
+    consistent_ : bool
+        Whether no negative row is covered: if one is, no conjunction agrees with the rows.
+    """
+
+    def __init__(self, positive: int | None = None) -> None:
+        self.positive = positive
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Generalise as little as the positive rows force."""
+        X, y = validate_data(self, X, y)
+        check_classification_targets(y)
+        self.classes_ = np.unique(y)
+        if len(self.classes_) > 2:
+            raise ValueError(f"Only binary classification is supported. Classes: {self.classes_}")
+        which = len(self.classes_) - 1 if self.positive is None else self.positive
+        if not 0 <= which < len(self.classes_):
+            raise ValueError(f"positive is the position of one of the classes {self.classes_}, not {self.positive!r}")
+        self.positive_ = which
+        rows = X[y == self.classes_[which]]
+        self.hypothesis_ = np.where((rows == rows[0]).all(axis=0), rows[0], np.nan)
+        self.consistent_ = not self._covers(X[y != self.classes_[which]]).any()
+        return self
+
+    def _covers(self, X: Any) -> NDArray[np.bool_]:
+        return np.asarray((np.isnan(self.hypothesis_) | (self.hypothesis_ == X)).all(axis=1))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The concept, where a row has all values that it asks for."""
+        check_is_fitted(self)
+        covered = self._covers(validate_data(self, X, reset=False))
+        if len(self.classes_) == 1:
+            return np.repeat(self.classes_, len(covered))
+        other = self.classes_[1 - self.positive_]
+        return np.where(covered, self.classes_[self.positive_], other)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """1 for covered rows and -1 for others, turned round where the first class is the concept."""
+        check_is_fitted(self)
+        covered = self._covers(validate_data(self, X, reset=False))
+        return np.where(covered, 1.0, -1.0) * (1 if self.positive_ == len(self.classes_) - 1 else -1)
+
+
+def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
+    """Find-S over columns of codes; number columns count as names of their values."""
+    return FindS(options.positive)
+
+
+def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """The value asked of each input (NaN: any), and whether a conjunction agrees with all rows."""
+    return {
+        "value": (("input",), estimator.hypothesis_),
+        "consistent": ((), np.array(float(estimator.consistent_))),
+    }
+
+
+def examples() -> list[BaseEstimator]:
+    """For scikit-learn's checks."""
+    return [FindS()]

@@ -1,0 +1,108 @@
+r"""Learner ``recursive_least_squares``: linear regression that is updated row by row.
+
+After every row the coefficients are those of least squares (with a small ridge) over all rows seen so far; with a
+forgetting factor :math:`\lambda < 1` old rows count less. An update costs the square of the number of inputs [1]_:
+
+.. math:: k = \frac{P x}{\lambda + x^\top P x}, \quad w \leftarrow w + k\,(y - x^\top w), \quad
+   P \leftarrow (P - k x^\top P)/\lambda.
+
+References
+----------
+.. [1] Plackett (1950). Some theorems in least squares. Biometrika 37, 149-157.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from pydantic import Field
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayeslab.learners._recursive_kernels import update
+from bayeslab.spec import Spec
+
+__all__ = [
+    "CATEGORIES",
+    "MISSING",
+    "SCALE",
+    "TASKS",
+    "Options",
+    "RecursiveLeastSquares",
+    "build",
+    "examples",
+    "reported",
+]
+
+TASKS = ("regression",)
+CATEGORIES: Literal["codes", "indicators"] = "indicators"
+SCALE = True
+MISSING = False
+
+
+class Options(Spec):
+    """Options of the recursion."""
+
+    forgetting: float = Field(1.0, gt=0, le=1, description="Factor by which a row's weight falls with each later row.")
+    ridge: float = Field(1e-6, gt=0, description="Penalty of the squared coefficients before the first row.")
+
+
+class RecursiveLeastSquares(RegressorMixin, BaseEstimator):
+    """Least squares, one row after the other.
+
+    Parameters
+    ----------
+    forgetting : float
+    ridge : float
+        Inverse of the diagonal of P before the first row.
+
+    Attributes
+    ----------
+    coef_ : ndarray, shape (n_features,)
+    intercept_ : float
+    """
+
+    def __init__(self, forgetting: float = 1.0, ridge: float = 1e-6) -> None:
+        self.forgetting, self.ridge = forgetting, ridge
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Start anew, and take the rows in their order."""
+        for name in ("coef_", "_inverse"):
+            if hasattr(self, name):
+                delattr(self, name)
+        return self.partial_fit(X, y)
+
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        """Go on with more rows."""
+        first = not hasattr(self, "_inverse")
+        X, y = validate_data(self, X, y, reset=first, y_numeric=True)
+        if not 0 < self.forgetting <= 1 or not self.ridge > 0:
+            raise ValueError(f"forgetting lies in (0, 1] and ridge is positive: {self.forgetting!r}, {self.ridge!r}")
+        if first:
+            self._inverse = np.eye(X.shape[1] + 1) / self.ridge
+            self._weights = np.zeros(X.shape[1] + 1)
+        rows = np.ascontiguousarray(np.column_stack([np.ones(len(X)), X]), float)
+        update(self._inverse, self._weights, rows, np.ascontiguousarray(y, float), float(self.forgetting))
+        self.intercept_, self.coef_ = float(self._weights[0]), self._weights[1:].copy()
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The linear prediction."""
+        check_is_fitted(self)
+        return np.asarray(validate_data(self, X, reset=False) @ self.coef_ + self.intercept_)
+
+
+def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
+    """The recursion."""
+    return RecursiveLeastSquares(options.forgetting, options.ridge)
+
+
+def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Coefficients of the standardised columns."""
+    return {"intercept": ((), np.array(estimator.intercept_)), "coefficient": (("column",), estimator.coef_)}
+
+
+def examples() -> list[BaseEstimator]:
+    """For scikit-learn's checks."""
+    return [RecursiveLeastSquares()]

@@ -1,0 +1,1 @@
+"""What learning can promise: numbers of examples, of hypotheses, of mistakes. Plain functions, no models."""

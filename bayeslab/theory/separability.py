@@ -1,0 +1,79 @@
+r"""Linear separability: decided by a linear programme, counted for Boolean inputs.
+
+Labels are separable by a plane when some w, b satisfy :math:`y_i (w \cdot x_i + b) \ge 1` for all i. In d dimensions
+d + 1 points in general position are separable under each of their labellings, d + 2 are not: the Vapnik-Chervonenkis
+dimension of half-spaces is d + 1 [1]_. Of the Boolean functions of n inputs few are threshold functions [2]_.
+
+References
+----------
+.. [1] Vapnik, Chervonenkis (1971). On the uniform convergence of relative frequencies of events to their
+   probabilities. Theory of Probability and its Applications 16(2).
+.. [2] Muroga (1971). Threshold Logic and its Applications. Wiley. (Integer weights up to 1, 1, 2, 3, 5 realise all
+   threshold functions of 1 to 5 inputs.) OEIS A000609.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from bayeslab.errors import OptionError
+
+__all__ = ["separable", "separating_plane", "shattered", "threshold_functions"]
+
+# Largest absolute integer weight needed for n inputs [2].
+_WEIGHTS = {1: 1, 2: 1, 3: 2, 4: 3, 5: 5}
+
+
+def separating_plane(points: Any, labels: Any) -> np.ndarray | None:
+    """Bias and weights (d + 1,) with a score of at least 1 on one side and at most -1 on the other, or None.
+
+    Parameters
+    ----------
+    points
+        Shape (points, d).
+    labels
+        Truth values.
+    """
+    from scipy.optimize import linprog
+
+    x = np.asarray(points, float)
+    side = np.where(np.asarray(labels, bool), 1.0, -1.0)
+    if x.ndim != 2 or len(x) != len(side):
+        raise OptionError(f"points have the shape (points, d), with one label each; given {x.shape} and {side.shape}")
+    rows = -side[:, None] * np.column_stack([np.ones(len(x)), x])
+    found = linprog(np.zeros(x.shape[1] + 1), A_ub=rows, b_ub=-np.ones(len(x)), bounds=(None, None), method="highs")
+    return np.asarray(found.x) if found.status == 0 else None
+
+
+def separable(points: Any, labels: Any) -> bool:
+    """Whether a plane has all points of one label on one side and all others on the other."""
+    return separating_plane(points, labels) is not None
+
+
+def shattered(points: Any) -> bool:
+    """Whether half-spaces realise each labelling of the points."""
+    x = np.asarray(points, float)
+    # Opposite labellings are separable together: half of them are enough.
+    return all(separable(x, [False, *rest]) for rest in itertools.product([False, True], repeat=len(x) - 1))
+
+
+def threshold_functions(n: int) -> int:
+    """Number of Boolean functions of n inputs that one threshold unit realises, n ≤ 5.
+
+    All integer weights that are needed are tried, with each threshold.
+    """
+    if n not in _WEIGHTS:
+        raise OptionError(f"threshold functions are counted for 1 to {max(_WEIGHTS)} inputs, not {n!r}")
+    inputs = np.array(list(itertools.product([0, 1], repeat=n)), np.int64)
+    largest = _WEIGHTS[n]
+    weights = np.array(list(itertools.product(range(-largest, largest + 1), repeat=n)), np.int64)
+    bits = np.uint64(1) << np.arange(len(inputs), dtype=np.uint64)
+    sums = weights @ inputs.T
+    found: set[int] = {0}
+    for threshold in range(-largest * n, largest * n + 1):
+        tables = ((sums >= threshold).astype(np.uint64) * bits).sum(axis=1)
+        found |= set(np.unique(tables).tolist())
+    return len(found)

@@ -1,0 +1,94 @@
+r"""Randomized weighted majority: advice of K experts followed with few more mistakes than the best of them makes.
+
+Each step an expert is drawn in proportion to its weight and followed; experts that were wrong have their weights
+multiplied by :math:`\beta`. The expected number of mistakes M, whatever the sequence, obeys [1]_
+
+.. math:: M < \frac{M^* \ln(1/\beta) + \ln K}{1 - \beta},
+
+with :math:`M^*` those of the best expert. With :math:`\beta` near one at the right rate the average regret vanishes.
+
+References
+----------
+.. [1] Littlestone, Warmuth (1994). The weighted majority algorithm. Information and Computation 108, 212-261.
+.. [2] Arora, Hazan, Kale (2012). The multiplicative weights update method. Theory of Computing 8, 121-164, thm 2.1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayeslab.errors import OptionError
+
+__all__ = ["Followed", "best_beta", "follow", "mistake_bound"]
+
+
+@dataclass(frozen=True, eq=False)
+class Followed:
+    """What came of following.
+
+    Attributes
+    ----------
+    mistakes : int
+        Of the experts drawn.
+    expected_mistakes : float
+        Their expectation over the draws.
+    best_mistakes : int
+        Those of the best expert.
+    weights : ndarray, shape (steps + 1, experts)
+        Normalised weights before each step and at the end.
+    """
+
+    mistakes: int
+    expected_mistakes: float
+    best_mistakes: int
+    weights: np.ndarray
+
+
+def follow(advice: Any, outcomes: Any, beta: float, rng: np.random.Generator) -> Followed:
+    """Follow experts through a sequence.
+
+    Parameters
+    ----------
+    advice
+        What each expert says at each step, shape (steps, experts).
+    outcomes
+        What was right, shape (steps,).
+    beta
+        Factor of a wrong expert's weight, between 0 and 1.
+    """
+    said, truth = np.asarray(advice), np.asarray(outcomes)
+    if said.ndim != 2 or said.shape[:1] != truth.shape:
+        raise OptionError(f"advice has the shape (steps, experts); given {said.shape} for {truth.shape} outcomes")
+    _check(beta)
+    wrong = said != truth[:, None]
+    # Weights are powers of beta: exact however long the sequence is.
+    before = np.vstack([np.zeros(said.shape[1]), np.cumsum(wrong, axis=0)])
+    log_weights = (before - before.min(axis=1, keepdims=True)) * math.log(beta)
+    weights = np.exp(log_weights)
+    weights /= weights.sum(axis=1, keepdims=True)
+    blamed = (weights[:-1] * wrong).sum(axis=1)
+    drawn = np.minimum((rng.random((len(truth), 1)) > np.cumsum(weights[:-1], axis=1)).sum(axis=1), said.shape[1] - 1)
+    mistakes = int(wrong[np.arange(len(truth)), drawn].sum())
+    return Followed(mistakes, float(blamed.sum()), int(wrong.sum(axis=0).min()), weights)
+
+
+def mistake_bound(best_mistakes: float, n_experts: int, beta: float) -> float:
+    """The expected number of mistakes is smaller than this."""
+    _check(beta)
+    return (best_mistakes * math.log(1 / beta) + math.log(n_experts)) / (1 - beta)
+
+
+def best_beta(n_steps: int, n_experts: int) -> float:
+    """The factor for a sequence of known length that leaves a regret of the order of its root [2]_."""
+    if n_steps < 1 or n_experts < 2:
+        raise OptionError(f"one step or more and two experts or more; given {n_steps} and {n_experts}")
+    return 1 - min(0.5, math.sqrt(math.log(n_experts) / n_steps))
+
+
+def _check(beta: float) -> None:
+    if not 0 < beta < 1:
+        raise OptionError(f"beta lies between 0 and 1, not {beta!r}")
