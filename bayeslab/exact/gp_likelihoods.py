@@ -31,10 +31,22 @@ from scipy.special import digamma, expit, gammaln, log_expit, log_ndtr, ndtr
 
 from bayeslab.errors import DataError
 
-__all__ = ["Bernoulli", "Binomial", "Likelihood", "NegativeBinomial", "Poisson", "Probit", "StudentT"]
+__all__ = [
+    "NODES",
+    "WEIGHTS",
+    "Bernoulli",
+    "Binomial",
+    "Likelihood",
+    "NegativeBinomial",
+    "Poisson",
+    "Probit",
+    "StudentT",
+    "averaged",
+]
 
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(64)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+# Of averages over a standard normal.
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(64)
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
 # exp of more than this overflows in what follows; the mode is never there.
 _LARGEST = 300.0
 
@@ -89,7 +101,7 @@ class Likelihood(Protocol):
 def averaged(likelihood: Likelihood, mean: np.ndarray, variance: np.ndarray, values: np.ndarray) -> np.ndarray:
     """E[y] of new rows where f is normal, by Gauss-Hermite quadrature with 64 nodes."""
     sd = np.sqrt(variance)
-    return np.asarray(sum(w * likelihood.mean(mean + x * sd, values) for x, w in zip(_NODES, _WEIGHTS, strict=True)))
+    return np.asarray(sum(w * likelihood.mean(mean + x * sd, values) for x, w in zip(NODES, WEIGHTS, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)

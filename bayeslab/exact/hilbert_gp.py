@@ -33,8 +33,17 @@ import numpy as np
 from bayeslab.errors import ModelError, OptionError
 from bayeslab.exact.covariance import Argument, Kernel, Node
 from bayeslab.exact.gaussian_process import LeaveOneOut, NotPositiveDefinite
+from bayeslab.exact.gp_likelihoods import Likelihood
 
-__all__ = ["HilbertBasis", "HilbertGaussianProcess", "HilbertRegression", "choose_basis", "reason_against"]
+__all__ = [
+    "HilbertBasis",
+    "HilbertGaussianProcess",
+    "HilbertLatent",
+    "HilbertRegression",
+    "WeightedFunctions",
+    "choose_basis",
+    "reason_against",
+]
 
 # Smoothness of the spectral density, and the rules for the box and the number of functions.
 _SPECTRA = {"ExpQuad": (math.inf, 3.2, 1.75), "Matern52": (2.5, 4.1, 2.65), "Matern32": (1.5, 4.5, 3.42)}
@@ -553,9 +562,91 @@ class HilbertRegression:
 
     def remarks(self) -> list[str]:
         """What is approximated, and how."""
-        boxes = ", ".join(
-            f"{wall.n} sines of {column} in a box from {wall.middle - wall.half_width:.4g} to"
-            f" {wall.middle + wall.half_width:.4g}"
-            for (_, column), wall in self.basis.walls.items()
+        return _remarks(self.basis)
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedFunctions:
+    """The process given the weights of its functions.
+
+    Parameters
+    ----------
+    basis : HilbertBasis
+    theta : ndarray of shape (parameters,)
+    raw : ndarray of shape (m,)
+        Weights in standard deviations.
+    """
+
+    basis: HilbertBasis
+    theta: np.ndarray
+    raw: np.ndarray
+
+    def predict(self, z: np.ndarray, term: Kernel | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The function at ``z``, or one term, and zeros: nothing about it is uncertain."""
+        weights = np.sqrt(self.basis.variances(self.theta)[0]) * self.raw
+        own = slice(None) if term is None else self.basis.slices().get(term.root.text, slice(0, 0))
+        return self.basis.features(z)[:, own] @ weights[own], np.zeros(len(z))
+
+    def joint(self, z: np.ndarray, term: Kernel | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """As :meth:`predict`, with a matrix of zeros."""
+        return self.predict(z, term)[0], np.zeros((len(z), len(z)))
+
+
+@dataclass(frozen=True, eq=False)
+class HilbertLatent:
+    """Observations that need not be normal around a sum of functions with unknown weights.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    x : ndarray of shape (n, columns)
+    likelihood : Likelihood
+    design : ndarray of shape (n, p)
+        Of the mean function.
+    basis : HilbertBasis
+    """
+
+    kernel: Kernel
+    x: np.ndarray
+    likelihood: Likelihood
+    design: np.ndarray
+    basis: HilbertBasis
+
+    @cached_property
+    def features(self) -> np.ndarray:
+        """Φ at the rows, (n, m)."""
+        return self.basis.features(self.x)
+
+    def log_likelihood(self, parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        """Log likelihood and its gradient, from θ, the likelihood's parameters, coefficients, and weights in sds."""
+        sizes = np.cumsum([len(self.kernel.parameters), len(self.likelihood.parameters), self.design.shape[1]])
+        theta, values, coefficients, raw = np.split(np.asarray(parameters, float), sizes)
+        s, slope = self.basis.variances(theta)
+        root = np.sqrt(s)
+        found = self.likelihood.at(self.features @ (root * raw) + self.design @ coefficients, values)
+        to_weights = self.features.T @ found.slope
+        to_s = 0.5 * raw * to_weights / np.where(root > 0.0, root, np.inf)
+        parts = (
+            slope @ to_s,
+            [v.sum() for v, _, _ in found.by_parameter],
+            found.slope @ self.design,
+            root * to_weights,
         )
-        return [f"{self.basis.n_functions} functions stand for the process{': ' if boxes else ''}{boxes}"]
+        return float(found.value.sum()), np.concatenate(parts)
+
+    def posterior(self, theta: np.ndarray, raw: np.ndarray) -> WeightedFunctions:
+        """The process at hyperparameters and weights in standard deviations."""
+        return WeightedFunctions(self.basis, theta, raw)
+
+    def remarks(self) -> list[str]:
+        """What is approximated, and how."""
+        return _remarks(self.basis)
+
+
+def _remarks(basis: HilbertBasis) -> list[str]:
+    boxes = ", ".join(
+        f"{wall.n} sines of {column} in a box from {wall.middle - wall.half_width:.4g} to"
+        f" {wall.middle + wall.half_width:.4g}"
+        for (_, column), wall in basis.walls.items()
+    )
+    return [f"{basis.n_functions} functions stand for the process{': ' if boxes else ''}{boxes}"]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, nbinom
 
 from bayeslab.errors import ModelError
 from bayeslab.exact.covariance import Kernel
 from bayeslab.exact.gaussian_process import GaussianProcess
-from bayeslab.exact.hilbert_gp import HilbertRegression, choose_basis
+from bayeslab.exact.gp_likelihoods import NegativeBinomial
+from bayeslab.exact.hilbert_gp import HilbertLatent, HilbertRegression, choose_basis
 
 MIXED = Kernel.parse(
     "ExpQuad(a, b) + Matern52(a) * Matern32(b, 1.3) + 0.5 * Periodic(a, 2.5) + Linear(b) + Constant() + White()"
@@ -112,3 +113,23 @@ def test_what_has_no_such_form_is_named():
     limits = dict.fromkeys(kernel.names, (0.01, 1.0))
     with pytest.raises(ModelError, match="sparse"):
         choose_basis(kernel, x, limits)
+
+
+def test_counts_around_unknown_weights():
+    kernel = Kernel.parse("Matern52(a) + Linear(b)")
+    x, _, rng = rows(50)
+    basis = choose_basis(kernel, x, {"Matern52_lengthscale": (0.5, 2.0)}, functions=8)
+    y = rng.poisson(2, 50).astype(float)
+    model = HilbertLatent(kernel, x, NegativeBinomial(y, np.ones(50)), np.ones((50, 1)), basis)
+    theta, raw = np.array([1.1, 0.8, 0.6]), rng.normal(size=basis.n_functions)
+    parameters = np.array([*theta, 2.5, 0.3, *raw])
+    value, gradient = model.log_likelihood(parameters)
+    f = basis.features(x) @ (np.sqrt(basis.variances(theta)[0]) * raw) + 0.3
+    assert value == pytest.approx(nbinom.logpmf(y, 2.5, 2.5 / (2.5 + np.exp(f))).sum())
+    step = 1e-6
+    numeric = [
+        (model.log_likelihood(parameters + e)[0] - model.log_likelihood(parameters - e)[0]) / (2 * step)
+        for e in step * np.eye(len(parameters))
+    ]
+    np.testing.assert_allclose(gradient, numeric, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(model.posterior(theta, raw).predict(x)[0] + 0.3, f)

@@ -143,3 +143,20 @@ def test_outcomes_are_checked():
         likelihoods.Poisson(np.array([0.5]), np.ones(1))
     with pytest.raises(DataError, match="more successes"):
         likelihoods.Binomial(np.array([3.0]), np.array([2.0]))
+
+
+def test_leave_one_out_is_near_fitting_again():
+    likelihood, _, _ = case("bernoulli")
+    x, _, _ = data()
+    found = LaplaceRegression(KERNEL, x, likelihood, np.ones((N, 1))).posterior(np.array([*THETA, 0.3])).leave_one_out()
+    for row in (0, 11, 29):
+        rest = np.arange(N) != row
+        again = LaplaceRegression(
+            KERNEL, x[rest], likelihoods.Bernoulli(likelihood.y[rest]), np.ones((N - 1, 1))
+        ).posterior(np.array([*THETA, 0.3]))
+        p = again.predict_mean(x[row : row + 1], np.full(1, 0.3))[0]
+        expected = np.log(p if likelihood.y[row] else 1 - p)
+        assert found.log_density[row] == pytest.approx(expected, abs=0.03)
+        mean, variance = again.predict(x[row : row + 1])
+        assert found.mean[row] == pytest.approx(mean[0], abs=0.1)
+        assert found.variance[row] == pytest.approx(variance[0], rel=0.1)
