@@ -1,0 +1,412 @@
+"""Topics through the family: enumeration, planted topics, engines against each other, what is kept, what is refused."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from scipy.special import gammaln
+
+import bayeslab as bl
+from bayeslab import fitting
+from bayeslab.engines import _stepped
+from bayeslab.errors import DataError, ModelError, OptionError, Stopped
+from bayeslab.exact import topics as lda
+from bayeslab.exact.topics import TopicPrior
+from bayeslab.families import _topics_graph
+from bayeslab.families import topics as family
+from bayeslab.families._topics_words import documents_of
+from bayeslab.io.documents import STOP_WORDS, words_of
+
+TINY = [["a", "a", "b"], ["b", "c"], ["c", "c", "a"]]
+ALPHA, BETA = 0.7, 0.6
+
+
+def model(k=2, **content):
+    return bl.Model(name="m", model={"family": "topics", "topics": k} | content)
+
+
+def fitted(spec, documents, method=None, **options):
+    options = {"seed": 1, "progress": False, "runs": None} | options
+    return bl.fit(spec, {"text": documents}, method, **options)
+
+
+# --------------------------------------------------------------------------------- enumeration
+
+
+@pytest.fixture(scope="module")
+def enumerated():
+    """All assignments of topics to the words of TINY: posterior weights, log joints, and means given each."""
+    words, owner = np.array([0, 0, 1, 1, 2, 2, 2, 0]), np.array([0, 0, 0, 1, 1, 2, 2, 2])
+    weights, chance = [], []
+    for z in product(range(2), repeat=len(words)):
+        by_document, by_word = np.zeros((3, 2)), np.zeros((2, 3))
+        for w, d, k in zip(words, owner, z, strict=True):
+            by_document[d, k] += 1
+            by_word[k, w] += 1
+        joint = gammaln(by_document + ALPHA).sum() - gammaln(by_document.sum(1) + 2 * ALPHA).sum()
+        joint += gammaln(by_word + BETA).sum() - gammaln(by_word.sum(1) + 3 * BETA).sum()
+        joint += 3 * gammaln(2 * ALPHA) - 6 * gammaln(ALPHA) + 2 * gammaln(3 * BETA) - 6 * gammaln(BETA)
+        theta = (by_document + ALPHA) / (by_document.sum(1, keepdims=True) + 2 * ALPHA)
+        phi = (by_word + BETA) / (by_word.sum(1, keepdims=True) + 3 * BETA)
+        weights.append(joint)
+        chance.append((theta @ phi, phi))
+    joints = np.array(weights)
+    p = np.exp(joints - joints.max())
+    counts = np.array([[2, 1, 0], [0, 1, 1], [1, 0, 2]])
+    predictive, phis = (np.array([c[i] for c in chance]) for i in (0, 1))
+    return p / p.sum(), joints, predictive, phis, counts
+
+
+@pytest.fixture(scope="module")
+def tiny_fit():
+    return fitted(model(alpha=ALPHA, beta=BETA), TINY, draws=2000, tune=50)
+
+
+def agrees(fit, name, exact):
+    row = fit.summary().loc[name]
+    assert abs(row["mean"] - exact) < 4 * row["mcse_mean"], (name, row["mean"], exact, row["mcse_mean"])
+
+
+def test_gibbs_is_the_sum_over_all_assignments(enumerated, tiny_fit):
+    """lda: the sampler through the family against enumeration."""
+    p, joints, predictive, _, counts = enumerated
+    assert tiny_fit.method == "gibbs"
+    agrees(tiny_fit, "log_joint", p @ joints)
+    agrees(tiny_fit, "log_word", p @ (np.log(predictive) * counts).sum(axis=(1, 2)) / counts.sum())
+
+
+def test_nuts_is_the_sum_over_all_assignments(enumerated):
+    p, _, predictive, _, _ = enumerated
+    fit = fitted(model(alpha=ALPHA, beta=BETA), TINY, "nuts", draws=1000, tune=500, chains=2, target_accept=0.9)
+    assert fit.posterior["phi"].dims[2:] == ("topic", "word")
+    draws = np.einsum("csdk,cskw->csdw", fit.posterior["theta"].to_numpy(), fit.posterior["phi"].to_numpy())
+    exact = np.einsum("z,zdw->dw", p, predictive)
+    import arviz as az
+
+    error = az.mcse({"p": draws}, method="mean")["p"].to_numpy()
+    assert np.max(np.abs(draws.mean(axis=(0, 1)) - exact) / error) < 4
+    assert "renamed to agree" in str(fit.verdict)
+    assert fit.topics.n_topics == 2 and np.allclose(fit.topics.phi.sum(axis=1), 1)
+
+
+def test_held_out_probability_is_the_sum_over_all_assignments(enumerated, tiny_fit):
+    """Of two words of a new document: over all topics of the new words, and of the old ones."""
+    p, _, _, phis, _ = enumerated
+    theta = np.array([[(ALPHA + (i == j)) / (2 * ALPHA + 1) for j in (0, 1)] for i in (0, 1)]) / 2
+    exact = np.log(np.einsum("z,ij,zi,zj->", p, theta, phis[:, :, 0], phis[:, :, 2]))
+    found = tiny_fit.topics.held_out({"text": [["a", "c"]]})
+    draws = tiny_fit.topics.draws["phi"][1].astype(float)
+    each = np.log(np.einsum("ij,zi,zj->z", theta, draws[:, :, 0], draws[:, :, 2]))
+    # Twelve of the draws of topics, each with the error of particles of two words.
+    error = each.std(ddof=1) / np.sqrt(12)
+    assert found.n_words == 2
+    assert abs(2 * found.log_probability - exact) < 4 * error
+    assert 0.2 * error < 2 * found.mcse < 5 * error
+
+
+def test_tiny_topics_trade_places_and_shares_do_not_collapse(tiny_fit):
+    """Draws are paired with each other: without that both topics would have the same words."""
+    apart = np.abs(tiny_fit.topics.phi[0] - tiny_fit.topics.phi[1]).max()
+    assert apart > 0.1
+    np.testing.assert_allclose(tiny_fit.topics.phi.sum(axis=1), 1)
+    np.testing.assert_allclose(tiny_fit.topics.theta.sum(axis=1), 1)
+
+
+# --------------------------------------------------------------------------------- planted topics
+
+
+@pytest.fixture(scope="module")
+def planted():
+    rng = np.random.default_rng(5)
+    phi = np.full((3, 30), 0.1)
+    for k in range(3):
+        phi[k, 10 * k : 10 * k + 10] += 4
+    phi /= phi.sum(axis=1, keepdims=True)
+    corpus, theta = lda.simulate([60] * 80, phi, TopicPrior(np.array([0.8, 0.4, 0.2]), 0.1), rng)
+    names = np.array([f"w{i:02d}" for i in range(30)])
+    documents = [names[corpus.words[a:b]].tolist() for a, b in zip(corpus.offsets, corpus.offsets[1:], strict=False)]
+    return phi, theta, documents
+
+
+@pytest.fixture(scope="module")
+def planted_fit(planted):
+    return fitted(model(3, alpha="learned", beta=0.1, held_out=0.1), planted[2], draws=500, tune=200)
+
+
+def test_planted_topics_are_found(planted, planted_fit):
+    """lda: up to their order; rows of topics and proportions sum to 1."""
+    phi, theta, _ = planted
+    found = planted_fit.topics
+    order = lda.align(phi, found.phi)
+    assert np.abs(found.phi[order] - phi).max() < 0.05
+    kept = found.documents
+    assert len(kept) == 72
+    assert np.abs(found.theta[:, order] - theta[kept]).mean() < 0.06
+    for values in (found.phi, found.theta):
+        np.testing.assert_allclose(values.sum(axis=1), 1)
+    assert planted_fit.verdict.status != "fail"
+    assert "all 3 topics are found by all 4 chains" in str(planted_fit.verdict)
+
+
+def test_unequal_concentrations_are_learned(planted, planted_fit):
+    """The planted 0.8, 0.4, 0.2 (of 80 documents) lie inside the posterior."""
+    alpha = planted_fit.posterior["alpha"].to_numpy().reshape(-1, 3)
+    assert np.all(np.diff(alpha.mean(axis=0)) < 0)
+    z = (alpha.mean(axis=0) - [0.8, 0.4, 0.2]) / alpha.std(axis=0)
+    assert np.abs(z).max() < 3.5, z
+
+
+def test_held_out_documents_are_judged(planted, planted_fit):
+    """Near the probability under the planted topics, and never above it by more than chance."""
+    phi, _, documents = planted
+    out = [d for i, d in enumerate(documents) if i not in set(planted_fit.topics.documents.tolist())]
+    assert len(out) == 8
+    ids = [[int(word[1:]) for word in d] for d in out]
+    corpus = lda.Corpus.of(ids, 30)
+    prior = TopicPrior(np.array([0.8, 0.4, 0.2]), 0.1)
+    truth = lda.held_out(corpus, phi, prior, np.random.default_rng(0), particles=50).sum() / corpus.n_tokens
+    found = planted_fit.topics.held_out()
+    assert (found.n_documents, found.n_words) == (8, 480)
+    assert truth - 0.06 < found.log_probability < truth + 0.02
+    assert 0 < found.mcse < 0.02
+    assert f"{found.log_probability:.4f}" in str(planted_fit.verdict)
+    given = planted_fit.topics.held_out({"text": out})
+    assert given.log_probability == pytest.approx(found.log_probability, abs=4 * found.mcse + 1e-3)
+
+
+def test_variational_topics_are_those_of_gibbs(planted, planted_fit):
+    fit = fitted(model(3, alpha=0.4, beta=0.1), planted[2], "variational", restarts=2)
+    order = lda.align(planted_fit.topics.phi, fit.topics.phi)
+    assert np.abs(fit.topics.phi[order] - planted_fit.topics.phi).max() < 0.03
+    assert "top_phi" in fit.posterior
+    row = fit.topics.words(1, 3)
+    np.testing.assert_allclose(
+        fit.posterior["top_phi"].to_numpy().reshape(-1, 3, 10)[:, 0, :3].mean(axis=0), row["probability"], atol=2e-3
+    )
+    with pytest.raises(bl.BayeslabError, match="takes concentrations as known"):
+        fitted(model(3, alpha="learned"), planted[2], "variational")
+
+
+def test_new_documents_are_placed(planted, planted_fit):
+    phi, _, documents = planted
+    order = lda.align(phi, planted_fit.topics.phi)
+    new = [["w00", "w03", "w05"] * 8, ["w25", "w21", "unheard"] * 6]
+    with pytest.warns(UserWarning, match="6 of 42 words"):
+        wide = planted_fit.predict({"text": new}, "probabilities")
+    assert wide[f"P(topic {order[0] + 1})"][0] > 0.9 and wide[f"P(topic {order[2] + 1})"][1] > 0.8
+    assert wide["words"].tolist() == [24, 12] and wide["unknown"].tolist() == [0, 6]
+    long = planted_fit.predict({"text": new[:1]}, "mean")
+    assert long.groupby(long.columns[0])["mean"].sum().to_numpy() == pytest.approx([1.0])
+    drawn = planted_fit.predict({"text": new[:1]}, "draws")["theta"]
+    assert drawn.sizes["topic"] == 3 and drawn.sizes["draw"] >= 200
+    # A document of the fit is placed where the fit has it.
+    d = int(planted_fit.topics.documents[0])
+    again = planted_fit.predict({"text": [documents[d]]}, "draws")["theta"].to_numpy()[0, :, 0]
+    error = np.hypot(planted_fit.topics.theta_sd[0], again.std(axis=0)) / np.sqrt(len(again) / 10)
+    assert np.all(np.abs(again.mean(axis=0) - planted_fit.topics.theta[0]) < 4 * error + 0.01)
+
+
+# --------------------------------------------------------------------------------- same seed, same draws
+
+
+def same(a, b):
+    for group in ("posterior", "topics", "topic_draws"):
+        for name, values in a.data_tree[group].to_dataset().data_vars.items():
+            np.testing.assert_array_equal(values.to_numpy(), b.data_tree[group][name].to_numpy())
+
+
+def test_one_or_eight_workers_give_the_same_draws(planted):
+    spec = model(3, alpha="learned")
+    fits = [fitted(spec, planted[2][:20], draws=20, tune=20, chains=3, cores=n) for n in (1, 8)]
+    same(*fits)
+
+
+@pytest.mark.parametrize("tune", [30, 0])
+def test_an_interrupted_run_goes_on_exactly(planted, tmp_path, monkeypatch, tune):
+    spec, options = model(3, alpha="learned"), {"draws": 40, "tune": tune, "chains": 2, "cores": 1}
+    whole = fitted(spec, planted[2][:20], **options)
+    real, calls = _stepped.wait, []
+
+    def interrupted(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(_stepped, "wait", interrupted)
+    # A look after every sweep, so that the chain is caught on its way.
+    monkeypatch.setattr(_stepped, "_LOOK", 0.0)
+    try:
+        part = fitted(spec, planted[2][:20], runs=tmp_path, **options)
+        assert part.info["status"] == "interrupted" and "interrupted" in str(part.verdict)
+    except Stopped as error:
+        assert "--resume" in str(error)
+    monkeypatch.undo()
+    same(whole, fitting.resume(tmp_path / "m", progress=False))
+
+
+def test_a_run_reopens(planted_fit, planted, tmp_path):
+    fit = fitted(model(3), planted[2][:20], draws=20, tune=20, chains=2, runs=tmp_path)
+    again = bl.open(fit.folder)
+    assert list(again.topics.vocabulary) == list(fit.topics.vocabulary)
+    same(fit, again)
+    new = {"text": [["w00"] * 5]}
+    assert fit.predict(new, "probabilities").equals(again.predict(new, "probabilities"))
+
+
+# --------------------------------------------------------------------------------- ways of giving documents
+
+
+def test_text_words_and_counts_are_the_same_documents():
+    texts = ["The Lion and the mouse; the LION roared!", "A mouse can't roar", "lion's mouse-hole, über alles 7"]
+    text = documents_of(model(), fitting.check(model(stop_words="none", min_length=1), {"text": texts}))
+    words = "the lion and mouse roared a can't roar lion's hole über alles"
+    assert text.vocabulary.tolist() == sorted(words.split())
+    lists = [words_of(t) for t in texts]
+    listed = documents_of(model(), fitting.check(model(), {"text": lists}))
+    assert list(listed.vocabulary) == list(text.vocabulary)
+    np.testing.assert_array_equal(listed.counts, text.counts)
+    spec = model(document="document", word="word", count="count")
+    for counts in (text.counts, csr_array(text.counts)):
+        table = bl.Topics.table(counts, text.vocabulary)
+        counted = documents_of(spec, fitting.check(spec, table))
+        assert list(counted.vocabulary) == list(text.vocabulary)
+        np.testing.assert_array_equal(counted.counts, text.counts)
+
+
+def test_stop_words_and_limits():
+    texts = ["the cat sat on the mat", "the cat ran", "a dog ran home home", "the bird sang, the cat ran"]
+
+    def vocabulary(**content):
+        spec = model(**content)
+        return documents_of(spec, fitting.check(spec, {"text": texts})).vocabulary.tolist()
+
+    assert vocabulary() == ["bird", "cat", "dog", "home", "mat", "ran", "sang", "sat"]
+    assert vocabulary(more_stop_words=["Cat"]) == ["bird", "dog", "home", "mat", "ran", "sang", "sat"]
+    # Of words that are as frequent the first in the alphabet.
+    assert vocabulary(most_words=2) == ["cat", "ran"]
+    assert vocabulary(stop_words="none", max_share=0.75, min_documents=2) == ["cat", "ran", "the"]
+    assert {"the", "and", "of", "thou"} <= STOP_WORDS
+
+
+def test_counts_of_a_matrix_and_a_zero_row():
+    spec = model(document="document", word="word", count="count")
+    with pytest.raises(DataError, match="1 of 3 documents have no words"):
+        fitting.check(spec, bl.Topics.table(np.array([[1, 2], [0, 0], [1, 0]])))
+    with pytest.raises(ModelError, match="2 documents and 3 words for counts of shape"):
+        bl.Topics.table(np.eye(2), ["a", "b", "c"])
+
+
+@pytest.mark.parametrize(
+    ("content", "data", "message"),
+    [
+        ({}, {"text": ["lion mouse", "the of and"]}, "1 of 2 documents have no words .*stop words"),
+        ({}, {"text": ["lion mouse", ""]}, "nothing in the first"),
+        ({}, {"text": ["lion lion", "lion"]}, "vocabulary has one word, 'lion'"),
+        ({}, {"text": ["the", "of"]}, "no word is left"),
+        ({}, {"text": [1.0, 2.0]}, "holds numbers"),
+        ({}, {"txt": ["lion mouse"]}, "no column 'text'.*`text`"),
+        ({"topics": 50}, {"text": ["lion mouse", "lion"]}, "50 topics for 3 words"),
+        ({"held_out": 0.9}, {"text": ["lion mouse", "lion"]}, "held_out leaves none of 2"),
+        (
+            {"document": "d", "word": "w", "count": "n"},
+            {"d": [1, 1], "w": ["a", "b"], "n": [1, -1]},
+            "counts: whole numbers",
+        ),
+        ({"document": "d", "word": "w"}, {"d": [1, 1], "w": ["a", None]}, "'w' has a missing cell"),
+    ],
+)
+def test_bad_documents_are_named(content, data, message):
+    spec = model(**content)
+    with pytest.raises((DataError, ModelError), match=message):
+        documents_of(spec, fitting.check(spec, data))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"topics": 0}, "at least 1"),
+        ({"topics": "many"}, "number of topics, not 'many'"),
+        ({"alpha": -1}, "positive"),
+        ({"alpha": "learn"}, "or learned"),
+        ({"alpha": [1.0, 2.0, 3.0]}, "alpha has 3 numbers"),
+        ({"document": "d"}, "`document` and `word`"),
+        ({"text": "t", "document": "d", "word": "w"}, "one way"),
+        ({"count": "n"}, "goes with"),
+        ({"stop_words": "french"}, "english, none"),
+        ({"held_out": 1.0}, "less than 1"),
+        ({"text": "theta"}, "results use that name"),
+    ],
+)
+def test_bad_models_are_named(content, message):
+    with pytest.raises(ModelError, match=message):
+        model(**({"k": content.pop("topics")} if "topics" in content else {}), **content)
+
+
+def test_large_graphs_are_refused(monkeypatch):
+    monkeypatch.setattr(_topics_graph, "_MOST_CELLS", 8)
+    with pytest.raises(ModelError, match=r"3 documents and 3 words make a graph of 9 cells.*gibbs or variational"):
+        family.graph(model(), fitting.check(model(), {"text": TINY}))
+
+
+# --------------------------------------------------------------------------------- results
+
+
+def test_simulated_words_follow_topics_and_proportions():
+    """lda-generate: frequencies of words are those of the proportions and topics they are drawn from."""
+    spec = bl.Model(model={"family": "topics", "topics": 2, "words_per_document": 5000}, dims={"obs_id": 3, "word": 4})
+    tree = bl.simulate(spec, draws=40, seed=2)
+    theta, phi = (tree["prior"][n].to_numpy()[0] for n in ("theta", "phi"))
+    counts = tree["prior_predictive"]["counts"].to_numpy()[0]
+    chance = theta @ phi
+    assert np.all(counts.sum(axis=2) == 5000)
+    z = (counts - 5000 * chance) / np.sqrt(np.maximum(5000 * chance * (1 - chance), 1))
+    likely = 5000 * chance > 5
+    assert np.abs(z[likely]).max() < 5 and 0.8 < z[likely].std() < 1.2
+
+
+def test_tables_pictures_and_the_page(planted_fit, tmp_path):
+    pytest.importorskip("matplotlib")
+    found = planted_fit.topics
+    table = found.table(5)
+    assert list(table.columns) == ["share", "eti89_lb", "eti89_ub", "chains", "words"]
+    assert table["share"].sum() == pytest.approx(1) and (table["chains"] == "4 of 4").all()
+    assert all(len(words.split()) == 5 for words in table["words"])
+    first = found.words(1, 4, relevance=0.2)
+    assert (first["lift"] > 1).all() and set(first["word"]) <= set(found.vocabulary)
+    assert found.proportions().shape == (72, 3)
+    best = found.documents_of(1, 3)
+    assert best["proportion"].is_monotonic_decreasing
+    for what in ("words", "shares", "documents", "map"):
+        assert found.plot(what).axes
+    with pytest.raises(OptionError, match="unknown picture"):
+        found.plot("cloud")
+    with pytest.raises(OptionError, match="numbered from 1 to 3"):
+        found.words(0)
+    assert "3 topics of 72 documents" in repr(found) and "found by" in found._repr_html_()
+    assert "found by" in planted_fit._repr_html_()
+
+
+def test_the_page_loads_nothing_and_runs_nothing_of_the_data(tmp_path):
+    evil = "</script><img/src=x>"
+    fit = fitted(model(2), [[evil, "b"], ["c", evil], ["b", "c"]], draws=10, tune=10, chains=2)
+    fit.topics.save_html(tmp_path / "topics.html")
+    page = (tmp_path / "topics.html").read_text(encoding="utf-8")
+    assert "<img" not in page and page.count("</script>") == 2
+    assert not re.search(r"(src|href)\s*=", page.replace(evil.replace("<", "\\u003c"), "").replace("img/src=x", ""))
+    assert set(re.findall(r"https?://[^\"']+", page)) == {"http://www.w3.org/2000/svg"}
+    assert "<img/src" not in fit._repr_html_()
+
+
+def test_what_topics_do_not_have():
+    fit = fitted(model(2), TINY, draws=10, tune=10, chains=2)
+    with pytest.raises(OptionError, match=r"`held_out: 0\.1`"):
+        fit.log_likelihood()
+    with pytest.raises(OptionError, match="no documents were held out"):
+        fit.topics.held_out()
+    with pytest.raises(DataError, match="no words of the fit's vocabulary"), pytest.warns(UserWarning, match="2 of 2"):
+        fit.topics.held_out({"text": [["x", "y"]]})
