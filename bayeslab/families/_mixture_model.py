@@ -13,6 +13,7 @@ from bayeslab.dataset import Data
 from bayeslab.errors import DataError, ModelError, OptionError, hint
 from bayeslab.exact import emissions
 from bayeslab.exact.component_number import NumberPrior
+from bayeslab.exact.dirichlet_process import ProcessPrior
 from bayeslab.exact.mixture import MixtureProblem
 from bayeslab.exact.mixture_choice import ComponentChoice, choose_components
 from bayeslab.families._design import Design, parse_formula
@@ -51,6 +52,10 @@ class Resolved:
         The column by whose locations components are numbered.
     design : Design or None
         Of a regression.
+    process : ProcessPrior or None
+        Where components come from a Dirichlet or Pitman-Yor process.
+    origin : Resolved or None
+        The same on the data of the fit, where these are other data.
     """
 
     parts: Mapping[str, Part]
@@ -63,6 +68,13 @@ class Resolved:
     choice: ComponentChoice | None = None
     by: str | None = None
     design: Design | None = None
+    process: ProcessPrior | None = None
+    origin: Resolved | None = None
+
+    @property
+    def of_fit(self) -> Resolved:
+        """The mixture on the data of the fit, where this one is on other data."""
+        return self if self.origin is None else self.origin
 
     @property
     def n_components(self) -> int:
@@ -182,7 +194,7 @@ def _first(spec: Mixture, model: Model, data: Data) -> Resolved:
         n = len(names)
         # Where the number is sampled, one prior serves all numbers: on the scale of all the data.
         parts: dict[str, Part] = {"regression": part} if design is not None else {}
-        parts = parts or _parts(spec, data, rows, columns, 1 if spec.components == "sampled" else n)
+        parts = parts or _parts(spec, data, rows, columns, 1 if isinstance(spec.components, str) else n)
         problem = MixtureProblem(
             _emission(parts, columns),
             rows,
@@ -205,7 +217,12 @@ def _first(spec: Mixture, model: Model, data: Data) -> Resolved:
     if spec.components == "sampled":
         number = NumberPrior.uniform(n, float(np.ravel(problem.concentration)[0]))
     by = None if spec.labels else spec.order or spec.modelled[0]
-    return Resolved(parts, problem, columns, names, tuple(spec.gating), scales, number, choice, by, design)
+    process = None
+    if spec.components == "dirichlet_process":
+        from bayeslab.families._mixture_process import process_prior
+
+        process = process_prior(spec)
+    return Resolved(parts, problem, columns, names, tuple(spec.gating), scales, number, choice, by, design, process)
 
 
 def _on(fitted: Resolved, spec: Mixture, model: Model, data: Data) -> Resolved:
@@ -222,7 +239,8 @@ def _on(fitted: Resolved, spec: Mixture, model: Model, data: Data) -> Resolved:
         for part in fitted.parts.values():
             own = [fitted.columns.index(c) for c in part.reads]
             part.emission.check(rows[:, own])
-    return replace(fitted, problem=replace(fitted.problem, rows=rows, allowed=allowed, inputs=inputs))
+    problem = replace(fitted.problem, rows=rows, allowed=allowed, inputs=inputs)
+    return replace(fitted, problem=problem, origin=fitted)
 
 
 # --------------------------------------------------------------------------------- data
@@ -281,7 +299,7 @@ def _components(
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Names of the components, and which of them each row may come from."""
     n = number or (max(spec.components) if isinstance(spec.components, list) else spec.components)
-    n = spec.most if n == "sampled" else int(n)
+    n = spec.most if isinstance(n, str) else int(n)
     levels = data.labels.get(spec.labels, np.array([])) if spec.labels else np.array([])
     declared = model.dims.get("component")
     names = np.arange(1, n + 1)
@@ -341,7 +359,7 @@ def _check_rows(spec: Mixture, problem: MixtureProblem, columns: tuple[str, ...]
             raise DataError(f"column '{name}' has no value; leave it out of columns")
         if spec.word(name) not in ("categorical", "binomial") and np.ptp(cells) == 0:
             raise DataError(f"column '{name}' is constant: it cannot tell components apart; leave it out of columns")
-    if spec.components != "sampled":
+    if not isinstance(spec.components, str):
         replace(problem, n_components=least, allowed=None).check()
         if problem.allowed is not None:
             problem.check()

@@ -41,14 +41,15 @@ _TAKEN = {"weights", "gate", "label", "component", "feature", "input", "evidence
 _PARAMETERS = {"mean", "sd", "covariance", "location", "scale", "scale_matrix", "dof", "rate", "probability"}
 
 
+_NUMBERS = "a number, a list of numbers to choose from, sampled, or dirichlet_process"
+
+
 def _as_components(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | list | str):
-        raise ValueError(f"a number, a list of numbers to choose from, or sampled; not {value!r}")
+        raise ValueError(f"{_NUMBERS}; not {value!r}")
     if isinstance(value, str):
-        if value == "dirichlet_process":
-            raise ValueError("mixtures without a bound on the number of components are not there yet; use sampled")
-        if value != "sampled":
-            raise ValueError(f"a number, a list of numbers to choose from, or sampled; not '{value}'")
+        if value not in ("sampled", "dirichlet_process"):
+            raise ValueError(f"{_NUMBERS}; not '{value}'{hint(value, ('sampled', 'dirichlet_process'))}")
         return value
     each = value if isinstance(value, list) else [value]
     if not each:
@@ -80,13 +81,30 @@ class Mixture(Family):
     regression: str | None = Field(
         None, description="Instead of columns: a formula `y ~ x`, and every component has its own coefficients."
     )
-    components: Annotated[int | list[int] | Literal["sampled"], BeforeValidator(_as_components)] = Field(
-        description="How many; a list from which `choose` picks; or sampled: a posterior over the number."
+    components: Annotated[
+        int | list[int] | Literal["sampled", "dirichlet_process"], BeforeValidator(_as_components)
+    ] = Field(
+        description="How many; a list from which `choose` picks; sampled: a posterior over the number; or"
+        " dirichlet_process: no bound on it."
+    )
+    concentration: float | int | str = Field(
+        "Gamma(1, 1)",
+        description="Of a process: α, a number; its prior Gamma(shape, rate); or empirical_bayes, where the marginal"
+        " likelihood is highest.",
+    )
+    discount: float | int = Field(
+        0, ge=0, lt=1, description="Of a process: above 0 it is a Pitman-Yor process, with more small clusters."
     )
     choose: Literal["bic", "aic", "icl", "evidence", "held_out"] = Field(
         "bic", description="How one of several numbers of components is chosen."
     )
-    most: int = Field(20, ge=1, le=1000, description="Of a sampled number: at most so many components.")
+    most: int = Field(
+        20,
+        ge=1,
+        le=1000,
+        description="Of a sampled number: at most so many components; of a process: where nuts and variational"
+        " break off the stick.",
+    )
     component: Annotated[str | dict[str, str], BeforeValidator(_as_kinds)] = Field(
         "gaussian",
         description="gaussian, student_t, poisson, binomial, exponential, bernoulli or categorical; or one for each"
@@ -122,7 +140,7 @@ class Mixture(Family):
         if self.regression is not None and self.component not in ("gaussian", "bernoulli", "poisson"):
             raise ValueError("the outcome of a regression is gaussian, bernoulli or poisson")
         if self.regression is not None and (
-            self.components == "sampled" or self.labels or self.priors.keys() - {"weights"}
+            isinstance(self.components, str) or self.labels or self.priors.keys() - {"weights"}
         ):
             raise ValueError("a mixture of regressions has a number of components and no labels; its priors are fixed")
         if len(set(self.columns)) < len(self.columns):
@@ -143,10 +161,17 @@ class Mixture(Family):
             raise ValueError("covariance: known and `known`, the covariance, go together")
         if self.label_noise and not self.labels:
             raise ValueError("label_noise needs `labels`, the column of labels")
-        if self.gating and (self.components == "sampled" or self.labels):
+        if self.gating and (isinstance(self.components, str) or self.labels):
             raise ValueError("gating goes with a number of components and no labels")
         if self.labels and not isinstance(self.components, int):
             raise ValueError("known labels need a number of components")
+        own = self.model_fields_set & {"concentration", "discount"}
+        if self.components != "dirichlet_process" and own:
+            raise ValueError(f"{listed(sorted(own))}: only with components: dirichlet_process")
+        if self.components == "dirichlet_process" and "weights" in self.priors:
+            raise ValueError("the weights of a process have their prior from `concentration` and `discount`")
+        if self.components == "dirichlet_process" and self.order is not None:
+            raise ValueError("the clusters of a process have no names that `order` could give; leave it out")
         if self.order is not None and self.regression is None and self.order not in self.columns:
             raise ValueError(f"order: '{self.order}' is not among the columns{hint(self.order, self.columns)}")
         if self.order is not None and self.labels:
@@ -181,6 +206,10 @@ Spec = Mixture
 def _spec(model: Model) -> Mixture:
     assert isinstance(model.model, Mixture)
     return model.model
+
+
+def _process(model: Model) -> bool:
+    return _spec(model).components == "dirichlet_process"
 
 
 # --------------------------------------------------------------------------------- the contract
@@ -280,6 +309,8 @@ def exact(model: Model, data: Data) -> Plan | str:
 
 def em(model: Model, data: Data) -> EMPlan | str:
     """The mode of the posterior, or of the likelihood, by expectation maximisation."""
+    if _process(model):
+        return "EM needs a number of components; a process has none: use gibbs, variational or nuts"
     if _spec(model).components == "sampled":
         return "EM needs a number of components, or a list to choose from; method gibbs samples the number"
     _there(model, data)
@@ -294,8 +325,12 @@ def maximum_likelihood(model: Model, data: Data) -> tuple[float, int]:
 def priors(model: Model, data: Data) -> dict[str, str]:
     """The prior of each parameter; numbers the file does not give are on the scale of the data."""
     seen = resolved(model, data)
-    out = {}
-    if seen.problem.inputs is not None:
+    out: dict[str, str] = {}
+    if seen.process is not None:
+        from bayeslab.families._mixture_process import prior_words
+
+        out |= prior_words(seen.process)
+    elif seen.problem.inputs is not None:
         out["gate"] = f"Normal(0, {seen.problem.gate_precision**-0.5:.3g}) on standardised inputs"
     elif seen.n_components > 1:
         shown = ", ".join(f"{a:g}" for a in np.atleast_1d(seen.problem.concentration))
@@ -311,6 +346,10 @@ def gibbs(model: Model, data: Data) -> GibbsPlan | str:
 
     _there(model, data)
     seen = resolved(model, data)
+    if seen.process is not None:
+        from bayeslab.families import _mixture_process
+
+        return _mixture_process.by_partitions(seen, model.data.rows)
     if seen.number is not None:
         return _mixture_gibbs.number_sampled(seen, model.data.rows)
     return _mixture_gibbs.by_gibbs(seen)
@@ -330,6 +369,12 @@ def preferred(model: Model, data: Data) -> tuple[str, str] | None:
     """Gibbs steps where the number of components is sampled."""
     if _spec(model).components == "sampled":
         return "gibbs", "Gibbs steps over partitions: the number of components is sampled"
+    if _process(model) and data.has(_spec(model).modelled[0]) and not isinstance(gibbs(model, data), str):
+        what = "Pitman-Yor" if _spec(model).discount else "Dirichlet"
+        return "gibbs", (
+            f"Gibbs and split-merge steps over partitions: a {what} process with its shares and the parameters of"
+            " clusters integrated out, nothing truncated"
+        )
     return None
 
 
@@ -339,6 +384,10 @@ def clusters(
     """Which component each row comes from, and which rows belong together: by name, dimensions and values."""
     from bayeslab.families import _mixture_gibbs
 
+    if "_labels" in draws:
+        from bayeslab.families import _mixture_process
+
+        return _mixture_process.summaries(draws["_labels"], model.data.rows)
     seen = _with_parameters(model, data)
     some = _mixture_gibbs.some_draws({name: draws[name] for name in seen.dims})
     return _mixture_gibbs.cluster_summaries(seen, _responsibilities(seen, some), model.data.rows, rng)
@@ -432,7 +481,7 @@ def _with_parameters(model: Model, data: Data) -> Resolved:
 def exchangeable(model: Model, data: Data) -> bool:
     """Whether components can trade places without changing the model."""
     spec, seen = _spec(model), resolved(model, data)
-    even = np.ndim(seen.problem.concentration) == 0
+    even = np.ndim(seen.problem.concentration) == 0 and seen.process is None
     return seen.n_components > 1 and even and not spec.labels and seen.number is None
 
 
@@ -483,7 +532,11 @@ def _responsibilities(seen: Resolved, draws: Mapping[str, np.ndarray], rows: np.
 def log_likelihoods(
     model: Model, data: Data, draws: Mapping[str, np.ndarray]
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Log density of each row at each draw, its component summed out."""
+    """Log density of each row at each draw, its component summed out; of partitions, given all other rows."""
+    if "_labels" in draws:
+        from bayeslab.families import _mixture_process
+
+        return {"row": ((model.data.rows,), _mixture_process.log_densities(resolved(model, data), draws))}
     seen = _with_parameters(model, data)
     return {"row": ((model.data.rows,), np.stack([e for e, _ in _responsibilities(seen, draws)]))}
 
@@ -492,6 +545,10 @@ def predictive(
     model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Replications of the rows at each draw."""
+    if "_labels" in draws:
+        from bayeslab.families import _mixture_process
+
+        return _mixture_process.replications(resolved(model, data), draws, model.data.rows, rng)
     seen = _with_parameters(model, data)
     names, n_rows = list(seen.dims), len(seen.rows)
     columns = [c for part in seen.parts.values() for c in part.columns]
@@ -514,6 +571,13 @@ def predictive(
 
 def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
     """P(component | row) for new rows, averaged over the posterior draws."""
+    if "_labels" in draws:
+        from bayeslab.families import _mixture_process
+
+        labels = new.labels.get(model.data.rows, np.arange(len(resolved(model, new).rows)))
+        return {model.data.rows: labels} | _mixture_process.membership(
+            resolved(model, seen), resolved(model, new), draws
+        )
     on = _with_parameters(model, new)
     names = list(on.dims)
     n = len(draws[names[0]])

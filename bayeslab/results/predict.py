@@ -115,7 +115,20 @@ def posterior_values(fit: Fit) -> dict[str, np.ndarray]:
     if "states" in fit.data_tree.children:  # of a number that the data choose: not judged, their names are not given
         own = fit.data_tree.children["states"].to_dataset().transpose("chain", "draw", ...)
         out |= {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in own.data_vars.items()}
+    if "partitions" in fit.data_tree.children:
+        out |= _kept_partitions(fit.data_tree.children["partitions"].to_dataset())
     return out
+
+
+def _kept_partitions(group: xr.Dataset) -> dict[str, np.ndarray]:
+    """Partitions are kept of some draws only: theirs with chains joined, and which of them stands for each draw."""
+    labels, of_draw = group["labels"].to_numpy(), group["of_draw"].to_numpy()
+    places = of_draw + labels.shape[1] * np.arange(len(labels))[:, None]
+    return {
+        "_labels": labels.reshape(-1, labels.shape[-1]),
+        "_concentration": group["concentration"].to_numpy().ravel(),
+        "_of_draw": places.ravel(),
+    }
 
 
 def _held(fit: Fit, graph: pymc.Model, data: Data) -> dict[str, np.ndarray]:

@@ -1,0 +1,1072 @@
+"""Compiled sweeps over partitions of rows, the parameters of their clusters integrated out.
+
+A cluster is a vector of what its rows say of the parameters, from which the predictive density of one more row, or of
+one of its rows given the others, follows at once: nothing is taken out and put back for a row that stays. ``blocks``
+has a row (code, first column, columns or levels, where it is in a cluster, where its hyperparameters are) for each:
+
+====  ==========================  =====================================  ====================  =======================
+code  block                       a cluster's numbers                    hyperparameters       columns
+====  ==========================  =====================================  ====================  =======================
+0     normal, full covariance     log det Ψ, mean (d), Cholesky factor   κ, ν                  x, whitened by the prior
+                                  of Ψ (triangle, reciprocal diagonal)
+1     normal, one column          n, log ψ, mean, ψ                      κ, ν                  x likewise; may be NaN
+2     categorical, one column     log of sum, sum, counts (L), logs (L)  concentrations (L)    level; -1 if missing
+3     beta                        log evidence, successes, failures      a, b                  successes, failures
+4     gamma                       log evidence, Σ won, Σ base            a, b                  won, base
+5     normal, known covariance    Σ of squares, mean (d)                 κ                     x, whitened by it
+====  ==========================  =====================================  ====================  =======================
+
+Priors of normal blocks have mean 0 and scale 1 in these coordinates, so that Ψ is never less than one. What does not
+depend on the partition is left out of densities.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba
+import numpy as np
+
+__all__ = ["leave_one_out", "log_alone", "partition_evidence", "predict_rows", "run_segment", "seat", "tables_of"]
+
+# Blocks, hyperparameters, and terms by number of rows (`tables_of`); whether a row's density is at most that of the
+# first block, so that hopeless clusters can be passed over.
+type Law = tuple[np.ndarray, np.ndarray, np.ndarray, bool]
+# Numbers, sizes, names by position and positions by name; names are what labels hold.
+type Clusters = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+# Clusters this much (in logs) less probable than another would not change a sum of doubles.
+_HOPELESS = 40.0
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def tables_of(blocks: np.ndarray, hyper: np.ndarray, n_rows: int) -> np.ndarray:
+    """Parts of the log evidence of normal blocks by the number of rows, (blocks, N + 2): gamma functions are dear."""
+    out = np.zeros((len(blocks), n_rows + 2))
+    for b in range(len(blocks)):
+        code, _, d, _, h = blocks[b]
+        if code == 1:
+            d = 1
+        for n in range(n_rows + 2):
+            if code == 0 or code == 1:
+                value = 0.5 * d * (math.log(hyper[h]) - math.log(hyper[h] + n)) - 0.5 * n * d * math.log(math.pi)
+                for i in range(d):
+                    value += math.lgamma(0.5 * (hyper[h + 1] + n - i)) - math.lgamma(0.5 * (hyper[h + 1] - i))
+                out[b, n] = value
+            elif code == 5:
+                out[b, n] = 0.5 * d * (math.log(hyper[h]) - math.log(hyper[h] + n) - n * math.log(2 * math.pi))
+    return out
+
+
+# --------------------------------------------------------------------------------- one cluster
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _square(s: np.ndarray, at: int, x: np.ndarray, column: int, d: int) -> float:
+    """(x - m)' Ψ^-1 (x - m)."""
+    if d == 2:
+        first = (x[column] - s[at + 1]) * s[at + 3]
+        second = (x[column + 1] - s[at + 2] - s[at + 4] * first) * s[at + 5]
+        return first * first + second * second
+    if d == 1:
+        first = (x[column] - s[at + 1]) * s[at + 2]
+        return first * first
+    work = np.empty(d)
+    place, total = at + 1 + d, 0.0
+    for i in range(d):
+        value = x[column + i] - s[at + 1 + i]
+        for j in range(i):
+            value -= s[place + j] * work[j]
+        value *= s[place + i]
+        work[i] = value
+        total += value * value
+        place += i + 1
+    return total
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _rank_one(s: np.ndarray, at: int, d: int, v: np.ndarray, sign: float) -> None:
+    """The Cholesky factor of Ψ ± v v', and its log determinant."""
+    log_det, start = 0.0, at + 1 + d
+    for k in range(d):
+        old = 1.0 / s[start + k * (k + 1) // 2 + k]
+        # Ψ is at least one, and so are its pivots: less is rounding.
+        square = max(old * old + sign * v[k] * v[k], 1.0)
+        new = math.sqrt(square)
+        cosine, sine = new / old, v[k] / old
+        s[start + k * (k + 1) // 2 + k] = 1.0 / new
+        log_det += math.log(square)
+        for i in range(k + 1, d):
+            place = start + i * (i + 1) // 2 + k
+            s[place] = (s[place] + sign * sine * v[i]) / cosine
+            v[i] = cosine * v[i] - sine * s[place]
+    s[at] = log_det
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _beta_evidence(won: float, lost: float) -> float:
+    return math.lgamma(won) + math.lgamma(lost) - math.lgamma(won + lost)
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _gamma_evidence(won: float, base: float) -> float:
+    return math.lgamma(won) - won * math.log(base)
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _clear(s: np.ndarray, law: Law) -> None:
+    """A cluster without rows."""
+    blocks, hyper, _, _ = law
+    for b in range(len(blocks)):
+        code, _, d, at, h = blocks[b]
+        if code == 0:
+            for i in range(1 + d + d * (d + 1) // 2):
+                s[at + i] = 0.0
+            for i in range(d):
+                s[at + 1 + d + i * (i + 1) // 2 + i] = 1.0
+        elif code == 1:
+            s[at], s[at + 1], s[at + 2], s[at + 3] = 0.0, 0.0, 0.0, 1.0
+        elif code == 2:
+            s[at + 1] = 0.0
+            for level in range(d):
+                s[at + 2 + level] = hyper[h + level]
+                s[at + 2 + d + level] = math.log(hyper[h + level])
+                s[at + 1] += hyper[h + level]
+            s[at] = math.log(s[at + 1])
+        elif code == 3:
+            s[at + 1], s[at + 2] = hyper[h], hyper[h + 1]
+            s[at] = _beta_evidence(hyper[h], hyper[h + 1])
+        elif code == 4:
+            s[at + 1], s[at + 2] = hyper[h], hyper[h + 1]
+            s[at] = _gamma_evidence(hyper[h], hyper[h + 1])
+        else:
+            for i in range(d + 1):
+                s[at + i] = 0.0
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _gain(s: np.ndarray, n: int, x: np.ndarray, law: Law, floor: float) -> float:
+    """Log predictive density of one more row in a cluster of n; minus infinity if it is surely below ``floor``."""
+    blocks, hyper, tables, pruned = law
+    total = 0.0
+    for b in range(len(blocks)):
+        code, column, d, at, h = blocks[b]
+        if code == 0:
+            kappa, nu = hyper[h] + n, hyper[h + 1] + n + 1.0
+            z = _square(s, at, x, column, d) * kappa / (kappa + 1.0)
+            top = total + tables[b, n + 1] - tables[b, n] - 0.5 * s[at]
+            # log(1 + z) is at least 2 z / (2 + z), which needs no logarithm.
+            if pruned and top - nu * z / (2.0 + z) < floor:
+                return -np.inf
+            total = top - 0.5 * nu * math.log1p(z)
+        elif code == 1:
+            if not math.isnan(x[column]):
+                own = int(s[at] + 0.5)
+                kappa, apart = hyper[h] + own, x[column] - s[at + 2]
+                z = apart * apart / s[at + 3] * kappa / (kappa + 1.0)
+                total += tables[b, own + 1] - tables[b, own] - 0.5 * s[at + 1]
+                total -= 0.5 * (hyper[h + 1] + own + 1.0) * math.log1p(z)
+        elif code == 2:
+            level = int(x[column])
+            if level >= 0:
+                total += s[at + 2 + d + level] - s[at]
+        elif code == 3:
+            if x[column] + x[column + 1] > 0:
+                total += _beta_evidence(s[at + 1] + x[column], s[at + 2] + x[column + 1]) - s[at]
+        elif code == 4:
+            if x[column] + x[column + 1] > 0:
+                total += _gamma_evidence(s[at + 1] + x[column], s[at + 2] + x[column + 1]) - s[at]
+        else:
+            kappa, square = hyper[h] + n, 0.0
+            for i in range(d):
+                square += (x[column + i] - s[at + 1 + i]) ** 2
+            total += tables[b, n + 1] - tables[b, n] - 0.5 * square * kappa / (kappa + 1.0)
+    return total
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _given_others(s: np.ndarray, n: int, x: np.ndarray, law: Law) -> float:
+    """Log predictive density of one of a cluster's n rows, given its others."""
+    blocks, hyper, tables, _ = law
+    total = 0.0
+    for b in range(len(blocks)):
+        code, column, d, at, h = blocks[b]
+        if code == 0:
+            kappa, nu = hyper[h] + n, hyper[h + 1] + n - 1.0
+            left = 1.0 - _square(s, at, x, column, d) * kappa / (kappa - 1.0)
+            left = max(left, math.exp(-s[at]))
+            total += tables[b, n] - tables[b, n - 1] - 0.5 * s[at] + 0.5 * nu * math.log(left)
+        elif code == 1:
+            if not math.isnan(x[column]):
+                own = int(s[at] + 0.5)
+                kappa, apart = hyper[h] + own, x[column] - s[at + 2]
+                left = max(1.0 - apart * apart / s[at + 3] * kappa / (kappa - 1.0), 1.0 / s[at + 3])
+                total += tables[b, own] - tables[b, own - 1] - 0.5 * s[at + 1]
+                total += 0.5 * (hyper[h + 1] + own - 1.0) * math.log(left)
+        elif code == 2:
+            level = int(x[column])
+            if level >= 0:
+                total += math.log((s[at + 2 + level] - 1.0) / (s[at + 1] - 1.0))
+        elif code == 3:
+            total += s[at] - _beta_evidence(s[at + 1] - x[column], s[at + 2] - x[column + 1])
+        elif code == 4:
+            total += s[at] - _gamma_evidence(s[at + 1] - x[column], s[at + 2] - x[column + 1])
+        else:
+            kappa, square = hyper[h] + n, 0.0
+            for i in range(d):
+                square += (x[column + i] - s[at + 1 + i]) ** 2
+            total += tables[b, n] - tables[b, n - 1] - 0.5 * square * kappa / (kappa - 1.0)
+    return total
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _change(s: np.ndarray, n: int, x: np.ndarray, sign: int, law: Law, work: np.ndarray) -> None:
+    """Put a row into a cluster of n (``sign`` 1), or take one of its n out (-1)."""
+    blocks, hyper, _, _ = law
+    for b in range(len(blocks)):
+        code, column, d, at, h = blocks[b]
+        if code == 0:
+            kappa = hyper[h] + n
+            root = math.sqrt(kappa / (kappa + sign))
+            for i in range(d):
+                apart = x[column + i] - s[at + 1 + i]
+                s[at + 1 + i] += sign * apart / (kappa + sign)
+                work[i] = root * apart
+            _rank_one(s, at, d, work, float(sign))
+        elif code == 1:
+            if not math.isnan(x[column]):
+                kappa, apart = hyper[h] + s[at], x[column] - s[at + 2]
+                s[at] += sign
+                s[at + 2] += sign * apart / (kappa + sign)
+                s[at + 3] = max(s[at + 3] + sign * apart * apart * kappa / (kappa + sign), 1.0)
+                s[at + 1] = math.log(s[at + 3])
+        elif code == 2:
+            level = int(x[column])
+            if level >= 0:
+                s[at + 1] += sign
+                s[at] = math.log(s[at + 1])
+                s[at + 2 + level] += sign
+                s[at + 2 + d + level] = math.log(s[at + 2 + level])
+        elif code == 3:
+            s[at + 1] += sign * x[column]
+            s[at + 2] += sign * x[column + 1]
+            s[at] = _beta_evidence(s[at + 1], s[at + 2])
+        elif code == 4:
+            s[at + 1] += sign * x[column]
+            s[at + 2] += sign * x[column + 1]
+            s[at] = _gamma_evidence(s[at + 1], s[at + 2])
+        else:
+            kappa = hyper[h] + n
+            for i in range(d):
+                apart = x[column + i] - s[at + 1 + i]
+                s[at] += sign * apart * apart * kappa / (kappa + sign)
+                s[at + 1 + i] += sign * apart / (kappa + sign)
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _evidence(s: np.ndarray, n: int, law: Law) -> float:
+    """Log evidence of a cluster's rows."""
+    blocks, hyper, tables, _ = law
+    total = 0.0
+    for b in range(len(blocks)):
+        code, _, d, at, h = blocks[b]
+        if code == 0:
+            total += tables[b, n] - 0.5 * (hyper[h + 1] + n) * s[at]
+        elif code == 1:
+            own = int(s[at] + 0.5)
+            total += tables[b, own] - 0.5 * (hyper[h + 1] + own) * s[at + 1]
+        elif code == 2:
+            before = 0.0
+            for level in range(d):
+                before += hyper[h + level]
+                total += math.lgamma(s[at + 2 + level]) - math.lgamma(hyper[h + level])
+            total += math.lgamma(before) - math.lgamma(s[at + 1])
+        elif code == 3:
+            total += s[at] - _beta_evidence(hyper[h], hyper[h + 1])
+        elif code == 4:
+            total += s[at] - _gamma_evidence(hyper[h], hyper[h + 1])
+        else:
+            total += tables[b, n] - 0.5 * s[at]
+    return total
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _factorise(s: np.ndarray, at: int, d: int) -> None:
+    """The Cholesky factor of a matrix in place (a triangle), and its log determinant."""
+    log_det, start = 0.0, at + 1 + d
+    for i in range(d):
+        row = start + i * (i + 1) // 2
+        for j in range(i + 1):
+            other = start + j * (j + 1) // 2
+            value = s[row + j]
+            for c in range(j):
+                value -= s[row + c] * s[other + c]
+            if i == j:
+                value = max(value, 1.0)
+                log_det += math.log(value)
+                s[row + i] = 1.0 / math.sqrt(value)
+            else:
+                s[row + j] = value * s[other + j]
+    s[at] = log_det
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _element(s: np.ndarray, start: int, i: int, j: int) -> float:
+    """Of Ψ, from its factor; j at most i."""
+    row, other = start + i * (i + 1) // 2, start + j * (j + 1) // 2
+    total = 0.0
+    for c in range(j):
+        total += s[row + c] * s[other + c]
+    if i == j:
+        return total + 1.0 / (s[row + i] * s[row + i])
+    return total + s[row + j] / s[other + j]
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _merge(s: np.ndarray, n: int, t: np.ndarray, m: int, out: np.ndarray, law: Law) -> None:
+    """The cluster of two clusters' rows."""
+    blocks, hyper, _, _ = law
+    for b in range(len(blocks)):
+        code, _, d, at, h = blocks[b]
+        if code == 0:
+            one, two, prior = hyper[h] + n, hyper[h] + m, hyper[h]
+            for i in range(d):
+                out[at + 1 + i] = (one * s[at + 1 + i] + two * t[at + 1 + i]) / (one + two - prior)
+            start = at + 1 + d
+            for i in range(d):
+                for j in range(i + 1):
+                    a, c = out[at + 1 + i], out[at + 1 + j]
+                    value = _element(s, start, i, j) + _element(t, start, i, j) - (1.0 if i == j else 0.0)
+                    value += one * (s[at + 1 + i] - a) * (s[at + 1 + j] - c)
+                    value += two * (t[at + 1 + i] - a) * (t[at + 1 + j] - c) - prior * a * c
+                    out[start + i * (i + 1) // 2 + j] = value
+            _factorise(out, at, d)
+        elif code == 1:
+            one, two, prior = hyper[h] + s[at], hyper[h] + t[at], hyper[h]
+            mean = (one * s[at + 2] + two * t[at + 2]) / (one + two - prior)
+            value = s[at + 3] + t[at + 3] - 1.0 + one * (s[at + 2] - mean) ** 2 + two * (t[at + 2] - mean) ** 2
+            out[at], out[at + 2], out[at + 3] = s[at] + t[at], mean, max(value - prior * mean * mean, 1.0)
+            out[at + 1] = math.log(out[at + 3])
+        elif code == 2:
+            out[at + 1] = s[at + 1] + t[at + 1]
+            for level in range(d):
+                out[at + 1] -= hyper[h + level]
+                out[at + 2 + level] = s[at + 2 + level] + t[at + 2 + level] - hyper[h + level]
+                out[at + 2 + d + level] = math.log(out[at + 2 + level])
+            out[at] = math.log(out[at + 1])
+        elif code == 3 or code == 4:
+            out[at + 1] = s[at + 1] + t[at + 1] - hyper[h]
+            out[at + 2] = s[at + 2] + t[at + 2] - hyper[h + 1]
+            if code == 3:
+                out[at] = _beta_evidence(out[at + 1], out[at + 2])
+            else:
+                out[at] = _gamma_evidence(out[at + 1], out[at + 2])
+        else:
+            one, two, prior = hyper[h] + n, hyper[h] + m, hyper[h]
+            out[at] = s[at] + t[at]
+            for i in range(d):
+                mean = (one * s[at + 1 + i] + two * t[at + 1 + i]) / (one + two - prior)
+                out[at] += one * (s[at + 1 + i] - mean) ** 2 + two * (t[at + 1 + i] - mean) ** 2 - prior * mean * mean
+                out[at + 1 + i] = mean
+
+
+# --------------------------------------------------------------------------------- all clusters
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _named(labels: np.ndarray) -> int:
+    """Number clusters in the order in which they first appear, in place; how many there are."""
+    known = np.full(labels.max() + 1, -1)
+    count = 0
+    for n in range(len(labels)):
+        if known[labels[n]] < 0:
+            known[labels[n]] = count
+            count += 1
+        labels[n] = known[labels[n]]
+    return count
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _width(blocks: np.ndarray) -> int:
+    """How many numbers a cluster has."""
+    most = 0
+    for b in range(len(blocks)):
+        code, _, d, at, _ = blocks[b]
+        if code == 0:
+            size = 1 + d + d * (d + 1) // 2
+        elif code == 1:
+            size = 4
+        elif code == 2:
+            size = 2 + 2 * d
+        elif code == 5:
+            size = 1 + d
+        else:
+            size = 3
+        most = max(most, at + size)
+    return most
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _begun(count: int, law: Law) -> Clusters:
+    """Clusters without rows, and room for some more."""
+    room = 2 * count + 16
+    state = np.empty((room, _width(law[0])))
+    for c in range(room):
+        _clear(state[c], law)
+    return state, np.zeros(room, np.int64), np.arange(room), np.arange(room)
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _grown(clusters: Clusters, law: Law) -> Clusters:
+    """The same with twice the room."""
+    state, sizes, names, places = clusters
+    room = len(sizes)
+    wide, more = np.empty((2 * room, state.shape[1])), np.zeros(2 * room, np.int64)
+    name, place = np.arange(2 * room), np.arange(2 * room)
+    wide[:room], more[:room], name[:room], place[:room] = state, sizes, names, places
+    for c in range(room, 2 * room):
+        _clear(wide[c], law)
+    return wide, more, name, place
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _gathered(rows: np.ndarray, labels: np.ndarray, count: int, law: Law) -> Clusters:
+    """Clusters of labelled rows, summed afresh: taking out and putting in would let rounding pile up."""
+    clusters = _begun(count, law)
+    state, sizes, _, _ = clusters
+    blocks, hyper, _, _ = law
+    for n in range(len(rows)):
+        sizes[labels[n]] += 1
+    for b in range(len(blocks)):
+        code, column, d, at, h = blocks[b]
+        if code == 0:
+            start = at + 1 + d
+            for n in range(len(rows)):
+                s = state[labels[n]]
+                for i in range(d):
+                    s[at + 1 + i] += rows[n, column + i]
+            for c in range(count):
+                for i in range(d):
+                    state[c, at + 1 + i] /= sizes[c]
+            for n in range(len(rows)):
+                s = state[labels[n]]
+                place = start
+                for i in range(d):
+                    apart = rows[n, column + i] - s[at + 1 + i]
+                    for j in range(i + 1):
+                        s[place + j] += apart * (rows[n, column + j] - s[at + 1 + j])
+                    place += i + 1
+            for c in range(count):
+                s, shrink = state[c], sizes[c] / (hyper[h] + sizes[c])
+                for i in range(d):
+                    for j in range(i + 1):
+                        s[start + i * (i + 1) // 2 + j] += hyper[h] * shrink * s[at + 1 + i] * s[at + 1 + j]
+                for i in range(d):
+                    s[at + 1 + i] *= shrink
+                _factorise(s, at, d)
+        elif code == 2:
+            for n in range(len(rows)):
+                level = int(rows[n, column])
+                if level >= 0:
+                    state[labels[n], at + 2 + level] += 1.0
+            for c in range(count):
+                s = state[c]
+                s[at + 1] = 0.0
+                for level in range(d):
+                    s[at + 1] += s[at + 2 + level]
+                    s[at + 2 + d + level] = math.log(s[at + 2 + level])
+                s[at] = math.log(s[at + 1])
+        elif code == 3 or code == 4:
+            for n in range(len(rows)):
+                state[labels[n], at + 1] += rows[n, column]
+                state[labels[n], at + 2] += rows[n, column + 1]
+            for c in range(count):
+                s = state[c]
+                if code == 3:
+                    s[at] = _beta_evidence(s[at + 1], s[at + 2])
+                else:
+                    s[at] = _gamma_evidence(s[at + 1], s[at + 2])
+        elif code == 1:
+            for n in range(len(rows)):
+                if not math.isnan(rows[n, column]):
+                    s = state[labels[n]]
+                    kappa, apart = hyper[h] + s[at], rows[n, column] - s[at + 2]
+                    s[at] += 1.0
+                    s[at + 2] += apart / (kappa + 1.0)
+                    s[at + 3] += apart * apart * kappa / (kappa + 1.0)
+            for c in range(count):
+                state[c, at + 1] = math.log(state[c, at + 3])
+        else:
+            held = np.zeros(count)
+            for n in range(len(rows)):
+                c = labels[n]
+                s, kappa = state[c], hyper[h] + held[c]
+                for i in range(d):
+                    apart = rows[n, column + i] - s[at + 1 + i]
+                    s[at] += apart * apart * kappa / (kappa + 1.0)
+                    s[at + 1 + i] += apart / (kappa + 1.0)
+                held[c] += 1.0
+    return clusters
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _removed(clusters: Clusters, c: int, count: int, law: Law) -> None:
+    """Let go of the cluster at a position, which has no rows: the last one takes its place."""
+    state, sizes, names, places = clusters
+    last = count - 1
+    if c != last:
+        state[c] = state[last]
+        sizes[c] = sizes[last]
+        names[c], names[last] = names[last], names[c]
+        places[names[c]], places[names[last]] = c, last
+    _clear(state[last], law)
+    sizes[last] = 0
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def log_alone(rows: np.ndarray, law: Law) -> np.ndarray:
+    """Log density of each row in a cluster of its own, (N,)."""
+    state, _, _, _ = _begun(0, law)
+    out = np.empty(len(rows))
+    for n in range(len(rows)):
+        out[n] = _gain(state[0], 0, rows[n], law, -np.inf)
+    return out
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _pick(rng: np.random.Generator, logs: np.ndarray, count: int) -> int:
+    """One of the first ``count`` with probability ∝ exp(logs), which are lost."""
+    top = logs[0]
+    for k in range(1, count):
+        top = max(top, logs[k])
+    total = 0.0
+    for k in range(count):
+        logs[k] = math.exp(logs[k] - top)
+        total += logs[k]
+    point = rng.random() * total
+    for k in range(count):
+        point -= logs[k]
+        if point < 0.0:
+            return k
+    return count - 1
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _note(quick: np.ndarray, c: int, clusters: Clusters, log_size: np.ndarray, law: Law) -> None:
+    """What a row's density in the cluster at a position takes, side by side for all clusters: one or two columns."""
+    state, sizes, _, _ = clusters
+    blocks, hyper, tables, _ = law
+    d, at, h, n = blocks[0, 2], blocks[0, 3], blocks[0, 4], sizes[c]
+    kappa = hyper[h] + n
+    quick[0, c] = state[c, at + 1]
+    if d == 2:
+        quick[1, c], quick[2, c] = state[c, at + 2], state[c, at + 3]
+        quick[3, c], quick[4, c] = state[c, at + 4], state[c, at + 5]
+    else:
+        quick[1, c], quick[2, c], quick[3, c], quick[4, c] = 0.0, state[c, at + 2], 0.0, 0.0
+    quick[5, c], quick[6, c] = kappa / (kappa + 1.0), hyper[h + 1] + n + 1.0
+    quick[7, c] = log_size[n] + tables[0, n + 1] - tables[0, n] - 0.5 * state[c, at]
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _look(quick: np.ndarray, count: int, x: float, y: float, z: np.ndarray, bound: np.ndarray) -> None:
+    """Scaled squared distances of a row from all clusters, and bounds of its log density times their sizes."""
+    for c in range(count):
+        first = (x - quick[0, c]) * quick[2, c]
+        second = (y - quick[1, c] - quick[3, c] * first) * quick[4, c]
+        z[c] = (first * first + second * second) * quick[5, c]
+        # log(1 + z) is at least 2 z / (2 + z), which needs no logarithm.
+        bound[c] = quick[7, c] - quick[6, c] * z[c] / (2.0 + z[c])
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _rest(s: np.ndarray, x: np.ndarray, law: Law) -> float:
+    """Log probability of the categories of a row; what comes after the first block."""
+    blocks = law[0]
+    total = 0.0
+    for b in range(1, len(blocks)):
+        level = int(x[blocks[b, 1]])
+        if level >= 0:
+            at = blocks[b, 3]
+            total += s[at + 2 + blocks[b, 2] + level] - s[at]
+    return total
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _sweep(
+    rng: np.random.Generator,
+    rows: np.ndarray,
+    labels: np.ndarray,
+    alone: np.ndarray,
+    log_size: np.ndarray,
+    alpha: float,
+    discount: float,
+    law: Law,
+    clusters: Clusters,
+    count: int,
+) -> tuple[Clusters, int, int]:
+    """Reassign each row in turn given all others; clusters, their number, and how many rows moved."""
+    state, sizes, names, places = clusters
+    blocks, _, _, pruned = law
+    planar = pruned and blocks[0, 2] <= 2
+    column, wide, more = blocks[0, 1], blocks[0, 2] == 2, len(blocks) > 1
+    quick, room = np.empty((8, len(sizes))), len(sizes)
+    for c in range(count if planar else 0):
+        _note(quick, c, clusters, log_size, law)
+    logs, found, z, bound = np.empty(room + 2), np.empty(room + 2, np.int64), np.empty(room), np.empty(room)
+    work, moved = np.empty(rows.shape[1]), 0
+    for n in range(len(rows)):
+        x = rows[n]
+        own = places[labels[n]]
+        found[0] = own
+        many = 1
+        if sizes[own] == 1:
+            # Its cluster would be gone without it, and one of its own is new.
+            logs[0] = math.log(alpha + discount * (count - 1)) + alone[n]
+            best = logs[0]
+        else:
+            logs[0] = log_size[sizes[own] - 1] + _given_others(state[own], sizes[own], x, law)
+            logs[1] = math.log(alpha + discount * count) + alone[n]
+            found[1] = count
+            best = max(logs[0], logs[1])
+            many = 2
+        floor = best - _HOPELESS
+        if planar:
+            _look(quick, count, x[column], x[column + 1] if wide else 0.0, z, bound)
+            for c in range(count):
+                if bound[c] > floor and c != own:
+                    value = quick[7, c] - 0.5 * quick[6, c] * math.log1p(z[c])
+                    if more:
+                        value += _rest(state[c], x, law)
+                    if value > floor:
+                        logs[many] = value
+                        found[many] = c
+                        many += 1
+        else:
+            for c in range(count):
+                if c != own:
+                    value = log_size[sizes[c]] + _gain(state[c], sizes[c], x, law, floor - log_size[sizes[c]])
+                    if value > floor:
+                        logs[many] = value
+                        found[many] = c
+                        many += 1
+        chosen = found[_pick(rng, logs, many)]
+        if chosen == own:
+            continue
+        moved += 1
+        if chosen == count:
+            if count + 3 > room:
+                clusters = _grown(clusters, law)
+                state, sizes, names, places = clusters
+                room = len(sizes)
+                logs, found, z, bound = np.empty(room + 2), np.empty(room + 2, np.int64), np.empty(room), np.empty(room)
+                quick = np.empty((8, room))
+                for c in range(count if planar else 0):
+                    _note(quick, c, clusters, log_size, law)
+            count += 1
+        _change(state[chosen], sizes[chosen], x, 1, law, work)
+        sizes[chosen] += 1
+        labels[n] = names[chosen]
+        if sizes[own] == 1:
+            sizes[own] = 0
+            _removed(clusters, own, count, law)
+            count -= 1
+            chosen = places[labels[n]]
+        else:
+            _change(state[own], sizes[own], x, -1, law, work)
+            sizes[own] -= 1
+        if planar:
+            _note(quick, chosen, clusters, log_size, law)
+            if own < count:
+                _note(quick, own, clusters, log_size, law)
+    return clusters, count, moved
+
+
+# --------------------------------------------------------------------------------- splits and merges
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _member(rng: np.random.Generator, labels: np.ndarray, name: int, size: int) -> int:
+    """One row of a cluster, all alike."""
+    place = rng.integers(0, size)
+    for n in range(len(labels)):
+        if labels[n] == name:
+            if place == 0:
+                return n
+            place -= 1
+    return -1
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _sides(
+    rng: np.random.Generator,
+    rows: np.ndarray,
+    members: np.ndarray,
+    side: np.ndarray,
+    wanted: np.ndarray,
+    pair: np.ndarray,
+    pair_sizes: np.ndarray,
+    log_size: np.ndarray,
+    law: Law,
+    work: np.ndarray,
+) -> float:
+    """A scan over members of two clusters, each given all others; the log probability of what was chosen.
+
+    Members without a side (-1) are given one; ``wanted`` forces sides, -1 draws them.
+    """
+    log_p = 0.0
+    for m in range(len(members)):
+        x, now = rows[members[m]], side[m]
+        # Of what is forced the probability is wanted, however small.
+        slack = _HOPELESS if wanted[m] < 0 else np.inf
+        if now < 0:
+            one = log_size[pair_sizes[0]] + _gain(pair[0], pair_sizes[0], x, law, -np.inf)
+            two = log_size[pair_sizes[1]] + _gain(pair[1], pair_sizes[1], x, law, -np.inf)
+        elif now == 0:
+            one = log_size[pair_sizes[0] - 1] + _given_others(pair[0], pair_sizes[0], x, law)
+            two = log_size[pair_sizes[1]] + _gain(pair[1], pair_sizes[1], x, law, one - slack - log_size[pair_sizes[1]])
+        else:
+            two = log_size[pair_sizes[1] - 1] + _given_others(pair[1], pair_sizes[1], x, law)
+            one = log_size[pair_sizes[0]] + _gain(pair[0], pair_sizes[0], x, law, two - slack - log_size[pair_sizes[0]])
+        # Log odds of the second; both may be improbable, but not impossible.
+        odds = two - one
+        chosen = wanted[m]
+        if chosen < 0:
+            chosen = 1 if rng.random() * (1.0 + math.exp(-abs(odds))) < (1.0 if odds > 0 else math.exp(odds)) else 0
+        log_p -= math.log1p(math.exp(-abs(odds)))
+        if (chosen == 1) != (odds > 0):
+            log_p -= abs(odds)
+        if chosen == now:
+            continue
+        _change(pair[chosen], pair_sizes[chosen], x, 1, law, work)
+        pair_sizes[chosen] += 1
+        if now >= 0:
+            _change(pair[now], pair_sizes[now], x, -1, law, work)
+            pair_sizes[now] -= 1
+        side[m] = chosen
+    return log_p
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _split_merge(
+    rng: np.random.Generator,
+    rows: np.ndarray,
+    labels: np.ndarray,
+    log_size: np.ndarray,
+    alpha: float,
+    discount: float,
+    law: Law,
+    clusters: Clusters,
+    count: int,
+    scans: int,
+) -> tuple[Clusters, int, bool]:
+    """One proposal to split a cluster or to merge two; clusters, their number, and whether it was accepted.
+
+    A split picks one of t clusters and two of its n rows; a merge one of t (t - 1) pairs of clusters and a row of each.
+    What the two rows would be the seeds of is launched, without regard to what is there, by putting the other rows one
+    after the other into one of two clusters and some scans of Gibbs steps between these; one more scan is the proposal.
+    """
+    state, sizes, names, _ = clusters
+    split = rng.random() < 0.5
+    first = rng.integers(0, count)
+    second = first
+    if split:
+        if sizes[first] < 2:
+            return clusters, count, False
+        i = _member(rng, labels, names[first], sizes[first])
+        j = i
+        while j == i:
+            j = _member(rng, labels, names[first], sizes[first])
+    else:
+        if count < 2:
+            return clusters, count, False
+        second = rng.integers(0, count - 1)
+        second += second >= first
+        i = _member(rng, labels, names[first], sizes[first])
+        j = _member(rng, labels, names[second], sizes[second])
+    fewer = count if split else count - 1
+    whole = np.empty(state.shape[1])
+    if split:
+        n_whole = sizes[first]
+        whole[:] = state[first]
+    else:
+        n_whole = sizes[first] + sizes[second]
+        _merge(state[first], sizes[first], state[second], sizes[second], whole, law)
+    # Log density of the two over that of the one, and of the ways of proposing them.
+    ratio = math.log(alpha + discount * fewer) - math.lgamma(n_whole - discount) - math.lgamma(1.0 - discount)
+    ratio += math.log(float(n_whole)) + math.log(n_whole - 1.0) - math.log(fewer + 1.0) - _evidence(whole, n_whole, law)
+    coin = math.log(rng.random())
+    if not split:
+        ratio += _evidence(state[first], sizes[first], law) + _evidence(state[second], sizes[second], law)
+        ratio += math.lgamma(sizes[first] - discount) + math.lgamma(sizes[second] - discount)
+        ratio -= math.log(float(sizes[first])) + math.log(float(sizes[second]))
+        # Proposing the way back has probability one at most: most merges are hopeless whatever it is.
+        if not coin < -ratio:
+            return clusters, count, False
+    members, wanted = np.empty(n_whole - 2, np.int64), np.full(n_whole - 2, -1)
+    one, two, many = names[first], names[second], 0
+    for n in range(len(labels)):
+        if (labels[n] == one or labels[n] == two) and n != i and n != j:
+            members[many] = n
+            many += 1
+    rng.shuffle(members)
+    pair, pair_sizes, work = np.empty((2, len(whole))), np.ones(2, np.int64), np.empty(rows.shape[1])
+    _clear(pair[0], law)
+    _clear(pair[1], law)
+    _change(pair[0], 0, rows[i], 1, law, work)
+    _change(pair[1], 0, rows[j], 1, law, work)
+    side = np.full(n_whole - 2, -1)
+    for _ in range(scans + 1):
+        _sides(rng, rows, members, side, wanted, pair, pair_sizes, log_size, law, work)
+    if not split:
+        for m in range(many):
+            wanted[m] = 0 if labels[members[m]] == one else 1
+    ratio -= _sides(rng, rows, members, side, wanted, pair, pair_sizes, log_size, law, work)
+    if split:
+        ratio += _evidence(pair[0], pair_sizes[0], law) + _evidence(pair[1], pair_sizes[1], law)
+        ratio += math.lgamma(pair_sizes[0] - discount) + math.lgamma(pair_sizes[1] - discount)
+        ratio -= math.log(float(pair_sizes[0])) + math.log(float(pair_sizes[1]))
+        if not coin < ratio:
+            return clusters, count, False
+        if count + 3 > len(sizes):
+            clusters = _grown(clusters, law)
+            state, sizes, names, _ = clusters
+        for m in range(many):
+            if side[m] == 1:
+                labels[members[m]] = names[count]
+        labels[j] = names[count]
+        state[first], state[count] = pair[0], pair[1]
+        sizes[first], sizes[count] = pair_sizes[0], pair_sizes[1]
+        return clusters, count + 1, True
+    if not coin < -ratio:
+        return clusters, count, False
+    for n in range(len(labels)):
+        if labels[n] == two:
+            labels[n] = one
+    state[first], sizes[first] = whole, n_whole
+    sizes[second] = 0
+    _removed(clusters, int(second), count, law)
+    return clusters, count - 1, True
+
+
+# --------------------------------------------------------------------------------- chains
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _log_partition(sizes: np.ndarray, count: int, alpha: float, discount: float) -> float:
+    """Log probability of a partition into clusters of these sizes."""
+    total, n = 0.0, 0
+    for c in range(count):
+        if c:
+            total += math.log(alpha + discount * c)
+        total += math.lgamma(sizes[c] - discount) - math.lgamma(1.0 - discount)
+        n += sizes[c]
+    return total + math.lgamma(alpha + 1.0) - math.lgamma(alpha + n)
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _concentration(
+    rng: np.random.Generator, alpha: float, discount: float, count: int, n: int, shape: float, rate: float
+) -> float:
+    """α given the number of clusters, by auxiliary variables: a beta, and for a discount Bernoullis."""
+    log_beta = math.log(rng.beta(alpha + 1.0, n - 1.0)) if n > 1 else 0.0
+    opened = 0
+    for c in range(1, count):
+        opened += rng.random() * (alpha + discount * c) < alpha
+    return max(rng.gamma(shape + opened, 1.0) / (rate - log_beta), 1e-12)
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def run_segment(
+    rng: np.random.Generator,
+    rows: np.ndarray,
+    alone: np.ndarray,
+    law: Law,
+    labels: np.ndarray,
+    alpha: float,
+    prior: tuple[float, float],
+    discount: float,
+    n_draws: int,
+    moves: tuple[int, int, int],
+    keep: np.ndarray,
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """Go on with a chain.
+
+    Parameters
+    ----------
+    labels : ndarray (N,) of int
+        Where the chain is; changed.
+    prior : (float, float)
+        Shape and rate of α's; a shape of zero keeps α as it is.
+    moves : (int, int, int)
+        Of each draw: Gibbs sweeps, split-merge proposals after each, and scans of their launches.
+    keep : ndarray (n_draws,) of bool
+        Which partitions to keep.
+
+    Returns
+    -------
+    alpha : float
+    told : ndarray (n_draws, 7)
+        Number of clusters, entropy of their shares, largest share, log joint density, α, share of rows that moved in
+        the last sweep, share of split-merge proposals that were accepted.
+    kept : ndarray (kept, N) of int32
+        Clusters in the order in which they first appear.
+    """
+    n_sweeps, n_proposals, n_scans = moves
+    n_rows = len(rows)
+    told, kept, number = np.empty((n_draws, 7)), np.empty((keep.sum(), n_rows), np.int32), 0
+    log_size = np.empty(n_rows + 1)
+    for n in range(1, n_rows + 1):
+        log_size[n] = math.log(n - discount)
+    for draw in range(n_draws):
+        accepted, moved = 0, 0
+        for _ in range(max(n_sweeps, 1)):
+            count = _named(labels)
+            clusters = _gathered(rows, labels, count, law)
+            if n_sweeps:
+                clusters, count, moved = _sweep(
+                    rng, rows, labels, alone, log_size, alpha, discount, law, clusters, count
+                )
+            for _proposal in range(n_proposals if n_rows > 1 else 0):
+                clusters, count, good = _split_merge(
+                    rng, rows, labels, log_size, alpha, discount, law, clusters, count, n_scans
+                )
+                accepted += good
+            if prior[0] > 0.0:
+                alpha = _concentration(rng, alpha, discount, count, n_rows, prior[0], prior[1])
+        state, sizes, _, _ = clusters
+        joint, entropy, largest = _log_partition(sizes, count, alpha, discount), 0.0, 0.0
+        for c in range(count):
+            share = sizes[c] / n_rows
+            joint += _evidence(state[c], sizes[c], law)
+            entropy -= share * math.log(share)
+            largest = max(largest, share)
+        if prior[0] > 0.0:
+            joint += (prior[0] - 1.0) * math.log(alpha) - prior[1] * alpha
+        told[draw, 0], told[draw, 1], told[draw, 2], told[draw, 3], told[draw, 4] = (
+            count,
+            entropy,
+            largest,
+            joint,
+            alpha,
+        )
+        told[draw, 5] = moved / n_rows
+        told[draw, 6] = accepted / max(1, n_proposals * max(n_sweeps, 1))
+        _named(labels)
+        if keep[draw]:
+            kept[number] = labels
+            number += 1
+    return alpha, told, kept
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def partition_evidence(rows: np.ndarray, labels: np.ndarray, law: Law) -> float:
+    """Log density of rows given their partition."""
+    labels = labels.copy()
+    count = _named(labels)
+    state, sizes, _, _ = _gathered(rows, labels, count, law)
+    total = 0.0
+    for c in range(count):
+        total += _evidence(state[c], sizes[c], law)
+    return total
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def seat(
+    rng: np.random.Generator,
+    rows: np.ndarray,
+    labels: np.ndarray,
+    alone: np.ndarray,
+    alpha: float,
+    discount: float,
+    law: Law,
+) -> np.ndarray:
+    """Labels of all rows: those of the first are known, the others are drawn one after the other given those before."""
+    n_rows, before = len(rows), len(labels)
+    out = np.empty(n_rows, np.int64)
+    out[:before] = labels
+    count = _named(out[:before]) if before else 0
+    clusters = _gathered(rows[:before], out[:before], count, law)
+    state, sizes, _, _ = clusters
+    logs, work = np.empty(len(sizes) + 1), np.empty(rows.shape[1])
+    for n in range(before, n_rows):
+        for c in range(count):
+            logs[c] = math.log(sizes[c] - discount) + _gain(state[c], sizes[c], rows[n], law, -np.inf)
+        logs[count] = (math.log(alpha + discount * count) if count else 0.0) + alone[n]
+        chosen = _pick(rng, logs, count + 1)
+        if chosen == count:
+            if count + 3 > len(sizes):
+                clusters = _grown(clusters, law)
+                state, sizes, _, _ = clusters
+                logs = np.empty(len(sizes) + 1)
+            count += 1
+        _change(state[chosen], sizes[chosen], rows[n], 1, law, work)
+        sizes[chosen] += 1
+        out[n] = chosen
+    return out
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def predict_rows(
+    rows: np.ndarray,
+    labels: np.ndarray,
+    new: np.ndarray,
+    alone: np.ndarray,
+    alpha: float,
+    discount: float,
+    law: Law,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of new rows, each on its own, given one partition of the rows.
+
+    Returns
+    -------
+    log_density : ndarray (M,)
+    probability : ndarray (M, clusters + 1)
+        Of joining each cluster, in the order in which they first appear; last of a new one.
+    """
+    labels = labels.astype(np.int64)
+    count = _named(labels)
+    state, sizes, _, _ = _gathered(rows, labels, count, law)
+    density, probability = np.empty(len(new)), np.empty((len(new), count + 1))
+    for m in range(len(new)):
+        logs = probability[m]
+        for c in range(count):
+            logs[c] = math.log(sizes[c] - discount) + _gain(state[c], sizes[c], new[m], law, -np.inf)
+        logs[count] = math.log(alpha + discount * count) + alone[m]
+        top = logs.max()
+        total = 0.0
+        for c in range(count + 1):
+            logs[c] = math.exp(logs[c] - top)
+            total += logs[c]
+        for c in range(count + 1):
+            logs[c] /= total
+        density[m] = top + math.log(total) - math.log(len(rows) + alpha)
+    return density, probability
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def leave_one_out(
+    rows: np.ndarray, labels: np.ndarray, alone: np.ndarray, alpha: float, discount: float, law: Law
+) -> np.ndarray:
+    """Log density of each row given all others and their partition, (N,)."""
+    labels = labels.astype(np.int64)
+    count = _named(labels)
+    state, sizes, _, _ = _gathered(rows, labels, count, law)
+    out, logs = np.empty(len(rows)), np.empty(count + 1)
+    for n in range(len(rows)):
+        own, others = labels[n], count
+        for c in range(count):
+            if c != own:
+                logs[c] = math.log(sizes[c] - discount) + _gain(state[c], sizes[c], rows[n], law, -np.inf)
+            elif sizes[c] == 1:
+                logs[c] = -np.inf
+                others -= 1
+            else:
+                logs[c] = math.log(sizes[c] - 1.0 - discount) + _given_others(state[c], sizes[c], rows[n], law)
+        logs[count] = (math.log(alpha + discount * others) if others else math.log(alpha)) + alone[n]
+        top = logs.max()
+        total = 0.0
+        for c in range(count + 1):
+            total += math.exp(logs[c] - top)
+        out[n] = top + math.log(total) - math.log(len(rows) - 1.0 + alpha)
+    return out

@@ -1,0 +1,372 @@
+"""Mixtures whose components come from a Dirichlet or Pitman-Yor process: chains over partitions, and what they say."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.errors import ModelError, OptionError, Stopped
+from bayeslab.exact import dirichlet_process as process
+from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note, SteppedChains
+from bayeslab.exact.clusters import coclustering, point_partition
+from bayeslab.exact.dirichlet_process import ProcessPrior, ProcessProblem
+from bayeslab.families._mixture_model import Resolved
+from bayeslab.families._mixture_priors import numbers
+
+if TYPE_CHECKING:
+    from bayeslab.families.mixture import Mixture
+
+__all__ = ["MOST_PAIRS", "Partitions", "by_partitions", "process_prior", "summaries"]
+
+# Matrices of pairs of rows are made of so many at most.
+MOST_PAIRS = 2_000
+# Partitions are kept of so many cells a chain at most, but of so many draws at least.
+_KEPT_CELLS, _KEPT = 5_000_000, 10
+# So many partitions go into summaries, fewer of many rows.
+_SUMMARISED, _SUMMARISED_CELLS = 500, 20_000_000
+
+# So many sweeps are made for a draw; of many rows, where they are dear, one.
+_SWEEPS, _FEW_ROWS = 5, 10_000
+
+type Arrays = Mapping[str, np.ndarray]
+
+
+def process_prior(spec: Mixture) -> ProcessPrior:
+    """The prior as the file gives it: a number, Gamma(a, b), or empirical_bayes."""
+    given, path = spec.concentration, ("model", "concentration")
+    alpha: process.Concentration
+    if given == "empirical_bayes":
+        alpha = "empirical_bayes"
+    elif isinstance(given, str):
+        try:
+            _, (a, b) = numbers(given, {"Gamma": ("alpha", "beta")}, "concentration")
+        except ModelError as error:
+            text = error.message.replace("the prior of 'concentration' is", "the concentration is a number, or")
+            raise ModelError(text, path=path, offset=error.offset) from None
+        alpha = (float(a), float(b))
+    else:
+        alpha = float(given)
+    try:
+        return ProcessPrior(alpha, float(spec.discount))
+    except OptionError as error:
+        raise ModelError(error.message, path=path) from None
+
+
+def problem_of(seen: Resolved) -> ProcessProblem:
+    """The rows and components of a mixture with the prior of its process."""
+    assert seen.process is not None
+    return ProcessProblem(seen.problem.emission, seen.rows, seen.process)
+
+
+# --------------------------------------------------------------------------------- chains
+
+
+@dataclass(frozen=True, eq=False)
+class _Sampler:
+    """Chains as arrays: see :class:`bayeslab.exact.answer.SteppedChains`."""
+
+    problem: ProcessProblem
+    moves: process.Moves
+
+    @cached_property
+    def _lock(self) -> threading.Lock:
+        return threading.Lock()
+
+    def alpha(self, rng: np.random.Generator) -> float | None:
+        """That of empirical Bayes: the same for all chains, from the seed that they share."""
+        if self.problem.prior.alpha != "empirical_bayes":
+            return None
+        with self._lock:
+            if "estimate" not in self.__dict__:
+                seed: Any = rng.bit_generator.seed_seq
+                own = np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=(1 << 31,)))
+                self.__dict__["estimate"] = process.empirical_concentration(self.problem, own)
+        return float(self.__dict__["estimate"])
+
+    def begin(self, rng: np.random.Generator, draws: int, tune: int) -> Arrays:
+        """Every other chain begins in one cluster."""
+        seed: Any = rng.bit_generator.seed_seq
+        return self.at(process.start(self.problem, int(seed.spawn_key[-1]), rng, self.alpha(rng)), draws, tune)
+
+    def at(self, state: process.State, draws: int, tune: int) -> Arrays:
+        """A chain that begins in a state, with room for what is kept."""
+        n = len(self.problem.rows)
+        kept = min(draws, max(_KEPT, _KEPT_CELLS // n))
+        return {
+            **state,
+            "done": np.array(0),
+            "tune": np.array(tune),
+            "told": np.zeros((draws, len(process.TOLD))),
+            "kept": np.zeros((kept, n), np.int32),
+            "kept_alpha": np.zeros(kept),
+        }
+
+    def advance(self, chain: Arrays, sweeps: int) -> Arrays:
+        done, tune, told, kept = int(chain["done"]), int(chain["tune"]), chain["told"].copy(), chain["kept"].copy()
+        alphas = chain["kept_alpha"].copy()
+        draw = np.arange(done - tune, done - tune + sweeps)
+        place = np.maximum(draw, 0) * len(kept) // len(told)
+        # The last of the draws that share a place, so that a chain can be gone on with from its last one.
+        keep = (draw >= 0) & ((draw + 1) * len(kept) // len(told) > place)
+        state = {name: chain[name] for name in ("labels", "alpha", "rng")}
+        state, found = process.advance(self.problem, state, keep, self.moves)
+        values = np.stack([found[name] for name in process.TOLD], axis=1)
+        told[draw[draw >= 0]] = values[draw >= 0]
+        kept[place[keep]] = found["labels"]
+        alphas[place[keep]] = found["alpha"][keep]
+        now = np.array(done + sweeps)
+        return {**state, "done": now, "tune": chain["tune"], "told": told, "kept": kept, "kept_alpha": alphas}
+
+
+def by_partitions(seen: Resolved, rows: str) -> GibbsPlan | str:
+    """Partitions of the rows, the parameters of clusters integrated out; or why not."""
+    problem = problem_of(seen)
+    if not seen.conjugate:
+        return "the priors of mean, sd or correlation are not conjugate; use nuts"
+    try:
+        _ = problem.base
+    except OptionError as error:
+        return f"{error.message}; use nuts" if "missing" not in error.message else error.message
+    sampler = _Sampler(problem, process.Moves(sweeps=_SWEEPS if len(seen.rows) <= _FEW_ROWS else 1))
+    told = ["n_clusters", "entropy", "largest", "log_joint"]
+    told += ["alpha"] if isinstance(problem.prior.alpha, tuple) else []
+
+    def finish(chains: Mapping[int, Arrays]) -> GibbsDraws:
+        return _finished(seen, sampler, told, chains, rows)
+
+    def sample(
+        chains: int, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int, int], None]
+    ) -> GibbsDraws:
+        ends = {}
+        for k, own in enumerate(rng.spawn(chains)):
+            ends[k] = sampler.advance(sampler.begin(own, draws, tune), draws + tune)
+            report(k, draws + tune)
+        return finish(ends)
+
+    how = f"partitions of {len(seen.rows):,} rows, parameters integrated out, with split-merge moves"
+    dims: dict[str, tuple[str, ...]] = dict.fromkeys(told, ())
+    return GibbsPlan(how, sample, dims, {}, SteppedChains(sampler.begin, sampler.advance, finish))
+
+
+def _finished(
+    seen: Resolved, sampler: _Sampler, names: list[str], chains: Mapping[int, Arrays], rows: str
+) -> GibbsDraws:
+    n_draws = min((int(chain["done"] - chain["tune"]) for chain in chains.values()), default=0)
+    if n_draws < 1:
+        raise Stopped("stopped before every chain had a draw after tuning; go on with `bayeslab fit --resume RUN`")
+    told = np.stack([chain["told"][:n_draws] for chain in chains.values()])
+    draws = {name: told[..., process.TOLD.index(name)] for name in names}
+    draws["n_clusters"] = draws["n_clusters"].astype(np.int64)
+    room, size = next(iter(chains.values()))["kept"].shape[0], next(iter(chains.values()))["told"].shape[0]
+    many = n_draws * room // size
+    if not many:
+        raise Stopped("stopped before every chain had kept a partition; go on with `bayeslab fit --resume RUN`")
+    labels = np.stack([chain["kept"][:many] for chain in chains.values()])
+    alphas = np.stack([chain["kept_alpha"][:many] for chain in chains.values()])
+    of_draw = np.minimum(np.arange(n_draws) * room // size, many - 1)
+    number = draws["n_clusters"].ravel()
+    counts = np.bincount(number)
+    found = np.arange(1, len(counts))
+    groups: dict[str, Any] = {
+        "partitions": {
+            "labels": (("chain", "kept", rows), _narrow(labels)),
+            "concentration": (("chain", "kept"), alphas),
+            "of_draw": (("chain", "draw"), np.tile(of_draw, (len(chains), 1))),
+        },
+        "number": {"n_clusters": (("number",), found), "probability": (("number",), counts[1:] / counts.sum())},
+    }
+    stats = {
+        "lp": told[..., process.TOLD.index("log_joint")],
+        "moved": told[..., process.TOLD.index("moved")],
+        "accepted": told[..., process.TOLD.index("accepted")],
+    }
+    return GibbsDraws(draws, stats, groups, _notes(sampler, told, alphas, counts))
+
+
+def _narrow(labels: np.ndarray) -> np.ndarray:
+    return labels.astype(np.int16) if labels.max(initial=0) < 1 << 15 else labels
+
+
+def _notes(sampler: _Sampler, told: np.ndarray, alphas: np.ndarray, counts: np.ndarray) -> tuple[Note, ...]:
+    shares = counts / counts.sum()
+    shown = [(k, p) for k, p in enumerate(shares) if p >= 0.005]
+    ends = ", ".join(f"{k}: {p:.2f}" for k, p in shown[:12]) + (", ..." if len(shown) > 12 else "")
+    share = 100 * float(np.mean(told[..., process.TOLD.index("accepted")]))
+    notes = [
+        Note("pass", "clusters", f"posterior of the number of clusters {ends}"),
+        Note("pass", "split-merge", f"{share:.1f} % of the proposals to split or merge clusters were accepted"),
+    ]
+    if sampler.problem.prior.alpha == "empirical_bayes":
+        alpha, text = float(alphas.flat[-1]), "the concentration with the highest marginal likelihood is"
+        if process.ENDS[0] < alpha < process.ENDS[1]:
+            notes.append(Note("pass", "concentration", f"{text} {alpha:.4g}"))
+        else:
+            notes.append(
+                Note(
+                    "warn",
+                    "concentration",
+                    f"the likelihood rises to the end {alpha:g} of the concentrations tried",
+                    "give the concentration, or a prior such as Gamma(1, 1)",
+                )
+            )
+    return tuple(notes)
+
+
+# --------------------------------------------------------------------------------- what partitions say
+
+
+@dataclass(frozen=True, eq=False)
+class Partitions:
+    """Kept partitions of all chains.
+
+    Attributes
+    ----------
+    problem : ProcessProblem
+        On the rows of the fit.
+    labels : ndarray (S, N) of int
+    alphas : ndarray (S,)
+    of_draw : ndarray (draws,)
+        Which of them stands for each draw.
+    """
+
+    problem: ProcessProblem
+    labels: np.ndarray
+    alphas: np.ndarray
+    of_draw: np.ndarray
+
+    @classmethod
+    def of(cls, seen: Resolved, draws: Mapping[str, np.ndarray]) -> Partitions:
+        """From draws with what the group ``partitions`` holds."""
+        return cls(problem_of(seen), draws["_labels"], draws["_concentration"], draws["_of_draw"])
+
+    def some(self, most: int) -> np.ndarray:
+        """Numbers of at most so many, evenly spread."""
+        return np.unique(np.linspace(0, len(self.labels) - 1, min(len(self.labels), most)).astype(int))
+
+
+def some_labels(labels: np.ndarray) -> np.ndarray:
+    """As many partitions (S, N) as summaries take."""
+    most = max(20, min(_SUMMARISED, _SUMMARISED_CELLS // max(labels.shape[1], 1)))
+    return labels[np.unique(np.linspace(0, len(labels) - 1, min(len(labels), most)).astype(int))].astype(np.int64)
+
+
+def summaries(labels: np.ndarray, rows: str) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Point partitions under two losses, and for few enough rows how often two are together."""
+    some = some_labels(labels)
+    out: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
+        "partition": ((rows,), point_partition(some).labels),
+        "partition_binder": ((rows,), point_partition(some, loss="binder").labels),
+    }
+    if some.shape[1] <= MOST_PAIRS:
+        out["together"] = ((rows, f"{rows}_2"), coclustering(some))
+    return out
+
+
+def prior_words(prior: ProcessPrior) -> dict[str, str]:
+    """The prior of shares, in words."""
+    alpha = prior.alpha
+    if isinstance(alpha, tuple):
+        said = {"alpha": f"Gamma({alpha[0]:g}, {alpha[1]:g})"}
+        shown = "alpha"
+    else:
+        said, shown = {}, "by empirical Bayes" if isinstance(alpha, str) else f"{alpha:g}"
+    kind = f"PitmanYor({shown}, discount {prior.discount:g})" if prior.discount else f"DirichletProcess({shown})"
+    return said | {"weights": kind}
+
+
+def log_densities(seen: Resolved, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Log density of each row at each draw (draws, M).
+
+    Of new rows, each on its own, given the rows of the fit and their partition; of those of the fit each given all
+    others and theirs, which is what leaving one out averages.
+    """
+    found = Partitions.of(seen.of_fit, draws)
+    if seen is seen.of_fit:
+        each = [found.problem.leave_one_out(z, a) for z, a in zip(found.labels, found.alphas, strict=True)]
+    else:
+        pairs = zip(found.labels, found.alphas, strict=True)
+        each = [found.problem.predict(z, float(a), seen.rows)[0] for z, a in pairs]
+    return np.stack(each)[found.of_draw]
+
+
+def membership(seen: Resolved, on: Resolved, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """P(cluster | row) for new rows, clusters those of the point partition, and last that of a new cluster.
+
+    In each draw a row joins a cluster of that draw; a fellow row, chosen at random there, says which cluster of the
+    point partition that is.
+    """
+    found = Partitions.of(seen, draws)
+    partition = point_partition(some_labels(found.labels)).labels
+    n_clusters = int(partition.max()) + 1
+    some = found.some(_PREDICTED)
+    total = np.zeros((len(on.rows), n_clusters + 1))
+    for s in some:
+        first = np.unique(found.labels[s], return_inverse=True)[1]
+        _, p = found.problem.predict(found.labels[s], float(found.alphas[s]), on.rows)
+        share = np.zeros((p.shape[1] - 1, n_clusters))
+        np.add.at(share, (first, partition), 1.0)
+        share /= share.sum(axis=1, keepdims=True)
+        total[:, :-1] += p[:, :-1] @ share
+        total[:, -1] += p[:, -1]
+    total /= len(some)
+    names = [*(f"P({k + 1})" for k in range(n_clusters)), "P(new)"]
+    return {name: total[:, k] for k, name in enumerate(names)}
+
+
+# So many partitions are averaged to predict.
+_PREDICTED = 400
+
+
+def replications(
+    seen: Resolved, draws: Mapping[str, np.ndarray], rows: str, rng: np.random.Generator
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Replications of rows at each draw: shares and parameters of its clusters are drawn, and then rows from these."""
+    found = Partitions.of(seen.of_fit, draws)
+    problem, columns = found.problem, [c for part in seen.parts.values() for c in part.columns]
+    out = np.empty((len(found.of_draw), len(seen.rows), len(columns)))
+    for i, s in enumerate(found.of_draw):
+        labels = found.labels[s].astype(np.int64)
+        weights, theta = drawn_components(problem, labels, float(found.alphas[s]), rng)
+        # A new cluster for the rest of the stick is the last of them, of rows that share it.
+        z = rng.choice(len(weights), size=len(seen.rows), p=weights)
+        at = 0
+        for name, part in seen.parts.items():
+            given = seen.rows[:, [seen.columns.index(c) for c in part.given]]
+            made = part.sample(rng, seen.own(name, theta), z, given)
+            out[i, :, at : at + made.shape[1]] = made
+            at += made.shape[1]
+    whole = {c for part in seen.parts.values() if part.discrete for c in part.columns}
+    return {c: ((rows,), out[..., j].astype(np.int64) if c in whole else out[..., j]) for j, c in enumerate(columns)}
+
+
+def drawn_components(
+    problem: ProcessProblem, labels: np.ndarray, alpha: float, rng: np.random.Generator
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """Shares and parameters of clusters given a partition, and of so many pieces of the rest as hold all but 1e-4.
+
+    Given the partition the shares are Dirichlet(n_1 - σ, ..., n_t - σ, α + t σ), and the rest of the stick is broken
+    like a new one with concentration α + t σ.
+    """
+    count, sigma = int(labels.max()) + 1, problem.prior.discount
+    sizes = np.bincount(labels, minlength=count)
+    shares = rng.dirichlet(np.append(sizes - sigma, alpha + count * sigma))
+    pieces = []
+    left, k = float(shares[-1]), 0
+    while left > _REST and k < _PIECES:
+        k += 1
+        v = rng.beta(1 - sigma, alpha + (count + k) * sigma)
+        pieces.append(left * v)
+        left *= 1 - v
+    weights = np.concatenate([shares[:-1], pieces])
+    member = np.eye(len(weights))[labels]
+    theta = problem.emission.draw(rng, problem.emission.statistics(problem.rows, member))
+    return weights / weights.sum(), dict(theta)
+
+
+# What is left of a stick that is no longer broken.
+_REST, _PIECES = 1e-4, 200
