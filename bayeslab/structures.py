@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import inspect
+import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 import numpy as np
 
-from bayeslab.errors import ModelError, OptionError, hint
+from bayeslab.errors import DataError, ModelError, OptionError, hint
 from bayeslab.exact.mixed_network import MixedNetwork
+from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.spec import Model
 from bayeslab.structure import scores, searches
 from bayeslab.structure.constraints import Constraints
 from bayeslab.structure.data import Observations
@@ -22,6 +26,7 @@ from bayeslab.structure.searches._constraint import Result
 
 if TYPE_CHECKING:
     from bayeslab.networks import Network
+    from bayeslab.structure.bootstrap import EdgeConfidence
 
 __all__ = ["BY_SCORE", "BY_TESTS", "SEARCHES", "Learned", "comparison", "learn"]
 
@@ -63,6 +68,8 @@ class Learned:
         Scores of families.
     remark : str
         What should be known about the result.
+    again : callable, optional
+        The same search on other rows.
     """
 
     found: searches.Found | Result
@@ -71,6 +78,7 @@ class Learned:
     observations: Observations
     local: scores.LocalScore
     remark: str = ""
+    again: Callable[[Any], Learned] | None = None
 
     @cached_property
     def graph(self) -> nx.DiGraph:
@@ -132,6 +140,8 @@ class Learned:
         above = {v: parents[v] for v in discrete}
         if len(discrete) == len(states):
             prior = learning.equivalent_sample(discrete, above, equivalent_sample_size)
+            if seen.elsewhere is not None:
+                return Network(_tables_elsewhere(seen, above, prior))
             weights = np.asarray(seen.weights, dtype=float)
             return Network(learning.posterior_counts(seen.codes, discrete, above, prior, weights).mean())
         continuous = {v: parents[v] for v, own in states.items() if not own}
@@ -141,6 +151,26 @@ class Learned:
         blank = MixedNetwork.blank(discrete, above, continuous)
         codes, values = (np.repeat(a, repeats, axis=0) for a in (seen.codes[:, columns], seen.values[:, numbers]))
         return Network(mixed_learning.maximum_likelihood(blank, codes, values))
+
+    def bootstrap(self, samples: int = 200, *, seed: int = 0) -> EdgeConfidence:
+        """How often each edge comes back when it is learned again from samples of the rows.
+
+        Raises
+        ------
+        OptionError
+            The search is not by score on complete rows in memory.
+        """
+        from bayeslab.structure.bootstrap import bootstrap
+
+        if self.again is None or self.method not in BY_SCORE:
+            raise OptionError(
+                f"the bootstrap is of searches by score on complete rows, such as tabu; this one is {self.method}"
+            )
+        if self.observations.elsewhere is not None:
+            raise OptionError("the bootstrap draws rows, which are in DuckDB here: draw some of the file's rows")
+        once = self.again
+        rng = np.random.default_rng(seed)
+        return bootstrap(self.observations, lambda rows: once(rows).graph, rng=rng, samples=samples)
 
     def __repr__(self) -> str:
         if isinstance(self.found, Result):
@@ -152,17 +182,30 @@ class Learned:
         return None if self.method == "fci" else self.network()._repr_html_()
 
 
+def _tables_elsewhere(
+    seen: Observations, parents: Mapping[str, tuple[str, ...]], prior: Mapping[str, Any]
+) -> DiscreteNetwork:
+    """Posterior means of tables whose rows are counted where they lie."""
+    number, rows = {v: k for k, v in enumerate(seen.names)}, seen.elsewhere
+    assert rows is not None
+    tables = {}
+    for v, above in parents.items():
+        counts = rows.table([*(number[u] for u in above), number[v]], seen.cards.tolist()) + prior[v]
+        tables[v] = counts / counts.sum(axis=-1, keepdims=True)
+    return DiscreteNetwork(dict(zip(seen.names, seen.states, strict=True)), parents, tables)
+
+
 def learn(
     data: Any,
-    method: str = "tabu",
+    method: str | None = None,
     score: str | None = None,
     *,
     required: Iterable[Sequence[str]] = (),
     forbidden: Iterable[Sequence[str]] = (),
     tiers: Iterable[Sequence[str]] = (),
-    max_parents: int | None = None,
+    max_parents: int | Mapping[str, int] | None = None,
     candidates: int | Mapping[str, Sequence[str]] | None = None,
-    seed: int = 0,
+    seed: int | None = None,
     score_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Learned:
@@ -172,12 +215,14 @@ def learn(
     ----------
     data
         A dataframe, a mapping of columns, or the path of a table. Without missing cells, but for ``structural_em``.
+        Or a model, or the path of a model file, of family bayes_net with an unknown structure: what it says of the
+        data, the score, constraints, the search and hidden variables is the default of what is not given here.
     method
-        For the highest score: ``tabu``, ``hill_climbing``, ``order_search``, ``annealing``, ``greedy_parents``, ``ges``
-        (over classes), ``mmhc`` (among neighbours that tests find), ``chow_liu`` (trees), ``tan`` (trees of attributes
-        below ``target``); certified, for small nets, ``exact`` and ``a_star``. By tests of independence: ``pc``, and
-        ``fci`` where variables may be hidden. ``structural_em`` takes missing cells, and hidden variables
-        (``hidden={"h": 3}``, or up to so many to ``invent``).
+        Default ``tabu``. For the highest score: ``tabu``, ``hill_climbing``, ``order_search``, ``annealing``,
+        ``greedy_parents``, ``ges`` (over classes), ``mmhc`` (among neighbours that tests find), ``chow_liu`` (trees),
+        ``tan`` (trees of attributes below ``target``); certified, for small nets, ``exact`` and ``a_star``. By tests of
+        independence: ``pc``, and ``fci`` where variables may be hidden. ``structural_em`` takes missing cells, and
+        hidden variables (``hidden={"h": 3}``, or up to so many to ``invent``).
     score
         Of states: ``bdeu``, ``bds``, ``k2``, ``bic``, ``aic``, ``mdl``, ``log_likelihood``, ``noisy_or_bic``; of
         numbers: ``bge``, ``gaussian_bic``; of both: ``mixed_bic``. Left out: ``bdeu`` if all columns hold states, words
@@ -200,10 +245,19 @@ def learn(
     DataError, ModelError, OptionError, EngineRefusal
         Missing cells, constraints that contradict each other, unknown words, a search that would take too much.
     """
+    required, forbidden, tiers = list(required), list(forbidden), list(tiers)
+    if isinstance(data, Model) or (isinstance(data, str | os.PathLike) and Path(data).suffix in (".yaml", ".yml")):
+        given: dict[str, Any] = {"method": method, "score": score, "seed": seed, "score_options": score_options or None}
+        given |= {"max_parents": max_parents, "candidates": candidates}
+        given |= {"required": required or None, "forbidden": forbidden or None, "tiers": tiers or None}
+        return _of_model(data, {word: value for word, value in given.items() if value is not None} | options)
+    method, seed = method or "tabu", seed or 0
     if method not in SEARCHES:
         raise OptionError(f"unknown search '{method}'{hint(method, SEARCHES)}")
     table = _read(data)
     if method == _INCOMPLETE:
+        if isinstance(table, Observations) and table.elsewhere is not None:
+            raise OptionError(f"the search '{method}' needs the rows in memory; they are in DuckDB: take tabu")
         known_edges = {"required": required, "forbidden": forbidden, "tiers": tiers, "candidates": candidates}
         return _completed(
             table, score or "bic", score_options, options, seed, {**known_edges, "max_parents": max_parents}
@@ -223,16 +277,66 @@ def learn(
     known = inspect.signature(search).parameters
     if "rng" in known:
         own["rng"] = np.random.default_rng(seed)
+    if seen.elsewhere is not None and ("data" in known or "source" not in known):
+        raise OptionError(
+            f"the search '{method}' needs the rows in memory; they are in DuckDB: take tabu, or raise 'fetch'"
+        )
     if "data" in known and "source" in known:
         own["data"] = seen
-    if max_parents is not None and "max_parents" in known:
+    if isinstance(max_parents, int) and "max_parents" in known:
         own["max_parents"] = max_parents
     found = search(local if "source" in known else seen, **own)
-    return Learned(found, method, word, seen, local, _remark(method, own, local.names, found))
+    again = partial(
+        learn, method=method, score=word, required=required, forbidden=forbidden, tiers=tiers, seed=seed,
+        max_parents=max_parents, candidates=candidates, score_options=score_options, **options,
+    )  # fmt: skip
+    return Learned(found, method, word, seen, local, _remark(method, own, local.names, found), again)
+
+
+def _of_model(source: Any, given: Mapping[str, Any]) -> Learned:
+    """One structure of a model whose structure is unknown."""
+    from bayeslab.families import _net_structure
+    from bayeslab.fitting import _Source
+    from bayeslab.structure.incomplete import Incomplete
+
+    read = _Source(source)
+    with read.located():
+        spec: Any = read.model.model
+        if not _net_structure.unknown(spec):
+            raise ModelError(
+                "a structure is learned where it is unknown: family bayes_net with `structure: {}`", path=("model",)
+            )
+        bound = read.bound(None)
+        if not bound.names():
+            raise DataError("the model names no table to learn from", path=("data",))
+        found, structure = _net_structure.plan(read.model, bound), spec.structure
+        method = given.get("method", structure.search or "tabu")
+        own: dict[str, Any] = {"method": method, "score": structure.score, "seed": read.model.seed}
+        own |= {word: getattr(structure, word) for word in ("required", "forbidden", "tiers", "candidates")}
+        own["score_options"] = structure.score_options
+        if "max_parents" in structure.model_fields_set:
+            own["max_parents"] = structure.max_parents
+        if method == _INCOMPLETE:
+            if not all(found.states.values()):
+                raise DataError(f"the search '{_INCOMPLETE}' is for columns of states, and some hold numbers")
+            own |= {"hidden": structure.hidden, "invent": structure.invent or 0, "prior": found.prior}
+            rows: Any = Incomplete.of_codes(found.codes, found.states)
+        else:
+            found.check_missing()
+            for word in ("hidden", "prior"):
+                if getattr(structure, word) not in ({}, "uniform"):
+                    raise ModelError(
+                        f"the search '{method}' has no `{word}`; take {_INCOMPLETE}", path=(*_net_structure.PATH, word)
+                    )
+            own["score"] = found.word
+            rows = found.observations
+        return learn(rows, **(own | dict(given)))
 
 
 def _read(data: Any) -> Any:
-    if isinstance(data, Observations):
+    from bayeslab.structure.incomplete import Incomplete
+
+    if isinstance(data, Observations | Incomplete):
         return data
     from bayeslab.io.tables import read_dataset
     from bayeslab.spec import DataSource

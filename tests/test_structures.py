@@ -128,14 +128,86 @@ def test_what_is_wrong_is_said(patients, given, kind, message):
 def test_missing_cells_are_refused(patients):
     holes = patients.astype(object)
     holes.loc[3, "a"] = None
-    with pytest.raises(DataError, match="'a'"):
+    with pytest.raises(DataError, match=r"'a' has 1 missing cell \(row 4\).*drop the row or.*structural_em"):
         bl.learn(holes)
+    holes.loc[[5, 8], "a"] = None
+    with pytest.raises(DataError, match=r"'a' has 3 missing cells \(rows 4, 6, 9\)"):
+        bl.learn(holes)
+    numbers = pd.DataFrame({"x": [0.5, np.nan, 1.5, 2.5], "y": [1.0, 2.0, 3.0, 4.5]})
+    with pytest.raises(DataError, match=r"'x' has 1 missing cell \(row 2\).*into classes"):
+        bl.learn(numbers)
 
 
 def test_a_constant_column_is_told_once(patients):
     with pytest.warns(UserWarning, match="'a' is constant") as told:
         bl.learn(patients.head(100).assign(a="yes"), "hill_climbing")
     assert len(told) == 1
+
+
+def test_a_model_file_says_what_is_learned_and_how():
+    """The searched graph is that of the same words given by hand; what is given beside the file wins."""
+    file = MODELS / "birth_weight_structure.yaml"
+    found = bl.learn(file, "exact", max_parents=3)
+    assert found.method == "exact" and found.criterion == "bdeu" and found.again.keywords["max_parents"] == 3
+    assert found.graph.has_edge("smoker", "low") and not found.graph.has_edge("race", "low")
+    table = pd.read_csv(MODELS / "data" / "birth_weight.csv")[list(found.observations.names)]
+    by_hand = bl.learn(
+        table, "exact", "bdeu", max_parents=3, required=[("smoker", "low")], forbidden=[("race", "low")],
+        tiers=[["race"], ["smoker", "hypertension"], ["premature"], ["irritability"], ["low"]],
+        score_options={"equivalent_sample_size": 1},
+    )  # fmt: skip
+    assert set(found.graph.edges) == set(by_hand.graph.edges) and found.score == pytest.approx(by_hand.score)
+    with pytest.raises(ModelError, match="where it is unknown"):
+        bl.learn(MODELS / "asia.yaml")
+
+
+def test_hidden_variables_of_a_model_are_searched_not_sampled():
+    spec = {"search": "structural_em", "hidden": {"h": 2}}
+    table = pd.DataFrame({"a": ["x", "y", "x", None], "b": ["0", "1", "1", "1"]})
+    model = bl.Model(model=bl.BayesNet(structure=spec))
+    with pytest.raises(bl.BayeslabError, match="`bayeslab learn FILE` finds one"):
+        bl.fit(model, table, runs=None)
+    with pytest.raises(ValueError, match="say `search: structural_em`"):
+        bl.BayesNet(structure={"hidden": {"h": 2}})
+    with pytest.raises(ModelError, match="'a' is a column"):
+        bl.fit(bl.Model(model=bl.BayesNet(structure=spec | {"hidden": {"a": 2}})), table, runs=None)
+    with pytest.raises(ModelError, match="the search 'tabu' has no `hidden`"):
+        bl.learn(MODELS / "pumps_hidden.yaml", "tabu")
+
+
+def test_how_stable_a_search_is(patients):
+    """The same as the bootstrap by hand; only of searches by score."""
+    from bayeslab.structure import scores
+    from bayeslab.structure.bootstrap import bootstrap
+    from bayeslab.structure.searches import tabu
+
+    found = bl.learn(patients.head(300), score="bic")
+    sure = found.bootstrap(6, seed=5)
+    again = bootstrap(
+        found.observations, lambda r: tabu.search(scores.load("bic", r)).graph, rng=np.random.default_rng(5), samples=6
+    )
+    np.testing.assert_array_equal(sure.directed, again.directed)
+    with pytest.raises(OptionError, match="this one is pc"):
+        bl.learn(patients.head(300), "pc").bootstrap(2)
+
+
+def test_rows_that_stay_in_duckdb_give_the_same_network(patients, tmp_path):
+    counts = pytest.importorskip("bayeslab.structure.duckdb_counts")
+    pytest.importorskip("duckdb")
+    patients.head(500).to_csv(tmp_path / "rows.csv", index=False)
+    there = counts.observations(tmp_path / "rows.csv", fetch=1)
+    found, plain = bl.learn(there), bl.learn(patients.head(500))
+    assert set(found.graph.edges) == set(plain.graph.edges)
+    for v, table in plain.network().plain.tables.items():
+        np.testing.assert_allclose(found.network().plain.tables[v], table, rtol=1e-12)
+    for method in ("pc", "structural_em"):
+        with pytest.raises(OptionError, match="rows in memory"):
+            bl.learn(there, method)
+    done = run("learn", tmp_path / "rows.csv", "--counts", "duckdb", "--bootstrap", 3, "--json")
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    assert {(e["from"], e["to"]) for e in content["edges"]} == set(plain.graph.edges)
+    assert content["bootstrap"]["samples"] == 3 and content["bootstrap"]["edges"]
 
 
 def run(*words: object) -> subprocess.CompletedProcess[str]:

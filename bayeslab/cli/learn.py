@@ -11,6 +11,7 @@ import typer
 from bayeslab.cli._shared import JsonOption, output, print_json
 
 if TYPE_CHECKING:
+    from bayeslab.structure.bootstrap import EdgeConfidence
     from bayeslab.structure.partial_graph import PartialGraph
     from bayeslab.structures import Learned
 
@@ -23,7 +24,15 @@ _CAPTION = (
 
 
 def command(
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help="Data: .csv .tsv .parquet .json.", show_default=False)],
+    table: Annotated[
+        Path,
+        typer.Argument(
+            metavar="TABLE",
+            help="Data: .csv .tsv .parquet .json. Or a model file (.yaml) of a net of unknown structure: what it says"
+            " is the default of the options.",
+            show_default=False,
+        ),
+    ],
     methods: Annotated[
         list[str] | None,
         typer.Option(
@@ -62,7 +71,19 @@ def command(
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any option of the search.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of searches that draw random numbers.")] = 0,
+    counts: Annotated[
+        str,
+        typer.Option(
+            metavar="memory|duckdb", help="Who counts: duckdb for a .csv or .parquet file larger than memory."
+        ),
+    ] = "memory",
+    bootstrap: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="How stable it is: learn again from so many samples of the rows."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of searches that draw random numbers, and of the bootstrap.")
+    ] = None,
     compare: Annotated[
         Path | None, typer.Option(metavar="NETWORK", help="A network that is known: say what was found of it.")
     ] = None,
@@ -78,40 +99,71 @@ def command(
     from bayeslab.cli.fit import _assignments
     from bayeslab.structures import learn
 
-    options = _assignments(set_ or []) | ({} if restarts is None else {"restarts": restarts})
+    given: dict[str, Any] = {
+        "max_parents": max_parents,
+        "candidates": candidates,
+        "required": [_edge(word, "--require") for word in required or []],
+        "forbidden": [_edge(word, "--forbid") for word in forbidden or []],
+        "tiers": [[v.strip() for v in word.split(",")] for word in tiers or []],
+        "score_options": _assignments(score_options or []) or None,
+        "seed": seed,
+    }
+    given |= _assignments(set_ or []) | ({} if restarts is None else {"restarts": restarts})
+    if bootstrap is not None and len(methods or []) > 1:
+        raise typer.BadParameter("--bootstrap is of one method")
+    rows_of = _counted(table, counts)
     chosen, seconds = [], []
-    for method in methods or ["tabu"]:
+    wanted: list[str | None] = [*methods] if methods else [None]
+    for method in wanted:
         begun = time.perf_counter()
-        chosen.append(
-            learn(
-                table,
-                method,
-                score,
-                max_parents=max_parents,
-                candidates=candidates,
-                required=[_edge(word, "--require") for word in required or []],
-                forbidden=[_edge(word, "--forbid") for word in forbidden or []],
-                tiers=[[v.strip() for v in word.split(",")] for word in tiers or []],
-                score_options=_assignments(score_options or []),
-                seed=seed,
-                **options,
-            )
-        )
+        chosen.append(learn(rows_of, method, score, **given))
         seconds.append(time.perf_counter() - begun)
+    sure = None if bootstrap is None else chosen[0].bootstrap(bootstrap, seed=seed or 0)
     best = max(chosen, key=lambda one: float("-inf") if one.method == "fci" else one.score)
     rows = _rows(chosen, seconds, compare)
     notes = _written(best, out) if out is not None else []
     if json:
-        print_json(_content(chosen, rows, out))
+        content = _content(chosen, rows, out)
+        print_json(content if sure is None else content | {"bootstrap": {"samples": bootstrap, "edges": sure.table()}})
         return
     parts = [_single(chosen[0])] if len(chosen) == 1 else [f"{best.criterion}, best first"]
     if len(chosen) > 1 or compare:
         parts.append(_table(rows))
     if compare:
         parts.append(_CAPTION)
+    if sure is not None:
+        parts.append(_stability(sure))
     output(None, "\n\n".join(parts))
     for note in notes:
         print(note)
+
+
+def _counted(table: Path, counts: str) -> Any:
+    """The table, or its rows as DuckDB counts them."""
+    if counts not in ("memory", "duckdb"):
+        raise typer.BadParameter(f"--counts is memory or duckdb, not '{counts}'")
+    if counts == "memory":
+        return table
+    if table.suffix not in (".csv", ".parquet"):
+        raise typer.BadParameter(f"duckdb counts the rows of .csv and .parquet files, not of {table.name}")
+    from bayeslab.structure import duckdb_counts
+
+    return duckdb_counts.observations(table)
+
+
+def _stability(sure: EdgeConfidence) -> str:
+    """How often edges came back, those that hardly did left out; each pair in its more frequent direction."""
+    shown: dict[frozenset[str], list[str]] = {}
+    for row in sure.table():
+        a, b = str(row["from"]), str(row["to"])
+        if float(row["joined"]) >= 0.05:
+            shown.setdefault(frozenset((a, b)), [a, b, f"{row['joined']:.2f}", f"{row['directed']:.2f}"])
+    lines = [["from", "to", "joined", "this way"], *shown.values()]
+    wide = [max(len(line[k]) for line in lines) for k in range(4)]
+    body = [f"{a:<{wide[0]}}    {b:<{wide[1]}}  {c:>6}  {d:>8}" for a, b, c, d in lines[:1]]
+    body += [f"{a:<{wide[0]}} -> {b:<{wide[1]}}  {c:>6}  {d:>8}" for a, b, c, d in lines[1:]]
+    head = f"bootstrap: share of {sure.n_samples:,} samples of the rows in which two are joined, and in this direction"
+    return "\n".join([head, "", *body, "", f"sure and unsure edges fall apart at {sure.threshold:.2f}"])
 
 
 def _rows(chosen: Sequence[Learned], seconds: Sequence[float], compare: Path | None) -> list[dict[str, Any]]:

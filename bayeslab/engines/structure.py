@@ -18,7 +18,7 @@ from bayeslab.engines._groups import attributes, observed_groups
 from bayeslab.engines._job import Job, Outcome
 from bayeslab.engines._structure_groups import members_of_sets, structure_groups
 from bayeslab.errors import EngineRefusal, Stopped
-from bayeslab.families._net_structure import Plan, plan, unknown
+from bayeslab.families._net_structure import Plan, one_only, plan, unknown
 from bayeslab.io.segments import SegmentStore
 from bayeslab.progress import ChainState
 from bayeslab.results.structure_checks import judge_structures, score_r_hat
@@ -66,6 +66,10 @@ class Options(Spec):
 def refuse(model: Model, data: Data) -> str | None:
     """Only unknown structures are sampled."""
     if unknown(model.model):
+        found = plan(model, data)
+        if (why := one_only(found)) is not None:
+            return why
+        found.check_missing()
         return None
     if model.model.family == "bayes_net":
         return "the structure of this net is known; `structure: {}` in the model says that it is not"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import networkx as nx
 import numpy as np
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from bayeslab import registry
 from bayeslab.dataset import Column, Data, Dataset
@@ -46,6 +46,8 @@ _SAMPLER_OPTIONS = {"structure": ("reversal", "renewal"), "order": (), "partitio
 _EXACT = 13
 _CONTINUOUS = ("bge", "gaussian_bic")
 _WORDS = ("naive_bayes", "tan")
+# The search that takes hidden variables and missing cells.
+HIDDEN = "structural_em"
 # In a prior of single edges, the probability of those not named.
 _DEFAULT = "default"
 # The order in which constraints are put together: the one that contradicts those before it is where the error points.
@@ -80,6 +82,14 @@ class Structure(Frozen):
     prune: Number | None = Field(
         None, ge=0, description="Leave out parent sets that a subset beats by so many nats; left out, none."
     )
+    search: str | None = Field(
+        None,
+        description="How `bayeslab learn` finds one: tabu, exact, structural_em, ... Fits sample instead.",
+    )
+    hidden: dict[str, int] = Field(
+        default_factory=dict, description="Of the search structural_em: hidden variables and how many states they have."
+    )
+    invent: int | None = Field(None, ge=0, description="Of structural_em: hidden variables it may invent at most.")
     sampler: str = Field("structure", description="The chain: structure (DAGs), order, or partition.")
     temperatures: list[Number] | Number | None = Field(
         None, description="Inverse temperatures of parallel tempering, 1 first, falling; 1: no tempering."
@@ -93,13 +103,14 @@ class Structure(Frozen):
     reversal: Number | None = Field(None, ge=0, le=1, description="Share of edge reversals among the steps.")
     renewal: Number | None = Field(None, ge=0, le=1, description="Share of steps that draw a variable's parents anew.")
 
-    @field_validator("score", "sampler", "prior")
+    @field_validator("score", "sampler", "prior", "search")
     @classmethod
     def _words(cls, value: Any, info: Any) -> Any:
         known = {
             "score": registry.names("structure/scores"),
             "sampler": registry.names("structure/chains"),
             "prior": ("uniform", "sparse"),
+            "search": registry.names("structure/searches"),
         }[info.field_name]
         if isinstance(value, str) and value not in known:
             raise ValueError(f"unknown {info.field_name} '{value}'{hint(value, known)}")
@@ -125,6 +136,12 @@ class Structure(Frozen):
             if len(edge) != 2:
                 raise ValueError(f"an edge is a pair [from, to], not {edge}")
         return value
+
+    @model_validator(mode="after")
+    def _searched(self) -> Structure:
+        if (self.hidden or self.invent) and self.search != HIDDEN:
+            raise ValueError(f"hidden variables are found by one search, which takes time: say `search: {HIDDEN}`")
+        return self
 
     @field_validator("temperatures")
     @classmethod
@@ -189,7 +206,7 @@ class Structure(Frozen):
     def check(self, names: Sequence[str]) -> None:
         """Everything that can be wrong about these variables without data."""
         self.chain()
-        self.constraints(names)
+        self.constraints((*names, *self.hidden))
         self.edge_prior(names)
 
 
@@ -394,6 +411,7 @@ class Plan:
     def check_missing(self) -> None:
         """Raise a DataError if a cell is missing that cannot be drawn in the chain."""
         from bayeslab.structure.chains._imputing import SCORES
+        from bayeslab.structure.data import lacking
 
         if not self.missing or (self.word in SCORES and self.structure.prune is None):
             if self.missing:
@@ -406,13 +424,8 @@ class Plan:
         )
         absent = (self.codes < 0) | np.isnan(self.values)
         for k, name in enumerate(self.names):
-            rows = np.flatnonzero(absent[:, k]) + 1
-            if len(rows):
-                shown = ", ".join(str(row) for row in rows[:5]) + (" ..." if len(rows) > 5 else "")
-                raise DataError(
-                    f"column '{name}' has {len(rows)} missing cells (row {shown}) and {why}, or drop the rows or the"
-                    f" column"
-                )
+            if absent[:, k].any():
+                raise DataError(f"column '{name}' has {lacking(absent[:, k])} and {why}, or drop rows or the column")
 
     def text(self) -> str:
         """One line: what is unknown."""
@@ -440,10 +453,19 @@ def _plan(model: Model, data: Data) -> Plan:
         raise DataError(f"the data have {len(columns)} columns for a structure; it takes two variables at least")
     score, kinds, why = _kinds(structure, spec, columns)
     states, codes, values, remarks = _coded(spec, columns, kinds, score)
-    constraints, prior = structure.constraints(tuple(columns)), structure.edge_prior(tuple(columns))
+    hidden = _hidden(structure, columns)
+    constraints, prior = structure.constraints((*columns, *hidden)), structure.edge_prior(tuple(columns))
     found = Plan(structure, states, codes, values, constraints, prior, score, why, tuple(remarks))
-    found.check_missing()
+    if structure.search != HIDDEN:
+        found.check_missing()
     return found
+
+
+def _hidden(structure: Structure, columns: Mapping[str, Column]) -> tuple[str, ...]:
+    for name in structure.hidden:
+        if name in columns:
+            raise ModelError(f"'{name}' is a column of the data, and no hidden variable", path=(*PATH, "hidden", name))
+    return tuple(structure.hidden)
 
 
 def _columns(spec: BayesNet, data: Data) -> dict[str, Column]:
@@ -589,9 +611,18 @@ def exact(model: Model, data: Data) -> ExactPlan | str:
     from bayeslab.families import _net_structure_exact
 
     found = plan(model, data)
+    if (why := one_only(found)) is not None:
+        return why
     if found.missing:
         return "cells are missing, and structures cannot be summed together with all that they may hold"
     return _net_structure_exact.plan(found, found.structure.chain().prior)
+
+
+def one_only(found: Plan) -> str | None:
+    """Why structures cannot be sampled or summed, but one can be searched."""
+    if found.structure.hidden or found.structure.invent:
+        return "structures with hidden variables are not sampled: `bayeslab learn FILE` finds one, with its tables"
+    return None
 
 
 def preferred(model: Model, data: Data) -> tuple[str, str]:
@@ -621,6 +652,15 @@ def bound(model: Model, data: Data) -> Data:
 def forecast(model: Model, data: Data) -> dict[str, str]:
     """What is unknown, and what finding it out will take."""
     found = plan(model, data)
+    if found.structure.search == HIDDEN:
+        unseen = ", ".join(f"{v} with {k} states" for v, k in found.structure.hidden.items())
+        gone = int((found.codes < 0).sum())
+        return {
+            "structure": found.text(),
+            **({"hidden": unseen or "none is given"} if one_only(found) else {}),
+            **({"missing cells": f"{gone:,}"} if gone else {}),
+            "search": f"{HIDDEN}: `bayeslab learn`",
+        }
     tempered = f", {len(found.structure.betas)} temperatures" if len(found.structure.betas) > 1 else ""
     gone = int((found.codes < 0).sum())
     return {

@@ -271,7 +271,8 @@ def _read(name: str, column: Any, kind: Kind, states: Sequence[Any] | None) -> t
         truth = False
     absent = column.absent()
     if absent.any():
-        raise _missing(name, absent)
+        fractions = not column.text and bool(np.any(column.values[~absent] % 1))
+        raise _missing(name, absent, numbers=(kind != "discrete" and not column.text) or fractions)
     if column.values.dtype.kind == "f" and not np.all(np.isfinite(column.values)):
         row = int(np.flatnonzero(~np.isfinite(column.values))[0]) + 1
         raise DataError(f"column '{name}', row {row} is not finite")
@@ -312,12 +313,24 @@ def _text(name: str) -> DataError:
     return DataError(f"column '{name}' holds text and the score is for numbers; leave it out, or take 'mixed_bic'")
 
 
-def _missing(name: str, absent: NDArray[np.bool_]) -> DataError:
+def lacking(absent: NDArray[np.bool_]) -> str:
+    """How many cells are missing, and where."""
     rows = np.flatnonzero(absent) + 1
+    if len(rows) == 1:
+        return f"1 missing cell (row {rows[0]})"
     shown = ", ".join(str(row) for row in rows[:5]) + (" ..." if len(rows) > 5 else "")
+    return f"{len(rows):,} missing cells (rows {shown})"
+
+
+def _missing(name: str, absent: NDArray[np.bool_], *, numbers: bool = False) -> DataError:
+    filled = (
+        " (cells of states could be filled in: sort the numbers into classes for that)"
+        if numbers
+        else ", or have them filled in: by structural EM (`structural_em`), or in the chain (`bayeslab fit`)"
+    )
+    them = "the row" if absent.sum() == 1 else "the rows"
     return DataError(
-        f"column '{name}' has {len(rows)} missing cells (row {shown}) and scores need complete rows: drop the rows or"
-        f" the column, or learn with structural EM or with imputation inside the chain, which fill them in"
+        f"column '{name}' has {lacking(absent)} and the score needs complete rows: drop {them} or the column{filled}"
     )
 
 

@@ -98,7 +98,8 @@ def _states(
     for name, lost in zip(names, missing, strict=True):
         if lost:
             raise DataError(
-                f"column '{name}' has {lost} missing cells and scores need complete rows: drop the rows or the column",
+                f"column '{name}' has {lost:,} missing cell{'s' if lost > 1 else ''} and scores need complete rows:"
+                " drop rows or the column",
                 where=where,
             )
         # What the file calls each state, with a place for the number that replaces it.
@@ -159,6 +160,17 @@ class DuckRows:
         with self.lock:
             found = self.connection.execute("SELECT SUM(hash(held)::HUGEINT)::VARCHAR FROM held").fetchone()
         return str(found[0])
+
+    def table(self, members: Sequence[int], cards: Sequence[int]) -> NDArray[np.float64]:
+        """The counts of every cell of some variables, an axis each."""
+        out = np.zeros([cards[u] for u in members])
+        names = [f"c{u}" for u in members]
+        with self.lock:
+            found = self.connection.execute(
+                f"SELECT {', '.join(names)}, SUM(w)::DOUBLE AS n FROM held GROUP BY {', '.join(names)}"
+            ).fetchnumpy()
+        out[tuple(np.asarray(found[name], dtype=np.int64) for name in names)] = found["n"]
+        return out
 
     def counter(self, data: Observations, sums: CellSums) -> DuckCounter:
         """What counts them, for the sums of a score."""

@@ -166,7 +166,7 @@ def test_declared_states_are_those_of_the_model():
 BAD = [
     (lambda t: t.assign(b="same"), {}, "column 'b' is constant"),
     (lambda t: t.assign(b=[f"row {i}" for i in range(len(t))]), {}, "column 'b' has 200 states in 200 rows"),
-    (lambda t: t.assign(b=[None, *t["b"][1:]]), {"score": "bic"}, r"column 'b' has 1 missing cells \(row 1\)"),
+    (lambda t: t.assign(b=[None, *t["b"][1:]]), {"score": "bic"}, r"column 'b' has 1 missing cell \(row 1\)"),
     (lambda t: t.assign(b=[None, *t["b"][1:]]), {"prune": 5}, "leave `prune` out"),
     (lambda t: t.assign(b=RNG.normal(size=len(t))), {"score": "bdeu"}, "column 'b' holds numbers that are not whole"),
     (lambda t: t.assign(b=[np.inf, *range(1, len(t))]), {}, "column 'b', row 1 is not finite"),

@@ -41,8 +41,8 @@ PATHWAY = {
 LEVELS = np.array(["low", "mid", "high"])
 
 
-def simulated_signals(n: int = 700) -> pd.DataFrame:
-    """What models/data/signals.csv holds."""
+def simulated_cells(n: int = 700) -> pd.DataFrame:
+    """What models/data/sachs.csv holds."""
     rng = np.random.default_rng(2005)
     codes: dict[str, np.ndarray] = {}
     for v, parents in PATHWAY.items():
@@ -59,7 +59,26 @@ def simulated_patients(n: int = 1000) -> pd.DataFrame:
     return bl.network(MODELS / "asia.yaml").sample(n, seed=1988)
 
 
-@pytest.mark.parametrize(("name", "made"), [("asia", simulated_patients), ("signals", simulated_signals)])
+def simulated_pumps(n: int = 1200) -> pd.DataFrame:
+    """What models/data/pumps.csv holds: no column says which bearings are worn."""
+    rng = np.random.default_rng(1997)
+    old = rng.random(n) < 0.4
+    worn = rng.random(n) < np.where(old, 0.6, 0.15)
+    out = {"age": np.where(old, "old", "new")}
+    for v, (yes, no) in {
+        "heat": (0.7, 0.1),
+        "leak": (0.6, 0.05),
+        "noise": (0.85, 0.2),
+        "vibration": (0.8, 0.1),
+    }.items():
+        out[v] = np.where(rng.random(n) < np.where(worn, yes, no), "yes", "no")
+    return pd.DataFrame(out)
+
+
+SIMULATED = [("asia", simulated_patients), ("sachs", simulated_cells), ("pumps", simulated_pumps)]
+
+
+@pytest.mark.parametrize(("name", "made"), SIMULATED)
 def test_simulated_tables_are_reproducible(name, made):
     pd.testing.assert_frame_equal(table(name), made().astype(table(name).dtypes))
 
@@ -84,13 +103,13 @@ def test_asia_from_data():
         assert true.has_edge(a, b) or true.has_edge(b, a)
 
 
-def test_signals_by_chains_are_the_sums():
-    fit = fitted("signals")
+def test_sachs_by_chains_are_the_sums():
+    fit = fitted("sachs")
     assert fit.method == "structure" and fit.verdict.status == "pass", str(fit.verdict)
-    exact = exact_edges(table("signals"), "bdeu", equivalent_sample_size=1)
+    exact = exact_edges(table("sachs"), "bdeu", equivalent_sample_size=1)
     edges = fit.structures.edges()
     for row in edges.itertuples():
-        names = list(table("signals").columns)
+        names = list(table("sachs").columns)
         truth = exact[names.index(row.source), names.index(row.target)]
         # An edge that is nearly always there has hardly any error of its own: one draw in the 4,000.
         error = max(0.0 if np.isnan(row.mcse) else row.mcse, 1 / 4000)
@@ -119,3 +138,19 @@ def test_what_is_known_about_births_is_kept():
     tier = {v: k for k, group in enumerate(order) for v in group}
     back = [found.loc[a, b] for a in tier for b in tier if tier[a] > tier[b]]
     assert max(back) == 0
+
+
+def test_what_lies_behind_the_alarms_of_pumps_is_found():
+    """The planted cause, given or invented, makes eight edges five, and its shares are those of the simulation."""
+    found = bl.learn(MODELS / "pumps_hidden.yaml")
+    alarms = {"heat", "leak", "noise", "vibration"}
+    assert set(found.graph.edges) == {("age", "bearing"), *(("bearing", v) for v in alarms)}
+    seen = bl.learn(table("pumps"), "tabu", "bic")
+    assert found.score > seen.score + 30 and seen.graph.number_of_edges() > 5
+    net = found.network()
+    worn = max(net.states["bearing"], key=lambda state: net.query({"bearing": state})["heat"]["yes"])
+    for v, (yes, _) in {"heat": (0.7, 0.1), "noise": (0.85, 0.2), "vibration": (0.8, 0.1)}.items():
+        assert net.query({"bearing": worn})[v]["yes"] == pytest.approx(yes, abs=0.08)
+    assert net.query({"age": "old"})["bearing"][worn] == pytest.approx(0.6, abs=0.08)
+    invented = bl.learn(table("pumps"), "structural_em", invent=1)
+    assert dict(invented.found.hidden) == {"hidden1": 2} and invented.score == pytest.approx(found.score, abs=1e-3)

@@ -101,7 +101,7 @@ def test_columns_and_states(source):
 
 def test_what_cannot_be_read(tmp_path, source):
     pl.DataFrame({"a": ["x", None, "y"], "b": ["u", "v", "u"]}).write_parquet(tmp_path / "holes.parquet")
-    with pytest.raises(DataError, match="column 'a' has 1 missing cells"):
+    with pytest.raises(DataError, match="column 'a' has 1 missing cell "):
         counts.observations(tmp_path / "holes.parquet")
     with pytest.raises(DataError, match="DuckDB cannot read it"):
         counts.observations(tmp_path / "none.parquet")
