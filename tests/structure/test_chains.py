@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+from dataclasses import replace
 
 import networkx as nx
 import numpy as np
@@ -306,13 +307,23 @@ def test_structure_mcmc_tempered_is_the_same_again_and_after_a_cut(tempered):
     assert state.keys() == last.keys()
     assert all(np.array_equal(state[word], last[word]) for word in last)
     assert tempered.log_weight(table, last) > -np.inf
-    assert info.proposed["exchange"] == 2 * 2_000 // 50
+    assert info.proposed["exchange"] == 2 * (2_000 // (50 * CHAINS[tempered.chain].COLD))
+
+
+def test_hot_copies_take_their_steps_when_an_exchange_is_due(tempered):
+    """So many of the cold copy for each of theirs; how many of both is a function of the steps done alone."""
+    table, own = TABLES["five"], replace(tempered, cold=4)
+    state, _, info = own.run(table, own.init(table, np.random.default_rng(2)), 2_150, 7)
+    assert [int(state[f"{k}.steps"][0]) for k in range(3)] == [2_150, 500, 500]
+    assert info.proposed["exchange"] == 2 * (2_150 // 200)
 
 
 def test_options_of_tempering_are_checked():
     for betas in ((), (0.9, 0.5), (1.0, 1.0), (1.0, 0.0)):
         with pytest.raises(OptionError, match="inverse temperatures"):
             Tempered("order", betas)
+    with pytest.raises(OptionError, match="cold is 1 or more"):
+        Tempered("order", cold=0)
     with pytest.raises(OptionError, match="did you mean 'partition'"):
         Tempered("partitions")
     assert load("order") is order

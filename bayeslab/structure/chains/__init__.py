@@ -5,6 +5,8 @@ A chain file offers
 ``PRIOR``
     ``dags`` if draws come from the posterior of the score table itself, ``orders`` if a DAG weighs once for each order
     of the variables that it agrees with.
+``COLD``
+    How many steps the cold copy takes for each step of a hot one when the chain is tempered.
 ``init(table, rng) -> state``
     A start, far from others with other random numbers.
 ``run(table, state, n_steps, thin) -> (state, draws, info)``

@@ -5,6 +5,9 @@ every so many steps two neighbouring temperatures offer each other their structu
 weights, which leaves each copy's distribution as it is. Draws are those of the cold copy, b = 1. For orders and
 partitions it is the score of each DAG that is tempered, under their sums.
 
+The hot copies find new modes, but only the cold one draws: where its steps are cheap it takes many for each of theirs,
+so that most of the time goes into draws and crossings between modes still come as often as they did.
+
 References
 ----------
 .. [1] Geyer (1991). Markov chain Monte Carlo maximum likelihood. Computing Science and Statistics 23, 156-163.
@@ -45,20 +48,24 @@ class Tempered:
     betas : tuple of float
         Inverse temperatures: 1 first, falling, above 0.
     every : int
-        Steps between two rounds of exchanges.
+        Steps of each hot copy between two rounds of exchanges.
     options : mapping
         Options of the chain.
+    cold : int, optional
+        Steps of the cold copy for each step of a hot one; left out, ``COLD`` of the chain.
 
     Notes
     -----
-    ``n_steps`` and ``thin`` count steps of the cold copy; each other copy takes as many. The state has the words of the
-    chain with the number of the temperature before them, as in ``0.order``.
+    ``n_steps`` and ``thin`` count steps of the cold copy. The hot copies take theirs when an exchange is due: after
+    each ``every`` times ``cold`` steps of the cold copy. The state has the words of the chain with the number of the
+    temperature before them, as in ``0.order``.
     """
 
     chain: str
     betas: tuple[float, ...] = (1.0, 0.8, 0.6, 0.45, 0.3)
     every: int = 200
     options: Mapping[str, Any] = field(default_factory=dict)
+    cold: int | None = None
 
     def __post_init__(self) -> None:
         falling = all(a > b > 0 for a, b in zip(self.betas, self.betas[1:], strict=False))
@@ -66,6 +73,8 @@ class Tempered:
             raise OptionError(f"inverse temperatures begin with 1 and fall, all above 0; given {self.betas}")
         if self.every < 1:
             raise OptionError(f"exchanges happen every 1 or more steps; given {self.every}")
+        if self.cold is not None and self.cold < 1:
+            raise OptionError(f"cold is 1 or more steps of the cold copy for one of a hot copy; given {self.cold}")
         load(self.chain)
 
     @property
@@ -77,6 +86,12 @@ class Tempered:
     @property
     def _chain(self) -> ModuleType:
         return load(self.chain)
+
+    @property
+    def _round(self) -> int:
+        """Steps of the cold copy between two rounds of exchanges."""
+        cold: int = self._chain.COLD if self.cold is None else self.cold
+        return self.every * cold
 
     def init(self, table: ScoreTable, rng: np.random.Generator) -> State:
         """One start for each temperature."""
@@ -93,15 +108,14 @@ class Tempered:
         rng = state["rng"].copy()
         done, left, pieces, told = plan.done, n_steps, [plan.draws[:0]], []
         while left:
-            steps = min(left, self.every - done % self.every)
-            for k, copy in enumerate(copies):
-                own_thin = _NEVER if k else thin
-                copies[k], draws, info = self._chain.run(tables[k], copy, steps, own_thin, **self.options)
-                if k == 0:
-                    pieces.append(draws)
-                    told.append(info)
+            steps = min(left, self._round - done % self._round)
+            copies[0], draws, info = self._chain.run(table, copies[0], steps, thin, **self.options)
+            pieces.append(draws)
+            told.append(info)
             done, left = done + steps, left - steps
-            if done % self.every == 0:
+            if done % self._round == 0:
+                for k in range(1, len(copies)):
+                    copies[k], _, _ = self._chain.run(tables[k], copies[k], self.every, _NEVER, **self.options)
                 self._exchange(tables, copies, rng, plan.counts)
         draws = np.concatenate(pieces)
         return _joined(copies, rng, done), draws, self._info(table, draws, told, plan)

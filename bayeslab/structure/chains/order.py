@@ -27,10 +27,12 @@ from bayeslab.structure.chains import Info, State
 from bayeslab.structure.chains._common import Schedule, random_start, ready, seeds
 from bayeslab.structure.score_table import ScoreTable
 
-__all__ = ["KINDS", "PRIOR", "init", "log_orders", "log_weight", "run", "weights"]
+__all__ = ["COLD", "KINDS", "PRIOR", "init", "log_orders", "log_weight", "run", "weights"]
 
 PRIOR = "orders"
 KINDS = ("neighbours", "swap", "insertion")
+# Steps of the cold copy for each step of a hot one (parallel tempering).
+COLD = 1
 
 
 def init(table: ScoreTable, rng: np.random.Generator) -> State:

@@ -31,10 +31,12 @@ from bayeslab.structure.chains import Info, State
 from bayeslab.structure.chains._common import Schedule, random_start, ready, seeds
 from bayeslab.structure.score_table import ScoreTable
 
-__all__ = ["KINDS", "PRIOR", "init", "layers_of", "log_weight", "run"]
+__all__ = ["COLD", "KINDS", "PRIOR", "init", "layers_of", "log_weight", "run"]
 
 PRIOR = "dags"
 KINDS = ("split", "join", "move", "swap", "reversal")
+# Steps of the cold copy for each step of a hot one (parallel tempering): exchanges are what moves partitions.
+COLD = 1
 
 
 def init(table: ScoreTable, rng: np.random.Generator) -> State:

@@ -33,10 +33,13 @@ from bayeslab.structure.chains import Info, State
 from bayeslab.structure.chains._common import Schedule, random_start, ready, seeds
 from bayeslab.structure.score_table import ScoreTable
 
-__all__ = ["KINDS", "PRIOR", "init", "log_weight", "run"]
+__all__ = ["COLD", "KINDS", "PRIOR", "init", "log_weight", "run"]
 
 PRIOR = "dags"
 KINDS = ("edge", "reversal", "renewal")
+# Steps of the cold copy for each step of a hot one (parallel tempering): hot ones cost twice as much, and five of them
+# are to take about half of the time.
+COLD = 10
 
 
 def init(table: ScoreTable, rng: np.random.Generator) -> State:
