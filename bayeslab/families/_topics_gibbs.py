@@ -21,7 +21,7 @@ from bayeslab.exact.topic_concentrations import draw_alpha, draw_beta
 from bayeslab.exact.topics import Corpus, TopicPrior
 from bayeslab.families._topics_words import Documents
 
-__all__ = ["SAME", "by_gibbs", "held_out_group", "per_word"]
+__all__ = ["SAME", "by_gibbs", "held_out_group", "held_out_note", "per_word", "some_pairs", "topics_note"]
 
 # Topics are taken as the same from this affinity on, the sum over words of √(p q): 1 for equal ones.
 SAME = 0.7
@@ -80,10 +80,7 @@ class _Sampler:
 
     @cached_property
     def pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Some pairs of document and word, and how often each is there."""
-        keys, counts = np.unique(self.corpus.document * self.corpus.n_words + self.corpus.words, return_counts=True)
-        some = np.unique(np.linspace(0, len(keys) - 1, min(len(keys), _PAIRS)).astype(int))
-        return keys[some] // self.corpus.n_words, keys[some] % self.corpus.n_words, counts[some]
+        return some_pairs(self.corpus)
 
     def begin(self, rng: np.random.Generator, draws: int, tune: int) -> Arrays:
         """Words in random topics, and room for what is kept."""
@@ -173,6 +170,13 @@ class _Sampler:
             now["kept"] = np.array(kept + 1)
 
 
+def some_pairs(corpus: Corpus) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Some pairs of document and word, and how often each is there."""
+    keys, counts = np.unique(corpus.document * corpus.n_words + corpus.words, return_counts=True)
+    some = np.unique(np.linspace(0, len(keys) - 1, min(len(keys), _PAIRS)).astype(int))
+    return keys[some] // corpus.n_words, keys[some] % corpus.n_words, counts[some]
+
+
 def _counts(corpus: Corpus, z: np.ndarray, n_topics: int) -> tuple[np.ndarray, np.ndarray]:
     """Words by document and topic, and by word and topic."""
     by_document = np.bincount(corpus.document * n_topics + z, minlength=corpus.n_documents * n_topics)
@@ -226,11 +230,11 @@ def _finished(
         "agrees": (("chain",), alike),
     }
     groups: dict[str, Any] = {"topics": group, "topic_draws": _kept(each, orders)}
-    notes = _notes(list(chains), likeness, best)
+    notes = topics_note(list(chains), likeness, best)
     if apart is not None:
         judged = held_out_group(apart, groups["topic_draws"])
         groups["held_out"] = judged
-        notes.append(_said(judged))
+        notes.append(held_out_note(judged))
     drawn = {"log_joint": joint, "log_word": np.stack([s["log_word"][:length] for s in each])}
     if sampler.learn_alpha:
         drawn["alpha"] = np.stack([s["alphas"][:length][:, o] for s, o in zip(each, orders, strict=True)])
@@ -279,7 +283,7 @@ def _kept(each: list[Arrays], orders: list[np.ndarray]) -> dict[str, Any]:
     }
 
 
-def _notes(chains: list[int], likeness: np.ndarray, best: int) -> list[Note]:
+def topics_note(chains: list[int], likeness: np.ndarray, best: int) -> list[Note]:
     same = likeness >= SAME
     lone = np.flatnonzero(~same.all(axis=0))
     if len(chains) == 1:
@@ -320,7 +324,7 @@ def held_out_group(apart: Documents, kept: Mapping[str, tuple[tuple[str, ...], n
     }
 
 
-def _said(judged: Mapping[str, tuple[tuple[str, ...], np.ndarray]]) -> Note:
+def held_out_note(judged: Mapping[str, tuple[tuple[str, ...], np.ndarray]]) -> Note:
     value, error = per_word(*(judged[name][1] for name in ("log_probability", "n_words", "from_chain")))
     n, words = len(judged["n_words"][1]), int(judged["n_words"][1].sum())
     text = (

@@ -32,6 +32,8 @@ def with_evidence(spec: Topics, documents: Documents) -> pymc.Model:
     import pymc as pm
     import pytensor.tensor as pt
 
+    from bayeslab.families.topics import prior_of
+
     corpus = documents.corpus
     if (cells := corpus.n_documents * corpus.n_words) > _MOST_CELLS:
         raise ModelError(
@@ -39,7 +41,7 @@ def with_evidence(spec: Topics, documents: Documents) -> pymc.Model:
             f" {_MOST_CELLS:,}; use method gibbs or variational",
             path=("model", "family"),
         )
-    k = spec.topics
+    k = prior_of(spec).n_topics
     built = pm.Model(coords=_coords(k, documents.vocabulary, documents.dim, documents.labels))
     with built:
         theta, phi = _parameters(spec, documents.dim, _start(spec, documents))
@@ -56,7 +58,7 @@ def _start(spec: Topics, documents: Documents) -> dict[str, np.ndarray]:
     from bayeslab.families.topics import prior_of
 
     prior, corpus = prior_of(spec), documents.corpus
-    state = lda.run(corpus, lda.start(corpus, spec.topics, np.random.default_rng(0)), prior, _SWEEPS)
+    state = lda.run(corpus, lda.start(corpus, prior.n_topics, np.random.default_rng(0)), prior, _SWEEPS)
     return {"theta": lda.proportions(corpus, state, prior), "phi": lda.topics(corpus, state, prior)}
 
 
@@ -66,7 +68,8 @@ def _parameters(spec: Topics, dim: str, start: Mapping[str, np.ndarray] | None) 
 
     from bayeslab.families.topics import prior_of
 
-    prior, k = prior_of(spec), spec.topics
+    prior = prior_of(spec)
+    k = prior.n_topics
     context = pm.modelcontext(None)
     d, v = (len(context.coords[name]) for name in (dim, "word"))
     alpha: Any = prior.alpha
@@ -92,7 +95,7 @@ def written_out(model: Model, data: Data) -> pymc.Model:
     import pymc as pm
     import pytensor.tensor as pt
 
-    from bayeslab.families.topics import Topics
+    from bayeslab.families.topics import Topics, prior_of
 
     spec = model.model
     assert isinstance(spec, Topics)
@@ -109,7 +112,7 @@ def written_out(model: Model, data: Data) -> pymc.Model:
                 )
         labels, vocabulary = data.labels[dim], data.labels["word"]
         lengths = np.full(len(labels), spec.words_per_document)
-    built = pm.Model(coords=_coords(spec.topics, vocabulary, dim, labels))
+    built = pm.Model(coords=_coords(prior_of(spec).n_topics, vocabulary, dim, labels))
     with built:
         theta, phi = _parameters(spec, dim, None)
         chance = pt.dot(theta, phi)

@@ -30,6 +30,8 @@ from bayeslab.spec import Family, Identifier, Model
 if TYPE_CHECKING:
     import pymc
 
+    from bayeslab.exact.topic_process import ProcessPrior
+
 __all__ = ["Spec", "Topics", "check", "exact", "factors", "graph", "network", "outcomes", "prior_of", "summed_out"]
 
 _TAKEN = {"topic", "phi", "theta", "alpha", "beta", "n_words", "counts"}
@@ -38,10 +40,12 @@ _BETA = 0.05
 
 
 def _as_topics(value: Any) -> Any:
+    if value == "hdp":
+        return value
     if isinstance(value, str):
-        raise ValueError(f"topics is a number of topics, not '{value}'")
+        raise ValueError(f"topics is a number of topics, or hdp, not '{value}'{hint(value, ('hdp',))}")
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"topics is a number of topics, not {value!r}")
+        raise ValueError(f"topics is a number of topics, or hdp, not {value!r}")
     if not 1 <= value <= 10_000:
         raise ValueError(f"{value} topics; at least 1 and at most 10,000")
     return value
@@ -66,7 +70,9 @@ class Topics(Family):
     """Topics of documents."""
 
     family: Literal["topics"] = "topics"
-    topics: Annotated[int, BeforeValidator(_as_topics)] = Field(description="How many topics.")
+    topics: Annotated[int | Literal["hdp"], BeforeValidator(_as_topics)] = Field(
+        description="How many topics; or hdp: as many as the documents ask for (a hierarchical Dirichlet process)."
+    )
     text: Identifier | None = Field(
         None, description="The column with the documents, as text or lists of words; default: text."
     )
@@ -80,7 +86,10 @@ class Topics(Family):
     ] = Field(
         None,
         description="Concentration of topics in a document: one number, one for each topic, or learned (one for"
-        " each topic, unequal); default: 1 divided by the number of topics.",
+        " each topic, unequal); default: 1 divided by the number of topics; of hdp learned.",
+    )
+    gamma: float | int | None = Field(
+        None, gt=0, description="Of hdp: concentration of topics in all documents; default: learned."
     )
     beta: Annotated[float | int | Literal["learned"], BeforeValidator(_as_concentration)] = Field(
         _BETA, description="Concentration of words in a topic: a number, or learned."
@@ -111,6 +120,10 @@ class Topics(Family):
             raise ValueError("give `text`, or `document` and `word`: documents come in one way")
         if self.count is not None and self.document is None:
             raise ValueError("`count` goes with `document` and `word`")
+        if self.topics == "hdp" and isinstance(self.alpha, list):
+            raise ValueError("alpha of hdp is one number, or learned")
+        if self.topics != "hdp" and self.gamma is not None:
+            raise ValueError("gamma goes with `topics: hdp`")
         if isinstance(self.alpha, list) and len(self.alpha) != self.topics:
             raise ValueError(f"alpha has {len(self.alpha)} numbers; there are {self.topics} topics")
         for name in filter(None, (self.text, self.document)):
@@ -168,10 +181,24 @@ def _spec(model: Model) -> Topics:
 
 def prior_of(spec: Topics) -> TopicPrior:
     """The concentrations, or where those that are learned begin."""
-    k = spec.topics
+    k = _number(spec)
     alpha = spec.alpha if isinstance(spec.alpha, list | int | float) else 1.0 / k
     beta = _BETA if isinstance(spec.beta, str) else float(spec.beta)
     return TopicPrior(np.broadcast_to(np.asarray(alpha, float), (k,)).copy(), beta)
+
+
+def _number(spec: Topics) -> int:
+    assert isinstance(spec.topics, int)
+    return spec.topics
+
+
+def _process_of(spec: Topics) -> ProcessPrior:
+    """Concentrations of topics whose number is not fixed: those that are not given are learned."""
+    from bayeslab.exact.topic_process import ProcessPrior
+
+    given = {name: float(value) for name in ("alpha", "gamma") if isinstance(value := getattr(spec, name), int | float)}
+    beta = _BETA if isinstance(spec.beta, str) else float(spec.beta)
+    return ProcessPrior(**given, beta=beta, learn_beta=spec.beta == "learned")
 
 
 # --------------------------------------------------------------------------------- the contract
@@ -230,6 +257,11 @@ def graph(
     """
     from bayeslab.families import _topics_graph
 
+    if _spec(model).topics == "hdp":
+        raise ModelError(
+            "topics without a fixed number have no graph of fixed size; use method gibbs, or give a number",
+            path=("model", "topics"),
+        )
     if purpose == "fit" and data.dataset.columns:
         return _topics_graph.with_evidence(_spec(model), documents_of(model, data))
     return _topics_graph.written_out(model, data)
@@ -248,6 +280,11 @@ def preferred(model: Model, data: Data) -> tuple[str, str] | None:
 
 def gibbs(model: Model, data: Data) -> GibbsPlan | str:
     """The topics of words in turns."""
+    if _spec(model).topics == "hdp":
+        from bayeslab.families import _topics_process
+
+        process = _process_of(_spec(model))
+        return _topics_process.by_gibbs(process, documents_of(model, data), held_out_documents(model, data))
     from bayeslab.families import _topics_gibbs
 
     return _topics_gibbs.by_gibbs(_spec(model), documents_of(model, data), held_out_documents(model, data))
@@ -257,6 +294,8 @@ def variational(model: Model, data: Data) -> VariationalPlan | str:
     """Dirichlet distributions of topics and of proportions."""
     from bayeslab.families import _topics_variational
 
+    if _spec(model).topics == "hdp":
+        return "it needs a number of topics; method gibbs finds it"
     return _topics_variational.variational(_spec(model), documents_of(model, data))
 
 
@@ -273,7 +312,15 @@ def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tup
 
 def priors(model: Model, data: Data) -> dict[str, str]:
     """The prior of topics and proportions."""
-    spec, prior = _spec(model), prior_of(_spec(model))
+    spec = _spec(model)
+    if spec.topics == "hdp":
+        found = {name: getattr(spec, name) for name in ("gamma", "alpha")}
+        each = {name: "learned" if value in (None, "learned") else f"{value:g}" for name, value in found.items()}
+        return {
+            "corpus": f"DP({each['gamma']}, Dirichlet({spec.beta}))",
+            "documents": f"DP({each['alpha']}, corpus)",
+        }
+    prior = prior_of(spec)
     even = "learned" if spec.alpha == "learned" else f"{prior.alpha[0]:.3g}"
     shown = even if not isinstance(spec.alpha, list) else ", ".join(f"{a:g}" for a in prior.alpha)
     return {"theta": f"Dirichlet({shown})", "phi": f"Dirichlet({spec.beta})"}
@@ -307,14 +354,15 @@ def network(model: Model, data: Data) -> nx.DiGraph:
     """Topics, proportions, the topic of a word, and the word."""
     spec = _spec(model)
     rows = spec.document or model.data.rows
-    out = nx.DiGraph(dims={"topic": spec.topics} | ({rows: len(data.labels[rows])} if rows in data.labels else {}))
+    many = {"topic": spec.topics} if isinstance(spec.topics, int) else {}
+    out = nx.DiGraph(dims=many | ({rows: len(data.labels[rows])} if rows in data.labels else {}))
     along = (rows,) if rows in data.labels else ()
     for name in ("alpha", "beta"):
         if getattr(spec, name) == "learned":
-            out.add_node(name, kind="random", text="Gamma", dims=("topic",) if name == "alpha" else ())
-    out.add_node("theta", kind="random", text="Dirichlet", dims=along)
-    out.add_node("phi", kind="random", text="Dirichlet", dims=("topic",))
-    out.add_node("z", kind="discrete", inner=True, text=f"of {spec.topics}", dims=along)
+            out.add_node(name, kind="random", text="Gamma", dims=("topic",) if name == "alpha" and many else ())
+    out.add_node("theta", kind="random", text="Dirichlet" if many else "DP", dims=along)
+    out.add_node("phi", kind="random", text="Dirichlet", dims=("topic",) if many else ())
+    out.add_node("z", kind="discrete", inner=True, text=f"of {spec.topics}" if many else "of any number", dims=along)
     words = spec.word or spec.text_column
     out.add_node(words, kind="observed" if data.has(words) else "random", text="words", dims=along)
     out.add_edges_from([("theta", "z"), ("z", words), ("phi", words)])

@@ -208,8 +208,8 @@ class FittedTopics:
         Returns
         -------
         pandas.DataFrame
-            ``share`` and its interval, where several chains were run ``chains`` (which of them found the topic) and
-            ``r_hat`` of the share, and ``words``.
+            ``share`` of all words and its interval; of topics without a fixed number ``there``, the share of the draws
+            that have the topic; ``chains``, how many found it; and ``words``.
         """
         import pandas as pd
 
@@ -223,6 +223,8 @@ class FittedTopics:
             low, high = np.quantile(use.to_numpy().reshape(-1, self.n_topics), [tail, 1 - tail], axis=0)
             out["share"] = use.to_numpy().reshape(-1, self.n_topics).mean(axis=0)
             out |= {f"eti{100 * ci_prob:g}_lb": low, f"eti{100 * ci_prob:g}_ub": high}
+        if "there" in self._group:
+            out["there"] = self._group["there"].to_numpy()
         if "likeness" in self._group:
             found = (self._group["likeness"].to_numpy() >= SAME).sum(axis=0)
             out["chains"] = [f"{n} of {self._group.sizes['chain']}" for n in found]
@@ -457,11 +459,15 @@ def predicted(fit: Fit, data: Data, given: Any, kind: str, *, ci_prob: float, se
     documents = documents_of(fit.model, data) if given is None else new_documents(fit.model, data, found.vocabulary)
     theta = _theta_draws(documents, found.draws, np.random.default_rng(seed))
     if kind == "draws":
+        theta = theta[..., : found.n_topics]
         labels = {documents.dim: documents.labels, "topic": np.arange(1, found.n_topics + 1)}
         lead = {"chain": np.array([0]), "draw": np.arange(len(theta))}
         dims = {"theta": (documents.dim, "topic")}
         return labelled({"theta": theta[None]}, dims, labels, lead, {"seed": seed, "creation_library": "bayeslab"})
-    return _wide(documents, theta) if kind == "probabilities" else _long(documents, theta, ci_prob)
+    told = theta[..., : found.n_topics]
+    if kind == "probabilities":
+        return _wide(documents, told, theta.shape[2] > found.n_topics)
+    return _long(documents, told, ci_prob)
 
 
 def _theta_draws(
@@ -484,12 +490,14 @@ def _theta_draws(
     return np.stack(out)
 
 
-def _wide(documents: Documents, theta: np.ndarray) -> pd.DataFrame:
+def _wide(documents: Documents, theta: np.ndarray, others: bool) -> pd.DataFrame:
     import pandas as pd
 
     mean = theta.mean(axis=0)
     columns: dict[str, Any] = {documents.dim: documents.labels}
     columns |= {f"P(topic {k + 1})": mean[:, k] for k in range(mean.shape[1])}
+    if others:
+        columns["P(other topics)"] = np.maximum(1 - mean.sum(axis=1), 0.0)
     return pd.DataFrame(columns | {"words": documents.corpus.lengths, "unknown": documents.unknown})
 
 

@@ -210,6 +210,29 @@ def test_new_documents_are_placed(planted, planted_fit):
     assert np.all(np.abs(again.mean(axis=0) - planted_fit.topics.theta[0]) < 4 * error + 0.01)
 
 
+def test_topics_without_a_fixed_number(planted):
+    """hdp: the number of used topics is near the planted one, and documents share them."""
+    phi, theta, documents = planted
+    spec = model("hdp", beta=0.1)
+    fit = fitted(spec, documents[:50], draws=150, tune=150, chains=2, cores=1)
+    found = fit.topics
+    assert found.n_topics == 3
+    assert 3 <= fit.posterior["n_topics"].mean() < 6 and fit.posterior["n_large"].mean() == pytest.approx(3, abs=0.3)
+    order = lda.align(phi, found.phi)
+    assert np.abs(found.phi[order] - phi).max() < 0.06
+    assert np.abs(found.theta[:, order] - theta[:50]).mean() < 0.08
+    assert ((found.theta > 0.1).sum(axis=0) > 5).all()
+    assert (found.table()["there"] > 0.9).all() and (found.table()["chains"] == "2 of 2").all()
+    wide = fit.predict({"text": [["w00", "w03", "w05"] * 6]}, "probabilities")
+    assert wide[f"P(topic {order[0] + 1})"][0] > 0.8 and "P(other topics)" in wide
+    again = fitted(spec, documents[:50], draws=150, tune=150, chains=2, cores=2)
+    same(fit, again)
+    with pytest.raises(ModelError, match="no graph of fixed size"):
+        family.graph(spec, fit.data)
+    with pytest.raises(ModelError, match="gamma goes with"):
+        model(3, gamma=1.0)
+
+
 # --------------------------------------------------------------------------------- same seed, same draws
 
 
@@ -330,7 +353,7 @@ def test_bad_documents_are_named(content, data, message):
     ("content", "message"),
     [
         ({"topics": 0}, "at least 1"),
-        ({"topics": "many"}, "number of topics, not 'many'"),
+        ({"topics": "many"}, "number of topics, or hdp, not 'many'"),
         ({"alpha": -1}, "positive"),
         ({"alpha": "learn"}, "or learned"),
         ({"alpha": [1.0, 2.0, 3.0]}, "alpha has 3 numbers"),
