@@ -84,8 +84,12 @@ def _scores(
         squares += centre**2 + sd**2
         rebuilt += m + centre @ w.T
     score = total / len(loading)
-    explained = (loading**2).sum(axis=1) / ((loading**2).sum(axis=(1, 2)) + (noise**2).sum(axis=1))[:, None]
-    common = (loading**2).sum(axis=2) / ((loading**2).sum(axis=2) + noise**2)
+    squared = loading**2
+    whole = squared.sum(axis=2) + noise**2
+    common = squared.sum(axis=2) / whole
+    # Of the variance of the columns, which with noise of their own have no unit in common: of the standardised ones.
+    own = len(seen.noise) > 1
+    explained = (squared / whole[:, :, None]).mean(axis=1) if own else squared.sum(axis=1) / whole.sum(axis=1)[:, None]
     return {
         "score": ((rows, "feature"), score),
         "score_sd": ((rows, "feature"), np.sqrt(np.maximum(squares / len(loading) - score**2, 0))),

@@ -385,7 +385,8 @@ def network(model: Model, data: Data) -> nx.DiGraph:
         sizes["feature"] = int(spec.features)
     if rows in data.labels:
         sizes[rows] = len(data.labels[rows])
-    out = nx.DiGraph(dims=sizes)
+    # Features have no order by which draws of the prior could be compared with those of a posterior.
+    out = nx.DiGraph(dims=sizes, unordered=("loading", "probability"))
     along = (rows,) if rows in sizes else ()
     each = ("feature",) if "feature" in sizes else ()
     if spec.kind == "binary":

@@ -357,6 +357,7 @@ def _ranked(model: Model, data: Data, prior: Any) -> tuple[str, ...]:
     network = registry.load("families", model.model.family).network(model, data)
     kinds = dict(network.nodes(data="kind"))
     inner = {name for name, is_inner in network.nodes(data="inner") if is_inner}
+    inner |= set(network.graph.get("unordered", ()))
 
     def wanted(name: str) -> bool:
         if name.startswith("_") or name in inner:
