@@ -8,6 +8,7 @@ its lane first, then by its block. Counts are floats of 32 bits, exact up to 2^2
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numba
@@ -16,7 +17,7 @@ from llvmlite import ir
 from numba import extending
 from numba.core import types
 
-__all__ = ["BLOCK", "left_to_right", "sweep", "sweep_given", "sweep_sparse"]
+__all__ = ["BLOCK", "left_to_right", "split_merge", "sweep", "sweep_given", "sweep_process", "sweep_sparse"]
 
 BLOCK = 16
 _ONE = np.float32(1)
@@ -453,3 +454,194 @@ def _from(r, row, counts, alpha, weights):  # type: ignore[no-untyped-def]
     while k < len(alpha) - 1 and u >= weights[k]:
         k += 1
     return k
+
+
+@numba.njit(cache=True, nogil=True)
+def _grown(old, n_rows):  # type: ignore[no-untyped-def]
+    """The same numbers with one more block of zeros at the end of each of ``n_rows`` rows."""
+    n = len(old) // n_rows
+    out = np.zeros(n_rows * (n + BLOCK), old.dtype)
+    for row in range(n_rows):
+        out[row * (n + BLOCK) : row * (n + BLOCK) + n] = old[row * n : (row + 1) * n]
+    return out
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def sweep_process(words, offsets, z, n_words, weights, rest, alpha, gamma, beta, r):  # type: ignore[no-untyped-def]
+    """One sweep where topics have no fixed number, and tables of documents.
+
+    Parameters
+    ----------
+    words, offsets, z, r
+        As of ``sweep``; numbers of topics in z are changed in place.
+    weights : float64 (n_topics,)
+        Of topics in the corpus.
+    rest : float64
+        Of all topics that no token has.
+    alpha, gamma : float64
+        Concentrations of documents and of the corpus.
+    beta : float32
+
+    Returns
+    -------
+    total, tables : int64 (n_padded,)
+        Tokens and tables of each topic; new ones are at the end, and may have none left.
+    """
+    n_topics, width = len(weights), np.float32(beta * n_words)
+    n = -(-(n_topics + 1) // BLOCK) * BLOCK
+    by_word = np.zeros(n_words * n, np.float32)
+    total, tables = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    base, inverse = np.zeros(n, np.float32), np.empty(n, np.float32)
+    own, share, sums = np.zeros(n, np.float32), np.zeros(n, np.float32), np.zeros(n + BLOCK, np.float32)
+    scanned = np.empty(BLOCK, np.float32)
+    for i in range(len(words)):
+        by_word[np.int64(words[i]) * n + z[i]] += _ONE
+        total[z[i]] += 1
+    for k in range(n_topics):
+        base[k] = alpha * weights[k]
+    for k in range(n):
+        inverse[k] = _ONE / (np.float32(total[k]) + width)
+    for d in range(len(offsets) - 1):
+        own[:] = _ZERO
+        for i in range(offsets[d], offsets[d + 1]):
+            own[z[i]] += _ONE
+        for k in range(n):
+            share[k] = (own[k] + base[k]) * inverse[k]
+        for i in range(offsets[d], offsets[d + 1]):
+            w, old = np.int64(words[i]), np.int64(z[i])
+            less = (own[old] - _ONE + base[old]) * (by_word[w * n + old] - _ONE + beta)
+            less /= np.float32(total[old] - 1) + width
+            for first in range(0, n, BLOCK):
+                _add_block(share, first, by_word, w * n + first, beta, old - first, less, sums)
+            known = np.float64(_scan(sums, n, scanned))
+            point = _fine(r) * (known + alpha * rest / n_words)
+            if point < known:
+                u = np.float32(point)
+                lane = min(_rank(scanned, u), BLOCK - 1)
+                if lane > 0:
+                    u -= scanned[lane - 1]
+                new = lane
+                for at in range(lane + BLOCK, lane + n, BLOCK):
+                    new += BLOCK * (sums[at] <= u)
+                # Rounding may lead to a place without a topic.
+                new = new if new < n_topics else old
+            else:
+                if n_topics == n:
+                    by_word, n = _grown(by_word, n_words), n + BLOCK
+                    total, tables, base, own = _grown(total, 1), _grown(tables, 1), _grown(base, 1), _grown(own, 1)
+                    inverse, share, sums = _grown(inverse, 1), _grown(share, 1), _grown(sums, 1)
+                new = n_topics
+                n_topics += 1
+                # Beta(1, gamma) of what is left.
+                part = 1.0 - (1.0 - _fine(r)) ** (1.0 / gamma)
+                base[new] = alpha * rest * part
+                rest *= 1.0 - part
+            if new != old:
+                z[i] = new
+                by_word[w * n + old] -= _ONE
+                by_word[w * n + new] += _ONE
+                own[old] -= _ONE
+                own[new] += _ONE
+                total[old] -= 1
+                total[new] += 1
+                inverse[old] = _ONE / (np.float32(total[old]) + width)
+                inverse[new] = _ONE / (np.float32(total[new]) + width)
+                share[old] = (own[old] + base[old]) * inverse[old]
+                share[new] = (own[new] + base[new]) * inverse[new]
+        # Tables, as a Chinese restaurant fills them, of the document's topics as they are now; those of topics drawn
+        # later in the sweep would be no different, as the document's tokens stay.
+        for k in range(n_topics):
+            for j in range(int(own[k])):
+                tables[k] += _fine(r) * (base[k] + j) < base[k]
+    return total[:n_topics], tables[:n_topics]
+
+
+@numba.njit(cache=True, nogil=True)
+def _height(by_word, by_document, weight, alpha, beta):  # type: ignore[no-untyped-def]
+    """A topic's factor of the probability of tokens and weights, but for gamma: logarithm."""
+    total, out = 0.0, -np.log(weight)
+    for w in range(len(by_word)):
+        if by_word[w] > 0.0:
+            out += math.lgamma(by_word[w] + beta) - math.lgamma(beta)
+            total += by_word[w]
+    width = beta * len(by_word)
+    out -= math.lgamma(total + width) - math.lgamma(width)
+    for d in range(len(by_document)):
+        if by_document[d] > 0.0:
+            out += math.lgamma(by_document[d] + alpha * weight) - math.lgamma(alpha * weight)
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def split_merge(words, document, offsets, places, starts, z, weights, alpha, gamma, beta, r):  # type: ignore[no-untyped-def]
+    """One proposal to split a topic, or to merge two (Dahl, Newcomb 2022, JSCS 92, 106-125; of topics: Wang, Blei 2012,
+    arXiv 1201.1657, from whom this differs in that weights are proposed along with the tokens).
+
+    Two tokens are picked, half of the time of the same word. If they share a topic, its weight is cut in two at random
+    and its tokens are shared out between the two one after the other, each given those before it; else their topics
+    become one, which is accepted with the chance that makes up for the way back.
+
+    Returns
+    -------
+    before, after : int
+        Numbers of the topics of the two tokens before; equal ones if they shared one.
+    share : float
+        What part of the topic's weight the first one keeps after a split, whose second part is numbered
+        ``len(weights)`` in z; 0 after a merger, whose tokens are all in ``before``; -1 where nothing changed.
+    """
+    n_tokens, n_words = len(words), len(starts) - 1
+    i = np.int64(_fine(r) * n_tokens)
+    j = np.int64(_fine(r) * n_tokens)
+    if _fine(r) < 0.5:
+        w = words[i]
+        j = places[starts[w] + np.int64(_fine(r) * (starts[w + 1] - starts[w]))]
+    a, b = np.int64(z[i]), np.int64(z[j])
+    if i == j:
+        return a, b, -1.0
+    split = a == b
+    whole = weights[a] if split else weights[a] + weights[b]
+    part = _fine(r) if split else weights[a] / whole
+    base = (alpha * whole * part, alpha * whole * (1.0 - part))
+    if base[0] <= 0.0 or base[1] <= 0.0:
+        return a, b, -1.0
+    tokens = np.empty(n_tokens, np.int64)
+    n = 0
+    for t in range(n_tokens):
+        if (z[t] == a or z[t] == b) and t != i and t != j:
+            tokens[n] = t
+            n += 1
+    side = np.empty(n, np.int64)
+    by_word, by_document = np.zeros((2, n_words)), np.zeros((2, len(offsets) - 1))
+    total = np.ones(2)
+    for g, one in ((0, i), (1, j)):
+        by_word[g, words[one]] += 1.0
+        by_document[g, document[one]] += 1.0
+    width, log_chance = beta * n_words, 0.0
+    for at in range(n):
+        w, d = words[tokens[at]], document[tokens[at]]
+        first = (by_document[0, d] + base[0]) * (by_word[0, w] + beta) / (total[0] + width)
+        second = (by_document[1, d] + base[1]) * (by_word[1, w] + beta) / (total[1] + width)
+        new = int(_fine(r) * (first + second) >= first) if split else int(z[tokens[at]] == b)
+        log_chance += np.log((second if new else first) / (first + second))
+        side[at] = new
+        by_word[new, w] += 1.0
+        by_document[new, d] += 1.0
+        total[new] += 1.0
+    ratio = _height(by_word[0], by_document[0], whole * part, alpha, beta)
+    ratio += _height(by_word[1], by_document[1], whole * (1.0 - part), alpha, beta)
+    ratio -= _height(by_word[0] + by_word[1], by_document[0] + by_document[1], whole, alpha, beta)
+    # The weight of the one is what the two parts are measured by.
+    ratio += np.log(gamma) + np.log(whole) - log_chance
+    accepted = np.log(1.0 - _fine(r)) < (ratio if split else -ratio)
+    if not accepted:
+        return a, b, -1.0
+    if split:
+        z[j] = len(weights)
+        for at in range(n):
+            if side[at] == 1:
+                z[tokens[at]] = len(weights)
+        return a, b, part
+    for t in range(n_tokens):
+        if z[t] == b:
+            z[t] = a
+    return a, b, 0.0

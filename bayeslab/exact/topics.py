@@ -59,7 +59,7 @@ type State = Mapping[str, NDArray[Any]]
 # Counts are floats of 32 bits in the kernels.
 _MOST = 1 << 24
 # From so many topics on, what is not zero is cheaper to visit than all in vectors.
-_MANY = 1024
+_MANY = 256
 
 
 @dataclass(frozen=True, eq=False)
