@@ -6,8 +6,8 @@ A hypothesis whose error exceeds :math:`\epsilon` agrees with N independent exam
 .. math:: N \ge \frac{1}{\epsilon}\left(\ln\frac{1}{\delta} + \ln|H|\right)
 
 examples, with probability :math:`1-\delta` every hypothesis of a space H that agrees with all of them has an error of
-at most :math:`\epsilon` [1]_. What is learnable depends on the size of the space: of all Boolean functions of n inputs the
-logarithm is exponential in n, of decision lists of short conjunctions polynomial [2]_.
+at most :math:`\epsilon` [1]_. What is learnable depends on the size of the space: its logarithm is exponential in n for
+all Boolean functions of n inputs, polynomial for decision lists of short conjunctions [2]_.
 
 References
 ----------

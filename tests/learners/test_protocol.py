@@ -13,6 +13,8 @@ from bayeslab import registry
 from bayeslab.spec import Spec
 
 WORDS = registry.names("learners")
+# Row by row in random order: a row with weight 2 is visited once, two equal rows twice, as scikit-learn's own SGD has it.
+ROW_BY_ROW = "check_sample_weight_equivalence_on_dense_data"
 
 
 def examples() -> Iterator[Any]:
@@ -20,6 +22,8 @@ def examples() -> Iterator[Any]:
         for estimator in registry.load("learners", word).examples():
             for one, check in estimator_checks_generator(estimator):
                 name = getattr(check, "func", check).__name__
+                if name == ROW_BY_ROW and getattr(estimator, "solver", "") == "stochastic":
+                    continue
                 yield pytest.param(one, check, id=f"{word}-{type(estimator).__name__}-{name}")
 
 

@@ -1,0 +1,206 @@
+r"""Learner ``linear``: linear regression, exact or by gradient descent, with or without a penalty.
+
+The penalty is of squares (ridge) or of absolute values (lasso).
+
+The squared error :math:`\sum_i (y_i - w \cdot x_i)^2` is convex, with its minimum at
+:math:`(X^\top X)^{-1} X^\top y`. A penalty :math:`\lambda \sum_j w_j^2` shrinks all weights and does not depend on the
+axes; :math:`\lambda \sum_j |w_j|` makes some of them zero and does [1]_.
+
+References
+----------
+.. [1] Tibshirani (1996). Regression shrinkage and selection via the lasso. JRSS B 58, 267-288.
+.. [2] Hoerl, Kennard (1970). Ridge regression. Technometrics 12, 55-67.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.linear_model import Lasso, LinearRegression, Ridge, lasso_path
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from bayeslab.learners._descent import safe_rate
+from bayeslab.learners._descent_kernels import LINEAR, stochastic
+from bayeslab.spec import Spec
+
+__all__ = [
+    "CATEGORIES",
+    "MISSING",
+    "SCALE",
+    "TASKS",
+    "GradientLinear",
+    "Options",
+    "Path",
+    "build",
+    "examples",
+    "path",
+    "reported",
+]
+
+Array = NDArray[np.float64]
+
+TASKS = ("regression",)
+CATEGORIES: Literal["codes", "indicators"] = "indicators"
+SCALE = True
+MISSING = False
+
+
+class Options(Spec):
+    """Options of linear regression."""
+
+    penalty: Literal["none", "ridge", "lasso"] = Field("none", description="What weights are penalised by.")
+    alpha: float = Field(
+        1.0, gt=0, description="Strength: of the sum of squared errors plus alpha |w|² (ridge); of its mean (lasso)."
+    )
+    solver: Literal["exact", "batch", "stochastic"] = Field(
+        "exact", description="Closed form (lasso: coordinate descent), or gradient descent over all rows or row by row."
+    )
+    rate: float | None = Field(None, gt=0, description="Learning rate of gradient descent; left out: one that is safe.")
+    decay: float = Field(0.0, ge=0, description="The rate of step t is rate · decay / (decay + t); 0: constant.")
+    max_iter: int = Field(1000, ge=1, description="Passes over the rows.")
+
+
+class GradientLinear(RegressorMixin, BaseEstimator):
+    """Least squares by gradient descent.
+
+    Parameters
+    ----------
+    solver : {"batch", "stochastic"}
+        A step of ``batch`` is the mean gradient over all rows; it converges for rates below 2 over the largest
+        eigenvalue of X'X / n.
+    ridge : float
+        Penalty of the squared weights, beside the sum of squared errors.
+    rate : float or None
+        None: one over that eigenvalue, or over the largest squared length of a row (stochastic).
+    decay : float
+        The rate of step t is ``rate * decay / (decay + t)``; constant for ``decay=0``.
+    max_iter : int
+        Passes over the rows.
+    tol : float
+        Stop when the mean gradient is smaller (batch).
+    random_state : int or None
+
+    Attributes
+    ----------
+    coef_ : ndarray, shape (n_features,)
+    intercept_ : float
+    losses_ : ndarray
+        Mean squared error after each pass, the training curve.
+    weights_ : ndarray, shape (passes, n_features + 1)
+        Intercept and coefficients after each pass.
+    """
+
+    def __init__(
+        self,
+        solver: str = "batch",
+        ridge: float = 0.0,
+        rate: float | None = None,
+        decay: float = 0.0,
+        max_iter: int = 1000,
+        tol: float = 1e-10,
+        random_state: Any = None,
+    ) -> None:
+        self.solver, self.ridge, self.rate, self.decay = solver, ridge, rate, decay
+        self.max_iter, self.tol, self.random_state = max_iter, tol, random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Descend from zero weights."""
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        y = np.asarray(y, float)
+        weight = _check_sample_weight(sample_weight, X)
+        if self.solver not in ("batch", "stochastic"):
+            raise ValueError(f"solver is batch or stochastic, not {self.solver!r}")
+        rows, rng = np.column_stack([np.ones(len(X)), X]), check_random_state(self.random_state)
+        n, w, shrink, steps = weight.sum(), np.zeros(rows.shape[1]), self.ridge / weight.sum(), 0
+        losses, trace = [], []
+        rate = self.rate or safe_rate(rows, weight, self.solver)
+        for _ in range(self.max_iter):
+            slope = None
+            if self.solver == "stochastic":
+                order = rng.permutation(len(rows))
+                steps = stochastic(rows, y, weight, order, w, LINEAR, float(rate), float(self.decay), steps, shrink)
+            else:
+                slope = (weight * (y - rows @ w)) @ rows / n - shrink * np.concatenate([[0.0], w[1:]])
+                step = rate * self.decay / (self.decay + steps) if self.decay > 0 else rate
+                w, steps = w + step * slope, steps + 1
+            with np.errstate(over="ignore", invalid="ignore"):
+                losses.append(float(weight @ (y - rows @ w) ** 2 / n))
+            trace.append(w.copy())
+            if not np.isfinite(losses[-1]):
+                raise ValueError(f"Gradient descent diverges with rate {rate:g}: take a smaller one")
+            if slope is not None and np.abs(slope).max() < self.tol:
+                break
+        self.intercept_, self.coef_ = float(w[0]), w[1:]
+        self.losses_, self.weights_, self.n_iter_ = np.array(losses), np.array(trace), len(losses)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The linear prediction."""
+        check_is_fitted(self)
+        return np.asarray(validate_data(self, X, reset=False, dtype=np.float64) @ self.coef_ + self.intercept_)
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """Weights by the strength of the penalty.
+
+    Attributes
+    ----------
+    alphas : ndarray
+        Falling.
+    coefficients : ndarray, shape (alphas, columns)
+    """
+
+    alphas: Array
+    coefficients: Array
+
+
+def path(X: Any, y: Any, penalty: Literal["ridge", "lasso"], n_alphas: int = 100) -> Path:
+    """Weights of centred columns along a range of penalties: for the lasso from the one that makes all weights zero.
+
+    Parameters
+    ----------
+    X, y
+        Shapes (rows, columns) and (rows,).
+    n_alphas
+        Strengths, evenly spaced in logarithms over three (lasso) or six (ridge) powers of ten.
+    """
+    x = np.asarray(X, float) - np.mean(X, axis=0)
+    target = np.asarray(y, float) - np.mean(y)
+    if penalty == "lasso":
+        alphas, found, _ = lasso_path(x, target, alphas=n_alphas, eps=1e-3, tol=1e-8, max_iter=100_000)
+        return Path(alphas, found.T)
+    u, s, vt = np.linalg.svd(x, full_matrices=False)
+    alphas = np.geomspace(1e4, 1e-2, n_alphas) * float(s.max() ** 2) / 1e3
+    along = u.T @ target
+    return Path(alphas, np.array([(s / (s**2 + a) * along) @ vt for a in alphas]))
+
+
+def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
+    """scikit-learn's solvers, or gradient descent."""
+    if options.solver != "exact":
+        if options.penalty == "lasso":
+            raise ValueError("the lasso has no gradient at zero: take solver exact (coordinate descent)")
+        ridge = options.alpha if options.penalty == "ridge" else 0.0
+        return GradientLinear(options.solver, ridge, options.rate, options.decay, options.max_iter)
+    if options.penalty == "ridge":
+        return Ridge(alpha=options.alpha)
+    if options.penalty == "lasso":
+        return Lasso(alpha=options.alpha, max_iter=max(options.max_iter, 10_000))
+    return LinearRegression()
+
+
+def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Weights of the standardised columns."""
+    return {"intercept": ((), np.array(float(estimator.intercept_))), "weight": (("column",), estimator.coef_)}
+
+
+def examples() -> list[BaseEstimator]:
+    """For scikit-learn's checks."""
+    return [GradientLinear(), GradientLinear(solver="stochastic", decay=1000.0)]

@@ -1,0 +1,223 @@
+r"""Learner ``logistic``: logistic regression by likelihood or by squared error, by Newton steps or by gradient descent.
+
+The output is :math:`h_w(x) = 1/(1 + e^{-w \cdot x})`. The log likelihood has the gradient
+:math:`\sum_i (y_i - h_w(x_i))\,x_i` and one maximum; the squared error, as backpropagation has it,
+:math:`\sum_i (y_i - h)\,h(1-h)\,x_i`, and may have several minima [1]_. Rows that a plane separates have no maximum of
+the likelihood: a penalty (``C``) keeps weights finite.
+
+References
+----------
+.. [1] Russell, Norvig (2010). Artificial Intelligence: A Modern Approach, 3rd ed., section 18.6.4.
+.. [2] Robbins, Monro (1951). A stochastic approximation method. Annals of Mathematical Statistics 22.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from bayeslab.learners._descent import safe_rate
+from bayeslab.learners._descent_kernels import LIKELIHOOD, SQUARED, stochastic
+from bayeslab.spec import Spec
+
+__all__ = [
+    "CATEGORIES",
+    "MISSING",
+    "SCALE",
+    "TASKS",
+    "GradientLogistic",
+    "Options",
+    "build",
+    "examples",
+    "gradient",
+    "loss",
+    "reported",
+]
+
+Array = NDArray[np.float64]
+
+TASKS = ("classification",)
+CATEGORIES: Literal["codes", "indicators"] = "indicators"
+SCALE = True
+MISSING = False
+
+
+class Options(Spec):
+    """Options of logistic regression."""
+
+    solver: Literal["newton", "batch", "stochastic"] = Field(
+        "newton", description="Newton-like steps (scikit-learn's), gradient descent over all rows, or row by row."
+    )
+    loss: Literal["likelihood", "squared"] = Field(
+        "likelihood", description="What is descended; squared error only with batch or stochastic."
+    )
+    C: float = Field(1.0, gt=0, description="Inverse strength of the penalty of squared weights.")
+    rate: float | None = Field(None, gt=0, description="Learning rate of gradient descent; left out: one that is safe.")
+    decay: float = Field(0.0, ge=0, description="The rate of step t is rate · decay / (decay + t); 0: constant.")
+    max_iter: int = Field(1000, ge=1, description="Passes over the rows.")
+
+
+def loss(weights: Any, rows: Any, targets: Any, kind: Literal["likelihood", "squared"] = "likelihood") -> float:
+    """Negative log likelihood, or half the squared error, of a logistic unit.
+
+    Parameters
+    ----------
+    weights
+        Shape (columns,).
+    rows
+        Shape (rows, columns), with a column of ones for the bias if there is one.
+    targets
+        0 and 1, or probabilities.
+    """
+    score, y = np.asarray(rows, float) @ np.asarray(weights, float), np.asarray(targets, float)
+    if kind == "squared":
+        return float(0.5 * np.sum((y - expit(score)) ** 2))
+    return float(np.sum(np.logaddexp(0, score) - y * score))
+
+
+def gradient(weights: Any, rows: Any, targets: Any, kind: Literal["likelihood", "squared"] = "likelihood") -> Array:
+    """The gradient of :func:`loss`: minus the sum of error times input, for squared error times h(1 − h)."""
+    x = np.asarray(rows, float)
+    h = expit(x @ np.asarray(weights, float))
+    error = np.asarray(targets, float) - h
+    return np.asarray(-(error * (h * (1 - h) if kind == "squared" else 1.0)) @ x)
+
+
+class GradientLogistic(ClassifierMixin, BaseEstimator):
+    """Logistic units trained by gradient descent, one a class against the rest where there are more than two.
+
+    Parameters
+    ----------
+    loss : {"likelihood", "squared"}
+    solver : {"batch", "stochastic"}
+        A step of ``batch`` is the mean gradient over all rows.
+    C : float
+        Inverse strength of the penalty of squared weights, as scikit-learn has it.
+    rate : float or None
+        None: four over the largest eigenvalue of X'X / n, or over the largest squared length of a row (stochastic).
+    decay : float
+        The rate of step t is ``rate * decay / (decay + t)``; constant for ``decay=0``.
+    max_iter : int
+        Passes over the rows.
+    tol : float
+        Stop when the mean gradient is smaller (batch).
+    random_state : int or None
+
+    Attributes
+    ----------
+    coef_, intercept_ : ndarray
+        Shapes (n_units, n_features) and (n_units,).
+    losses_ : list of ndarray
+        For each unit the mean loss after each pass, the training curve.
+    """
+
+    def __init__(
+        self,
+        loss: str = "likelihood",
+        solver: str = "batch",
+        C: float = 1.0,
+        rate: float | None = None,
+        decay: float = 0.0,
+        max_iter: int = 1000,
+        tol: float = 1e-8,
+        random_state: Any = None,
+    ) -> None:
+        self.loss, self.solver, self.C, self.rate, self.decay = loss, solver, C, rate, decay
+        self.max_iter, self.tol, self.random_state = max_iter, tol, random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Descend from zero weights."""
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        weight = _check_sample_weight(sample_weight, X)
+        self.classes_ = np.unique(y)
+        if len(self.classes_) < 2:
+            raise ValueError(f"Logistic regression needs two classes; there is one class, {self.classes_[0]!r}")
+        if self.loss not in ("likelihood", "squared") or self.solver not in ("batch", "stochastic"):
+            raise ValueError(f"unknown loss {self.loss!r} or solver {self.solver!r}")
+        rows = np.column_stack([np.ones(len(X)), X])
+        rng = check_random_state(self.random_state)
+        positives = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        units = [self._unit(rows, (y == c).astype(float), weight, rng) for c in positives]
+        found = np.array([w for w, _ in units])
+        self.intercept_, self.coef_ = found[:, 0], found[:, 1:]
+        self.losses_ = [curve for _, curve in units]
+        self.n_iter_ = np.array([len(curve) for curve in self.losses_])
+        return self
+
+    def _unit(self, rows: Array, target: Array, weight: Array, rng: Any) -> tuple[Array, Array]:
+        n, w = weight.sum(), np.zeros(rows.shape[1])
+        kind: Any = self.loss
+        shrink = 1.0 / (self.C * n)
+        curve, steps = [], 0
+        rate = self.rate or 4 * safe_rate(rows, weight, self.solver)
+        for _ in range(self.max_iter):
+            if self.solver == "stochastic":
+                order = rng.permutation(len(rows))
+                code = LIKELIHOOD if kind == "likelihood" else SQUARED
+                steps = stochastic(rows, target, weight, order, w, code, float(rate), float(self.decay), steps, shrink)
+                slope = None
+            else:
+                h = expit(rows @ w)
+                error = weight * (target - h) * (h * (1 - h) if kind == "squared" else 1.0)
+                slope = error @ rows / n - shrink * np.concatenate([[0.0], w[1:]])
+                step = rate * self.decay / (self.decay + steps) if self.decay > 0 else rate
+                w, steps = w + step * slope, steps + 1
+            score = rows @ w
+            each = 0.5 * (target - expit(score)) ** 2 if kind == "squared" else np.logaddexp(0, score) - target * score
+            curve.append(float(weight @ each / n + 0.5 * shrink * (w[1:] @ w[1:])))
+            if not np.isfinite(curve[-1]):
+                raise ValueError(f"Gradient descent diverges with rate {rate:g}: take a smaller one")
+            if slope is not None and np.abs(slope).max() < self.tol:
+                break
+        return w, np.array(curve)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Log odds, shape (rows,) of two classes, else (rows, classes)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        scores = X @ self.coef_.T + self.intercept_
+        return np.asarray(scores[:, 0] if len(self.classes_) == 2 else scores)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Outputs; of several units made to add up to one."""
+        p = expit(self.decision_function(X))
+        if len(self.classes_) == 2:
+            return np.column_stack([1 - p, p])
+        return np.asarray(p / np.maximum(p.sum(axis=1, keepdims=True), 1e-300))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class with the largest output; on the boundary the second of two."""
+        scores = self.decision_function(X)
+        at = (scores >= 0).astype(int) if len(self.classes_) == 2 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[at])
+
+
+def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
+    """scikit-learn's solver, or gradient descent."""
+    if options.solver == "newton":
+        if options.loss != "likelihood":
+            raise ValueError("squared error is descended by solver batch or stochastic")
+        return LogisticRegression(C=options.C, max_iter=options.max_iter)
+    return GradientLogistic(**options.model_dump())
+
+
+def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Weights of the standardised columns."""
+    if len(estimator.coef_) == 1:
+        return {"intercept": ((), estimator.intercept_[0]), "weight": (("column",), estimator.coef_[0])}
+    return {"intercept": (("class",), estimator.intercept_), "weight": (("class", "column"), estimator.coef_)}
+
+
+def examples() -> list[BaseEstimator]:
+    """For scikit-learn's checks."""
+    return [GradientLogistic(), GradientLogistic(loss="squared", solver="stochastic", max_iter=100)]

@@ -1,0 +1,252 @@
+r"""Learner ``perceptron``: a threshold unit, its weights moved by every row that it gets wrong.
+
+.. math:: w \leftarrow w + \alpha\,(y - h_w(x))\,x, \qquad h_w(x) = [w \cdot x \ge 0].
+
+On rows that a plane separates with a margin :math:`\gamma`, all within a distance R of the origin, the number of
+changes is at most :math:`(R/\gamma)^2`, in whatever order the rows come [2]_. On others it never ends with a constant
+rate; with a rate that falls like 1/t it settles. What is used in the end can be the last weights, the best of all
+passes (``pocket``), their average, or a vote of all weights there were, each with as many votes as rows it survived
+[3]_.
+
+Several classes are each told from the rest.
+
+References
+----------
+.. [1] Rosenblatt (1958). The perceptron. Psychological Review 65, 386-408.
+.. [2] Novikoff (1962). On convergence proofs for perceptrons. Symposium on the Mathematical Theory of Automata 12.
+.. [3] Freund, Schapire (1999). Large margin classification using the perceptron algorithm. Machine Learning 37.
+.. [4] Gallant (1990). Perceptron-based learning algorithms. IEEE Transactions on Neural Networks 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayeslab.learners._descent_kernels import perceptron as one_pass
+from bayeslab.spec import Spec
+
+__all__ = [
+    "CATEGORIES",
+    "MISSING",
+    "SCALE",
+    "TASKS",
+    "Options",
+    "Perceptron",
+    "build",
+    "examples",
+    "novikoff_bound",
+    "reported",
+]
+
+Array = NDArray[np.float64]
+
+TASKS = ("classification",)
+CATEGORIES: Literal["codes", "indicators"] = "indicators"
+SCALE = True
+MISSING = False
+_USES = ("last", "pocket", "averaged", "voted")
+
+
+class Options(Spec):
+    """Options of the perceptron."""
+
+    rate: float = Field(1.0, gt=0, description="Learning rate of the first step.")
+    decay: float = Field(0.0, ge=0, description="The rate of step t is rate · decay / (decay + t); 0: constant.")
+    use: Literal["last", "pocket", "averaged", "voted"] = Field(
+        "averaged", description="The last weights, the best of all passes, their average, or a vote of all of them."
+    )
+    max_iter: int = Field(1000, ge=1, description="At most so many passes over the rows.")
+    shuffle: bool = Field(True, description="A new order of the rows in every pass.")
+
+
+class Perceptron(ClassifierMixin, BaseEstimator):
+    """A perceptron, one for each class against the rest where there are more than two.
+
+    Parameters
+    ----------
+    rate, decay : float
+        The rate of step t is ``rate * decay / (decay + t)``; constant for ``decay=0``.
+    use : {"last", "pocket", "averaged", "voted"}
+    max_iter : int
+        Passes over the rows; fewer when a pass changes nothing.
+    shuffle : bool
+        A new order of the rows in every pass; otherwise the order in which they are given.
+    at_zero : {0, 1}
+        What a score of exactly 0 says.
+    random_state : int or None
+
+    Attributes
+    ----------
+    coef_ : ndarray, shape (n_units, n_features)
+        One unit for two classes (for the second), else one a class.
+    intercept_ : ndarray, shape (n_units,)
+    errors_ : list of ndarray
+        For each unit the rows wrong under the weights after each pass: the training curve.
+    n_iter_, n_updates_ : ndarray of int
+        Passes, and changes of the weights, for each unit.
+    converged_ : bool
+        Whether each unit had a pass without a change.
+    """
+
+    def __init__(
+        self,
+        rate: float = 1.0,
+        decay: float = 0.0,
+        use: str = "last",
+        max_iter: int = 1000,
+        shuffle: bool = True,
+        at_zero: int = 1,
+        random_state: Any = None,
+    ) -> None:
+        self.rate, self.decay, self.use, self.max_iter = rate, decay, use, max_iter
+        self.shuffle, self.at_zero, self.random_state = shuffle, at_zero, random_state
+
+    def fit(self, X: Any, y: Any, coef_init: Any = None, intercept_init: Any = None) -> Self:
+        """Pass over the rows until one pass changes nothing.
+
+        Parameters
+        ----------
+        coef_init, intercept_init
+            Weights to start from; default zero.
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        self.classes_ = np.unique(y)
+        if len(self.classes_) < 2:
+            raise ValueError(f"A perceptron needs rows of two classes; there is one class, {self.classes_[0]!r}")
+        if self.use not in _USES:
+            raise ValueError(f"use is one of {_USES}, not {self.use!r}")
+        rows = np.column_stack([np.ones(len(X)), X])
+        positives = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        start = np.zeros((len(positives), rows.shape[1]))
+        if intercept_init is not None:
+            start[:, 0] = intercept_init
+        if coef_init is not None:
+            start[:, 1:] = coef_init
+        rng = check_random_state(self.random_state)
+        units = [
+            self._unit(rows, (y == c).astype(np.int64), w.copy(), rng) for c, w in zip(positives, start, strict=True)
+        ]
+        weights = np.array([unit["weights"] for unit in units])
+        self.intercept_, self.coef_ = weights[:, 0], weights[:, 1:]
+        self.errors_ = [unit["errors"] for unit in units]
+        self.n_iter_ = np.array([len(unit["errors"]) for unit in units])
+        self.n_updates_ = np.array([unit["changes"] for unit in units])
+        self.converged_ = all(unit["converged"] for unit in units)
+        self._votes = [(unit["votes"], unit["survived"]) for unit in units] if self.use == "voted" else None
+        return self
+
+    def _unit(self, rows: Array, labels: NDArray[np.int64], weights: Array, rng: Any) -> dict[str, Any]:
+        n = len(rows)
+        votes, survived = [], []
+        total, best, fewest = np.zeros_like(weights), weights.copy(), n + 1
+        errors: list[int] = []
+        steps, changes, converged = 0, 0, False
+        room = n if self.use == "voted" else 0
+        while len(errors) < self.max_iter and not converged:
+            order = rng.permutation(n) if self.shuffle else np.arange(n)
+            kept, lived = np.empty((room, rows.shape[1])), np.zeros(room + 1 if room else 0, np.int64)
+            steps, changed = one_pass(
+                rows,
+                labels,
+                order,
+                weights,
+                float(self.rate),
+                float(self.decay),
+                bool(self.at_zero),
+                steps,
+                total,
+                kept,
+                lived,
+            )
+            wrong = int(np.sum(self._says(rows @ weights) != labels))
+            errors.append(wrong)
+            changes += changed
+            converged = changed == 0
+            if wrong < fewest:
+                best, fewest = weights.copy(), wrong
+            if room:
+                votes += [*kept[:changed], weights.copy()]
+                survived += lived[: changed + 1].tolist()
+        used = {"pocket": best, "averaged": total / max(steps, 1)}.get(self.use, weights)
+        return {
+            "weights": used, "errors": np.array(errors), "changes": changes, "converged": converged,
+            "votes": np.array(votes), "survived": np.array(survived, float),
+        }  # fmt: skip
+
+    def _says(self, scores: Array) -> NDArray[np.bool_]:
+        return scores >= 0 if self.at_zero else scores > 0
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores, shape (rows,) of two classes, else (rows, classes); of a vote its majority."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        if self._votes is None:
+            scores = X @ self.coef_.T + self.intercept_
+        else:
+            rows = np.column_stack([np.ones(len(X)), X])
+            scores = np.column_stack(
+                [np.where(self._says(rows @ votes.T), 1.0, -1.0) @ lived / lived.sum() for votes, lived in self._votes]
+            )
+        return np.asarray(scores[:, 0] if len(self.classes_) == 2 else scores)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of each row."""
+        scores = self.decision_function(X)
+        if len(self.classes_) == 2:
+            return np.asarray(self.classes_[self._says(scores).astype(int)])
+        return np.asarray(self.classes_[scores.argmax(axis=1)])
+
+
+def novikoff_bound(X: Any, y: Any, coef: Any, intercept: float = 0.0) -> float:
+    """At most so many changes, as a plane that separates the rows shows: (R/γ)² with the bias input among the inputs.
+
+    Parameters
+    ----------
+    y
+        Truth values.
+    coef, intercept
+        The plane.
+
+    Raises
+    ------
+    ValueError
+        The plane does not separate the rows.
+    """
+    rows = np.column_stack([np.ones(len(X)), np.asarray(X, float)])
+    weights = np.array([intercept, *np.ravel(coef)], float)
+    side = np.where(np.asarray(y, bool), 1.0, -1.0)
+    margin = float((side * (rows @ weights)).min() / np.linalg.norm(weights))
+    if margin <= 0:
+        raise ValueError("the plane does not separate the rows: there is no bound")
+    return float((np.linalg.norm(rows, axis=1).max() / margin) ** 2)
+
+
+def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
+    """The perceptron."""
+    return Perceptron(**options.model_dump())
+
+
+def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Weights of the standardised columns, rows wrong after the last pass, changes."""
+    unit = () if len(estimator.coef_) == 1 else ("class",)
+    weights = estimator.coef_[0] if not unit else estimator.coef_
+    return {
+        "weight": ((*unit, "column"), weights),
+        "bias": (unit, estimator.intercept_[0] if not unit else estimator.intercept_),
+        "updates": (unit, np.asarray(estimator.n_updates_[0] if not unit else estimator.n_updates_, float)),
+        "converged": ((), np.array(float(estimator.converged_))),
+    }
+
+
+def examples() -> list[BaseEstimator]:
+    """For scikit-learn's checks."""
+    return [Perceptron(max_iter=50), Perceptron(max_iter=20, use="voted"), Perceptron(max_iter=50, use="averaged")]
