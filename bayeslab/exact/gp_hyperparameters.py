@@ -1,0 +1,136 @@
+"""Hyperparameters of a Gaussian process at the maximum of their marginal likelihood (level-II maximum likelihood).
+
+The search is over logarithms of what is positive. With many rows a part of them comes first: where the
+likelihood of the part is highest is a good start, and the curvature there, which grows in proportion to
+the rows, is the first guess of the curvature of all. Then few evaluations with all rows are left to do.
+
+References
+----------
+.. [1] Rasmussen, Williams (2006). Gaussian Processes for Machine Learning. MIT Press. Section 5.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+__all__ = ["Maximum", "maximise"]
+
+# Log likelihood that may be missing to the top.
+_GAIN = 1e-3
+
+
+class Regression(Protocol):
+    """Data as a function of a vector of hyperparameters, such as `StateSpaceRegression`."""
+
+    def log_marginal(self, parameters: np.ndarray) -> tuple[float, np.ndarray]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Maximum:
+    """Where a search ended.
+
+    Attributes
+    ----------
+    parameters : ndarray
+    log_evidence : float
+    converged : bool
+        Whether the slope, measured by the curvature, promises less than a thousandth of log likelihood more.
+    evaluations : int
+        With all rows.
+    """
+
+    parameters: np.ndarray
+    log_evidence: float
+    converged: bool
+    evaluations: int
+
+
+def maximise(
+    regression: Regression,
+    start: np.ndarray,
+    positive: np.ndarray,
+    *,
+    part: Regression | None = None,
+    share: float = 1.0,
+    fixed: np.ndarray | None = None,
+) -> Maximum:
+    """The maximum of the marginal likelihood near a start.
+
+    Parameters
+    ----------
+    regression : Regression
+    start : array of shape (p,)
+        On natural scales.
+    positive : array of bool of shape (p,)
+        Which parameters are searched for by their logarithms.
+    part : Regression, optional
+        The same with some of the rows, to begin with.
+    share : float
+        Rows of ``part`` over all rows.
+    fixed : array of bool of shape (p,), optional
+        Which parameters stay at their start.
+    """
+    start, positive = np.asarray(start, float), np.asarray(positive, bool)
+    free = np.ones(len(start), bool) if fixed is None else ~np.asarray(fixed, bool)
+    calls = [0]
+
+    def natural(u: np.ndarray) -> np.ndarray:
+        out = start.copy()
+        out[free] = np.where(positive[free], np.exp(np.minimum(u, 300.0)), u)
+        return out
+
+    def falling(of: Regression, scale: float) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
+        def objective(u: np.ndarray) -> tuple[float, np.ndarray]:
+            calls[0] += 1
+            at = natural(u)
+            value, slope = of.log_marginal(at)
+            if not np.isfinite(value):
+                return 1e300, np.zeros(len(u))
+            return -value / scale, -(slope * np.where(positive, at, 1.0))[free] / scale
+
+        return objective
+
+    u = np.where(positive, np.log(np.where(positive, start, 1.0)), start)[free]
+    inverse = None
+    if part is not None:
+        first = _search(falling(part, 1.0), u, None)
+        u, inverse, calls[0] = first[0], share * first[1], 0
+    u, inverse, value, slope = _search(falling(regression, 1.0), u, inverse)
+    gain = float(0.5 * slope @ inverse @ slope)
+    return Maximum(natural(u), -value, bool(value < 1e299 and gain < _GAIN), calls[0])
+
+
+def _search(
+    objective: Callable[[np.ndarray], tuple[float, np.ndarray]], u: np.ndarray, inverse: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:
+    """Quasi-Newton steps with backtracking; they end where the next promises next to nothing."""
+    identity = np.eye(len(u))
+    value, slope = objective(u)
+    h = identity / max(1.0, float(np.abs(slope).max())) if inverse is None else inverse
+    for k in range(200):
+        step = -h @ slope
+        promise = float(-0.5 * slope @ step)
+        if promise < 0.1 * _GAIN:
+            break
+        step *= min(1.0, 2.0 / float(np.abs(step).max()))  # at most a factor of e² at once
+        along, share = float(slope @ step), 1.0
+        while True:
+            new_value, new_slope = objective(u + share * step)
+            if new_value <= value + 1e-4 * share * along or share < 1e-8:
+                break
+            share *= 0.3
+        if not new_value < value:
+            break
+        moved, turned = share * step, new_slope - slope
+        u, value, slope = u + moved, new_value, new_slope
+        inner = float(moved @ turned)
+        if inner > 1e-12 * float(np.linalg.norm(moved) * np.linalg.norm(turned)):
+            if k == 0 and inverse is None:
+                h = identity * inner / float(turned @ turned)
+            left = identity - np.outer(moved, turned) / inner
+            h = left @ h @ left.T + np.outer(moved, moved) / inner
+    return u, h, value, slope

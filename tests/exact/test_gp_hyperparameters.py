@@ -1,0 +1,38 @@
+"""Level-II maximum likelihood: the top of a grid, and with a part of the rows first the same top."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayeslab.exact.covariance import Kernel
+from bayeslab.exact.gp_hyperparameters import maximise
+from bayeslab.exact.state_space import StateSpaceRegression, draw, matern
+
+
+def regression(n, rows=None):
+    rng = np.random.default_rng(3)
+    x = np.arange(n) * 0.05
+    f = draw(matern(1.5, 1.5), np.zeros(0), np.zeros(0), 1.0, x, rng, 1)[0]
+    y = (f + 0.4 * rng.normal(size=n))[:rows]
+    return StateSpaceRegression(Kernel.parse("Matern32(t)"), x[:rows, None], y, np.zeros((len(y), 0)), np.zeros(len(y)))
+
+
+def test_the_top_of_the_grid_is_reached():
+    """gp-hyper: the optimiser reaches the grid maximum of the log marginal likelihood."""
+    model = regression(400)
+    found = maximise(model, np.ones(3), np.ones(3, bool), fixed=np.array([False, False, True]))
+    grid = np.exp(np.linspace(-2, 2, 41))
+    values = [[model.log_marginal(np.array([a, b, 1.0]))[0] for a in grid] for b in grid]
+    assert found.converged
+    assert np.max(values) <= found.log_evidence < np.max(values) + 0.2
+    assert found.parameters[2] == 1.0
+
+
+def test_a_part_first_leads_to_the_same_top_with_fewer_evaluations():
+    model, part = regression(20_000), regression(20_000, 4_000)
+    whole = maximise(model, np.ones(3), np.ones(3, bool))
+    staged = maximise(model, np.ones(3), np.ones(3, bool), part=part, share=0.2)
+    assert whole.converged and staged.converged
+    assert abs(whole.log_evidence - staged.log_evidence) < 2e-3
+    assert staged.evaluations < 0.6 * whole.evaluations
+    np.testing.assert_allclose(staged.parameters, [1.5, 1.0, 0.4], rtol=0.15)
