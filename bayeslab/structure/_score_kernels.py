@@ -429,6 +429,20 @@ def _sparse(counts, n_rows, card, ess, whole, of_cells, of_rows):  # type: ignor
 
 
 @numba.njit(cache=True, nogil=True)
+def _next(chosen, depth, limit, m):  # type: ignore[no-untyped-def]
+    """Depth of the next set of at most ``limit`` of m candidates, its members in ``chosen[1:]``; 0: there is none."""
+    if depth < limit and (depth == 0 or chosen[depth] + 1 < m) and m > 0:
+        chosen[depth + 1] = 0 if depth == 0 else chosen[depth] + 1
+        return depth + 1
+    while depth > 0:
+        chosen[depth] += 1
+        if chosen[depth] < m:
+            return depth
+        depth -= 1
+    return 0
+
+
+@numba.njit(cache=True, nogil=True)
 def sparse_families_by_bits(  # type: ignore[no-untyped-def]
     bits, starts, cards, n_rows, room, child, candidates, limit, binomial, offsets, ess, out
 ):
@@ -459,17 +473,9 @@ def sparse_families_by_bits(  # type: ignore[no-untyped-def]
                 counts[i * card + x] = count
             counts[i * card + card - 1] = rest
         out[offsets[depth] + rank[depth]] = _sparse(counts, n_held[depth], card, ess, True, of_cells, of_rows)
-        if depth < limit and (depth == 0 or chosen[depth] + 1 < m) and m > 0:
-            chosen[depth + 1] = 0 if depth == 0 else chosen[depth] + 1
-            depth += 1
-        else:
-            while depth > 0:
-                chosen[depth] += 1
-                if chosen[depth] < m:
-                    break
-                depth -= 1
-            if depth == 0:
-                return
+        depth = _next(chosen, depth, limit, m)
+        if depth == 0:
+            return
         u = candidates[chosen[depth]]
         rank[depth] = rank[depth - 1] + binomial[chosen[depth], depth]
         used = 0
@@ -525,17 +531,9 @@ def sparse_families_by_codes(  # type: ignore[no-untyped-def]
         for r in range(n_rows):
             counts[now[r] * card + own[r]] += weights[r]
         out[offsets[depth] + rank[depth]] = _sparse(counts, n_codes[depth], card, ess, whole, of_cells, of_rows)
-        if depth < limit and (depth == 0 or chosen[depth] + 1 < m) and m > 0:
-            chosen[depth + 1] = 0 if depth == 0 else chosen[depth] + 1
-            depth += 1
-        else:
-            while depth > 0:
-                chosen[depth] += 1
-                if chosen[depth] < m:
-                    break
-                depth -= 1
-            if depth == 0:
-                return
+        depth = _next(chosen, depth, limit, m)
+        if depth == 0:
+            return
         u = candidates[chosen[depth]]
         rank[depth] = rank[depth - 1] + binomial[chosen[depth], depth]
         before, column = codes[depth - 1], columns[u]

@@ -27,6 +27,8 @@ __all__ = ["CellSums", "CliqueCounter", "SetIndex", "n_sets"]
 
 # Values of functions of a count are tabulated up to this count, in tables of this many numbers together.
 _LONGEST_TABLE, _TABLE_SIZE = 1 << 15, 1 << 23
+# Counts from here on are far enough from 0 for a series.
+_FROM_STIRLING = 16
 # More rows than this are not laid out as bits.
 _MOST_BITS = 1 << 26
 # Below this many sets, starting threads costs more than they save.
@@ -102,7 +104,24 @@ class CellSums:
         counts = np.arange(length, dtype=np.float64)
         if self.kind == "entropy":
             return np.asarray(xlogy(counts, counts))[None, :]
-        return np.asarray(gammaln(counts[None, :] + shifts[:, None]) - gammaln(shifts)[:, None])
+        out = np.empty((len(shifts), length))
+        for shift, row in zip(shifts, out, strict=True):  # what a row needs stays in the cache
+            row[:_FROM_STIRLING] = gammaln(counts[:_FROM_STIRLING] + shift)
+            row[_FROM_STIRLING:] = _log_gamma(counts[_FROM_STIRLING:] + shift)
+            row -= gammaln(shift)
+        return out
+
+
+def _log_gamma(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """log Gamma of numbers from ``_FROM_STIRLING`` on by Stirling's series: the first term left out is below 1e-17."""
+    inverse = 1.0 / x
+    square = inverse * inverse
+    series = np.full_like(x, 1.0 / 156)
+    for a in (-691.0 / 360360, 1.0 / 1188, -1.0 / 1680, 1.0 / 1260, -1.0 / 360, 1.0 / 12):
+        series *= square
+        series += a
+    series *= inverse
+    return np.asarray((x - 0.5) * np.log(x) - x + (0.5 * math.log(2.0 * math.pi)) + series)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +159,7 @@ class CliqueCounter:
         out = np.zeros((len(sets), 2))
         sets, cards, function = np.ascontiguousarray(sets, dtype=np.uint64), self.data.cards, self._any_function
         largest = int(np.bitwise_count(sets).sum(axis=1).max(initial=0)) + 1
-        if self._by_bits(cards, largest):
+        if self._all_by_bits(largest):
             bits, starts, n_rows = self._bits
             self._kernels.families_by_bits(bits, starts, cards, n_rows, child, sets, row, *function, out)
         else:
@@ -222,6 +241,17 @@ class CliqueCounter:
         roots = [root for root in range(len(variables)) if limits[root] > 0]
         in_threads(walk_from, roots, threads if index.size >= _THREADS_FROM else 1, tick)
         return out
+
+    def _all_by_bits(self, largest: int) -> bool:
+        """That of all variables; searches ask for few sets at a time."""
+        known = self._answers
+        if largest not in known:
+            known[largest] = self._by_bits(self.data.cards, largest)
+        return known[largest]
+
+    @cached_property
+    def _answers(self) -> dict[int, bool]:
+        return {}
 
     def _by_bits(self, cards: NDArray[np.int64], largest: int) -> bool:
         """Whether intersecting rows of bits is faster than going through the rows."""

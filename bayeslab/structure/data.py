@@ -367,7 +367,14 @@ def _compressed(codes: NDArray[Any], weights: NDArray[Any]) -> tuple[NDArray[Any
 
 def _unique_rows(codes: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Numbers of the first of each kind of row, in the order of the rows' codes, and the kind of each row."""
-    rows = np.ascontiguousarray(codes)
-    keys = rows.view([("", np.void, rows.itemsize * rows.shape[1])]).ravel() if rows.size else np.zeros(len(rows))
+    cards = codes.max(axis=0, initial=0).astype(np.int64) + 1
+    if math.prod(map(int, cards)) < 2**62:
+        keys: NDArray[Any] = np.zeros(len(codes), np.int64)
+        for card, column in zip(cards, codes.T, strict=True):
+            keys *= card
+            keys += column
+    else:
+        rows = np.ascontiguousarray(codes)
+        keys = rows.view([("", np.void, rows.itemsize * rows.shape[1])]).ravel() if rows.size else np.zeros(len(rows))
     _, first, kinds = np.unique(keys, return_index=True, return_inverse=True)
     return first, kinds

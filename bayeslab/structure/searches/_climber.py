@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,12 +54,20 @@ class Climber:
             for u in bits(mask):
                 self.state |= 1 << (u * n + v)
             self._look_up(v)
-        self._reach = _closure(self.edges)
+        self._reach = np.empty((n, n), dtype=bool)
+        self._kernels.closure(self.edges, self._reach)
+
+    @property
+    def _kernels(self) -> Any:
+        from bayeslab.structure.searches import _climb_kernels
+
+        return _climb_kernels
 
     def _look_up(self, v: int) -> None:
         mask = self.parents[v]
         self.edges[:, v] = False
-        self.edges[list(bits(mask)), v] = True
+        for u in bits(mask):
+            self.edges[u, v] = True
         self._gains[:, v] = self.scorer.gains(v, mask)
         self._local[v] = self.scorer.local(v, mask)
 
@@ -71,14 +80,8 @@ class Climber:
 
         -inf where a move would close a circle or break a constraint.
         """
-        edges, own = self.edges, self.scorer
-        out = np.full((*edges.shape, 2), -np.inf)
-        # An edge u -> v closes a circle if v leads to u.
-        np.copyto(out[:, :, 0], self._gains, where=edges | ~self._reach.T)
-        # Turned round, if u leads to v by a way of its own: through another parent of v. One more parent of u is ruled
-        # out by its own gain already.
-        detour = self._reach.astype(np.float32) @ edges.astype(np.float32) > 0
-        np.copyto(out[:, :, 1], self._gains + self._gains.T, where=edges & ~detour & ~own.needed)
+        out = np.empty((*self.edges.shape, 2))
+        self._kernels.move_gains(self._gains, self.edges, self._reach, self.scorer.needed, out)
         return out
 
     def best(self, gains: NDArray[np.float64], taboo: set[int] | None = None) -> tuple[Move, float] | None:
@@ -88,10 +91,9 @@ class Climber:
         """
         flat = gains.reshape(-1)
         while True:
-            top = float(flat.max(initial=-np.inf))
-            if top == -np.inf:
+            at = int(self._kernels.best_place(flat, self.scorer.tolerance))
+            if at < 0:
                 return None
-            at = int(np.argmax(flat >= top - self.scorer.tolerance))
             move = self.move_at(at)
             if not taboo or move.state_after(self.state, self.scorer.n) not in taboo:
                 return move, float(flat[at])
@@ -113,19 +115,6 @@ class Climber:
             self.parents[u] ^= 1 << v
             self._look_up(u)
         if added:
-            above, below = self._reach[:, u].copy(), self._reach[v].copy()
-            above[u] = below[v] = True
-            self._reach |= above[:, None] & below[None, :]
+            self._kernels.join(self._reach, u, v)
         else:
-            self._reach = _closure(self.edges)
-
-
-def _closure(edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """At [u, v] whether a path of one edge or more leads from u to v."""
-    reach = edges.copy()
-    while True:
-        step = reach.astype(np.float32)
-        longer = reach | (step @ step > 0)
-        if np.array_equal(longer, reach):
-            return reach
-        reach = longer
+            self._kernels.closure(self.edges, self._reach)

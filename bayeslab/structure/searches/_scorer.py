@@ -115,7 +115,8 @@ class Scorer:
 
     def local(self, child: int, mask: int) -> float:
         """Score of a variable given its parents."""
-        return float(self.score(child, [mask])[0])
+        known = self._local.get((child, mask))
+        return float(self.score(child, [mask])[0]) if known is None else known
 
     def gains(self, child: int, mask: int) -> NDArray[np.float64]:
         """What putting each variable in, or taking it out where it is one of the parents, adds to the score.

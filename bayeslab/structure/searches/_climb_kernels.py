@@ -1,0 +1,76 @@
+"""Compiled loops over the moves of a graph: what each adds, which is best, and what leads where.
+
+On small nets a search by NumPy calls spends its time on calling.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+__all__ = ["best_place", "closure", "join", "move_gains"]
+
+
+@numba.njit(cache=True, nogil=True)
+def move_gains(gains, edges, reach, needed, out):  # type: ignore[no-untyped-def]
+    """What each move adds: ``out[u, v, 0]`` adds or deletes u -> v, ``out[u, v, 1]`` turns it; -inf if it may not.
+
+    ``gains[u, v]`` is what putting u in the parents of v, or taking it out, adds; ``reach[u, v]`` whether u leads to v.
+    """
+    n = edges.shape[0]
+    for u in range(n):
+        for v in range(n):
+            out[u, v, 0] = -np.inf
+            out[u, v, 1] = -np.inf
+            # An edge u -> v closes a circle if v leads to u.
+            if edges[u, v] or not reach[v, u]:
+                out[u, v, 0] = gains[u, v]
+            if edges[u, v] and not needed[u, v]:
+                # Turned round, if u leads to v by a way of its own: through another parent of v. One more parent of u
+                # is ruled out by its own gain already.
+                detour = False
+                for w in range(n):
+                    if reach[u, w] and edges[w, v]:
+                        detour = True
+                        break
+                if not detour:
+                    out[u, v, 1] = gains[u, v] + gains[v, u]
+
+
+@numba.njit(cache=True, nogil=True)
+def best_place(flat, tolerance):  # type: ignore[no-untyped-def]
+    """The first place whose value is the largest one, up to the tolerance; -1 if all are -inf."""
+    top = -np.inf
+    for i in range(flat.size):
+        top = max(top, flat[i])
+    if top == -np.inf:
+        return -1
+    for i in range(flat.size):
+        if flat[i] >= top - tolerance:
+            return i
+    return -1
+
+
+@numba.njit(cache=True, nogil=True)
+def join(reach, u, v):  # type: ignore[no-untyped-def]
+    """There is an edge u -> v more: u and all above it lead to v and all below it."""
+    n = reach.shape[0]
+    for a in range(n):
+        if (a == u or reach[a, u]) and not reach[a, v]:
+            reach[a, v] = True
+            for b in range(n):
+                if reach[v, b]:
+                    reach[a, b] = True
+
+
+@numba.njit(cache=True, nogil=True)
+def closure(edges, reach):  # type: ignore[no-untyped-def]
+    """At [u, v] whether a path of one edge or more leads from u to v."""
+    n = edges.shape[0]
+    reach[:] = edges
+    for w in range(n):
+        for a in range(n):
+            if reach[a, w]:
+                for b in range(n):
+                    if reach[w, b]:
+                        reach[a, b] = True
