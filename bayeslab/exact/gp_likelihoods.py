@@ -79,7 +79,8 @@ class Likelihood(Protocol):
         Names of its parameters, all positive.
     """
 
-    parameters: tuple[str, ...]
+    @property
+    def parameters(self) -> tuple[str, ...]: ...
 
     def at(self, f: np.ndarray, values: np.ndarray) -> Derivatives:
         """Derivatives at f, with values of the parameters."""
