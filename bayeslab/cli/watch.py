@@ -74,11 +74,15 @@ def _table(name: str, found: dict[str, Any]) -> Any:
         tuning = chain["done"] < tune
         done, of = (chain["done"], tune) if tuning else (chain["done"] - tune, draws)
         rates = ", ".join(f"{kind} {100 * share:.3g}%" for kind, share in chain["acceptance"].items())
-        score = "" if chain["score"] is None else f"{chain['score']:,.2f}"
+        score = f"{chain['score']:,.2f}" if "score" in chain else ""
         phase = "tuning" if tuning else "done" if done >= draws else "sampling"
         table.add_row(str(number), f"{done:,}/{of:,}", phase, rates, score)
-    parts = [f"R-hat of the score {found['r_hat_score']:.3f}"] if found.get("r_hat_score") else []
-    parts += [f"of edges at most {found['r_hat_edges']:.3f}"] if found.get("r_hat_edges") else []
+    whole, edges = found.get("r_hat_score"), found.get("r_hat_edges")
+    parts = [f"R-hat of the score {whole:.3f}"] if isinstance(whole, float) else []
+    if isinstance(edges, float):
+        parts.append(f"of edges at most {edges:.3f}")
+    elif str(edges).startswith("infinite"):
+        parts.append(f"R-hat of edges {edges}")
     if found["state"] == "running":
         parts += [f"about {found['seconds_left']:,.0f} s left"] if found.get("seconds_left") else []
     parts += [f"{found['seconds']:,.0f} s" for _ in (1,) if "seconds" in found]

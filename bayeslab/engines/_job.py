@@ -122,4 +122,5 @@ def options_of(kind: type[Spec], given: Mapping[str, Any], method: str) -> Any:
     except ValidationError as error:
         found = error.errors(include_url=False)[0]
         name = ".".join(str(part) for part in found["loc"])
-        raise OptionError(f"{found['msg']}; given: {found.get('input')!r}", path=("inference", name)) from None
+        told = found["msg"].replace("Input should be", "must be", 1)
+        raise OptionError(f"{name} {told}; given: {found.get('input')!r}", path=("inference", name)) from None

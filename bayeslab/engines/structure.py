@@ -36,12 +36,15 @@ EXTENDS = True
 
 # Steps from draw to draw for each variable, and about how many microseconds a step takes for each pair of variables:
 # only lengths of segments follow from the latter, and they must not depend on how fast a machine is.
-_STEPS = {"structure": 75, "order": 30, "partition": 5}
-_COST = {"structure": 4e-4, "order": 7e-3, "partition": 2e-2}
+_STEPS = {"structure": 40, "order": 30, "partition": 5}
+_COST = {"structure": 1e-4, "order": 7e-3, "partition": 2e-2}
 _SEGMENT_SECONDS = 2.0
 _MOST_DRAWS = 500
 # Running R-hats are of so many draws of each chain, and computed so seldom (seconds).
 _LOOKED_AT, _EVERY = 200, 2.0
+# What progress says instead of a number.
+INFINITE = "infinite: chains differ in what none of them changes"
+UNKNOWN = "not known yet: too few draws, or all are equal"
 
 
 # Processes have copies of what is worked out about a table (150 bytes a set): of larger ones they would be too many.
@@ -253,7 +256,7 @@ class _Watch:
     def _remark(self, chains: list[Chain]) -> str:
         score, edge = self._r_hats
         parts = [f"R-hat of the score {score:.3f}"] if not np.isnan(score) else []
-        parts += [f"of edges at most {edge:.3f}"] if not np.isnan(edge) else []
+        parts += [f"of edges at most {edge:.3f}" if edge < np.inf else f"of edges {INFINITE}"] if edge == edge else []
         left = self._left(chains)
         parts += [f"about {left:,.0f} s left"] if left > 0 else []
         return ", ".join(parts)
@@ -263,16 +266,16 @@ class _Watch:
         left = self._left(chains)
         return {
             "seconds": time.monotonic() - self._begun,
-            "seconds_left": None if np.isnan(left) else left,
+            **({} if np.isnan(left) else {"seconds_left": left}),
             "draws": self._work.draws,
             "tune": self._work.tune,
             "steps_per_draw": self._work.thin,
-            "r_hat_score": _finite(self._r_hats[0]),
-            "r_hat_edges": _finite(self._r_hats[1]),
+            "r_hat_score": _told(self._r_hats[0]),
+            "r_hat_edges": _told(self._r_hats[1]),
             "chains": [
                 {
                     "done": chain.done,
-                    "score": _finite(state.score),
+                    **({"score": state.score} if np.isfinite(state.score) else {}),
                     "acceptance": chain.acceptance,
                     "seconds": chain.seconds,
                 }
@@ -281,8 +284,11 @@ class _Watch:
         }
 
 
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
+def _told(r_hat: float) -> float | str:
+    """A number, or a word where there is none: files of JSON know no infinity."""
+    if np.isinf(r_hat):
+        return INFINITE
+    return UNKNOWN if np.isnan(r_hat) else float(r_hat)
 
 
 def _overall(chain: Chain) -> float:

@@ -67,7 +67,9 @@ class Source:
         try:
             yield
         except BayeslabError as error:
-            if not error.path:
+            # Options of the inference that the file does not have were given beside it.
+            beside = error.path[:1] == ("inference",) and tuple(error.path) not in self._places
+            if not error.path or beside:
                 raise
             raise error.located(self.where(error.path, error.offset)) from error.__cause__
 

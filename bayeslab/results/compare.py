@@ -580,7 +580,7 @@ class Comparison:
         row: dict[str, Any] = {
             "log_evidence": self.log_evidence[name],
             "max_log_likelihood": best.log_likelihood,
-            "n_parameters": best.n_parameters,
+            "n_parameters": math.nan if "parent_sets" in self.fits[name].data_tree.children else best.n_parameters,
             "aic": best.aic,
             "bic": best.bic,
             "bits": description_bits(best.bic),
@@ -605,6 +605,9 @@ class Comparison:
             for name, fit in self.fits.items()
             if fit.verdict.status == "fail"
         ]
+        averaged = [name for name, fit in self.fits.items() if "parent_sets" in fit.data_tree.children]
+        text = "many structures, which differ in their number of parameters: no maximum, AIC or BIC is told"
+        findings += [Finding("pass", "parameters", name, None, f"{name}: {text}") for name in averaged]
         return Verdict((*findings, *self._difference_findings()))
 
     def _k_finding(self, name: str, entry: Loo) -> Finding:

@@ -148,8 +148,8 @@ def _function(graph: Any, nodes: list[str]) -> tuple[Any, list[Any]]:
     from pytensor.graph.replace import clone_replace
     from pytensor.graph.traversal import ancestors
 
-    # Potentials of these names are the likelihood of rows that were summed up or weighted.
-    summed = {"weights", *(f"{name}_rows" for name in nodes)}
+    # Potentials of these names are the likelihood of rows that were summed up or weighted, or have hidden parts.
+    summed = {"weights", *nodes, *(f"{name}_rows" for name in nodes)}
     wanted = [rv for rv in graph.observed_RVs if rv.name.removesuffix("_observed") in nodes]
     wanted += [potential for potential in graph.potentials if potential.name in summed]
     log_likelihood = graph.logp(vars=wanted, jacobian=False)

@@ -181,7 +181,9 @@ def _apart(draws: Array, means: Array) -> Array:
     for chain in range(n_chains):
         moves = np.ptp(draws[:, chain], axis=1) > 0
         if moves.any():
-            size[moves, chain] = ess(split(draws[moves, chain][:, None]))
+            # Halves of short chains may be constant.
+            with np.errstate(divide="ignore", invalid="ignore"):
+                size[moves, chain] = ess(split(draws[moves, chain][:, None]))
     known = np.isfinite(size).any(axis=1)
     typical = np.full(n_edges, float(n_draws))
     typical[known] = np.nanmin(size[known], axis=1)
@@ -244,7 +246,16 @@ def judge_structures(
         names = [str(v) for v in posterior["target"].to_numpy()]
         found = edge_diagnostics(names, sets["member"].to_numpy(), posterior["parents"].to_numpy())
         findings += _findings(scores, found, [f"chain {c}" for c in posterior["chain"].to_numpy()], stats.attrs)
+    if posterior.attrs.get("draws_of") == "orders":
+        findings.append(_by_orders(posterior.attrs))
     return Verdict((*findings, *notes))
+
+
+def _by_orders(attrs: Mapping[str, Any]) -> Finding:
+    text = f"a graph weighs once for each order that it agrees with, which is not the prior {attrs.get('prior')!r} of"
+    text += " graphs: edges are more probable here that leave many orders open"
+    advice = "for that of graphs: `fit.structures.reweighted()`, or sampler partition"
+    return Finding("warn", "prior", "", None, text, advice)
 
 
 def _group(groups: Mapping[str, xr.Dataset] | xr.DataTree, name: str) -> xr.Dataset:

@@ -431,6 +431,53 @@ class Structures:
                 values.flat[cells] = found[name]
         return self._table(out.pop("probability"), out, least, ends)
 
+    # -- another prior
+
+    def reweighted(self) -> Structures:
+        """Draws of orders as draws of graphs under their own prior, each order no longer counted.
+
+        Graphs that are drawn through orders come as often as the orders that they agree with, times their own posterior
+        probability. Weights of one over that number (Ellis and Wong 2008) undo it; the draws are resampled by them,
+        evenly and in their order, so that everything here has its error as before: copies stand side by side, and are
+        worth no more than one. Draws of graphs stay as they are.
+
+        Raises
+        ------
+        EngineRefusal
+            The orders of a graph are too many to count.
+        """
+        import xarray as xr
+
+        from bayeslab.structure.orders import log_orders
+
+        if self.draws_of == "dags":
+            return self
+        logs = np.array([-log_orders(self.parents(g)) for g in range(len(self._distinct))])
+        known = None if self._completions is None else self._completions["draw"].to_numpy()
+        of_draw = self.of_draw if known is None else self.of_draw[:, known]
+        share = np.cumsum(np.exp(logs - logs.max())[of_draw].ravel())
+        points = (np.arange(of_draw.size) + 0.5) / of_draw.size * share[-1]
+        taken = np.searchsorted(share, points).reshape(of_draw.shape)
+
+        def resampled(values: NDArray[Any]) -> NDArray[Any]:
+            flat: NDArray[Any] = values.reshape(-1, *values.shape[2:])
+            return flat[taken]
+
+        def kept(values: NDArray[Any]) -> NDArray[Any]:
+            return resampled(values if known is None else values[:, known])
+
+        coords = {"chain": self.chains, "draw": np.arange(of_draw.shape[1]), "target": np.array(self.names)}
+        arrays: dict[str, Any] = {"score": (("chain", "draw"), kept(self.scores))}
+        arrays["parents"] = (("chain", "draw", "target"), kept(self._parents))
+        groups = {
+            "posterior": xr.Dataset(arrays, coords, {"draws_of": "dags"}),
+            "parent_sets": xr.Dataset({"member": (("parent_set", "source"), self._member)}),
+        }
+        if self._completions is not None:
+            states = resampled(self._completions["state"].to_numpy())
+            groups["completions"] = xr.Dataset({"state": (("chain", "draw", "cell"), states)}, coords)
+        return Structures(groups, self._given, self.seed)
+
     # -- networks
 
     @cached_property

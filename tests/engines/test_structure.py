@@ -70,6 +70,31 @@ def test_lines_while_it_runs(capsys):
     assert "80 of 80 draws, 4 of 4 chains done" in said and "R-hat of the score" in said
 
 
+def test_progress_has_words_where_there_are_no_numbers(tmp_path):
+    """One chain never leaves one graph, the other never another: what is written is JSON, and says it."""
+    import json
+
+    from bayeslab.engines.structure import _told
+
+    assert _told(1.5) == 1.5
+    assert _told(np.inf).startswith("infinite") and _told(np.nan).startswith("not known yet")
+    table = pd.DataFrame(np.random.default_rng(1).integers(0, 2, (50, 3)), columns=list("abc"))
+    fit = bl.fit(bl.Model(name="x", model=bl.BayesNet(structure={})), table, method="structure", draws=5, tune=0, thin=9,
+                 cores=1, seed=1, runs=tmp_path, progress=False)  # fmt: skip
+    text = (fit.folder / "progress.json").read_text()
+    assert "null" not in text and "Infinity" not in text and "NaN" not in text
+    assert json.loads(text)["r_hat_edges"].startswith("not known yet")
+
+
+def test_options_that_cannot_be_are_named_without_a_place_in_a_file(tmp_path):
+    (tmp_path / "m.yaml").write_text(
+        "bayeslab: 1\nname: x\ndata: {table: t.csv}\nmodel: {family: bayes_net, structure: {}}\n"
+    )
+    (tmp_path / "t.csv").write_text("a,b\n" + "x,y\nu,v\n" * 5)
+    with pytest.raises(bl.BayeslabError, match="^inference.draws: draws must be greater than or equal to 1; given: 0"):
+        bl.fit(tmp_path / "m.yaml", draws=0)
+
+
 def test_threads_give_the_same_draws():
     table = pd.DataFrame(np.random.default_rng(1).integers(0, 2, (50, 4)), columns=list("abcd"))
     common = {"method": "structure", "draws": 20, "tune": 5, "thin": 300, "seed": 1, "runs": None, "progress": False}

@@ -142,6 +142,11 @@ def test_rows_are_weighed_by_structures_and_parameters(fit):
     )
     table = bl.compare({"sampled": fit, "apart": apart}, progress=False).table
     assert list(table.index) == ["sampled", "apart"]
+    assert np.isnan(table["n_parameters"]["sampled"]) and table["n_parameters"]["apart"] == 3
+    shares = [(words()[v] == "yes").mean() for v in "abc"]
+    highest = sum(80 * (p * np.log(p) + (1 - p) * np.log(1 - p)) for p in shares)
+    assert table["max_log_likelihood"]["apart"] == pytest.approx(highest)
+    assert table["bic"]["apart"] == pytest.approx(-2 * highest + 3 * np.log(80))
     assert table["log_evidence"]["sampled"] == fit.data_tree["exact_posterior"].attrs["log_evidence"]
 
 

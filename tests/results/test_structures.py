@@ -440,3 +440,37 @@ def test_nets_of_states_and_numbers(mixed):
         found.interventional("x", "g")
     with pytest.raises(OptionError, match="numbers only"):
         found.effects()
+
+
+# --- draws of orders
+
+
+def test_draws_of_orders_reweighted_are_draws_of_graphs():
+    """Exact sums over DAGs, from a chain over orders, of a posterior in which the two differ by far."""
+    table = table_of(5, random_scores(7, 1.2), max_parents=2)
+    by_orders = Structures(sampled(table, "order"))
+    found = by_orders.reweighted()
+    truth, biased = dag_posterior(table), order_posterior(table).edges
+    frame, before = found.edges(), by_orders.edges()
+    place = table.number_of
+
+    def z(frame, exact):
+        p = [exact[place[u], place[v]] for u, v in zip(frame.source, frame.target, strict=True)]
+        return np.abs((frame.probability - p) / frame.mcse).max()
+
+    assert z(before, biased) < 4.5 < 20 < z(before, truth.edges)
+    assert z(frame, truth.edges) < 4.5
+    # The error allows for what the weights cost.
+    assert np.nanmin(frame.ess) < np.nanmin(before.ess)
+    paths = found.paths()
+    assert z(paths, truth.paths) < 4.5
+    assert found.draws_of == "dags" and found.reweighted() is found
+
+
+def test_draws_of_orders_say_so_in_the_verdict():
+    from bayeslab.results.structure_checks import judge_structures
+
+    table = table_of(4, random_scores(2, 1.0))
+    checks = {f.check: f for f in judge_structures(sampled(table, "order", 2, 200)).findings}
+    assert checks["prior"].status == "warn" and "reweighted()" in checks["prior"].advice
+    assert "prior" not in {f.check for f in judge_structures(sampled(table, "partition", 2, 200)).findings}
