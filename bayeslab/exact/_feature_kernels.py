@@ -375,9 +375,10 @@ def sweep(
                 for j in range(size):
                     along[j] += step * spread[j, k]
         for _ in range((size - always) // 2):
-            i = always + rng.integers(0, size - always)
-            j = always + rng.integers(0, size - always - 1)
-            j += j >= i
+            i = always + int(rng.integers(0, size - always))
+            j = always + int(rng.integers(0, size - always - 1))
+            if j >= i:
+                j += 1
             share, squares = _pair(
                 rng, x, z, n, i, j, own, ratio, variance, counts, prior_on, prior_off, share, squares, spread, mean,
                 along, fit, size,

@@ -8,7 +8,8 @@ are drawn in turns, entry by entry. The features that a row shares with no other
 drawn from Poisson(α / N) times the density of the row, to which each adds s² of variance. The sweeps keep the
 posterior of A given the other rows [3]_, so that nothing is approximated and a sweep is linear in N.
 
-σ and s are drawn by slices [5]_ of p(X | Z, σ, s) times their priors, α in closed form. Missing cells are drawn at
+With an offset m a feature can be turned round: the rows that have it are those that had it not. σ and s are drawn by
+slices [5]_ of p(X | Z, σ, s) times their priors, α in closed form. Missing cells are drawn at
 weights drawn for the purpose, and then are data.
 
 References
@@ -27,7 +28,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
-from scipy.special import betaln
+from scipy.special import betaln, gammaln
 
 from bayeslab.exact import buffet
 
@@ -37,6 +38,8 @@ type LogDensity = Callable[[float], float]
 
 # Columns there is room for, beyond those that are in use.
 _ROOM = 32
+# So many features a sweep are proposed to be turned round.
+_COMPLEMENTS = 3
 # A chain begins with the best of so many short ones, which take half of the tuning.
 _STARTS = 4
 
@@ -101,13 +104,9 @@ def log_likelihood(x: np.ndarray, z: np.ndarray, noise: float, scales: np.ndarra
     """log p(X | Z), weights integrated out, for a sd of the weights of each column of Z."""
     from bayeslab.exact._feature_kernels import collapsed_log_density
 
-    ones = np.asarray(z, float)
-    moment = ones.T @ x
-    return float(
-        collapsed_log_density(
-            ones.T @ ones, moment @ moment.T, float((x**2).sum()), *x.shape, noise, scales.astype(float)
-        )
-    )
+    ones, (n, d) = np.asarray(z, float), x.shape
+    moment, total = ones.T @ x, float((x**2).sum())
+    return float(collapsed_log_density(ones.T @ ones, moment @ moment.T, total, n, d, noise, scales.astype(float)))
 
 
 def log_prior(z: np.ndarray, prior: BinaryPrior, alpha: float) -> float:
@@ -178,16 +177,43 @@ class _Chain:
                 spare,
             )
 
+    def complements(self) -> None:
+        """With an offset: features of the rows that have them become features of those that have not.
+
+        m, z_k and a_k explain what m + a_k, 1 - z_k and -a_k do; no way leads from one to the other row by row.
+        """
+        n, size = len(self.x), self.size - self.always
+        if not self.always or not size:
+            return
+        scales = self.scales(self.scale)
+        now = log_likelihood(self.x, self.used, self.noise, scales)
+        for k in self.always + self.rng.integers(0, size, min(size, _COMPLEMENTS)):
+            ones = int(self.z[:, k].sum())
+            if self.prior.features is None and ones == n:
+                continue
+            self.z[:, k] = 1 - self.z[:, k]
+            other = log_likelihood(self.x, self.used, self.noise, scales)
+            if np.log(self.rng.random()) < other - now + self._log_column(n - ones) - self._log_column(ones):
+                now = other
+            else:
+                self.z[:, k] = 1 - self.z[:, k]
+
+    def _log_column(self, ones: int) -> float:
+        """Log of the factor that a column with so many ones has in the prior of Z."""
+        a, b = (0.0, 1.0) if self.prior.features is None else self.prior.probability
+        n = len(self.x)
+        return float(gammaln(a + ones) + gammaln(b + n - ones))
+
     def scales_drawn(self) -> None:
         """σ, s and α given Z."""
         from bayeslab.exact._feature_kernels import collapsed_log_density
 
         prior, ones = self.prior, self.used.astype(float)
-        moment = ones.T @ self.x
+        (n, d), moment = self.x.shape, ones.T @ self.x
         gram, cross, total = ones.T @ ones, moment @ moment.T, float((self.x**2).sum())
 
         def at(noise: float, scale: float) -> float:
-            return collapsed_log_density(gram, cross, total, *self.x.shape, noise, self.scales(scale))  # type: ignore[no-any-return]
+            return float(collapsed_log_density(gram, cross, total, n, d, noise, self.scales(scale)))
 
         if callable(density := prior.noise):
             self.noise = _slice(lambda v: at(v, self.scale) + density(v), self.noise, self.rng)
@@ -288,6 +314,7 @@ def _begun(
 def _step(chain: _Chain) -> np.ndarray | None:
     """Everything once; the weights, where they had to be drawn to fill missing cells."""
     chain.rows()
+    chain.complements()
     chain.scales_drawn()
     if not chain.missing.any():
         return None

@@ -10,7 +10,7 @@ import numpy as np
 from bayeslab.errors import ModelError
 from bayeslab.exact.answer import EMPlan
 from bayeslab.exact.binary_em import BinaryModes, BinaryProblem
-from bayeslab.exact.expectation_maximisation import Smooth, restarted
+from bayeslab.exact.expectation_maximisation import restarted
 from bayeslab.exact.factor_analysis import FactorPrior, FactorProblem, Patterns, principal_components
 from bayeslab.exact.feature_matching import principal_axes
 from bayeslab.families._latent_model import Resolved, Written, refused_patterns
@@ -128,10 +128,6 @@ def maximum_likelihood(seen: Resolved) -> tuple[float, int]:
         theta = principal_components(seen.rows, seen.features, with_mean=seen.offset)
         return float(problem.expect(theta)[0]), problem.n_free
     found = restarted(
-        _smooth(problem), problem.start, restarts=4, rng=np.random.default_rng(0), variant="accelerated", tolerance=1e-7
+        problem, problem.start, restarts=4, rng=np.random.default_rng(0), variant="accelerated", tolerance=1e-7
     )
     return found.best.log_likelihood, problem.n_free
-
-
-def _smooth(problem: Any) -> Smooth:
-    return problem  # type: ignore[no-any-return]

@@ -126,6 +126,7 @@ def _padded(found: Sequence[BinaryDraws], pivot: np.ndarray) -> dict[str, Any]:
     return {
         "loading": (("chain", "draw", "column", "slot"), loading),
         "probability": (("chain", "draw", "slot"), probability),
+        "named": (("chain", "draw", "slot"), np.broadcast_to(np.arange(most) < pivot.shape[1], probability.shape)),
     }
 
 

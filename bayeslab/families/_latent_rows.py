@@ -63,14 +63,18 @@ def features(
     mean: np.ndarray,
     noise: np.ndarray,
     probability: np.ndarray | None,
+    named: np.ndarray | None,
     rng: np.random.Generator,
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """By name, dimensions and values: averages over draws."""
+    """By name, dimensions and values: averages over draws.
+
+    ``named`` says which features, of a number that is not given, are the same in all draws.
+    """
     some = np.unique(np.linspace(0, len(loading) - 1, min(len(loading), _DRAWS)).astype(int))
-    given = [loading[some], mean[some], noise[some]]
     if probability is None:
-        return _scores(seen, rows, *given)
-    return _active(seen, rows, *given, probability[some], rng)
+        return _scores(seen, rows, loading[some], mean[some], noise[some])
+    kept = np.arange(loading.shape[2]) if named is None else np.flatnonzero(named[0])
+    return _active(seen, rows, loading[some], mean[some], noise[some], probability[some], kept, rng)
 
 
 def _scores(
@@ -108,6 +112,7 @@ def _active(
     mean: np.ndarray,
     noise: np.ndarray,
     probability: np.ndarray,
+    kept: np.ndarray,
     rng: np.random.Generator,
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     from bayeslab.exact._feature_kernels import binary_pass, draw_rows
@@ -131,8 +136,7 @@ def _active(
         active += chance
         rebuilt += m + chance @ w.T
     active /= len(loading)
-    kept = np.flatnonzero(there.mean(axis=0) >= 0.5)
-    often = there.sum(axis=0)[kept]
+    often = np.maximum(there.sum(axis=0)[kept], 1)
     average = loading[:, :, kept].sum(axis=0) / often
     spread = np.sqrt(np.maximum((loading[:, :, kept] ** 2).sum(axis=0) / often - average**2, 0))
     return {

@@ -325,8 +325,8 @@ def predictive(
             z = rng.standard_normal((n_rows, loading.shape[2]))
         sd: Any = noises[i]
         if seen.features is None:
-            alpha = draws["alpha"][i] if "alpha" in draws else seen.alpha
-            scale = draws["scale"][i] if "scale" in draws else seen.scale[0]
+            alpha: Any = draws["alpha"][i] if "alpha" in draws else seen.alpha
+            scale: Any = draws["scale"][i] if "scale" in draws else seen.scale[0]
             own = rng.poisson(alpha / (n_fitted + 1), n_rows)[:, None]
             sd = np.sqrt(noises[i] ** 2 + own * scale**2)
         out[i] = means[i] + z @ loading[i].T + sd * rng.standard_normal((n_rows, len(seen.columns)))
@@ -364,6 +364,7 @@ def features(
         _means(seen, draws),
         _noises(seen, draws),
         draws.get("probability"),
+        draws.get("named"),
         rng,
     )
 

@@ -30,7 +30,7 @@ def features(fit: Fit, data: Any = None) -> xr.Dataset:
     made = family.features(fit.model, bound, posterior_values(fit), np.random.default_rng(fit.seed))
     posterior = fit.posterior.to_dataset()
     labels = bound.labels | {str(d): posterior[d].to_numpy() for d in posterior.dims if d in posterior.coords}
-    labels.setdefault("column", np.array(fit.model.model.columns))
+    labels.setdefault("column", np.array(_columns(fit)))
     dims = {n: dims for n, (dims, _) in made.items()}
     return labelled({n: values for n, (_, values) in made.items()}, dims, labels, {}, {"creation_library": "bayeslab"})
 
@@ -56,5 +56,9 @@ def plot_features(fit: Fit, what: str, shape: tuple[int, int] | None) -> Any:
     if what == "rows":
         name = "active" if "active" in group else "score"
         return plots.rows(group[name].to_numpy(), binary=name == "active")
-    columns_named = [str(c) for c in fit.model.model.columns]
-    return plots.loadings(loading, group["loading_sd"].to_numpy(), columns_named)
+    return plots.loadings(loading, group["loading_sd"].to_numpy(), _columns(fit))
+
+
+def _columns(fit: Fit) -> list[str]:
+    spec: Any = fit.model.model
+    return [str(column) for column in spec.columns]

@@ -58,7 +58,8 @@ def left(z):
     return np.ascontiguousarray(buffet.left_ordered(np.asarray(z, np.int8)))
 
 
-def test_ibp_gibbs_is_enumeration():
+@pytest.mark.parametrize("offset", [False, True])
+def test_ibp_gibbs_is_enumeration(offset):
     """ibp, beta-process-factor: over classes of matrices, with features that come and go; up to 7 features of 3 rows."""
     rng = np.random.default_rng(1)
     x, noise, scale, alpha = 1.5 * rng.standard_normal((3, 2)), 0.6, 1.2, 1.5
@@ -67,11 +68,18 @@ def test_ibp_gibbs_is_enumeration():
     for k in range(8):
         for chosen in itertools.combinations_with_replacement(patterns, k):
             z = np.array(chosen, int).reshape(k, 3).T
-            logs[key(z)] = buffet.log_probability(z, alpha) + log_likelihood(x, z, noise, np.full(k, scale))
+            whole, scales = (np.hstack([np.ones((3, 1)), z]), [0.9] + k * [scale]) if offset else (z, k * [scale])
+            logs[key(z)] = buffet.log_probability(z, alpha) + log_likelihood(x, whole, noise, np.array(scales))
             number[key(z)] = k
     total = logsumexp(list(logs.values()))
     truth = {one: math.exp(value - total) for one, value in logs.items()}
-    draws = sample(x, BinaryPrior(None, noise, scale, alpha=alpha), draws=12_000, tune=80, rng=rng)
+    draws = sample(
+        x,
+        BinaryPrior(None, noise, scale, (1, 1), alpha, np.zeros(2) if offset else None, 0.9),
+        draws=8_000,
+        tune=80,
+        rng=rng,
+    )
     found = [key(z) for z in draws.z]
     wanted = sorted(truth, key=truth.get)[-12:]
     share, error = frequencies(found, wanted)
