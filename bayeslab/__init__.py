@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from bayeslab.errors import BayeslabError as BayeslabError
     from bayeslab.estimators import estimator as estimator
     from bayeslab.families.bayes_net import BayesNet as BayesNet
+    from bayeslab.families.gaussian_process import GaussianProcess as GaussianProcess
     from bayeslab.families.graph import Graph as Graph
     from bayeslab.families.hmm import HMM as HMM
     from bayeslab.families.hypotheses import Hypotheses as Hypotheses
@@ -45,6 +46,7 @@ _PUBLIC = {
     "BayeslabError": ("bayeslab.errors", "BayeslabError"),
     "Dataset": ("bayeslab.dataset", "Dataset"),
     "Fit": ("bayeslab.results.fit", "Fit"),
+    "GaussianProcess": ("bayeslab.families.gaussian_process", "GaussianProcess"),
     "Graph": ("bayeslab.families.graph", "Graph"),
     "HMM": ("bayeslab.families.hmm", "HMM"),
     "Hypotheses": ("bayeslab.families.hypotheses", "Hypotheses"),

@@ -354,9 +354,14 @@ def _with_remarks(outcome: Outcome, model: Model, data: Data) -> Outcome:
     family = registry.load("families", model.model.family)
     if hasattr(family, "chosen") and (choice := family.chosen(model, data)) is not None:
         outcome = _with_choice(outcome, choice)
-    if not hasattr(family, "remarks"):
+    said = family.remarks(model, data) if hasattr(family, "remarks") else ()
+    if hasattr(family, "judged") and "posterior" in outcome.groups:
+        group = outcome.groups["posterior"].transpose("chain", "draw", ...)
+        draws = {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in group.data_vars.items()}
+        said = (*said, *family.judged(model, data, draws))
+    if not said:
         return outcome
-    found = tuple(Finding("warn", *remark) for remark in family.remarks(model, data))
+    found = tuple(Finding("warn", *remark) for remark in said)
     return replace(outcome, verdict=Verdict((*outcome.verdict.findings, *found)))
 
 

@@ -14,7 +14,7 @@ def command(
     run: RunArgument,
     data: DataOption = None,
     kind: Annotated[
-        str | None, typer.Option(help="mean, probabilities or draws; default: what suits the outcome.")
+        str | None, typer.Option(help="mean, probabilities, draws or components; default: what suits the outcome.")
     ] = None,
     ci_prob: Annotated[float, typer.Option(help="Probability of the interval.")] = 0.89,
     out: Annotated[

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from pydantic import Field
+from threadpoolctl import threadpool_limits
 
 from bayeslab.dataset import Data
 from bayeslab.engines._density import Density, centre, copy_callback, start_values
@@ -84,7 +85,10 @@ def run(job: Job) -> Outcome:
         clock.lap("compile")
         job.progress.begin(states)
         try:
-            complete, partial = _sample(job, sampler, missing, states)
+            # Chains run side by side: threads inside a matrix product would only wait for each other, and how sums
+            # are split among them would change the last digits of a draw.
+            with threadpool_limits(limits=1, user_api="blas"):
+                complete, partial = _sample(job, sampler, missing, states)
         finally:
             job.progress.close()
         clock.lap("sample")

@@ -467,10 +467,10 @@ _LOG_2_PI = math.log(2.0 * math.pi)
 
 @numba.njit(cache=True)
 def _factored(ops, columns, slots, x, noise, base, out):  # type: ignore[no-untyped-def]
-    """The lower Cholesky factor of K + diag(noise) + jitter in the lower triangle of ``out``, and the jitter.
+    """The lower Cholesky factor of K + diag(noise) + jitter in the lower triangle of ``out``, the jitter and its share.
 
-    The jitter is ``base`` times the mean variance, and more where there is no factor without; NaN where even that does
-    not help.
+    The jitter is ``base`` times the mean variance of K, and more where there is no factor without; NaN where even that
+    does not help.
     """
     n = x.shape[1]
     size, status, upper = np.array([n], np.int32), np.zeros(1, np.int32), np.array([85], np.uint8)
@@ -485,12 +485,22 @@ def _factored(ops, columns, slots, x, noise, base, out):  # type: ignore[no-unty
         for i in range(n):
             out[i, i] += noise[i] + jitter
         if not math.isfinite(mean) or not mean >= 0.0:
-            return math.nan
+            return math.nan, math.nan
         # LAPACK reads columns where we write rows: its upper triangle is our lower one.
         _dpotrf(upper.ctypes, size.ctypes, out.ctypes, size.ctypes, status.ctypes)
         if status[0] == 0:
-            return jitter
-    return math.nan
+            return jitter, max(base, share)
+    return math.nan, math.nan
+
+
+@numba.njit(cache=True)
+def _with_jitter(weights, share):  # type: ignore[no-untyped-def]
+    """Add to the weights of K what those of the jitter, a share of K's mean variance, come to."""
+    n, trace = weights.shape[0], 0.0
+    for i in range(n):
+        trace += weights[i, i]
+    for i in range(n):
+        weights[i, i] += share * trace / n
 
 
 @numba.njit(cache=True)
@@ -510,7 +520,8 @@ def factor(ops, columns, at, fixed, theta, x, noise, base):  # type: ignore[no-u
     """Lower Cholesky factor of K(x, x) + diag(noise) + jitter, zeros above, and the jitter (NaN: there is none)."""
     n = x.shape[1]
     out = np.zeros((n, n))
-    return out, _factored(ops, columns, _slots(theta, at, fixed), x, noise, base, out)
+    jitter, _ = _factored(ops, columns, _slots(theta, at, fixed), x, noise, base, out)
+    return out, jitter
 
 
 @numba.njit(cache=True)
@@ -525,7 +536,7 @@ def log_marginal(parameters, ops, columns, at, fixed, x, y, design, known, base)
     theta, sd, b = parameters[:n_theta], parameters[n_theta], parameters[n_theta + 1 :]
     grad = np.zeros(len(parameters))
     slots, a = _slots(theta, at, fixed), np.empty((n, n))
-    jitter = _factored(ops, columns, slots, x, known + sd * sd, base[0], a)
+    jitter, share = _factored(ops, columns, slots, x, known + sd * sd, base[0], a)
     if math.isnan(jitter):
         return -np.inf, grad
     alpha = y.copy()
@@ -545,9 +556,144 @@ def log_marginal(parameters, ops, columns, at, fixed, x, y, design, known, base)
         for j in range(i + 1):
             row[j] = 0.5 * (own * alpha[j] - row[j])
         trace += row[i]
+    _with_jitter(a, share)
     grad[:n_theta] = _gathered(_lower_gradient(ops, columns, slots, x, a), at, n_theta)
     grad[n_theta] = 2.0 * sd * trace
     for k in range(n_mean):
         for i in range(n):
             grad[n_theta + 1 + k] += design[i, k] * alpha[i]
+    return value, grad
+
+
+# ------------------------------------------------------------- other data: the function is inferred
+
+STUDENT_T, BERNOULLI, BINOMIAL, POISSON, NEGATIVE_BINOMIAL = 0, 1, 2, 3, 4
+LOGIT, PROBIT = 0, 1
+
+
+@numba.njit(cache=True)
+def _digamma(x):  # type: ignore[no-untyped-def]
+    """d log Γ(x) / dx: the recurrence up to 10, then Stirling's series (Abramowitz, Stegun 6.3.18)."""
+    out = 0.0
+    while x < 10.0:
+        out -= 1.0 / x
+        x += 1.0
+    r = 1.0 / (x * x)
+    return (
+        out
+        + math.log(x)
+        - 0.5 / x
+        - r * (1.0 / 12 - r * (1.0 / 120 - r * (1.0 / 252 - r * (1.0 / 240 - r * 5.0 / 660))))
+    )
+
+
+@numba.njit(cache=True)
+def _log_normal_cdf(x):  # type: ignore[no-untyped-def]
+    """log Φ(x) and its derivative."""
+    if x > -8.0:
+        value = math.log(0.5 * math.erfc(-x / math.sqrt(2.0)))
+        return value, math.exp(-0.5 * x * x - 0.5 * _LOG_2_PI - value)
+    # Φ(x) = φ(x) / (-x) (1 - 1/x² + 3/x⁴ - 15/x⁶ ...), Abramowitz, Stegun 26.2.12
+    r = 1.0 / (x * x)
+    series = 1.0 - r * (1.0 - 3.0 * r * (1.0 - 5.0 * r * (1.0 - 7.0 * r)))
+    return -0.5 * x * x - 0.5 * _LOG_2_PI - math.log(-x) + math.log(series), -x / series
+
+
+@numba.njit(cache=True)
+def _log_sigmoid(x):  # type: ignore[no-untyped-def]
+    return -math.log1p(math.exp(-x)) if x > 0.0 else x - math.log1p(math.exp(x))
+
+
+@numba.njit(cache=True)
+def row_likelihood(code, link, y, trials, eta, first, second):  # type: ignore[no-untyped-def]
+    """log p(y | eta), its derivative by eta, and by the likelihood's own parameters."""
+    if code == STUDENT_T:  # first: scale, second: degrees of freedom
+        u = (y - eta) / first
+        s = 1.0 + u * u / second
+        value = math.lgamma(0.5 * (second + 1.0)) - math.lgamma(0.5 * second) - 0.5 * math.log(math.pi * second)
+        value -= math.log(first) + 0.5 * (second + 1.0) * math.log(s)
+        by_eta = (second + 1.0) * u / (second * s * first)
+        by_nu = 0.5 * (_digamma(0.5 * (second + 1.0)) - _digamma(0.5 * second) - 1.0 / second - math.log(s))
+        by_nu += 0.5 * (second + 1.0) * u * u / (second * second * s)
+        return value, by_eta, by_eta * u - 1.0 / first, by_nu
+    if code == POISSON:
+        mean = math.exp(eta)
+        return y * eta - mean - math.lgamma(y + 1.0), y - mean, 0.0, 0.0
+    if code == NEGATIVE_BINOMIAL:  # first: the shape
+        mean = math.exp(eta)
+        total = mean + first
+        value = math.lgamma(y + first) - math.lgamma(first) - math.lgamma(y + 1.0)
+        value += first * math.log(first / total) + (y * (eta - math.log(total)) if y > 0.0 else 0.0)
+        by_shape = _digamma(y + first) - _digamma(first) + math.log(first / total) + 1.0 - (first + y) / total
+        return value, y - (y + first) * mean / total, by_shape, 0.0
+    m = 1.0 if code == BERNOULLI else trials
+    value = 0.0
+    if code == BINOMIAL:
+        value = math.lgamma(m + 1.0) - math.lgamma(y + 1.0) - math.lgamma(m - y + 1.0)
+    if link == PROBIT:
+        a, by_a = _log_normal_cdf(eta)
+        b, by_b = _log_normal_cdf(-eta)
+        return value + y * a + (m - y) * b, y * by_a - (m - y) * by_b, 0.0, 0.0
+    p = 1.0 / (1.0 + math.exp(-eta))
+    return value + y * _log_sigmoid(eta) + (m - y) * _log_sigmoid(-eta), y - m * p, 0.0, 0.0
+
+
+@numba.njit(cache=True)
+def log_likelihood_whitened(parameters, ops, columns, at, fixed, x, place, y, trials, design, base, words):  # type: ignore[no-untyped-def]
+    """log p(y | f) with f = design b + (L z)[place], L the Cholesky factor of K(x, x), and its gradient.
+
+    Parameters: θ, two of the likelihood, b, z (one for each of the distinct inputs x). The derivative by K is
+    L'^-1 Φ L^-1, where Φ is half the symmetric matrix with the lower triangle u z', u = L' df (Murray 2016, eq. 9:
+    the product L' times the lower triangle of df z' has no more than that in its own lower triangle).
+    """
+    n, n_mean, m = len(y), design.shape[1], x.shape[1]
+    n_theta = len(parameters) - 2 - n_mean - m
+    theta, b, z = (
+        parameters[:n_theta],
+        parameters[n_theta + 2 : n_theta + 2 + n_mean],
+        parameters[n_theta + 2 + n_mean :],
+    )
+    first, second = parameters[n_theta], parameters[n_theta + 1]
+    grad = np.zeros(len(parameters))
+    slots, lower = _slots(theta, at, fixed), np.empty((m, m))
+    jitter, share = _factored(ops, columns, slots, x, np.zeros(m), base[0], lower)
+    if math.isnan(jitter):
+        return -np.inf, grad
+    f, df = np.zeros(m), np.zeros(m)
+    for i in range(m):
+        for j in range(i + 1):
+            f[i] += lower[i, j] * z[j]
+    value = 0.0
+    for i in range(n):
+        eta = f[place[i]]
+        for k in range(n_mean):
+            eta += design[i, k] * b[k]
+        term, by_eta, by_first, by_second = row_likelihood(words[0], words[1], y[i], trials[i], eta, first, second)
+        value += term
+        df[place[i]] += by_eta
+        grad[n_theta] += by_first
+        grad[n_theta + 1] += by_second
+        for k in range(n_mean):
+            grad[n_theta + 2 + k] += design[i, k] * by_eta
+    if not math.isfinite(value):
+        return -np.inf, np.zeros(len(parameters))
+    u = np.zeros(m)
+    for i in range(m):
+        for j in range(i + 1):
+            u[j] += lower[i, j] * df[i]
+    grad[n_theta + 2 + n_mean :] = u
+    if n_theta > 0:
+        weights = np.empty((m, m))
+        for i in range(m):
+            for j in range(i):
+                weights[i, j] = 0.5 * u[i] * z[j]
+                weights[j, i] = weights[i, j]
+            weights[i, i] = 0.5 * u[i] * z[i]
+        _solve_in_place(lower, weights, True)
+        for i in range(m):
+            for j in range(i):
+                weights[i, j], weights[j, i] = weights[j, i], weights[i, j]
+        _solve_in_place(lower, weights, True)
+        _with_jitter(weights, share)
+        grad[:n_theta] = _gathered(_lower_gradient(ops, columns, slots, x, weights), at, n_theta)
     return value, grad

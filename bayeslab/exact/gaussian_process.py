@@ -10,6 +10,11 @@ deviation and the coefficients; the arrays are the program of the covariance fun
 (columns, n), y, the design (n, p), known noise variances (n,), and the share of the mean variance that is added to the
 diagonal.
 
+Other observations have no such form. ``LOG_LIKELIHOOD`` is the log likelihood of the function at distinct inputs, made
+of standard normals z: f = design @ coefficients + (L z)[place] with L the factor of K. Its vector is θ, two parameters
+of the likelihood, the coefficients and z; the arrays are the program, the distinct inputs by column, the place (n,) of
+each observation among them, y, trials, design, the share added to the diagonal, and :func:`likelihood_words`.
+
 References
 ----------
 .. [1] Rasmussen, Williams (2006). Gaussian Processes for Machine Learning. MIT Press. Algorithm 2.1, sections 2.7, 5.4.
@@ -28,9 +33,32 @@ import numpy as np
 from bayeslab.errors import ModelError
 from bayeslab.exact.covariance import Kernel
 
-__all__ = ["LOG_MARGINAL", "GaussianProcess", "LeaveOneOut", "NotPositiveDefinite", "factor"]
+__all__ = [
+    "LOG_LIKELIHOOD",
+    "LOG_MARGINAL",
+    "GaussianProcess",
+    "LeaveOneOut",
+    "NotPositiveDefinite",
+    "factor",
+    "likelihood_words",
+]
 
 LOG_MARGINAL = "bayeslab.exact._covariance_kernels:log_marginal"
+LOG_LIKELIHOOD = "bayeslab.exact._covariance_kernels:log_likelihood_whitened"
+
+
+def likelihood_words(likelihood: str, link: str) -> np.ndarray:
+    """A likelihood and its link as the compiled code knows them."""
+    from bayeslab.exact import _covariance_kernels as kernels
+
+    codes = {
+        "student_t": kernels.STUDENT_T,
+        "bernoulli": kernels.BERNOULLI,
+        "binomial": kernels.BINOMIAL,
+        "poisson": kernels.POISSON,
+        "negative_binomial": kernels.NEGATIVE_BINOMIAL,
+    }
+    return np.array([codes[likelihood], kernels.PROBIT if link == "probit" else kernels.LOGIT], np.int64)
 
 
 class NotPositiveDefinite(ModelError):
@@ -100,6 +128,8 @@ class GaussianProcess:
         Of a mean whose coefficients are integrated out: normal with mean zero and variances ``prior_variances``.
     nugget : float
         See :func:`factor`.
+    known : (ndarray, float) or None
+        The factor and its jitter, where they are known.
     """
 
     kernel: Kernel
@@ -110,9 +140,12 @@ class GaussianProcess:
     design: np.ndarray | None = None
     prior_variances: np.ndarray | None = None
     nugget: float = 0.0
+    known: tuple[np.ndarray, float] | None = None
 
     @cached_property
     def _factor(self) -> tuple[np.ndarray, float]:
+        if self.known is not None:
+            return self.known
         if self.design is None or self.prior_variances is None:
             return factor(self.kernel, self.theta, self.x, self.noise, nugget=self.nugget)
         whole = self.kernel.matrix(self.theta, self.x) + (self.design * self.prior_variances) @ self.design.T
@@ -149,16 +182,6 @@ class GaussianProcess:
             -0.5 * self.residuals @ self.weights - np.log(np.diagonal(self.lower)).sum() - 0.5 * n * np.log(2 * np.pi)
         )
 
-    def _cross(self, z: np.ndarray, term: Kernel) -> np.ndarray:
-        return term.matrix(self.theta, z, self.x)
-
-    def _through(self, z: np.ndarray, term: Kernel) -> tuple[np.ndarray, np.ndarray]:
-        """Cross covariance (m, n), and the same solved against the factor, (n, m)."""
-        from scipy.linalg import solve_triangular
-
-        cross = self._cross(z, term)
-        return cross, np.asarray(solve_triangular(self.lower, cross.T, lower=True))
-
     def _term(self, term: Kernel | None) -> Kernel | None:
         return self.kernel.free_of_noise() if term is None else term.free_of_noise()
 
@@ -180,7 +203,7 @@ class GaussianProcess:
             return np.zeros(m), np.zeros(m)
         from scipy.linalg import solve_triangular
 
-        cross, variance = self._cross(z, part), part.diagonal(self.theta, z)
+        cross, variance = part.matrix(self.theta, z, self.x), part.diagonal(self.theta, z)
         if design is not None and self.design is not None and self.prior_variances is not None:
             cross = cross + (design * self.prior_variances) @ self.design.T
             variance = variance + ((design**2) * self.prior_variances).sum(axis=1)
@@ -196,7 +219,7 @@ class GaussianProcess:
             return np.zeros(len(z)), np.zeros((len(z), len(z)))
         from scipy.linalg import solve_triangular
 
-        cross, covariance = self._cross(z, part), part.matrix(self.theta, z)
+        cross, covariance = part.matrix(self.theta, z, self.x), part.matrix(self.theta, z)
         if design is not None and self.design is not None and self.prior_variances is not None:
             cross = cross + (design * self.prior_variances) @ self.design.T
             covariance = covariance + (design * self.prior_variances) @ design.T
@@ -207,7 +230,8 @@ class GaussianProcess:
         """Posterior mean (p,) and covariance (p, p) of coefficients that are integrated out."""
         from scipy.linalg import solve_triangular
 
-        assert self.design is not None and self.prior_variances is not None
+        assert self.design is not None
+        assert self.prior_variances is not None
         cross = self.prior_variances[:, None] * self.design.T
         solved = solve_triangular(self.lower, cross.T, lower=True)
         return cross @ self.weights, np.diag(self.prior_variances) - solved.T @ solved

@@ -29,6 +29,11 @@ Contract. A family module has
 ``remarks(model, data)`` (optional)
     what the user should know about the data; each is the rest of a warning of the verdict: (check,
     where, value, message, advice).
+``judged(model, data, draws)`` (optional)
+    the same of the posterior: what the user should know about draws that were made.
+``tables(model, data, draws, kind, ci_prob)`` (optional)
+    predictions of kind ``mean`` or ``components`` without sampling error: name of a part to columns of a table; None
+    where only draws can tell. ``data.origin`` are the data of the fit, where these are new.
 ``priors(model, data) -> dict[str, str]`` (optional)
     the prior of each parameter in the model language, where the file need not write it.
 ``exact(model, data) -> Plan | str`` (optional)

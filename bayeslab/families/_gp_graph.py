@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.dataset import Data, Dataset, bind
+from bayeslab.dataset import Dataset, bind
 from bayeslab.errors import ModelError
 from bayeslab.families import graph as graphs
 from bayeslab.families._gp_model import Resolved
@@ -16,7 +16,15 @@ from bayeslab.spec import Model
 if TYPE_CHECKING:
     import pymc
 
-__all__ = ["begun", "parameters", "program_arrays", "with_evidence", "with_function", "written_out"]
+__all__ = [
+    "begun",
+    "parameters",
+    "program_arrays",
+    "with_approximation",
+    "with_evidence",
+    "with_function",
+    "written_out",
+]
 
 
 def begun(model: Model, seen: Resolved) -> pymc.Model:
@@ -90,6 +98,29 @@ def with_evidence(model: Model, seen: Resolved) -> pymc.Model:
     return built
 
 
+def with_approximation(model: Model, seen: Resolved) -> pymc.Model:
+    """Hyperparameters, and their log evidence by the approximation that the model names, as one node."""
+    import pymc as pm
+
+    from bayeslab.evidence import python_evidence
+
+    found = seen.approximated
+    built = begun(model, seen)
+    with built:
+        theta, noise, coefficients = parameters(seen, built)
+        named = {"sigma": noise}
+        own = [noise]
+        if not seen.gaussian:
+            own = [named[n] if n in named else _own(seen, built, n) for n in found.likelihood.parameters]
+        vector = [theta, *own, coefficients]
+        if not seen.gaussian and seen.spec.approximation == "hsgp":
+            raw = pm.Normal("_z", 0.0, 1.0, shape=found.basis.n_functions)
+            pm.Potential("evidence", python_evidence(found.log_likelihood, _vector([*vector, raw])))
+        else:
+            pm.Potential("evidence", python_evidence(found.log_marginal, _vector(vector)))
+    return built
+
+
 def written_out(model: Model, seen: Resolved) -> pymc.Model:
     """Parameters, the function ``f`` at the rows, and a node for the outcome."""
     import pymc as pm
@@ -148,6 +179,28 @@ def _mean(link: str, eta: Any) -> Any:
             return eta
 
 
-def with_function(model: Model, seen: Resolved, data: Data) -> pymc.Model:
-    """Other observations: hyperparameters and standard normals that the function is made of."""
-    raise NotImplementedError
+def with_function(model: Model, seen: Resolved) -> pymc.Model:
+    """Other observations: hyperparameters, and standard normals that the function at distinct inputs is made of."""
+    import pymc as pm
+
+    from bayeslab.evidence import log_evidence
+    from bayeslab.exact.gaussian_process import LOG_LIKELIHOOD, likelihood_words
+
+    assert seen.y is not None
+    distinct, place = seen.distinct
+    built = begun(model, seen)
+    with built:
+        theta, noise, coefficients = parameters(seen, built)
+        own = {"student_t": (noise, _own(seen, built, "nu")), "negative_binomial": (_own(seen, built, "alpha"), 0.0)}
+        raw = pm.Normal("_z", 0.0, 1.0, shape=len(distinct))
+        vector = _vector([theta, *own.get(seen.spec.likelihood, (0.0, 0.0)), coefficients, raw])
+        program = (*seen.kernel.program, np.ascontiguousarray(distinct.T))
+        trials = np.ones(seen.n) if seen.trials is None else seen.trials
+        words = likelihood_words(seen.spec.likelihood, seen.link)
+        arrays = (*program, place, seen.y, trials, seen.design, np.array([seen.nugget]), words)
+        pm.Potential("evidence", log_evidence(LOG_LIKELIHOOD, vector, *arrays))
+    return built
+
+
+def _own(seen: Resolved, built: pymc.Model, name: str) -> Any:
+    return _value(seen, built, name) if name in seen.fixed or name in seen.dims else 0.0

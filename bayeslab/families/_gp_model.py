@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -108,6 +109,19 @@ class Resolved:
             return self.spec.jitter
         return 0.0 if self.gaussian else 1e-8
 
+    @cached_property
+    def approximated(self) -> Any:
+        """The data as a function of what is inferred, by the approximation that the model names; None without one."""
+        from bayeslab.families import _gp_approximate
+
+        return _gp_approximate.regression_of(self)
+
+    @cached_property
+    def distinct(self) -> tuple[np.ndarray, np.ndarray]:
+        """Distinct inputs (m, columns), and the place (n,) of each row among them."""
+        found, place = np.unique(self.x, axis=0, return_inverse=True)
+        return found, place.reshape(-1).astype(np.int64)
+
     def theta(self, values: Mapping[str, Any]) -> np.ndarray:
         """Hyperparameters of the kernel, from values by name."""
         return np.array([self.value(name, values) for name in self.kernel.names], float)
@@ -129,7 +143,9 @@ class Resolved:
         return np.array([*start, *np.atleast_1d(values["b"] if self.predictors else [])], float)
 
 
-def kernel_of(spec: GaussianProcess, columns: set[str] | None = None, levels: Mapping[str, int] | None = None) -> Kernel:
+def kernel_of(
+    spec: GaussianProcess, columns: set[str] | None = None, levels: Mapping[str, int] | None = None
+) -> Kernel:
     """The covariance function; errors point into the file."""
     try:
         return Kernel.parse(spec.kernel, columns, spec.priors.keys(), levels)
@@ -147,7 +163,8 @@ def mean_formula(spec: GaussianProcess, target: str) -> Formula | None:
         raise ModelError(error.message, path=("model", "mean")) from None
     if found.groups:
         raise ModelError(
-            "the mean has no group effects; a covariance does that: Coregion(group) or a further term", path=("model", "mean")
+            "the mean has no group effects; a covariance does that: Coregion(group) or a further term",
+            path=("model", "mean"),
         )
     return found
 
@@ -269,7 +286,7 @@ def _outcome(
             )
         return np.where(present, (column.values == levels[1]).astype(float), np.nan), levels
     term = data.term(target, missing=True)
-    if term.value is None and term.codes is None or term.dims != (data.dataset.rows,):
+    if (term.value is None and term.codes is None) or term.dims != (data.dataset.rows,):
         raise DataError(f"'{target}' is not a column of numbers")
     return np.array(term.value if term.value is not None else term.codes, float), known
 

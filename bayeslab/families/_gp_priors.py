@@ -25,8 +25,10 @@ __all__ = ["Scales", "default_prior", "refuse_negative", "tails"]
 
 # Distributions of any real number: none of them is a prior of something positive.
 _REAL = frozenset(
-    ("AsymmetricLaplace", "Cauchy", "ExGaussian", "Flat", "Gumbel", "Laplace", "Logistic", "Moyal", "Normal")
-    + ("NormalMixture", "SkewNormal", "SkewStudentT", "StudentT", "VonMises")
+    (
+        "AsymmetricLaplace", "Cauchy", "ExGaussian", "Flat", "Gumbel", "Laplace", "Logistic", "Moyal", "Normal",
+        "NormalMixture", "SkewNormal", "SkewStudentT", "StudentT", "VonMises",
+    )
 )  # fmt: skip
 # Of the mass of a lengthscale's prior, what lies below the resolution, and as much above the range.
 _TAIL = 0.01

@@ -23,15 +23,17 @@ References
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import networkx as nx
 import numpy as np
 from pydantic import Field, model_validator
 
-from bayeslab.dataset import Data
-from bayeslab.errors import DataError, ModelError, hint
+from bayeslab.dataset import Data, Dataset, bind
+from bayeslab.errors import DataError, EngineRefusal, ModelError, hint
 from bayeslab.exact.answer import Plan
+from bayeslab.exact.covariance import Kernel
 from bayeslab.families._gp_model import (
     Resolved,
     columns_read,
@@ -83,6 +85,16 @@ class GaussianProcess(Family):
         description="Share of the mean variance added to the diagonal of the covariance; default 0 for gaussian"
         " outcomes and 1e-8 for others.",
     )
+    approximation: Literal["state_space", "sparse", "fitc", "hsgp", "laplace"] | None = Field(
+        None,
+        description="Instead of the covariance of all rows: the `state_space` form of one-dimensional kernels (exact"
+        " for Matérn), inducing points (`sparse`: Titsias's bound, or `fitc`), basis functions (`hsgp`), or for other than"
+        " gaussian outcomes the function integrated out by `laplace`.",
+    )
+    inducing: int | None = Field(None, ge=1, description="How many inducing points (sparse, fitc); default 100.")
+    functions: int | None = Field(
+        None, ge=1, description="How many basis functions for each column (hsgp); default by lengthscales' priors."
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> GaussianProcess:
@@ -93,6 +105,10 @@ class GaussianProcess(Family):
         if self.link is not None and self.link not in _LINKED.get(self.likelihood, ("identity",)):
             shown = " or ".join(_LINKED.get(self.likelihood, ("identity",)))
             raise ValueError(f"{self.likelihood} has the link {shown}, not {self.link}")
+        if self.inducing is not None and self.approximation not in ("sparse", "fitc"):
+            raise ValueError("`inducing` goes with approximation: sparse or fitc")
+        if self.functions is not None and self.approximation != "hsgp":
+            raise ValueError("`functions` goes with approximation: hsgp")
         return self
 
 
@@ -110,22 +126,33 @@ def _spec(model: Model) -> GaussianProcess:
 def check(model: Model, columns: set[str] | None) -> None:
     """The kernel and the mean can be read, and the data have their columns."""
     spec = _spec(model)
-    kernel_of(spec)
+    _approximable(spec, kernel_of(spec))
     mean_formula(spec, "y")
     if not columns:
         return
     target = target_of(spec, columns)
-    kernel = kernel_of(spec, columns - {target})
+    kernel_of(spec, columns - {target})
     if target in columns_read(spec):
         raise ModelError(f"the outcome '{target}' is among its own inputs", path=("model", "target"))
     formula = mean_formula(spec, target)
-    wanted = {"mean": formula.predictor_columns() if formula else set(), "errors": {spec.errors} - {None}}
+    wanted: dict[str, set[str]] = {"mean": formula.predictor_columns() if formula else set()}
+    wanted["errors"] = {spec.errors} if spec.errors else set()
     wanted["trials"] = {spec.trials} if isinstance(spec.trials, str) else set()
     for key, names in wanted.items():
-        for name in sorted(str(n) for n in names):
+        for name in sorted(names):
             if name not in columns:
                 raise ModelError(f"the data have no column '{name}'{hint(name, columns)}", path=("model", key))
-    del kernel
+
+
+def _approximable(spec: GaussianProcess, kernel: Kernel) -> None:
+    """The model can have the approximation it names."""
+    if spec.approximation is None:
+        return
+    from bayeslab.families import _gp_approximate
+
+    reason = _gp_approximate.reason_against(spec, kernel)
+    if reason is not None:
+        raise ModelError(reason, path=("model", "approximation"))
 
 
 def factors(model: Model) -> set[str]:
@@ -166,9 +193,13 @@ def graph(
     if purpose != "fit":
         return _gp_graph.written_out(model, seen)
     _there(seen, data)
+    _affordable(seen)
+    if seen.spec.approximation is not None:
+        return _gp_graph.with_approximation(model, seen)
+    _distinguishable(seen)
     if seen.gaussian:
         return _gp_graph.with_evidence(model, seen)
-    return _gp_graph.with_function(model, seen, data)
+    return _gp_graph.with_function(model, seen)
 
 
 def _there(seen: Resolved, data: Data) -> None:
@@ -176,15 +207,184 @@ def _there(seen: Resolved, data: Data) -> None:
         raise DataError(f"the data have no column '{seen.target}', the outcome{hint(seen.target, data.names())}")
 
 
+def _distinguishable(seen: Resolved) -> None:
+    """Rows with the same inputs and no noise have a covariance without a factor."""
+    noiseless = seen.gaussian and seen.fixed.get("sigma", seen.fixed.get("sigma2")) == 0 and not seen.known.all()
+    if not noiseless or any(leaf.word == "White" for leaf in seen.kernel.root.leaves()):
+        return
+    distinct, place = seen.distinct
+    if len(distinct) < seen.n:
+        first = int(np.flatnonzero(np.bincount(place) > 1)[0])
+        rows = np.flatnonzero(place == first)[:2] + 1
+        raise DataError(
+            f"rows {rows[0]} and {rows[1]} have the same inputs, and without noise they can have one outcome only: give"
+            " sigma a prior, or leave out doubled rows"
+        )
+
+
 def exact(model: Model, data: Data) -> Plan | str:
     """In closed form where every hyperparameter is fixed and the outcome normal."""
-    return "hyperparameters are inferred"
+    from bayeslab.families import _gp_exact
+
+    seen = resolved(model, data)
+    _there(seen, data)
+    _affordable(seen)
+    if seen.spec.approximation is not None:
+        return f"approximation: {seen.spec.approximation} is asked for"
+    _distinguishable(seen)
+    return _gp_exact.exact(seen)
+
+
+def preferred(model: Model, data: Data) -> tuple[str, str] | None:
+    """The mode of the hyperparameters, where sampling them would take hours."""
+    seen = resolved(model, data)
+    if seen.y is None or not seen.dims or not isinstance(exact(model, data), str):
+        return None
+    if seen.spec.approximation is None and seen.n <= _MANY or _seconds(seen) * _EVALUATIONS < _PATIENCE:
+        return None
+    return "map", (
+        f"the mode of the hyperparameters: with {seen.n:,} rows an evaluation of the density takes about"
+        f" {_shown(_seconds(seen))}, and NUTS takes some {_EVALUATIONS:,}"
+    )
+
+
+def forecast(model: Model, data: Data) -> dict[str, str]:
+    """What an evaluation costs."""
+    seen = resolved(model, data)
+    if seen.spec.approximation is not None:
+        lines = [] if seen.y is None else seen.approximated.remarks()
+        shown = {"approximation": "; ".join([seen.spec.approximation, *lines])}
+        return shown | {"an evaluation": f"about {_shown(_seconds(seen))}"}
+    return {
+        "covariance": f"{seen.n:,} × {seen.n:,}, {8 * seen.n**2 / 1e9:.2g} GB",
+        "an evaluation": f"about {_shown(_seconds(seen))}",
+        "nuts": f"about {_shown(_seconds(seen) * _EVALUATIONS)} of one core",
+    }
+
+
+# Rows from which NUTS on the hyperparameters is a matter of hours, and what it takes: 4 chains of 2,000 draws with
+# some seven steps each.
+_MANY, _EVALUATIONS = 1_500, 50_000
+_PATIENCE = 1_800.0
+# The largest covariance that is made, in rows: with its inverse it fills 6.4 GB.
+_MOST = 20_000
+
+
+def _seconds(seen: Resolved) -> float:
+    """Of one evaluation of density and gradient, at 15 billion operations a second."""
+    if seen.spec.approximation is not None:
+        from bayeslab.families import _gp_approximate
+
+        return _gp_approximate.operations(seen) / 15e9
+    n = seen.n if seen.gaussian else len(seen.distinct[0])
+    return (n**3 if seen.gaussian else 2.4 * n**3) / 15e9 + 1e-8 * n**2 * len(list(seen.kernel.root.leaves()))
+
+
+def _shown(seconds: float) -> str:
+    for unit, size in (("hours", 3600.0), ("minutes", 60.0), ("s", 1.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{1000 * seconds:.0f} ms" if seconds < 0.5 else f"{seconds:.1f} s"
+
+
+def _affordable(seen: Resolved) -> None:
+    """A covariance too large for this machine is refused, with what there is instead."""
+    if seen.n <= _MOST or seen.spec.approximation not in (None, "laplace"):
+        return
+    raise EngineRefusal(
+        f"an exact Gaussian process of {seen.n:,} rows needs {8 * seen.n**2 / 1e9:,.0f} GB for its covariance and about"
+        f" {_shown(_seconds(seen))} for each evaluation; at most {_MOST:,} rows are taken. Approximate it: {_INSTEAD}"
+    )
+
+
+_INSTEAD = (
+    "approximation: sparse (inducing points), hsgp (basis functions), or state_space (kernels of one column; exact for"
+    " Matérn)"
+)
+
+
+def predictive(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Outcomes at the rows, one for each draw; the function is drawn jointly at up to 1,000 rows.
+
+    Each draw of the hyperparameters needs a factor of the covariance. Where that would take too long, fewer of them
+    (at least 100) serve several predictive draws each.
+    """
+    from bayeslab.families import _gp_predict
+
+    return _gp_predict.replications(*_fitted(model, data), draws, rng)
+
+
+def tables(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray], kind: str, ci_prob: float
+) -> dict[str, dict[str, np.ndarray]] | None:
+    """Predictions without sampling error: of the outcome (``mean``), or of the function's parts (``components``)."""
+    from bayeslab.families import _gp_predict
+
+    seen, new = _fitted(model, data)
+    if kind == "components":
+        return _gp_predict.component_table(seen, new, draws, ci_prob)
+    found = _gp_predict.moments(seen, new, draws, ci_prob)
+    return None if found is None else {"": found}
+
+
+def log_likelihoods(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray]
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Log density of each row: given all others where the function is integrated out."""
+    from bayeslab.families import _gp_predict
+
+    seen = resolved(model, data)
+    return {"row": ((seen.rows,), _gp_predict.row_log_likelihoods(seen, draws))}
+
+
+def judged(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray]
+) -> tuple[tuple[str, str, float | None, str, str], ...]:
+    """Draws whose covariance had a Cholesky factor only with jitter."""
+    from bayeslab.families import _gp_predict
+
+    return _gp_predict.repairs(resolved(model, data), draws)
+
+
+def _fitted(model: Model, data: Data) -> tuple[Resolved, Resolved]:
+    """The model on the data of the fit, and on the data to predict."""
+    new = resolved(model, data)
+    return (new if data.origin is None else resolved(model, data.origin)), new
+
+
+def bound(model: Model, data: Data) -> Data:
+    """The data without the rows that have no outcome."""
+    seen = resolved(model, data)
+    if data.origin is not None or len(seen.kept) == len(data.labels[seen.rows]):
+        return data
+    if "kept" not in data.memo:
+        columns = {
+            name: replace(c, values=c.values[seen.kept], missing=None if c.missing is None else c.missing[seen.kept])
+            if c.dims == (seen.rows,)
+            else c
+            for name, c in data.dataset.columns.items()
+        }
+        kept = Dataset(columns, seen.rows, {**data.dataset.levels, seen.rows: seen.row_labels})
+        data.memo["kept"] = bind(model, kept, factors(model), data.memory())
+    out: Data = data.memo["kept"]
+    return out
 
 
 def priors(model: Model, data: Data) -> dict[str, str]:
     """The prior of each parameter; those the file does not give are on the scale of the data."""
     seen = resolved(model, data)
     return dict(seen.nodes) | {name: f"{value:g} (fixed)" for name, value in seen.fixed.items()}
+
+
+def chosen(model: Model, data: Data) -> tuple[str, dict[str, Any], dict[str, np.ndarray]] | None:
+    """What the approximation is, and how far off it may be."""
+    seen = resolved(model, data)
+    if seen.spec.approximation is None or seen.y is None:
+        return None
+    lines = seen.approximated.remarks()
+    return (f"approximation: {seen.spec.approximation}" + "".join(f"; {line}" for line in lines), {}, {})
 
 
 def remarks(model: Model, data: Data) -> tuple[tuple[str, str, float | None, str, str], ...]:

@@ -376,7 +376,7 @@ class Fit:
     def predict(
         self,
         data: Any = None,
-        kind: Literal["mean", "draws", "probabilities"] = "mean",
+        kind: Literal["mean", "draws", "probabilities", "components"] = "mean",
         *,
         ci_prob: float = 0.89,
         seed: int | None = None,
@@ -391,7 +391,8 @@ class Fit:
         kind
             ``mean``: a table with mean, sd and interval of each row's predictive distribution;
             ``draws``: a Dataset of draws, dims (chain, draw, ...), of a point estimate several at the
-            point; ``probabilities``: for discrete outcomes a table with the probability of each value.
+            point; ``probabilities``: for discrete outcomes a table with the probability of each value;
+            ``components``: of a Gaussian process the additive terms of its kernel, its mean, and the function.
         ci_prob
             Probability of the interval (equal tails).
 

@@ -219,10 +219,13 @@ def _unpredictable(graph: pymc.Model, given: Mapping[str, Any], names: list[str]
     return None
 
 
-def predict(fit: Fit, data: Any, kind: Literal["mean", "draws", "probabilities"], *, ci_prob: float, seed: int) -> Any:
+type Kind = Literal["mean", "draws", "probabilities", "components"]
+
+
+def predict(fit: Fit, data: Any, kind: Kind, *, ci_prob: float, seed: int) -> Any:
     """See :meth:`bayeslab.results.fit.Fit.predict`."""
-    if kind not in ("mean", "draws", "probabilities"):
-        raise OptionError(f"kind is mean, draws or probabilities, not {kind!r}")
+    if kind not in ("mean", "draws", "probabilities", "components"):
+        raise OptionError(f"kind is mean, draws, probabilities or components, not {kind!r}")
     if not 0 < ci_prob < 1:
         raise OptionError(f"ci_prob lies between 0 and 1, not {ci_prob!r}")
     bound = fit.data if data is None else bound_to(fit, data)
@@ -236,6 +239,12 @@ def predict(fit: Fit, data: Any, kind: Literal["mean", "draws", "probabilities"]
         found = topics.predicted(fit, bound, data, kind, ci_prob=ci_prob, seed=seed)
         return found if kind == "draws" else _like(found, data)
     family = registry.load("families", fit.model.model.family)
+    if kind in ("mean", "components") and hasattr(family, "tables"):
+        parts = family.tables(fit.model, bound, posterior_values(fit), kind, ci_prob)
+        if parts is not None:
+            return _like(_joined(fit, bound, parts), data)
+    if kind == "components":
+        raise OptionError(f"the family {fit.model.model.family} has no additive components")
     if kind == "probabilities" and hasattr(family, "probabilities"):
         import pandas as pd
 
@@ -243,6 +252,20 @@ def predict(fit: Fit, data: Any, kind: Literal["mean", "draws", "probabilities"]
         if exact is not None:
             return _like(pd.DataFrame(exact), data)
     return summarised(fit, _draws(fit, bound, seed, _replications(fit, bound)), data, kind, ci_prob)
+
+
+def _joined(fit: Fit, data: Data, parts: Mapping[str, Mapping[str, np.ndarray]]) -> pd.DataFrame:
+    """Tables of parts, one under the other, with the labels of the rows."""
+    import pandas as pd
+
+    own = bound_data(fit.model, data)
+    labels = own.labels.get(own.dataset.rows)
+    frames = []
+    for name, columns in parts.items():
+        rows = np.arange(len(next(iter(columns.values())))) if labels is None else labels
+        head: dict[str, Any] = {"component": name} if name else {}
+        frames.append(pd.DataFrame({own.dataset.rows: rows} | head | dict(columns)))
+    return pd.concat(frames, ignore_index=True)
 
 
 def _replications(fit: Fit, data: Data) -> int:
