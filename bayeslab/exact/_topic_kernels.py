@@ -17,7 +17,16 @@ from llvmlite import ir
 from numba import extending
 from numba.core import types
 
-__all__ = ["BLOCK", "left_to_right", "split_merge", "sweep", "sweep_given", "sweep_process", "sweep_sparse"]
+__all__ = [
+    "BLOCK",
+    "left_to_right",
+    "split_merge",
+    "sweep",
+    "sweep_given",
+    "sweep_paired",
+    "sweep_process",
+    "sweep_sparse",
+]
 
 BLOCK = 16
 _ONE = np.float32(1)
@@ -149,7 +158,7 @@ def _picked(r, share, table, row, beta, old, less, sums, scanned, alpha):  # typ
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def sweep(words, offsets, z, by_word, alpha, beta, width, r, n_sweeps):  # type: ignore[no-untyped-def]
+def sweep(words, offsets, z, by_word, alphas, group, beta, width, r, n_sweeps):  # type: ignore[no-untyped-def]
     """Gibbs sweeps over all tokens, topics and proportions integrated out; everything is changed in place.
 
     Parameters
@@ -160,13 +169,15 @@ def sweep(words, offsets, z, by_word, alpha, beta, width, r, n_sweeps):  # type:
     z : int32 (n_tokens,)
     by_word : float32 (n_words, n_padded)
         Zeros.
-    alpha : float32 (n_padded,)
-        Zero for padding.
+    alphas : float32 (n_groups, n_padded)
+        Of documents; zero for padding.
+    group : int64 (n_documents,)
+        Which of them a document has.
     beta, width : float32
         Concentration of each word and of all words.
     r : uint64 (4,)
     """
-    n_padded, n_blocks = len(alpha), len(alpha) // BLOCK
+    n_padded, n_blocks = alphas.shape[1], alphas.shape[1] // BLOCK
     total, inverse = np.zeros(n_padded, np.int64), np.empty(n_padded, np.float32)
     own, share = np.empty(n_padded, np.float32), np.empty(n_padded, np.float32)
     sums, scanned = np.zeros(n_padded + BLOCK, np.float32), np.empty(BLOCK, np.float32)
@@ -178,6 +189,7 @@ def sweep(words, offsets, z, by_word, alpha, beta, width, r, n_sweeps):  # type:
         for k in range(n_padded):
             inverse[k] = _ONE / (np.float32(total[k]) + width)
         for d in range(len(offsets) - 1):
+            alpha = alphas[group[d]]
             own[:] = _ZERO
             for i in range(offsets[d], offsets[d + 1]):
                 own[z[i]] += _ONE
@@ -213,6 +225,59 @@ def sweep(words, offsets, z, by_word, alpha, beta, width, r, n_sweeps):  # type:
                     total[new] += 1
                     inverse[new] = _ONE / (np.float32(total[new]) + width)
                     share[new] = (own[new] + alpha[new]) * inverse[new]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def sweep_paired(words, offsets, sides, z, by_word, total, alpha, beta, widths, r, n_sweeps):  # type: ignore[no-untyped-def]
+    """Sweeps where words are of several vocabularies, each with its own topics, and documents mix them alike.
+
+    Parameters
+    ----------
+    words : int32 (n_tokens,)
+        Numbered through all vocabularies.
+    sides : int64 (n_tokens,)
+        Which vocabulary a token is of.
+    total : int64 (n_sides, n_padded)
+        Zeros; the other arguments are those of ``sweep``.
+    widths : float32 (n_sides,)
+        Concentration of all words of a vocabulary.
+    """
+    n_padded, n_sides = len(alpha), len(widths)
+    inverse, share = np.empty((n_sides, n_padded), np.float32), np.empty((n_sides, n_padded), np.float32)
+    own, sums = np.empty(n_padded, np.float32), np.zeros(n_padded + BLOCK, np.float32)
+    scanned = np.empty(BLOCK, np.float32)
+    for i in range(len(words)):
+        by_word[words[i], z[i]] += _ONE
+        total[sides[i], z[i]] += 1
+    for _ in range(n_sweeps):
+        for s in range(n_sides):
+            for k in range(n_padded):
+                inverse[s, k] = _ONE / (np.float32(total[s, k]) + widths[s])
+        for d in range(len(offsets) - 1):
+            own[:] = _ZERO
+            for i in range(offsets[d], offsets[d + 1]):
+                own[z[i]] += _ONE
+            for s in range(n_sides):
+                for k in range(n_padded):
+                    share[s, k] = (own[k] + alpha[k]) * inverse[s, k]
+            for i in range(offsets[d], offsets[d + 1]):
+                w, old, side = np.int64(words[i]), np.int64(z[i]), sides[i]
+                less = (own[old] - _ONE + alpha[old]) * (by_word[w, old] - _ONE + beta)
+                less /= np.float32(total[side, old] - 1) + widths[side]
+                new = _picked(r, share[side], by_word, w * n_padded, beta, old, less, sums, scanned, alpha)
+                if new != old:
+                    z[i] = new
+                    by_word[w, old] -= _ONE
+                    by_word[w, new] += _ONE
+                    total[side, old] -= 1
+                    total[side, new] += 1
+                    own[old] -= _ONE
+                    own[new] += _ONE
+                    inverse[side, old] = _ONE / (np.float32(total[side, old]) + widths[side])
+                    inverse[side, new] = _ONE / (np.float32(total[side, new]) + widths[side])
+                    for s in range(n_sides):
+                        share[s, old] = (own[old] + alpha[old]) * inverse[s, old]
+                        share[s, new] = (own[new] + alpha[new]) * inverse[s, new]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

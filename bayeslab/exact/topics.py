@@ -50,6 +50,7 @@ __all__ = [
     "proportions",
     "run",
     "simulate",
+    "simulate_given",
     "start",
     "topics",
 ]
@@ -201,9 +202,9 @@ def run(corpus: Corpus, state: State, prior: TopicPrior, n_sweeps: int) -> State
         places, starts = corpus.by_word
         sweep_sparse(corpus.words, corpus.offsets, places, starts, z, prior.alpha, float(prior.beta), own, n_sweeps)
     else:
-        by_word = np.zeros((corpus.n_words, n_topics), np.float32)
-        width = np.float32(prior.beta * corpus.n_words)
-        sweep(corpus.words, corpus.offsets, z, by_word, _alpha(prior), np.float32(prior.beta), width, own, n_sweeps)
+        by_word, group = np.zeros((corpus.n_words, n_topics), np.float32), np.zeros(corpus.n_documents, np.int64)
+        beta, width = np.float32(prior.beta), np.float32(prior.beta * corpus.n_words)
+        sweep(corpus.words, corpus.offsets, z, by_word, _alpha(prior)[None], group, beta, width, own, n_sweeps)
     return {"z": z, "rng": own}
 
 
@@ -330,6 +331,16 @@ def simulate(
 ) -> tuple[Corpus, NDArray[np.float64]]:
     """Documents of these lengths drawn from the model, and their proportions of topics."""
     thetas = rng.dirichlet(prior.alpha, len(lengths))
+    return simulate_given(lengths, words_of_topics, thetas, rng), thetas
+
+
+def simulate_given(
+    lengths: Sequence[int],
+    words_of_topics: NDArray[np.float64],
+    thetas: NDArray[np.float64],
+    rng: np.random.Generator,
+) -> Corpus:
+    """Documents of these lengths with these proportions of topics (n_documents, n_topics)."""
     offsets = np.append(0, np.cumsum(lengths)).astype(np.int64)
     words, z = np.empty(offsets[-1], np.int32), np.empty(offsets[-1], np.int64)
     for d, theta in enumerate(thetas):
@@ -337,7 +348,7 @@ def simulate(
     for k, below in enumerate(np.cumsum(words_of_topics, axis=1)):
         own = z == k
         words[own] = np.searchsorted(below / below[-1], rng.random(np.count_nonzero(own)), side="right")
-    return Corpus(words, offsets, words_of_topics.shape[1]), thetas
+    return Corpus(words, offsets, words_of_topics.shape[1])
 
 
 def align(reference: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.int64]:
