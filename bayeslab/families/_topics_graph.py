@@ -1,4 +1,9 @@
-"""Topics as a PyMC graph: the topics of words summed out, or documents as random counts of words."""
+r"""Topics as a PyMC graph: the topics of words summed out, or documents as random counts of words.
+
+A Dirichlet distribution of small concentrations is many scales at once: probabilities near zero are spread over orders
+of magnitude, those of words that occur are not, and which are which is uncertain. Samplers therefore go about it in the
+coordinates of :mod:`bayeslab.exact._topic_mixture_kernels`.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,7 @@ from bayeslab.dataset import Data
 from bayeslab.errors import ModelError
 from bayeslab.exact import topics as lda
 from bayeslab.exact.topic_concentrations import ALPHA_PRIOR, BETA_PRIOR
+from bayeslab.exact.topics import TopicPrior
 from bayeslab.families._topics_words import Documents, documents_of
 from bayeslab.spec import Model
 
@@ -21,8 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["relabelled", "with_evidence", "written_out"]
 
-# The graph has the probability of every word in every document; beyond, it would be slow to no end.
-_MOST_CELLS = 5_000_000
+# Beyond so many parameters a sampler of the graph would be slow to no end.
+_MOST_PARAMETERS = 100_000
+KERNEL = "bayeslab.exact._topic_mixture_kernels:density"
 # Chains begin after so many Gibbs sweeps.
 _SWEEPS = 200
 
@@ -32,62 +39,72 @@ def with_evidence(spec: Topics, documents: Documents) -> pymc.Model:
     import pymc as pm
     import pytensor.tensor as pt
 
+    from bayeslab.evidence import log_evidence
     from bayeslab.families.topics import prior_of
 
     corpus = documents.corpus
-    if (cells := corpus.n_documents * corpus.n_words) > _MOST_CELLS:
+    if (many := prior_of(spec).n_topics * (corpus.n_documents + corpus.n_words)) > _MOST_PARAMETERS:
         raise ModelError(
-            f"{corpus.n_documents:,} documents and {corpus.n_words:,} words make a graph of {cells:,} cells, more than"
-            f" {_MOST_CELLS:,}; use method gibbs or variational",
+            f"the topics of {corpus.n_documents:,} documents and {corpus.n_words:,} words have {many:,} parameters,"
+            f" more than {_MOST_PARAMETERS:,} for a graph; use method gibbs or variational",
             path=("model", "family"),
         )
-    k = prior_of(spec).n_topics
+    prior = prior_of(spec)
+    d, k, v = corpus.n_documents, prior.n_topics, corpus.n_words
+    x_theta, x_phi = _start(prior, documents)
+    keys, counts = np.unique(corpus.document * v + corpus.words, return_counts=True)
     built = pm.Model(coords=_coords(k, documents.vocabulary, documents.dim, documents.labels))
     with built:
-        theta, phi = _parameters(spec, documents.dim, _start(spec, documents))
-        pm.Potential("evidence", pt.sum(documents.counts * pt.log(pt.dot(theta, phi))))
+        alpha, beta = _concentrations(spec, prior)
+        # Names of coordinates begin with _: they are not shown. One topic has no proportions, its coordinate stays.
+        theta: Any = pm.Flat("_theta", shape=(d, k), initval=x_theta)
+        phi: Any = pm.Flat("_phi", shape=(k, v), initval=x_phi)
+        flat = pt.concatenate([theta.ravel(), phi.ravel(), alpha, pt.atleast_1d(beta)])
+        pm.Potential("evidence", log_evidence(KERNEL, flat, np.array([d, k, v]), keys // v, keys % v, counts))
+        pm.Deterministic("theta", _rows(theta, alpha), dims=(documents.dim, "topic"))
+        pm.Deterministic("phi", _rows(phi, beta), dims=("topic", "word"))
     return built
+
+
+def _rows(x: Any, concentration: Any) -> Any:
+    """Rows that sum to 1, of their coordinates."""
+    import pytensor.tensor as pt
+
+    log_root = pt.switch(x < -30, x, pt.log(pt.softplus(x)))
+    return pt.special.softmax(-pt.softplus(-x) / concentration + 2 * log_root, axis=1)
 
 
 def _coords(k: int, vocabulary: np.ndarray, dim: str, labels: np.ndarray) -> dict[str, Any]:
     return {"topic": list(range(1, k + 1)), "word": vocabulary.tolist(), dim: labels.tolist()}
 
 
-def _start(spec: Topics, documents: Documents) -> dict[str, np.ndarray]:
-    """Means given the topics of words after some Gibbs sweeps."""
-    from bayeslab.families.topics import prior_of
+def _start(prior: TopicPrior, documents: Documents) -> tuple[np.ndarray, np.ndarray]:
+    """Coordinates of θ and φ after some Gibbs sweeps."""
+    from bayeslab.exact._topic_mixture_kernels import coordinate
 
-    prior, corpus = prior_of(spec), documents.corpus
+    corpus, alpha, beta = documents.corpus, prior.alpha, prior.beta
     state = lda.run(corpus, lda.start(corpus, prior.n_topics, np.random.default_rng(0)), prior, _SWEEPS)
-    return {"theta": lda.proportions(corpus, state, prior), "phi": lda.topics(corpus, state, prior)}
+    theta = lda.proportions(corpus, state, prior) * (corpus.lengths + alpha.sum())[:, None]
+    sizes = np.bincount(state["z"], minlength=prior.n_topics) + beta * corpus.n_words
+    phi = lda.topics(corpus, state, prior) * sizes[:, None]
+    x_theta = np.array([[coordinate(np.log(g), a) for g, a in zip(row, alpha, strict=True)] for row in theta])
+    # Counts are whole numbers: few different values.
+    values, at = np.unique(phi, return_inverse=True)
+    return x_theta, np.array([coordinate(np.log(g), beta) for g in values])[at].reshape(phi.shape)
 
 
-def _parameters(spec: Topics, dim: str, start: Mapping[str, np.ndarray] | None) -> tuple[Any, Any]:
+def _concentrations(spec: Topics, prior: TopicPrior) -> tuple[Any, Any]:
+    """Numbers, or gamma variables where they are learned."""
     import pymc as pm
     import pytensor.tensor as pt
 
-    from bayeslab.families.topics import prior_of
-
-    prior = prior_of(spec)
-    k = prior.n_topics
-    context = pm.modelcontext(None)
-    d, v = (len(context.coords[name]) for name in (dim, "word"))
-    alpha: Any = prior.alpha
+    alpha: Any = pt.as_tensor_variable(prior.alpha)
     if spec.alpha == "learned":
-        alpha = pm.Gamma("alpha", ALPHA_PRIOR.shape, ALPHA_PRIOR.rate * k, dims="topic")
-    beta: Any = prior.beta
+        alpha = pm.Gamma("alpha", ALPHA_PRIOR.shape, ALPHA_PRIOR.rate * prior.n_topics, dims="topic")
+    beta: Any = pt.as_tensor_variable(prior.beta)
     if spec.beta == "learned":
         beta = pm.Gamma("beta", BETA_PRIOR.shape, BETA_PRIOR.rate)
-    begin = {name: {} if start is None else {"initval": value} for name, value in (start or _NONE).items()}
-    if k == 1:
-        theta = pm.Deterministic("theta", pt.ones((d, 1)), dims=(dim, "topic"))
-    else:
-        theta = pm.Dirichlet("theta", pt.ones((d, 1)) * alpha, dims=(dim, "topic"), **begin["theta"])
-    phi = pm.Dirichlet("phi", pt.ones((k, v)) * beta, dims=("topic", "word"), **begin["phi"])
-    return theta, phi
-
-
-_NONE: dict[str, Any] = {"theta": None, "phi": None}
+    return alpha, beta
 
 
 def written_out(model: Model, data: Data) -> pymc.Model:
@@ -112,9 +129,16 @@ def written_out(model: Model, data: Data) -> pymc.Model:
                 )
         labels, vocabulary = data.labels[dim], data.labels["word"]
         lengths = np.full(len(labels), spec.words_per_document)
-    built = pm.Model(coords=_coords(prior_of(spec).n_topics, vocabulary, dim, labels))
+    prior = prior_of(spec)
+    k = prior.n_topics
+    built = pm.Model(coords=_coords(k, vocabulary, dim, labels))
     with built:
-        theta, phi = _parameters(spec, dim, None)
+        alpha, beta = _concentrations(spec, prior)
+        if k == 1:
+            theta = pm.Deterministic("theta", pt.ones((len(labels), 1)), dims=(dim, "topic"))
+        else:
+            theta = pm.Dirichlet("theta", pt.ones((len(labels), 1)) * alpha, dims=(dim, "topic"))
+        phi = pm.Dirichlet("phi", pt.ones((k, len(vocabulary))) * beta, dims=("topic", "word"))
         chance = pt.dot(theta, phi)
         chance = chance / chance.sum(axis=1, keepdims=True)
         pm.Multinomial("counts", n=lengths, p=chance, dims=(dim, "word"))
@@ -134,10 +158,7 @@ def relabelled(draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         mean = total / len(phi)
     share = np.mean([theta[s][:, order].mean(axis=0) for s, order in enumerate(orders)], axis=0)
     orders = orders[:, np.argsort(-share, kind="stable")]
-    out = {
-        "phi": np.take_along_axis(phi, orders[:, :, None], axis=1),
-        "theta": np.take_along_axis(theta, orders[:, None, :], axis=2),
-    }
-    if "alpha" in draws:
-        out["alpha"] = np.take_along_axis(np.asarray(draws["alpha"]), orders, axis=1)
-    return out
+    places: dict[str, Any] = {"phi": np.s_[:, :, None], "theta": np.s_[:, None, :], "alpha": np.s_[:]}
+    axes = {"phi": 1, "theta": 2, "alpha": 1}
+    each = {name: name.removeprefix("_") for name in draws if name.removeprefix("_") in axes}
+    return {n: np.take_along_axis(np.asarray(draws[n]), orders[places[w]], axis=axes[w]) for n, w in each.items()}

@@ -371,8 +371,8 @@ def test_bad_models_are_named(content, message):
 
 
 def test_large_graphs_are_refused(monkeypatch):
-    monkeypatch.setattr(_topics_graph, "_MOST_CELLS", 8)
-    with pytest.raises(ModelError, match=r"3 documents and 3 words make a graph of 9 cells.*gibbs or variational"):
+    monkeypatch.setattr(_topics_graph, "_MOST_PARAMETERS", 8)
+    with pytest.raises(ModelError, match=r"3 documents and 3 words have 12 parameters.*gibbs or variational"):
         family.graph(model(), fitting.check(model(), {"text": TINY}))
 
 
