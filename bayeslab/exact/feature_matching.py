@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-__all__ = ["match_columns", "permutations", "principal_axes", "rotated"]
+__all__ = ["match_columns", "permutations", "principal_axes", "rotated", "turned"]
 
 
 def match_columns(reference: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -31,28 +31,53 @@ def match_columns(reference: np.ndarray, columns: np.ndarray) -> np.ndarray:
     return out
 
 
-def permutations(loadings: np.ndarray, passes: int = 20) -> np.ndarray:
+def permutations(loadings: np.ndarray, *, turning: bool = False, passes: int = 20) -> tuple[np.ndarray, np.ndarray]:
     """Which feature of each draw is the first, second, ... (S, K): those nearest to the mean of the draws.
 
     Parameters
     ----------
     loadings : ndarray (S, D, K)
+    turning : bool
+        Features may be turned round, so that loadings change their sign.
+
+    Returns
+    -------
+    moves, signs : ndarray (S, K)
+        Signs of the features in their new places.
     """
     n_draws, _, k = loadings.shape
-    moves = np.tile(np.arange(k), (n_draws, 1))
-    mean = loadings[-1]
+    moves, signs = np.tile(np.arange(k), (n_draws, 1)), np.ones((n_draws, k))
+    mean, squares = loadings[-1], (loadings**2).sum(axis=1)[:, None, :]
+    rows = np.arange(k)
     for _ in range(passes):
-        before = moves.copy()
-        apart = ((mean**2).sum(axis=0)[:, None] - 2 * np.einsum("dk,sdj->skj", mean, loadings)) + (loadings**2).sum(
-            axis=1
-        )[:, None, :]
+        before = moves.copy(), signs.copy()
+        inner = np.einsum("dk,sdj->skj", mean, loadings)
+        facing = np.where(inner < 0, -1.0, 1.0) if turning else np.ones(inner.shape)
+        apart = (mean**2).sum(axis=0)[:, None] - 2 * facing * inner + squares
         for s in range(n_draws):
             moves[s] = linear_sum_assignment(apart[s])[1]
-        mean = np.take_along_axis(loadings, moves[:, None, :], axis=2).mean(axis=0)
-        if np.array_equal(moves, before):
+            signs[s] = facing[s, rows, moves[s]]
+        mean = (np.take_along_axis(loadings, moves[:, None, :], axis=2) * signs[:, None, :]).mean(axis=0)
+        if np.array_equal(moves, before[0]) and np.array_equal(signs, before[1]):
             break
     order = np.argsort(-(mean**2).sum(axis=0), kind="stable")
-    return moves[:, order]
+    return moves[:, order], signs[:, order]
+
+
+def turned(
+    signs: np.ndarray, loading: np.ndarray, probability: np.ndarray, mean: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Features with a negative sign as features of the rows that have them not: the rows have the same law.
+
+    Parameters
+    ----------
+    signs, probability : ndarray (S, K)
+    loading : ndarray (S, D, K)
+    mean : ndarray (S, D)
+    """
+    back = signs < 0
+    moved = mean + np.sum(loading * back[:, None, :], axis=2)
+    return loading * signs[:, None, :], np.where(back, 1 - probability, probability), moved
 
 
 def principal_axes(loading: np.ndarray, noise: np.ndarray) -> np.ndarray:

@@ -45,6 +45,8 @@ def by_gibbs(seen: Resolved, rows: str) -> GibbsPlan:
         chains: int, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int, int], None]
     ) -> GibbsDraws:
         found = _chains(seen, chains, draws, tune, rng, report)
+        if seen.offset:
+            found = _facing(seen, found)
         told = {name: np.stack([getattr(one, name) for one in found]) for name in _judged(seen)}
         groups: dict[str, Any] = {"features": _summaries(seen, found, rows)}
         if seen.features is None:
@@ -106,6 +108,27 @@ def _chains(
             raise
 
 
+def _facing(seen: Resolved, found: Sequence[BinaryDraws]) -> list[BinaryDraws]:
+    """Draws whose features face the same way: with an offset those that have one may be those that have it not.
+
+    As in the draw with the highest joint density, where fewer rows have a feature than not.
+    """
+    best = max(found, key=lambda one: float(one.log_joint.max()))
+    pivot = best.z[int(best.log_joint.argmax())]
+    pivot = np.where(2 * pivot.sum(axis=0) > len(pivot), 1 - pivot, pivot)
+    for one in found:
+        for s, z in enumerate(one.z):
+            names = match_columns(np.hstack([pivot, 1 - pivot]), z)
+            n, k = z.shape[0], pivot.shape[1]
+            back = np.where(names < 0, 2 * z.sum(axis=0) > n, names >= k)
+            if back.any():
+                one.offset[s] += one.loading[s][back].sum(axis=0)
+                one.z[s] = np.where(back, 1 - z, z).astype(np.int8)
+                one.loading[s] = np.where(back[:, None], -one.loading[s], one.loading[s])
+                one.probability[s] = np.where(back, 1 - one.probability[s], one.probability[s])
+    return list(found)
+
+
 def _number(seen: Resolved, found: Sequence[BinaryDraws]) -> Note:
     number = np.concatenate([one.n_features for one in found])
     shares = np.bincount(number) / len(number)
@@ -147,7 +170,7 @@ def _summaries(seen: Resolved, found: Sequence[BinaryDraws], rows: str) -> dict[
         pivot = best.z[at][:, order]
     else:
         # The numbering that the posterior has, too.
-        places = np.argsort(permutations(np.stack([one.loading[s].T for one, s in every])), axis=1)
+        places = np.argsort(permutations(np.stack([one.loading[s].T for one, s in every]))[0], axis=1)
         pivot = best.z[at][:, np.argsort(places[top])]
     n, k = pivot.shape
     d = best.offset.shape[1]

@@ -153,7 +153,7 @@ def _drawn(seen: Resolved) -> dict[str, np.ndarray]:
         if best is None or one.log_joint.max() > best.log_joint.max():
             best = one
     at = int(best.log_joint.argmax())
-    order = permutations(best.loading[at].T[None])[0]
+    order = permutations(best.loading[at].T[None])[0][0]
     return {
         "probability": np.clip(best.probability[at][order], 0.01, 0.99),
         "loading": best.loading[at][order].T,

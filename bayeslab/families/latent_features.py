@@ -268,7 +268,7 @@ def maximum_likelihood(model: Model, data: Data) -> tuple[float, int]:
 
 def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], str] | None:
     """Draws whose features agree: permuted if binary, turned to the principal axes of their mean if normal."""
-    from bayeslab.exact.feature_matching import permutations, rotated
+    from bayeslab.exact.feature_matching import permutations, rotated, turned
 
     if "loading" not in draws:
         return None
@@ -276,12 +276,18 @@ def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tup
     if _spec(model).kind == "gaussian":
         noise = _noises(resolved(model, data), draws)
         return {"loading": rotated(loading, noise)}, "the features"
-    if loading.shape[2] == 1:
+    turning = _spec(model).with_mean
+    if loading.shape[2] == 1 and not turning:
         return None
-    moves = permutations(loading)
+    moves, signs = permutations(loading, turning=turning)
     out = {"loading": np.take_along_axis(loading, moves[:, None, :], axis=2)}
     if "probability" in draws:
         out["probability"] = np.take_along_axis(np.asarray(draws["probability"]), moves, axis=1)
+    if turning and "probability" in draws:
+        # The side that fewer rows are on is called having the feature.
+        fewer = np.where(np.where(signs < 0, 1 - out["probability"], out["probability"]).mean(axis=0) > 0.5, -1.0, 1.0)
+        found = turned(signs * fewer, out["loading"], out["probability"], np.asarray(draws["mean"]))
+        out = dict(zip(("loading", "probability", "mean"), found, strict=True))
     return out, "the features"
 
 

@@ -17,7 +17,7 @@ from bayeslab.exact._feature_kernels import binary_evidence, binary_pass, draw_r
 from bayeslab.exact.binary_em import BinaryModes, BinaryProblem
 from bayeslab.exact.binary_features import BinaryPrior, log_likelihood, log_prior, sample
 from bayeslab.exact.expectation_maximisation import restarted
-from bayeslab.exact.feature_matching import match_columns, permutations
+from bayeslab.exact.feature_matching import match_columns, permutations, turned
 
 
 def half_normal(sigma):
@@ -286,6 +286,24 @@ def test_permutations_undo_permutations():
     base = rng.standard_normal((5, 3)) * np.array([1.0, 3.0, 2.0])
     moves = np.array([rng.permutation(3) for _ in range(50)])
     draws = np.take_along_axis(base + 0.05 * rng.standard_normal((50, 5, 3)), moves[:, None, :], axis=2)
-    found = np.take_along_axis(draws, permutations(draws)[:, None, :], axis=2)
+    found = np.take_along_axis(draws, permutations(draws)[0][:, None, :], axis=2)
     assert found.std(axis=0).max() < 0.1
     assert np.allclose(found.mean(axis=0), base[:, np.argsort(-(base**2).sum(axis=0))], atol=0.1)
+
+
+def test_turned_features_have_the_same_law():
+    """Draws turned and permuted at random come together, and every row's density stays what it was."""
+    rng = np.random.default_rng(14)
+    base, p, m = np.array([[1.0, -2.0], [3.0, 0.5], [0.0, 1.0]]), np.array([0.2, 0.4]), np.array([0.1, -0.3, 0.5])
+    signs = rng.choice([-1.0, 1.0], (40, 2))
+    given = [np.broadcast_to(v, (40, *v.shape)) for v in (base, p, m)]
+    draws, chances, means = turned(signs, *given)
+    moves, facing = permutations(draws, turning=True)
+    draws, chances = np.take_along_axis(draws, moves[:, None, :], axis=2), np.take_along_axis(chances, moves, axis=1)
+    back = turned(facing, draws, chances, means)
+    assert all(np.allclose(values, values[0]) for values in back)
+    x = rng.standard_normal((5, 3))
+    one = binary_pass(p, np.ascontiguousarray(base.T), m, 0.7, x)[0]
+    two = binary_pass(back[1][0], np.ascontiguousarray(back[0][0].T), back[2][0], 0.7, x)[0]
+    three = binary_pass(chances[1], np.ascontiguousarray(draws[1].T), means[1], 0.7, x)[0]
+    assert np.allclose(one, two, atol=1e-12) and np.allclose(one, three, atol=1e-12)

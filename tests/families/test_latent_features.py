@@ -163,6 +163,14 @@ def test_number_of_features_is_near_the_planted_one(buffet):
     assert any("number of features" in finding.message for finding in fit.verdict.findings)
 
 
+def test_features_face_one_way_in_all_draws(buffet):
+    """With means of the columns a feature may be turned round; in results fewer rows have it than not, everywhere."""
+    fit, _ = buffet
+    group = fit.features()
+    assert ((group["active"].values[:, :2] < 0.25) | (group["active"].values[:, :2] > 0.75)).mean() > 0.85
+    assert fit.posterior["mean"].values.std(axis=(0, 1)).max() < 0.5
+
+
 def test_new_rows_under_a_buffet(buffet):
     fit, data = buffet
     new = fit.features(data.iloc[:7])
