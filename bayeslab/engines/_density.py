@@ -58,10 +58,12 @@ class Density:
         return sum(int(np.prod(shape)) for shape in self.shapes)
 
     @classmethod
-    def of(cls, model: pymc.Model, *, jacobian: bool = True, part: Literal["joint", "prior"] = "joint") -> Density:
+    def of(
+        cls, model: pymc.Model, *, jacobian: bool = True, part: Literal["joint", "prior", "likelihood"] = "joint"
+    ) -> Density:
         """Build the function; compiling happens on the first call or in :attr:`callback`.
 
-        ``part``: the joint density of parameters and data, or the parameters' prior.
+        ``part``: the joint density of parameters and data, the parameters' prior, or the likelihood.
         """
         import pytensor
         import pytensor.tensor as pt
@@ -75,7 +77,7 @@ class Density:
         shapes = tuple(np.shape(start[v.name]) for v in values)
         if not values:
             raise ModelError("the model has no parameters: every random node is observed")
-        terms = model.free_RVs if part == "prior" else None
+        terms = {"prior": model.free_RVs, "likelihood": [*model.observed_RVs, *model.potentials]}.get(part)
         logp = rewrite_graph(model.logp(vars=terms, jacobian=jacobian), include=("canonicalize", "stabilize"))
         gradient = pt.concatenate([pt.atleast_1d(g).ravel() for g in pt.grad(logp, values)])
         point = pt.vector("point", shape=(sum(int(np.prod(s)) for s in shapes),), dtype="float64")

@@ -1,5 +1,8 @@
 """Engine ``map``: the mode of the posterior, by L-BFGS from several starts.
 
+With ``prior: ignore`` it is the maximum of the likelihood; where a family sums hidden quantities out of it, that is
+the marginal likelihood of what is left (level-II maximum likelihood, empirical Bayes).
+
 The density is maximised on the parameters' own scale, without the Jacobian of the transforms, as
 ``pymc.find_MAP`` does. A mode is a point: it has no intervals, it changes when the model is
 reparametrised, and in a hierarchy it can be a spike at zero variance. Starts that lead to
@@ -47,6 +50,7 @@ class Options(Spec):
     maxeval: int = Field(5000, ge=1, description="At most so many evaluations a start.")
     restarts: int = Field(4, ge=1, le=1000, description="Number of starting points.")
     initvals: dict[str, Any] | None = Field(None, description="Starting values by node name.")
+    prior: Literal["use", "ignore"] = Field("use", description="Mode of the posterior, or maximum of the likelihood.")
 
 
 def refuse(model: Model, data: Data) -> str | None:
@@ -64,9 +68,11 @@ def run(job: Job) -> Outcome:
     """Maximise the posterior density."""
     options: Options = job.options
     begun = time.perf_counter()
-    density = Density.of(job.graph, jacobian=False)
+    part: Literal["joint", "likelihood"] = "joint" if options.prior == "use" else "likelihood"
+    density = Density.of(job.graph, jacobian=False, part=part)
     job.progress.note(f"compiling the model ({density.n_dim} parameters)")
-    problem = _Problem(Target(density), *_lasso(density))
+    kinks = _lasso(density) if options.prior == "use" else (np.empty(0, dtype=np.intp), np.empty(0))
+    problem = _Problem(Target(density), *kinks)
     rng = np.random.default_rng(job.seed)
     found = []
     for k, start in enumerate(starts(density, rng, options.restarts, options.initvals)):
@@ -78,7 +84,7 @@ def run(job: Job) -> Outcome:
     flat = best.point[None, None, :]
     groups = posterior_groups(job, density, flat, {"lp": np.array([[best.value]])}, sampler="scipy", chains=[0])
     verdict = point_verdict(converged=converged, gradient_norm=best.slope, message=best.message, restarts_agree=agree)
-    verdict = Verdict((*verdict.findings, *_sparsity(problem, best)))
+    verdict = Verdict((*verdict.findings, *_sparsity(problem, best), *_without_priors(options)))
     return Outcome(groups, verdict, True, {"optimise": time.perf_counter() - begun})
 
 
@@ -191,6 +197,12 @@ def _polished(problem: _Problem, end: _End) -> _End:
         return end
     slope = problem.target.one(peak.point)[1][free]
     return _End(peak.point, peak.value, float(np.abs(slope).max()), peak.gain, end.message)
+
+
+def _without_priors(options: Options) -> list[Finding]:
+    if options.prior == "use":
+        return []
+    return [Finding("pass", "prior", "", None, "priors are left out: the maximum of the (marginal) likelihood")]
 
 
 def _sparsity(problem: _Problem, best: _End) -> list[Finding]:
