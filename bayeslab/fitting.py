@@ -317,12 +317,33 @@ def _versions() -> dict[str, str]:
     return out
 
 
-def _run(work: _Work, folder: RunFolder | None, progress: bool) -> Fit:
+def described(model: Model, data: Data, engine: str, reason: str, options: Any, seed: int) -> dict[str, Any]:
+    """What ``run.json`` says of a run that begins."""
+    return _info(model, data, engine, reason, options, seed)
+
+
+def carried_on(
+    model: Model,
+    data: Data,
+    options: Any,
+    info: dict[str, Any],
+    folder: RunFolder | None,
+    chains: Mapping[int, Mapping[str, Any]],
+    progress: bool,
+) -> Fit:
+    """A run whose chains begin where they are told to, kept like those of a run that was stopped."""
+    store = folder or MemoryStore()
+    for number, state in chains.items():
+        store.write(number, state)
+    return _run(_Work(model, data, None, options, info), folder, progress, store)
+
+
+def _run(work: _Work, folder: RunFolder | None, progress: bool, store: Any = None) -> Fit:
     model, data, info = work.model, work.data, work.info
     engine = registry.load("engines", info["method"])
     with reporter(progress) as view:
         view.note(info["reason"])
-        job = Job(model, data, work.options, info["seed"], view, folder or MemoryStore(), work.graph)
+        job = Job(model, data, work.options, info["seed"], view, store or folder or MemoryStore(), work.graph)
         try:
             outcome: Outcome = engine.run(job)
         except BayeslabError as error:

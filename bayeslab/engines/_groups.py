@@ -14,6 +14,7 @@ from bayeslab.dataset import Data
 from bayeslab.engines._density import Density, evaluate, expand
 from bayeslab.engines._forward import forward
 from bayeslab.engines._job import Job
+from bayeslab.exact.answer import Note
 from bayeslab.results.checks import MIN_DRAWS, Finding, r_hat_and_ess
 from bayeslab.spec import Model
 
@@ -89,6 +90,10 @@ def relabelled(job: Job, groups: dict[str, xr.Dataset]) -> tuple[dict[str, xr.Da
     posterior = groups["posterior"]
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
     flat = {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in posterior.data_vars.items()}
+    if hasattr(family, "unnamed"):
+        apart = family.unnamed(job.model, job.data, flat, np.random.default_rng(job.seed))
+        if apart is not None:
+            return _unnamed(groups, shape, *apart)
     found = family.relabelled(job.model, job.data, flat)
     if found is None:
         return groups, []
@@ -104,6 +109,24 @@ def relabelled(job: Job, groups: dict[str, xr.Dataset]) -> tuple[dict[str, xr.Da
         f" worst R-hat {before:.3g} before, {now:.3g} after"
     )
     return groups | {"posterior": after}, [Finding("pass", "relabelled", what, now, text)]
+
+
+def _unnamed(
+    groups: dict[str, xr.Dataset],
+    shape: tuple[int, int],
+    names: Iterable[str],
+    told: Mapping[str, np.ndarray],
+    notes: Iterable[Note],
+) -> tuple[dict[str, xr.Dataset], list[Finding]]:
+    """Quantities whose numbering means nothing in a group of their own, which is not judged; others that are."""
+    posterior = groups["posterior"]
+    moved = [name for name in posterior.data_vars if name in set(names)]
+    lead = ("chain", "draw")
+    after = posterior.drop_vars(moved).assign({n: (lead, v.reshape(shape)) for n, v in told.items()})
+    # Labels of dimensions that are left without a quantity go with them.
+    after = after.drop_dims([d for d in after.dims if not any(d in v.dims for v in after.data_vars.values())])
+    findings = [Finding(note.status, note.check, "", None, note.message, note.advice) for note in notes]
+    return groups | {"posterior": after, "components": posterior[moved]}, findings
 
 
 def _unmoved(before: np.ndarray, after: np.ndarray) -> np.ndarray:

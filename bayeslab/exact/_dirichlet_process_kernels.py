@@ -37,6 +37,8 @@ type Clusters = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 # Clusters this much (in logs) less probable than another would not change a sum of doubles.
 _HOPELESS = 40.0
+# Of the proposals to split or merge, so many are splits: most merges are seen to be hopeless at once.
+_SPLITS = 0.2
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
@@ -748,6 +750,22 @@ def _sides(
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
+def _united(
+    labels: np.ndarray, clusters: Clusters, first: int, second: int, whole: np.ndarray, count: int, law: Law
+) -> None:
+    """Give the rows of the second cluster to the first."""
+    state, sizes, names, _ = clusters
+    one, two = names[first], names[second]
+    for n in range(len(labels)):
+        if labels[n] == two:
+            labels[n] = one
+    state[first] = whole
+    sizes[first] += sizes[second]
+    sizes[second] = 0
+    _removed(clusters, second, count, law)
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
 def _split_merge(
     rng: np.random.Generator,
     rows: np.ndarray,
@@ -759,31 +777,28 @@ def _split_merge(
     clusters: Clusters,
     count: int,
     scans: int,
+    search: bool,
 ) -> tuple[Clusters, int, bool]:
     """One proposal to split a cluster or to merge two; clusters, their number, and whether it was accepted.
 
     A split picks one of t clusters and two of its n rows; a merge one of t (t - 1) pairs of clusters and a row of each.
     What the two rows would be the seeds of is launched, without regard to what is there, by putting the other rows one
     after the other into one of two clusters and some scans of Gibbs steps between these; one more scan is the proposal.
+    A ``search`` leaves out how probable proposals are: what is more probable is accepted, which is no Markov chain of
+    the posterior, but leads there from far away.
     """
     state, sizes, names, _ = clusters
-    split = rng.random() < 0.5
+    split = rng.random() < (0.5 if search else _SPLITS)
     first = rng.integers(0, count)
     second = first
     if split:
         if sizes[first] < 2:
             return clusters, count, False
-        i = _member(rng, labels, names[first], sizes[first])
-        j = i
-        while j == i:
-            j = _member(rng, labels, names[first], sizes[first])
     else:
         if count < 2:
             return clusters, count, False
         second = rng.integers(0, count - 1)
         second += second >= first
-        i = _member(rng, labels, names[first], sizes[first])
-        j = _member(rng, labels, names[second], sizes[second])
     fewer = count if split else count - 1
     whole = np.empty(state.shape[1])
     if split:
@@ -794,15 +809,26 @@ def _split_merge(
         _merge(state[first], sizes[first], state[second], sizes[second], whole, law)
     # Log density of the two over that of the one, and of the ways of proposing them.
     ratio = math.log(alpha + discount * fewer) - math.lgamma(n_whole - discount) - math.lgamma(1.0 - discount)
-    ratio += math.log(float(n_whole)) + math.log(n_whole - 1.0) - math.log(fewer + 1.0) - _evidence(whole, n_whole, law)
+    ratio -= _evidence(whole, n_whole, law)
+    if not search:
+        ratio += math.log(float(n_whole)) + math.log(n_whole - 1.0) - math.log(fewer + 1.0)
+        ratio += math.log((1.0 - _SPLITS) / _SPLITS)
     coin = math.log(rng.random())
     if not split:
         ratio += _evidence(state[first], sizes[first], law) + _evidence(state[second], sizes[second], law)
         ratio += math.lgamma(sizes[first] - discount) + math.lgamma(sizes[second] - discount)
-        ratio -= math.log(float(sizes[first])) + math.log(float(sizes[second]))
+        if not search:
+            ratio -= math.log(float(sizes[first])) + math.log(float(sizes[second]))
         # Proposing the way back has probability one at most: most merges are hopeless whatever it is.
         if not coin < -ratio:
             return clusters, count, False
+        if search:
+            _united(labels, clusters, int(first), int(second), whole, count, law)
+            return clusters, count - 1, True
+    i = _member(rng, labels, names[first], sizes[first])
+    j = i
+    while j == i:
+        j = _member(rng, labels, names[second], sizes[second])
     members, wanted = np.empty(n_whole - 2, np.int64), np.full(n_whole - 2, -1)
     one, two, many = names[first], names[second], 0
     for n in range(len(labels)):
@@ -821,11 +847,14 @@ def _split_merge(
     if not split:
         for m in range(many):
             wanted[m] = 0 if labels[members[m]] == one else 1
-    ratio -= _sides(rng, rows, members, side, wanted, pair, pair_sizes, log_size, law, work)
+    log_proposal = _sides(rng, rows, members, side, wanted, pair, pair_sizes, log_size, law, work)
+    if not search:
+        ratio -= log_proposal
     if split:
         ratio += _evidence(pair[0], pair_sizes[0], law) + _evidence(pair[1], pair_sizes[1], law)
         ratio += math.lgamma(pair_sizes[0] - discount) + math.lgamma(pair_sizes[1] - discount)
-        ratio -= math.log(float(pair_sizes[0])) + math.log(float(pair_sizes[1]))
+        if not search:
+            ratio -= math.log(float(pair_sizes[0])) + math.log(float(pair_sizes[1]))
         if not coin < ratio:
             return clusters, count, False
         if count + 3 > len(sizes):
@@ -840,12 +869,7 @@ def _split_merge(
         return clusters, count + 1, True
     if not coin < -ratio:
         return clusters, count, False
-    for n in range(len(labels)):
-        if labels[n] == two:
-            labels[n] = one
-    state[first], sizes[first] = whole, n_whole
-    sizes[second] = 0
-    _removed(clusters, int(second), count, law)
+    _united(labels, clusters, int(first), int(second), whole, count, law)
     return clusters, count - 1, True
 
 
@@ -889,6 +913,7 @@ def run_segment(
     n_draws: int,
     moves: tuple[int, int, int],
     keep: np.ndarray,
+    search: np.ndarray,
 ) -> tuple[float, np.ndarray, np.ndarray]:
     """Go on with a chain.
 
@@ -902,6 +927,8 @@ def run_segment(
         Of each draw: Gibbs sweeps, split-merge proposals after each, and scans of their launches.
     keep : ndarray (n_draws,) of bool
         Which partitions to keep.
+    search : ndarray (n_draws,) of bool
+        In which draws proposals to split and merge are searches: see `_split_merge`.
 
     Returns
     -------
@@ -927,9 +954,9 @@ def run_segment(
                 clusters, count, moved = _sweep(
                     rng, rows, labels, alone, log_size, alpha, discount, law, clusters, count
                 )
-            for _proposal in range(n_proposals if n_rows > 1 else 0):
+            for _proposal in range(n_proposals * (2 if search[draw] else 1) if n_rows > 1 else 0):
                 clusters, count, good = _split_merge(
-                    rng, rows, labels, log_size, alpha, discount, law, clusters, count, n_scans
+                    rng, rows, labels, log_size, alpha, discount, law, clusters, count, n_scans, search[draw]
                 )
                 accepted += good
             if prior[0] > 0.0:

@@ -50,6 +50,8 @@ __all__ = [
 
 Loss = Literal["vi", "binder"]
 
+# Of more rows point partitions are found without a matrix of pairs, from so many draws.
+_MANY_ROWS, _COMPARED = 2_000, 30
 # Two gigabytes of pairs.
 _MOST_ROWS = 16_000
 
@@ -235,7 +237,8 @@ def point_partition(
 
     Starts are the best of the draws themselves and of the cuts of an average-linkage tree on 1 - coclustering;
     from each, rows move one at a time to the cluster (or a new one) that lowers the expected loss most,
-    until none does [5]_. Deterministic.
+    until none does [5]_. Deterministic. Of more than 2,000 rows no matrix of pairs is made, and the draws alone are
+    starts, of which few are compared.
     """
     if loss not in ("vi", "binder"):
         raise OptionError(f"unknown loss '{loss}'{hint(loss, ('vi', 'binder'))}")
@@ -243,7 +246,12 @@ def point_partition(
     labels = np.stack([canonical(draw) for draw in labels])
     distinct, counts = np.unique(labels, axis=0, return_counts=True)
     limit = max_clusters or min(labels.shape[1], int(labels.max()) + 2)
-    candidates = _candidates(distinct, counts, coclustering(labels), limit)
+    if labels.shape[1] > _MANY_ROWS:
+        n_starts = 1
+        candidates = [draw for draw in distinct[np.argsort(-counts, kind="stable")[:_COMPARED]] if draw.max() < limit]
+        candidates.append(np.zeros(labels.shape[1], int))
+    else:
+        candidates = _candidates(distinct, counts, coclustering(labels), limit)
     scored = sorted((_expected(c, distinct, counts, loss), tuple(c)) for c in candidates)
     best: tuple[float, tuple[int, ...]] = scored[0]
     for _, start in scored[:n_starts]:
@@ -279,37 +287,10 @@ def _greedy(labels: np.ndarray, draws: np.ndarray, counts: np.ndarray, loss: Los
     With n_k the sizes of clusters and n_sck those of overlaps with draw s, both losses are sums of f(n_k) - 2 f(n_sck)
     (and what does not change), f(n) = n log2 n for the variation of information and n² for Binder's.
     """
-    n_rows, n_draws = len(labels), len(draws)
-    weight = counts / counts.sum()
-    grid = np.arange(n_rows + 2, dtype=float)
+    from bayeslab.exact._clustering_kernels import move_rows
+
+    grid = np.arange(len(labels) + 3, dtype=float)
     f = grid * np.log2(np.maximum(grid, 1.0)) if loss == "vi" else grid**2
-    step = np.diff(f)
-    labels = labels.copy()
-    overlap = np.zeros((n_draws, int(draws.max()) + 1, limit + 1), int)
-    for s, draw in enumerate(draws):
-        np.add.at(overlap[s], (draw, labels), 1)
-    size = np.bincount(labels, minlength=limit + 1)
-    at = np.arange(n_draws)
-    for _ in range(50):
-        changed = False
-        for n in range(n_rows):
-            k, own = labels[n], draws[:, n]
-            overlap[at, own, k] -= 1
-            size[k] -= 1
-            # What the row would add to the expected loss in each cluster.
-            cost = step[size] - 2 * weight @ step[overlap[at, own]]
-            empty = np.flatnonzero(size == 0)
-            cost[empty[1:]] = np.inf
-            if np.count_nonzero(size) >= limit:
-                cost[empty] = np.inf
-            new = int(np.argmin(cost))
-            stay = step[size[k]] - 2 * weight @ step[overlap[at, own, k]]
-            if not cost[new] < stay - 1e-12:
-                new = k
-            changed |= new != k
-            labels[n] = new
-            overlap[at, own, new] += 1
-            size[new] += 1
-        if not changed:
-            break
+    labels, weight = labels.astype(np.int64), counts / counts.sum()
+    move_rows(labels, np.ascontiguousarray(draws, np.int64), weight, np.diff(f), limit, 50)
     return canonical(labels)

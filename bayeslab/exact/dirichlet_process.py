@@ -483,8 +483,8 @@ class Moves:
     """What a draw is made of: Gibbs sweeps, split-merge proposals after each, and scans of their launches."""
 
     sweeps: int = 1
-    proposals: int = 5
-    scans: int = 3
+    proposals: int = 25
+    scans: int = 2
 
 
 def start(problem: ProcessProblem, chain: int, rng: np.random.Generator, alpha: float | None = None) -> State:
@@ -522,10 +522,14 @@ def _seated(
 
 
 def advance(
-    problem: ProcessProblem, state: State, keep: np.ndarray, moves: Moves = Moves()
+    problem: ProcessProblem, state: State, keep: np.ndarray, moves: Moves = Moves(), search: np.ndarray | None = None
 ) -> tuple[State, dict[str, np.ndarray]]:
     """Draws that follow: the state after them, what is told of each (:data:`TOLD`), and the partitions ``labels`` of
     those to ``keep``, (kept, N).
+
+    In a ``search`` splits and merges are accepted where the posterior density is higher (or nearly), however they were
+    proposed: large fragments of one cluster find together that a Markov chain would not merge for a long time. It
+    leads to where draws begin and is no draw itself.
 
     The same draws follow from a state whether it was kept in a file or not.
     """
@@ -545,6 +549,7 @@ def advance(
         len(keep),
         how,
         np.asarray(keep, bool),
+        np.zeros(len(keep), bool) if search is None else np.asarray(search, bool),
     )
     told[:, TOLD.index("log_joint")] += float(np.sum(problem.base.log_base(problem.rows)))
     out = {name: told[:, k] for k, name in enumerate(TOLD)} | {"labels": kept}

@@ -56,6 +56,9 @@ Contract. A family module has
 ``relabelled(model, data, draws) -> (dict, str) | None`` (optional)
     draws in which the exchangeable states of hidden variables have been given names that agree, by
     the algorithm of Stephens (2000), and whose states these are; None where nothing is exchangeable.
+``unnamed(model, data, draws, rng) -> (names, dict, notes) | None`` (optional)
+    quantities of components whose numbering means nothing, which go to the group ``components`` and are not judged;
+    by name others, free of names, that are; and what the verdict says.
 ``numbering(model) -> str | None`` (optional)
     the rule by which the model states that they are numbered, for the verdict on ``relabelled``.
 ``ordered(model, data, draws) -> dict`` (optional)

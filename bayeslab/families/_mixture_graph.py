@@ -47,6 +47,10 @@ def with_evidence(model: Model, seen: Resolved) -> pymc.Model:
 
     problem = seen.problem
     start = start_of(seen)
+    if seen.process is not None:
+        # Pieces of a stick fall in size.
+        order = np.argsort(-start["weights"], kind="stable")
+        start = seen.theta(seen.renumbered(seen.values(start), order))
     built = _begun(model, seen)
     with built:
         log_weights = _mixing(seen, start)
@@ -110,6 +114,8 @@ def _mixing(seen: Resolved, start: dict[str, Any] | None) -> Any:
         gate = pm.Deterministic("gate", pt.concatenate([pt.zeros((1, shape[1])), free]), dims=("component", "input"))
         eta = pt.dot(problem.inputs, gate.T)
         return eta - pt.logsumexp(eta, axis=1, keepdims=True)
+    if seen.process is not None:
+        return _sticks(seen, None if start is None else start["weights"])
     if k == 1:
         return pt.log(pm.Deterministic("weights", pt.ones(1), dims="component"))
     begin = None
@@ -118,6 +124,36 @@ def _mixing(seen: Resolved, start: dict[str, Any] | None) -> Any:
         begin = begin / begin.sum()
     concentration = np.broadcast_to(np.asarray(problem.concentration, float), (k,))
     return pt.log(pm.Dirichlet("weights", concentration, dims="component", initval=begin))
+
+
+def _sticks(seen: Resolved, start: np.ndarray | None) -> Any:
+    """Log weights (K,) of a process whose stick is broken off: the last is what remains."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    prior, k = seen.process, seen.n_components
+    assert prior is not None
+    if isinstance(prior.alpha, str):
+        raise ModelError(
+            "empirical_bayes goes with methods gibbs and variational; give a number, or a prior such as Gamma(1, 1)",
+            path=("model", "concentration"),
+        )
+    alpha: Any = prior.alpha
+    if isinstance(alpha, tuple):
+        alpha = pm.Gamma("alpha", alpha=alpha[0], beta=alpha[1])
+    if k == 1:
+        raise ModelError("a stick needs at least two pieces: raise `most`", path=("model", "most"))
+    begin = None
+    if start is not None:
+        held = np.maximum(start, 0.1 / k)
+        begin = np.clip(held[:-1] / np.cumsum(held[::-1])[::-1][:-1], 0.01, 0.99)
+    rises = prior.discount * np.arange(1, k)
+    v = pm.Beta("_stick", 1 - prior.discount, alpha + rises, shape=k - 1, initval=begin)
+    left = pt.concatenate([pt.zeros(1), pt.cumsum(pt.log1p(-v))])
+    log_weights = pt.concatenate([pt.log(v), pt.zeros(1)]) + left
+    pm.Deterministic("weights", pt.exp(log_weights), dims="component")
+    pm.Deterministic("remainder", pt.exp(log_weights[-1]))
+    return log_weights
 
 
 def written_out(model: Model, seen: Resolved, data: Data) -> pymc.Model:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -114,13 +114,20 @@ class _Sampler:
         # The last of the draws that share a place, so that a chain can be gone on with from its last one.
         keep = (draw >= 0) & ((draw + 1) * len(kept) // len(told) > place)
         state = {name: chain[name] for name in ("labels", "alpha", "rng")}
-        state, found = process.advance(self.problem, state, keep, self.moves)
+        # The first half of tuning is a search.
+        search = draw < tune // 2 - tune
+        state, found = process.advance(self.problem, state, keep, self.moves, search)
         values = np.stack([found[name] for name in process.TOLD], axis=1)
         told[draw[draw >= 0]] = values[draw >= 0]
         kept[place[keep]] = found["labels"]
         alphas[place[keep]] = found["alpha"][keep]
         now = np.array(done + sweeps)
         return {**state, "done": now, "tune": chain["tune"], "told": told, "kept": kept, "kept_alpha": alphas}
+
+
+def sampler_of(problem: ProcessProblem) -> _Sampler:
+    """With as many sweeps a draw as suit the rows."""
+    return _Sampler(problem, process.Moves(sweeps=_SWEEPS if len(problem.rows) <= _FEW_ROWS else 1))
 
 
 def by_partitions(seen: Resolved, rows: str) -> GibbsPlan | str:
@@ -132,7 +139,7 @@ def by_partitions(seen: Resolved, rows: str) -> GibbsPlan | str:
         _ = problem.base
     except OptionError as error:
         return f"{error.message}; use nuts" if "missing" not in error.message else error.message
-    sampler = _Sampler(problem, process.Moves(sweeps=_SWEEPS if len(seen.rows) <= _FEW_ROWS else 1))
+    sampler = sampler_of(problem)
     told = ["n_clusters", "entropy", "largest", "log_joint"]
     told += ["alpha"] if isinstance(problem.prior.alpha, tuple) else []
 
@@ -370,3 +377,120 @@ def drawn_components(
 
 # What is left of a stick that is no longer broken.
 _REST, _PIECES = 1e-4, 200
+
+
+# --------------------------------------------------------------------------------- a stick that was broken off
+
+
+def counted(responsibilities: Any, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Numbers free of names from draws of all rows' components: clusters, entropy of their shares, the largest."""
+    out: dict[str, list[float]] = {"n_clusters": [], "entropy": [], "largest": [], "log_likelihood": []}
+    for evidence, r in responsibilities:
+        cumulated = np.cumsum(r, axis=1)
+        z = (rng.random((len(r), 1)) * cumulated[:, -1:] >= cumulated).sum(axis=1)
+        sizes = np.bincount(z)
+        share = sizes[sizes > 0] / len(z)
+        out["n_clusters"].append(len(share))
+        out["entropy"].append(float(-np.sum(share * np.log(share))))
+        out["largest"].append(float(share.max()))
+        out["log_likelihood"].append(float(np.sum(evidence)))
+    arrays = {name: np.array(values) for name, values in out.items()}
+    return arrays | {"n_clusters": arrays["n_clusters"].astype(np.int64)}
+
+
+def truncated(seen: Resolved, draws: Mapping[str, np.ndarray]) -> tuple[Note, ...]:
+    """How much the broken-off stick leaves out."""
+    assert seen.process is not None
+    left, n, most = draws["remainder"], len(seen.rows), seen.n_components
+    alphas = np.atleast_1d(draws.get("alpha", seen.process.begin))
+    some = alphas[np.unique(np.linspace(0, len(alphas) - 1, 200).astype(int))]
+    bound = float(np.mean([process.truncation_bound(n, most, float(a), seen.process.discount) for a in some]))
+    text = (
+        f"the last of {most} pieces of the stick, which stands for all that follow, holds {left.mean():.2g} of it"
+        f" (95 % of draws at most {np.quantile(left, 0.95):.2g}); the density of the rows is off by at most {bound:.2g}"
+    )
+    if left.mean() > _REMAINDER:
+        return (Note("warn", "truncation", text, f"raise `most`, to {2 * most} or more; gibbs truncates nothing"),)
+    return (Note("pass", "truncation", text),)
+
+
+# So much of a stick in its last piece may be felt.
+_REMAINDER = 0.01
+
+
+# --------------------------------------------------------------------------------- rows that come later
+
+
+def written_priors(spec: Mixture, seen: Resolved) -> dict[str, Any]:
+    """The priors of a file, and those on the scale of the data as numbers."""
+    out = dict(spec.priors)
+    normal = [part for part in seen.parts.values() if hasattr(part.emission.prior, "kappa")]
+    if len(normal) == 1 and not out.keys() & {"mean", "sd", "correlation"}:
+        prior = normal[0].emission.prior
+        out["components"] = {
+            "mean": np.asarray(prior.mean).tolist(),
+            "rows": float(prior.kappa),
+            "dof": float(prior.nu),
+            "scale": np.asarray(prior.scale).tolist(),
+        }
+    rates = [part for name, part in seen.parts.items() if name in ("poisson", "exponential")]
+    if rates and "rate" not in out:
+        pairs = {(float(a), float(b)) for part in rates for a, b in zip(*_each(part.emission), strict=True)}
+        if len(pairs) > 1 or len(normal) > 1:
+            raise OptionError(
+                "rates of several columns have priors on the scale of each: give priors: {rate: Gamma(a, b)} in the"
+                " model that is to get more rows"
+            )
+        a, b = pairs.pop()
+        out["rate"] = f"Gamma({a!r}, {b!r})"
+    return out
+
+
+def _each(emission: Any) -> tuple[np.ndarray, np.ndarray]:
+    first, second = (np.broadcast_to(p, (emission.n_columns,)) for p in emission.prior)
+    return first, second
+
+
+def joined(
+    seen: Resolved, labels: np.ndarray, alphas: np.ndarray, seed: int, options: Any
+) -> dict[int, Mapping[str, np.ndarray]]:
+    """Chains that begin at partitions of the first rows (chains, n), the others seated."""
+    problem = problem_of(seen)
+    sampler = sampler_of(problem)
+    out = {}
+    for k, rng in enumerate(np.random.default_rng(seed).spawn(len(labels))):
+        begun = process.start(problem, 0, rng, float(alphas[k])) | {"labels": labels[k]}
+        out[k] = sampler.at(process.seated(problem, begun), options.draws, options.tune)
+    return out
+
+
+# --------------------------------------------------------------------------------- for drawing
+
+
+def as_components(seen: Resolved, partition: np.ndarray) -> tuple[Resolved, dict[str, np.ndarray]]:
+    """A mixture of the clusters of a partition as components, and one draw: their mode given it."""
+    count = int(partition.max()) + 1
+    problem = replace(seen.problem, n_components=count)
+    member = np.eye(count)[partition]
+    theta = dict(problem.emission.maximise(problem.emission.statistics(problem.rows, member)))
+    theta["weights"] = member.mean(axis=0)
+    own = replace(seen, problem=problem, names=np.arange(1, count + 1))
+    return own, {name: value[None] for name, value in own.values(theta).items()}
+
+
+def number_prior(prior: ProcessPrior, n: int) -> np.ndarray | None:
+    """Probabilities of 0, 1, ... clusters of n rows, α averaged over its prior; of few enough rows only."""
+    if isinstance(prior.alpha, str) or n > _FEW:
+        return None
+    if not isinstance(prior.alpha, tuple):
+        return process.table_probabilities(n, prior.alpha, prior.discount)
+    from scipy.stats import gamma
+
+    shape, rate = prior.alpha
+    alphas = gamma.ppf((np.arange(40) + 0.5) / 40, shape, scale=1 / rate)
+    each = [process.table_probabilities(n, max(float(a), 1e-6), prior.discount) for a in alphas]
+    return np.asarray(np.mean(each, axis=0))
+
+
+# Of more rows their number of clusters before the data would take too long.
+_FEW = 1_000

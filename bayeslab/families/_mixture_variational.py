@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,16 @@ from bayeslab.errors import DataError, OptionError
 from bayeslab.exact.answer import Note, VariationalEnd, VariationalPlan
 from bayeslab.exact.mixture import MixtureProblem, merging, starting_labels
 from bayeslab.exact.variational_mixture import VariationalFit, climb, prepared
+from bayeslab.exact.variational_process import StickFit, climb_sticks
 from bayeslab.families._mixture_em import first_guess, said
 from bayeslab.families._mixture_model import Resolved
 
-__all__ = ["variational"]
+__all__ = ["sticks", "variational"]
 
 # A component that holds less is not needed.
 _UNUSED = 0.5
+# So much of a stick in its last piece may be felt.
+_REMAINDER = 0.01
 
 
 def variational(seen: Resolved) -> VariationalPlan | str:
@@ -70,6 +74,71 @@ def _search(
         return np.array([fit.log_ratio(fit.draw(own)) for _ in range(n)])
 
     return VariationalEnd(fit.trace, fit.converged, draw, log_ratios, _groups(fit, order), _notes(seen, fit, order))
+
+
+def sticks(seen: Resolved) -> VariationalPlan | str:
+    """The plan for a process whose stick is broken off, or why there is none."""
+    assert seen.process is not None
+    prior = seen.process
+    if not seen.conjugate:
+        return "the priors of mean, sd or correlation are not conjugate; use nuts"
+    if getattr(seen.problem.emission, "covariance", "") == "tied":
+        return "one covariance for all components has no closed form here; use full or diagonal, or nuts"
+    if prior.discount and isinstance(prior.alpha, tuple):
+        return "with a discount the concentration has no closed form here; give a number, or use gibbs or nuts"
+    most = min(seen.n_components, len(seen.rows))
+    try:
+        problem = prepared(replace(seen.problem, n_components=most))
+        problem.emission.log_base(problem.rows)
+    except (OptionError, DataError) as error:
+        return error.message
+    if most < 2:
+        return "a stick needs at least two pieces: raise `most`"
+    dims = seen.dims | ({"alpha": ()} if not isinstance(prior.alpha, float) else {})
+    labels = seen.labels | {"component": seen.names[:most]}
+    named = replace(seen, names=seen.names[:most], problem=problem)
+
+    def search(
+        rng: np.random.Generator, tolerance: float, max_iterations: int, progress: Callable[[int, float], None]
+    ) -> VariationalEnd:
+        begin = starting_labels(problem, "k_means", rng)
+        fit = climb_sticks(problem, prior, begin, tolerance=tolerance, max_iterations=max_iterations, progress=progress)
+
+        def draw(own: np.random.Generator, n: int) -> dict[str, np.ndarray]:
+            each = []
+            for _ in range(n):
+                theta = fit.draw(own)
+                more = {"alpha": np.asarray(theta.pop("alpha"))}
+                theta.pop("sticks")
+                each.append(named.values(theta) | more)
+            return {name: np.stack([values[name] for values in each]) for name in dims}
+
+        def log_ratios(own: np.random.Generator, n: int) -> np.ndarray:
+            return np.array([fit.log_ratio(fit.draw(own)) for _ in range(n)])
+
+        groups: dict[str, Any] = {"variational": {"expected_rows": (("component",), fit.counts)}}
+        return VariationalEnd(fit.trace, fit.converged, draw, log_ratios, groups, _stick_notes(fit))
+
+    return VariationalPlan(
+        how=f"a stick of {most} pieces × conjugate components × {len(seen.rows):,} labels, as if independent",
+        search=search,
+        dims=dims,
+        labels=labels,
+        otherwise="sample with method gibbs, which truncates nothing, or nuts",
+    )
+
+
+def _stick_notes(fit: StickFit) -> tuple[Note, ...]:
+    used = int(np.sum(fit.counts >= _UNUSED))
+    notes = [Note("pass", "clusters", f"{used} of {len(fit.counts)} components hold rows")]
+    text = f"the last piece of the stick, which stands for all that follow, holds {fit.remainder:.2g} of it"
+    if fit.remainder > _REMAINDER or used == len(fit.counts):
+        notes.append(Note("warn", "truncation", text, f"raise `most`, to {2 * len(fit.counts)} or more"))
+    else:
+        notes.append(Note("pass", "truncation", text))
+    if isinstance(fit.alpha, float) and fit.prior.alpha == "empirical_bayes":
+        notes.append(Note("pass", "concentration", f"the bound is highest at the concentration {fit.alpha:.4g}"))
+    return tuple(notes)
 
 
 def _groups(fit: VariationalFit, order: np.ndarray) -> dict[str, dict[str, Any]]:

@@ -22,7 +22,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from bayeslab.dataset import Data
 from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
-from bayeslab.exact.answer import EMPlan, GibbsPlan, Plan, VariationalPlan
+from bayeslab.exact.answer import EMPlan, GibbsPlan, Note, Plan, VariationalPlan
 from bayeslab.families import _mixture_em, _mixture_exact, _mixture_graph
 from bayeslab.families._design import parse_formula
 from bayeslab.families._mixture_model import Resolved, resolved
@@ -362,6 +362,8 @@ def variational(model: Model, data: Data) -> VariationalPlan | str:
     if _spec(model).components == "sampled":
         return "it needs a number of components, or a list to choose from; method gibbs samples the number"
     _there(model, data)
+    if _process(model):
+        return _mixture_variational.sticks(resolved(model, data))
     return _mixture_variational.variational(resolved(model, data))
 
 
@@ -398,6 +400,22 @@ def shapes(model: Model, data: Data, draws: Mapping[str, np.ndarray], columns: S
     from bayeslab.families import _mixture_shapes
 
     return _mixture_shapes.shapes(_with_parameters(model, data), draws, columns)
+
+
+def partition_shapes(model: Model, data: Data, partition: np.ndarray, columns: Sequence[str] | None) -> Shapes:
+    """What the clusters of one partition look like, their parameters at the mode given it."""
+    from bayeslab.families import _mixture_process, _mixture_shapes
+
+    own, draws = _mixture_process.as_components(resolved(model, data), partition)
+    return _mixture_shapes.shapes(own, draws, columns)
+
+
+def cluster_number_prior(model: Model, data: Data) -> np.ndarray | None:
+    """Probabilities of 0, 1, 2, ... clusters before the data, of a process with few enough rows."""
+    from bayeslab.families import _mixture_process
+
+    seen = resolved(model, data)
+    return None if seen.process is None else _mixture_process.number_prior(seen.process, len(seen.rows))
 
 
 def network(model: Model, data: Data) -> nx.DiGraph:
@@ -483,6 +501,39 @@ def exchangeable(model: Model, data: Data) -> bool:
     spec, seen = _spec(model), resolved(model, data)
     even = np.ndim(seen.problem.concentration) == 0 and seen.process is None
     return seen.n_components > 1 and even and not spec.labels and seen.number is None
+
+
+def unnamed(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
+) -> tuple[set[str], dict[str, np.ndarray], tuple[Note, ...]] | None:
+    """Of a process whose stick was broken off everything that is one for each component; clusters are counted."""
+    if not _process(model) or "weights" not in draws:
+        return None
+    from bayeslab.families import _mixture_process
+
+    seen = resolved(model, data)
+    names = {name for name, dims in seen.dims.items() if dims[:1] == ("component",)}
+    names |= {name for name in draws if name.startswith("_")}
+    told = _mixture_process.counted(_responsibilities(seen, draws), rng)
+    return names, told, _mixture_process.truncated(seen, draws)
+
+
+def continued(model: Model, data: Data) -> Model:
+    """The model with the priors that a fit had written out, so that more rows do not change them."""
+    from bayeslab.families import _mixture_process
+
+    spec = _spec(model)
+    priors = _mixture_process.written_priors(spec, resolved(model, data))
+    return model.model_copy(update={"model": spec.model_copy(update={"priors": priors})})
+
+
+def joined(
+    model: Model, data: Data, labels: np.ndarray, alphas: np.ndarray, seed: int, options: Any
+) -> dict[int, Mapping[str, np.ndarray]]:
+    """States of chains in which the rows that follow the labelled ones have joined the clusters of these."""
+    from bayeslab.families import _mixture_process
+
+    return _mixture_process.joined(resolved(model, data), labels, alphas, seed, options)
 
 
 def numbering(model: Model) -> str | None:

@@ -9,7 +9,16 @@ import numpy as np
 
 from bayeslab.plots._figure import ACCENT, MUTED, OTHER, figure, grid, plain
 
-__all__ = ["PALETTE", "densities", "ellipses", "em_trace", "responsibilities", "together"]
+__all__ = [
+    "PALETTE",
+    "densities",
+    "density_band",
+    "ellipses",
+    "em_trace",
+    "numbers",
+    "responsibilities",
+    "together",
+]
 
 # Okabe and Ito (2008); after these the colours come round again.
 PALETTE = (ACCENT, OTHER, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
@@ -89,6 +98,58 @@ def densities(
     axes.plot(at, parts.sum(axis=0), color="black", linewidth=1, linestyle="--", label="mixture")
     axes.set(xlabel=name, ylabel="probability" if discrete else "density", ylim=(0, None))
     axes.legend(frameon=False, fontsize=8)
+    plain(axes)
+    return made
+
+
+def density_band(values: np.ndarray, at: np.ndarray, draws: np.ndarray, name: str, *, discrete: bool) -> Any:
+    """The predictive density of one column: its mean over draws, a band of 89 % of these, and the data.
+
+    Parameters
+    ----------
+    values : ndarray (N,)
+    at : ndarray (G,)
+    draws : ndarray (S, G)
+        Densities (probabilities where ``discrete``) at the places of each draw.
+    """
+    made, axes = figure(6.0, 3.8)
+    low, high = np.quantile(draws, [0.055, 0.945], axis=0)
+    if discrete:
+        axes.bar(at, [(values == v).mean() for v in at], width=0.8, color="#dcdcdc", label="data")
+        axes.vlines(at, low, high, color=ACCENT, alpha=0.5, linewidth=3, label="89 % of draws")
+        axes.plot(at, draws.mean(axis=0), "o", color=ACCENT, markersize=4, label="prediction")
+    else:
+        axes.hist(values, bins=max(24, min(60, len(values) // 4)), density=True, color="#dcdcdc", label="data")
+        axes.fill_between(at, low, high, color=ACCENT, alpha=0.25, linewidth=0, label="89 % of draws")
+        axes.plot(at, draws.mean(axis=0), color=ACCENT, label="prediction")
+        if len(values) <= 1000:
+            axes.plot(values, np.zeros(len(values)), "|", color="black", markersize=7, alpha=0.5)
+    axes.set(xlabel=name, ylabel="probability" if discrete else "density", ylim=(0, None))
+    axes.legend(frameon=False, fontsize=8)
+    plain(axes)
+    return made
+
+
+def numbers(drawn: np.ndarray, prior: np.ndarray | None) -> Any:
+    """The posterior of the number of clusters as bars, and the prior as points.
+
+    Parameters
+    ----------
+    drawn : ndarray (S,) of int
+    prior : ndarray or None
+        Probabilities of 0, 1, 2, ... clusters.
+    """
+    made, axes = figure(5.6, 3.4)
+    p = np.bincount(drawn) / len(drawn)
+    most = len(p) - 1
+    if prior is not None:
+        most = max(most, int(np.searchsorted(np.cumsum(prior), 0.99)))
+    axes.bar(np.arange(len(p)), p, width=0.75, color=ACCENT, label="given the data")
+    if prior is not None:
+        axes.plot(np.arange(len(prior)), prior, "o", color=OTHER, markersize=4, label="before the data")
+        axes.legend(frameon=False, fontsize=8)
+    axes.set(xlabel="number of clusters", ylabel="probability", xlim=(0.25, most + 0.75), ylim=(0, None))
+    axes.xaxis.get_major_locator().set_params(integer=True)
     plain(axes)
     return made
 

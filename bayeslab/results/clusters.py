@@ -9,16 +9,19 @@ import numpy as np
 from bayeslab import registry
 from bayeslab.engines._groups import labelled
 from bayeslab.errors import OptionError, hint
-from bayeslab.results.predict import posterior_values
+from bayeslab.results.predict import bound_to, posterior_values
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
 
     from bayeslab.results.fit import Fit
 
-__all__ = ["clusters", "plot_clusters", "plot_trace"]
+__all__ = ["clusters", "density", "listing", "plot_clusters", "plot_trace"]
 
-PICTURES = ("components", "responsibilities", "together", "trace")
+PICTURES = ("components", "density", "number", "responsibilities", "together", "trace")
+# A density is drawn at so many places, averaged over so many draws.
+_PLACES, _DRAWS = 240, 200
 
 
 def clusters(fit: Fit) -> xr.Dataset:
@@ -41,11 +44,17 @@ def plot_clusters(fit: Fit, what: str, columns: list[str] | None, reference: flo
         raise OptionError(f"unknown picture '{what}'{hint(what, PICTURES)}")
     if what == "trace":
         return plot_trace(fit, reference)
+    if what == "density":
+        return _plot_density(fit, columns)
+    if what == "number":
+        return _plot_number(fit)
     group = fit.clusters()
     if what == "together":
         if "together" not in group:
             raise OptionError("there are too many rows for a matrix of pairs; take responsibilities")
         return plots.together(group["together"].to_numpy(), group["partition"].to_numpy())
+    if "partitions" in fit.data_tree.children and what == "components":
+        return _plot_partition(fit, columns)
     if "probability" not in group:
         raise OptionError("a sampled number of components leaves partitions only; take together")
     probability = group["probability"].to_numpy()
@@ -59,6 +68,139 @@ def plot_clusters(fit: Fit, what: str, columns: list[str] | None, reference: flo
         means, covariances = found.ellipses
         shown = (found.columns[0], found.columns[1])
         return plots.ellipses(found.points, probability, means, covariances, names, shown)
+    at, parts = found.densities
+    return plots.densities(found.points[:, 0], at, parts, names, found.columns[0], discrete=found.discrete)
+
+
+def density(fit: Fit, data: Any = None, ci_prob: float = 0.89) -> pd.DataFrame:
+    """The posterior predictive density of new rows, each on its own.
+
+    Parameters
+    ----------
+    data
+        New rows; None: those of the fit, of a process each given all others.
+    ci_prob
+        Of the interval (equal tails) of the density over posterior draws.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row each: ``log_density``, the log of the density averaged over draws, which is the predictive density; and
+        the interval of the density itself.
+    """
+    import pandas as pd
+
+    values, labels = _densities(fit, data)
+    tail = (1 - ci_prob) / 2
+    top = values.max(axis=0)
+    low, high = np.quantile(np.exp(values), [tail, 1 - tail], axis=0)
+    percent = f"{100 * ci_prob:g}"
+    return pd.DataFrame(
+        {
+            fit.model.data.rows: labels,
+            "log_density": top + np.log(np.mean(np.exp(values - top), axis=0)),
+            f"eti{percent}_lb": low,
+            f"eti{percent}_ub": high,
+        }
+    )
+
+
+def _densities(fit: Fit, data: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Log density of each row at the draws, (S, M), and the rows' labels."""
+    family = registry.load("families", fit.model.model.family)
+    _mixture(fit)
+    bound = fit.data if data is None else bound_to(fit, data)
+    found = family.log_likelihoods(fit.model, bound, posterior_values(fit))
+    values: np.ndarray = found["row"][1]
+    return values, bound.labels.get(bound.dataset.rows, np.arange(values.shape[1]))
+
+
+def listing(fit: Fit) -> pd.DataFrame:
+    """The clusters of the point partition: rows, how sure these are to be together, and the mean of each column.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a cluster: ``rows``, ``together`` (how often two of them share a cluster, on average; NaN where there
+        are too many rows for a matrix of pairs), and means of numbers or the commonest word of each column.
+    """
+    import pandas as pd
+
+    group = fit.clusters()
+    if "partition" not in group:
+        raise OptionError("there are too many rows for a point partition")
+    partition = group["partition"].to_numpy()
+    pairs = group["together"].to_numpy() if "together" in group else None
+    out = []
+    for k in range(int(partition.max()) + 1):
+        own = np.flatnonzero(partition == k)
+        row: dict[str, Any] = {"cluster": k + 1, "rows": len(own)}
+        row["together"] = np.nan if pairs is None else float(pairs[np.ix_(own, own)].mean())
+        for name in _mixture(fit).modelled:
+            term = fit.data.term(name, missing=True)
+            if term.codes is not None:
+                codes = np.asarray(term.codes)[own]
+                words = fit.data.labels[name]
+                row[name] = words[np.bincount(codes[codes >= 0]).argmax()] if (codes >= 0).any() else ""
+            else:
+                cells = np.asarray(term.value, float)[own]
+                row[name] = float(np.mean(cells[~np.isnan(cells)])) if (~np.isnan(cells)).any() else np.nan
+        out.append(row)
+    return pd.DataFrame(out)
+
+
+def _mixture(fit: Fit) -> Any:
+    if fit.model.model.family != "mixture":
+        raise OptionError(f"the family {fit.model.model.family} has no components of rows; mixture has")
+    return fit.model.model
+
+
+def _plot_density(fit: Fit, columns: list[str] | None) -> Any:
+    """The predictive density over one column, with a band over draws; it is shown where a mixture has one column."""
+    from bayeslab.plots import mixture as plots
+
+    modelled = _mixture(fit).modelled
+    if len(modelled) != 1 or columns not in (None, [*modelled]):
+        raise OptionError("the density is drawn over the column of a model that has one; take components, or density()")
+    name = modelled[0]
+    values = np.asarray(fit.data.term(name, missing=True).value, float)
+    values = values[~np.isnan(values)]
+    whole = bool(np.all(values == np.round(values))) and _mixture(fit).word(name) in ("poisson", "binomial")
+    span = 0.08 * np.ptp(values)
+    at = (
+        np.arange(values.min(), values.max() + 1)
+        if whole
+        else np.linspace(values.min() - span, values.max() + span, _PLACES)
+    )
+    logs, _ = _densities(fit, {name: at})
+    some = logs[np.unique(np.linspace(0, len(logs) - 1, min(len(logs), _DRAWS)).astype(int))]
+    return plots.density_band(values, at, np.exp(some), name, discrete=whole)
+
+
+def _plot_number(fit: Fit) -> Any:
+    """The posterior of the number of clusters, beside what the prior of a process expects."""
+    from bayeslab.plots import mixture as plots
+
+    if "n_clusters" not in fit.posterior:
+        raise OptionError("the number of components is given in this model")
+    number = fit.posterior["n_clusters"].to_numpy().ravel()
+    family = registry.load("families", fit.model.model.family)
+    prior = family.cluster_number_prior(fit.model, fit.data) if hasattr(family, "cluster_number_prior") else None
+    return plots.numbers(number, prior)
+
+
+def _plot_partition(fit: Fit, columns: list[str] | None) -> Any:
+    """The clusters of the point partition, with parameters at their mode given it."""
+    from bayeslab.plots import mixture as plots
+
+    family = registry.load("families", fit.model.model.family)
+    partition = fit.clusters()["partition"].to_numpy()
+    found = family.partition_shapes(fit.model, fit.data, partition, columns)
+    names = [str(k + 1) for k in range(int(partition.max()) + 1)]
+    if found.ellipses is not None:
+        shown = (found.columns[0], found.columns[1])
+        means, covariances = found.ellipses
+        return plots.ellipses(found.points, np.eye(len(names))[partition], means, covariances, names, shown)
     at, parts = found.densities
     return plots.densities(found.points[:, 0], at, parts, names, found.columns[0], discrete=found.discrete)
 

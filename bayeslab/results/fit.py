@@ -267,6 +267,30 @@ class Fit:
             return self.data_tree.children["clusters"]
         return self._added({"clusters": clusters(self)}, "clusters")
 
+    def extended(
+        self,
+        data: Any,
+        *,
+        draws: int | None = None,
+        tune: int | None = None,
+        seed: int | None = None,
+        progress: bool = True,
+        runs: str | Path | None = None,
+        name: str | None = None,
+    ) -> Fit:
+        """A fit to the rows of this one and more: see :func:`bayeslab.results.extend.extended`."""
+        from bayeslab.results.extend import extended
+
+        return extended(self, data, draws=draws, tune=tune, seed=seed, progress=progress, runs=runs, name=name)
+
+    def density(self, data: Any = None, *, ci_prob: float = 0.89) -> pd.DataFrame:
+        """The posterior predictive density of new rows, each on its own: see
+        :func:`bayeslab.results.clusters.density`.
+        """
+        from bayeslab.results.clusters import density
+
+        return density(self, data, ci_prob)
+
     def plot_clusters(
         self, what: str = "components", *, columns: list[str] | None = None, reference: float | None = None
     ) -> Any:

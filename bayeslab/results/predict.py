@@ -115,6 +115,9 @@ def posterior_values(fit: Fit) -> dict[str, np.ndarray]:
     if "states" in fit.data_tree.children:  # of a number that the data choose: not judged, their names are not given
         own = fit.data_tree.children["states"].to_dataset().transpose("chain", "draw", ...)
         out |= {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in own.data_vars.items()}
+    if "components" in fit.data_tree.children:
+        own = fit.data_tree.children["components"].to_dataset().transpose("chain", "draw", ...)
+        out |= {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in own.data_vars.items()}
     if "partitions" in fit.data_tree.children:
         out |= _kept_partitions(fit.data_tree.children["partitions"].to_dataset())
     return out

@@ -1,0 +1,112 @@
+"""Rows that come later: a fit of clusters goes on from its partitions with the new rows seated among them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab import registry
+from bayeslab.dataset import Column, Dataset, bind
+from bayeslab.engines._job import options_of
+from bayeslab.errors import DataError, OptionError
+from bayeslab.io.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from bayeslab.results.fit import Fit
+
+__all__ = ["extended", "longer"]
+
+
+def extended(
+    before: Fit | str | os.PathLike[str],
+    data: Any,
+    *,
+    draws: int | None = None,
+    tune: int | None = None,
+    seed: int | None = None,
+    progress: bool = True,
+    runs: str | os.PathLike[str] | None = None,
+    name: str | None = None,
+    cores: int | None = None,
+) -> Fit:
+    """A fit to the rows of an earlier one and more.
+
+    Each chain goes on from its last partition: the new rows are seated one after the other given all before them, and
+    sweeps over all rows follow. Priors stay those of the earlier fit, also where they were on the scale of its data,
+    and are written into the model; so draws are those of a fit of that model to all rows.
+
+    Parameters
+    ----------
+    before
+        A fit of a mixture with ``components: dirichlet_process`` by method gibbs, or its run folder.
+    data
+        The new rows, with the columns of the old ones.
+    draws, tune
+        Of each chain; by default as many draws as before, and a fifth of the sweeps for tuning.
+    seed
+        None: one more than that of the earlier fit.
+    runs
+        Where the run folder is made; None: beside that of the earlier fit, or none if that has none.
+    """
+    from bayeslab import fitting
+    from bayeslab.io.tables import read_dataset
+
+    fit = fitting.open_run(before) if isinstance(before, str | os.PathLike) else before
+    family = registry.load("families", fit.model.model.family)
+    if not hasattr(family, "continued") or "partitions" not in fit.data_tree.children:
+        raise OptionError(
+            "rows are added to fits by method gibbs of mixtures with components: dirichlet_process; fit again"
+        )
+    source = fit.model.data.model_copy(update={"table": None, "arrays": None, "tables": {}})
+    whole = longer(fit.data.dataset, read_dataset(source, None, data))
+    model = family.continued(fit.model, fit.data)
+    bound = bind(model, whole, family.factors(model), fit.data.memory())
+    family.check(model, bound.names())
+    n_rows = len(bound.labels[bound.dataset.rows])
+    seed = fit.seed + 1 if seed is None else seed
+    given = dict(fit.info["options"]) | ({"cores": cores} if cores is not None else {})
+    given["chains"] = fit.posterior.sizes["chain"]
+    given["draws"] = given["draws"] if draws is None else draws
+    given["tune"] = max(1, given["tune"] // 5) if tune is None else tune
+    options = options_of(registry.load("engines", "gibbs").Options, given, "gibbs")
+    group = fit.data_tree.children["partitions"].to_dataset()
+    labels, alphas = group["labels"].to_numpy()[:, -1], group["concentration"].to_numpy()[:, -1]
+    chains = family.joined(model, bound, labels, alphas, seed, options)
+    base = runs if runs is not None else fit.folder.parent if fit.folder is not None else None
+    folder = RunFolder.create(base, name or fit.model.name) if base is not None else None
+    reason = f"gibbs goes on from a fit of {len(labels[0]):,} rows with {n_rows - len(labels[0]):,} more"
+    info = fitting.described(model, bound, "gibbs", reason, options, seed)
+    if folder:
+        folder.write_inputs(model, bound.dataset)
+        folder.write_info(info)
+    return fitting.carried_on(model, bound, options, info, folder, chains, progress)
+
+
+def longer(first: Dataset, second: Dataset) -> Dataset:
+    """The rows of two tables, one under the other.
+
+    Raises
+    ------
+    DataError
+        A column is missing or of another kind.
+    """
+    columns = {}
+    for name, column in first.columns.items():
+        if column.dims != (first.rows,):
+            columns[name] = column
+            continue
+        if name not in second.columns:
+            raise DataError(f"the new rows have no column '{name}', which the fit has")
+        other = second.columns[name]
+        if other.dims is None or len(other.dims) != 1 or other.text != column.text:
+            raise DataError(f"column '{name}' of the new rows is not of the kind that it has in the fit")
+        missing = None
+        if column.missing is not None or other.missing is not None:
+            missing = np.concatenate([column.absent(), other.absent()])
+        columns[name] = Column(np.concatenate([column.values, other.values]), column.dims, missing)
+    levels = {dim: names for dim, names in first.levels.items() if dim != first.rows}
+    if first.rows in first.levels and second.rows in second.levels:
+        levels[first.rows] = np.concatenate([first.levels[first.rows], second.levels[second.rows]])
+    return Dataset(columns, first.rows, levels)
