@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -47,11 +48,14 @@ def by_gibbs(spec: Any, documents: Documents, apart: Documents | None) -> GibbsP
         spec.beta == "learned",
         # Given unequal numbers topics are told apart by them.
         not isinstance(spec.alpha, list) or len(set(spec.alpha)) == 1,
+        documents.bounds,
+        None if documents.day is None else _dated(spec, documents),
     )
     n = sampler.prior.n_topics
     dims: dict[str, tuple[str, ...]] = {"log_joint": (), "log_word": ()}
     dims |= {"alpha": ("topic",)} if sampler.learn_alpha else {}
     dims |= {"beta": ()} if sampler.learn_beta else {}
+    dims |= {"tau": ()} if sampler.learn_tau else {}
 
     def finish(states: Mapping[int, Arrays]) -> GibbsDraws:
         return _finished(sampler, documents, apart, states)
@@ -67,16 +71,82 @@ def by_gibbs(spec: Any, documents: Documents, apart: Documents | None) -> GibbsP
 
     how = f"topics of {documents.corpus.n_tokens:,} words drawn in turns, topics and proportions integrated out"
     labels = {"topic": np.arange(1, n + 1), "word": documents.vocabulary, documents.dim: documents.labels}
+    if sampler.dated is not None:
+        labels["day"] = np.arange(sampler.dated[0].n_days)
     return GibbsPlan(how, sample, dims, labels, SteppedChains(sampler.begin, sampler.advance, finish))
+
+
+def _dated(spec: Any, documents: Documents) -> tuple[Any, Any]:
+    """Documents day by day, and the prior of their days' concentrations."""
+    from bayeslab.exact.topic_sequence import DatedCorpus, SequencePrior
+    from bayeslab.families.topics import prior_of
+
+    assert documents.day is not None
+    learned = spec.tau == "learned"
+    tau = {} if learned else {"tau": float(spec.tau)}
+    return DatedCorpus(documents.corpus, documents.day), SequencePrior(prior_of(spec), learn_tau=learned, **tau)
 
 
 @dataclass(frozen=True, eq=False)
 class _Sampler:
+    """Chains of documents; in one language or several, all days alike or day by day.
+
+    Words of several languages are numbered together, and a topic is a distribution of the words of each.
+    """
+
     corpus: Corpus
     prior: TopicPrior
     learn_alpha: bool
     learn_beta: bool
     exchangeable: bool
+    bounds: np.ndarray
+    dated: tuple[Any, Any] | None = None
+
+    @property
+    def learn_tau(self) -> bool:
+        return self.dated is not None and bool(self.dated[1].learn_tau)
+
+    @cached_property
+    def paired(self) -> Any:
+        """The documents of each language."""
+        from bayeslab.exact.paired_topics import PairedCorpus
+
+        sides = []
+        for begin, end in pairwise(self.bounds):
+            own = (self.corpus.words >= begin) & (self.corpus.words < end)
+            sizes = np.bincount(self.corpus.document[own], minlength=self.corpus.n_documents)
+            words = self.corpus.words[own] - begin
+            sides.append(Corpus(words, np.append(0, np.cumsum(sizes)), int(end - begin)))
+        return PairedCorpus(sides)
+
+    def _swept(self, now: Arrays, many: int) -> Arrays:
+        """The state of the topics so many sweeps later."""
+        state = {name.removeprefix("state_"): value for name, value in now.items() if name.startswith("state_")}
+        prior = TopicPrior(now["alpha"], float(now["beta"]))
+        if self.dated is not None:
+            from bayeslab.exact import topic_sequence
+
+            after = topic_sequence.run(self.dated[0], state, self.dated[1], many)
+        elif len(self.bounds) > 2:
+            from bayeslab.exact import paired_topics
+
+            after = paired_topics.run(self.paired, state, prior, many)
+        else:
+            after = lda.run(self.corpus, state, prior, many)
+        return {f"state_{name}": value for name, value in after.items()}
+
+    def _first(self, rng: np.random.Generator) -> Arrays:
+        if self.dated is not None:
+            from bayeslab.exact import topic_sequence
+
+            state = topic_sequence.start(*self.dated, rng)
+        elif len(self.bounds) > 2:
+            from bayeslab.exact import paired_topics
+
+            state = paired_topics.start(self.paired, self.prior.n_topics, rng)
+        else:
+            state = lda.start(self.corpus, self.prior.n_topics, rng)
+        return {f"state_{name}": value for name, value in state.items()}
 
     @cached_property
     def pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -87,7 +157,7 @@ class _Sampler:
         k, v, d = self.prior.n_topics, self.corpus.n_words, self.corpus.n_documents
         kept = max(1, min(_KEPT, draws, _KEPT_CELLS // (k * v)))
         return {
-            **lda.start(self.corpus, k, rng),
+            **self._first(rng),
             "seed": rng.integers(0, 1 << 63, 2),
             "done": np.array(0),
             "tune": np.array(tune),
@@ -99,6 +169,9 @@ class _Sampler:
             "share": np.zeros((draws, k)),
             "alphas": np.zeros((draws if self.learn_alpha else 0, k)),
             "betas": np.zeros(draws if self.learn_beta else 0),
+            "taus": np.zeros(draws if self.learn_tau else 0),
+            "day": np.zeros((self.dated[0].n_days if self.dated is not None else 0, k)),
+            "day_square": np.zeros((self.dated[0].n_days if self.dated is not None else 0, k)),
             "summed": np.array(0),
             "phi": np.zeros((k, v)),
             "phi_square": np.zeros((k, v)),
@@ -117,8 +190,7 @@ class _Sampler:
         while (done := int(now["done"])) < end:
             left = min(end, int(now["tune"])) - done
             many = max(1, left) if not (self.learn_alpha or self.learn_beta) else 1
-            prior = TopicPrior(now["alpha"], float(now["beta"]))
-            now |= lda.run(self.corpus, {"z": now["z"], "rng": now["rng"]}, prior, many)
+            now |= self._swept(now, many)
             self._concentrations(now, done)
             now["done"] = np.array(done + many)
             if done >= now["tune"]:
@@ -130,7 +202,7 @@ class _Sampler:
             return
         # A generator of its own for each sweep, so that nothing but arrays need be kept.
         rng = np.random.default_rng([*now["seed"].tolist(), sweep])
-        by_document, by_word = _counts(self.corpus, now["z"], self.prior.n_topics)
+        by_document, by_word = _counts(self.corpus, now["state_z"], self.prior.n_topics)
         if self.learn_alpha:
             now["alpha"] = draw_alpha(now["alpha"], by_document, rng)
         if self.learn_beta:
@@ -138,35 +210,49 @@ class _Sampler:
 
     def _record(self, now: dict[str, Any], draw: int) -> None:
         k, draws = self.prior.n_topics, len(now["log_joint"])
-        by_document, by_word = _counts(self.corpus, now["z"], k)
+        by_document, by_word = _counts(self.corpus, now["state_z"], k)
         alpha, beta = now["alpha"], float(now["beta"])
-        now["log_joint"][draw] = _log_joint(by_document, by_word, alpha, beta)
-        phi = by_word.T + beta
-        phi_size = phi.sum(axis=1)
-        phi /= phi_size[:, None]
-        theta = by_document + alpha
-        theta_size = theta.sum(axis=1)
-        theta /= theta_size[:, None]
+        of_days = None if self.dated is None else np.exp(now["state_path"])
+        each = alpha if of_days is None else of_days[self.dated[0].day]  # type: ignore[index]
+        now["log_joint"][draw] = _log_joint(by_document, by_word, each, beta, self.bounds)
+        sizes = np.add.reduceat(by_word, self.bounds[:-1], axis=0) + beta * np.diff(self.bounds)[:, None]
+        theta = by_document + each
+        theta_size = theta.sum(axis=1, keepdims=True)
+        theta /= theta_size
         documents, words, counts = self.pairs
-        chance = np.einsum("pk,pk->p", theta[documents], phi.T[words])
+        of_word = sizes[np.searchsorted(self.bounds, words, side="right") - 1]
+        chance = np.einsum("pk,pk->p", theta[documents], (by_word[words] + beta) / of_word)
         now["log_word"][draw] = counts @ np.log(chance) / counts.sum()
         small = k * self.corpus.n_words + k * self.corpus.n_documents <= _FEW_CELLS
-        if small or draw % max(1, draws // _MEANS) == 0:
+        summed = small or draw % max(1, draws // _MEANS) == 0
+        kept, room = int(now["kept"]), len(now["kept_beta"])
+        keep = kept < room and (draw + 1) * room >= (kept + 1) * draws
+        if summed or keep:
+            phi_size = np.repeat(sizes, np.diff(self.bounds), axis=0).T
+            phi = (by_word.T + beta) / phi_size
+        if summed:
             if self.exchangeable and now["summed"]:
                 now["order"] = lda.align(now["phi"] / now["summed"], phi)
             order = now["order"]
-            _add(now, "phi", phi[order], phi_size[order][:, None])
-            _add(now, "theta", theta[:, order], theta_size[:, None])
+            _add(now, "phi", phi[order], phi_size[order])
+            _add(now, "theta", theta[:, order], theta_size)
+            if of_days is not None:
+                share = (of_days / of_days.sum(axis=1, keepdims=True))[:, order]
+                now["day"] += share
+                now["day_square"] += share**2
             now["summed"] = now["summed"] + 1
         order = now["order"]
-        now["share"][draw] = by_word.sum(axis=0)[order] / self.corpus.n_tokens
+        now["share"][draw] = by_document.sum(axis=0)[order] / self.corpus.n_tokens
         if self.learn_alpha:
             now["alphas"][draw] = alpha[order]
         if self.learn_beta:
             now["betas"][draw] = beta
-        kept, room = int(now["kept"]), len(now["kept_beta"])
-        if kept < room and (draw + 1) * room >= (kept + 1) * draws:
-            now["kept_phi"][kept], now["kept_alpha"][kept], now["kept_beta"][kept] = phi[order], alpha[order], beta
+        if self.learn_tau:
+            now["taus"][draw] = float(now["state_tau"])
+        if keep:
+            # Documents to come are of the last day.
+            last = alpha if of_days is None else of_days[-1]
+            now["kept_phi"][kept], now["kept_alpha"][kept], now["kept_beta"][kept] = phi[order], last[order], beta
             now["kept"] = np.array(kept + 1)
 
 
@@ -184,15 +270,19 @@ def _counts(corpus: Corpus, z: np.ndarray, n_topics: int) -> tuple[np.ndarray, n
     return by_document.reshape(-1, n_topics), by_word.reshape(-1, n_topics)
 
 
-def _log_joint(by_document: np.ndarray, by_word: np.ndarray, alpha: np.ndarray, beta: float) -> float:
+def _log_joint(
+    by_document: np.ndarray, by_word: np.ndarray, alpha: np.ndarray, beta: float, bounds: np.ndarray
+) -> float:
     """log p(words, topics of words | alpha, beta): cells without words add nothing."""
+    each = np.broadcast_to(alpha, by_document.shape)
     rows, topics = np.nonzero(by_document)
-    documents = float((gammaln(by_document[rows, topics] + alpha[topics]) - gammaln(alpha)[topics]).sum())
-    lengths, whole = by_document.sum(axis=1), alpha.sum()
+    own = each[rows, topics]
+    documents = float((gammaln(by_document[rows, topics] + own) - gammaln(own)).sum())
+    lengths, whole = by_document.sum(axis=1), alpha.sum(axis=-1)
     documents -= float((gammaln(lengths + whole) - gammaln(whole)).sum())
     counts = by_word[by_word > 0]
     words = float(gammaln(counts + beta).sum() - len(counts) * gammaln(beta))
-    sizes, width = by_word.sum(axis=0), len(by_word) * beta
+    sizes, width = np.add.reduceat(by_word, bounds[:-1], axis=0), beta * np.diff(bounds)[:, None]
     return documents + words - float((gammaln(sizes + width) - gammaln(width)).sum())
 
 
@@ -222,13 +312,15 @@ def _finished(
     by_size = np.argsort(-share[agreeing].mean(axis=(0, 1)), kind="stable") if sampler.exchangeable else slice(None)
     orders, likeness, share = [order[by_size] for order in orders], likeness[:, by_size], share[..., by_size]
     group: dict[str, Any] = {
-        **_means(each, orders, agreeing, documents.dim),
+        **_means(each, orders, agreeing, documents.dim, sampler.dated is not None),
         "share": (("chain", "draw", "topic"), share),
         "likeness": (("chain", "topic"), likeness),
         "word_share": (("word",), documents.word_shares),
         "n_words": ((documents.dim,), documents.corpus.lengths),
         "agrees": (("chain",), alike),
     }
+    if documents.languages:
+        group["language"] = (("word",), np.repeat(documents.languages, np.diff(documents.bounds)))
     groups: dict[str, Any] = {"topics": group, "topic_draws": _kept(each, orders)}
     notes = topics_note(list(chains), likeness, best)
     if apart is not None:
@@ -240,6 +332,8 @@ def _finished(
         drawn["alpha"] = np.stack([s["alphas"][:length][:, o] for s, o in zip(each, orders, strict=True)])
     if sampler.learn_beta:
         drawn["beta"] = np.stack([s["betas"][:length] for s in each])
+    if sampler.learn_tau:
+        drawn["tau"] = np.stack([s["taus"][:length] for s in each])
     return GibbsDraws(drawn, {"lp": joint}, groups, tuple(notes))
 
 
@@ -251,16 +345,20 @@ def _paired(sampler: _Sampler, each: list[Arrays], best: int) -> tuple[list[np.n
     likeness = [
         np.sqrt(means[best] * own[order]).sum(axis=1) for own, order in zip(means, orders, strict=True)
     ]  # fmt: skip
-    return orders, np.minimum(np.stack(likeness), 1.0)
+    # Of several languages the mean affinity.
+    return orders, np.minimum(np.stack(likeness) / (len(sampler.bounds) - 1), 1.0)
 
 
-def _means(each: list[Arrays], orders: list[np.ndarray], agreeing: np.ndarray, dim: str) -> dict[str, Any]:
+def _means(each: list[Arrays], orders: list[np.ndarray], agreeing: np.ndarray, dim: str, dated: bool) -> dict[str, Any]:
     """Means and standard deviations over the chains that agree."""
     out = {}
     total = sum(int(each[c]["summed"]) for c in agreeing)
-    for name, dims, axis in (("phi", ("topic", "word"), 0), ("theta", (dim, "topic"), 1)):
+    of_days = [("day", ("day", "topic"), 1)] if dated else []
+    for name, dims, axis in (("phi", ("topic", "word"), 0), ("theta", (dim, "topic"), 1), *of_days):
         mean = sum(np.take(each[c][name], orders[c], axis) for c in agreeing) / total
         square = sum(np.take(each[c][f"{name}_square"], orders[c], axis) for c in agreeing) / total
+        # A variable and a dimension cannot both be called day.
+        name = "day_share" if name == "day" else name
         out[name] = (dims, np.asarray(mean))
         out[f"{name}_sd"] = (dims, np.sqrt(np.maximum(square - mean**2, 0.0)))
     return out

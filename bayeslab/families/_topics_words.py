@@ -5,20 +5,24 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bayeslab.dataset import WORDS_APART, Column, Data, Dataset
-from bayeslab.errors import DataError, hint
+from bayeslab.errors import DataError, hint, listed
 from bayeslab.exact.topics import Corpus
 from bayeslab.io.documents import STOP_WORDS, WordLimits, chosen_words, words_of
 from bayeslab.spec import Model
 
 if TYPE_CHECKING:
     from bayeslab.families.topics import Topics
+
+# Concentrations are drawn for every day.
+_MOST_DAYS = 10_000
 
 __all__ = ["Documents", "documents_of", "every_document", "held_out_documents", "new_documents", "row_data"]
 
@@ -40,6 +44,12 @@ class Documents:
         also unknown ones.
     unknown : ndarray of int, (n_documents,)
         Those that are not in the vocabulary though they are no stop words.
+    languages : tuple of str
+        Columns of documents in several languages; their words are numbered together.
+    blocks : ndarray of int, (n_languages + 1,)
+        Where the words of each begin.
+    day : ndarray of int, (n_documents,), or None
+        Of documents day by day: from 0 on, rising.
     """
 
     corpus: Corpus
@@ -48,6 +58,9 @@ class Documents:
     labels: np.ndarray
     dropped: np.ndarray
     unknown: np.ndarray
+    languages: tuple[str, ...] = ()
+    blocks: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    day: np.ndarray | None = None
 
     @cached_property
     def counts(self) -> np.ndarray:
@@ -58,15 +71,27 @@ class Documents:
 
     def take(self, chosen: np.ndarray) -> Documents:
         """Some of the documents, by number."""
-        return Documents(
-            self.corpus.take(chosen), self.vocabulary, self.dim, self.labels[chosen], self.dropped[chosen],
-            self.unknown[chosen],
-        )  # fmt: skip
+        return replace(
+            self,
+            corpus=self.corpus.take(chosen),
+            labels=self.labels[chosen],
+            dropped=self.dropped[chosen],
+            unknown=self.unknown[chosen],
+            day=None if self.day is None else self.day[chosen],
+        )
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """Where the words of each language begin, also where there is one."""
+        return self.blocks if len(self.languages) > 1 else np.array([0, self.corpus.n_words])
 
     @cached_property
     def word_shares(self) -> np.ndarray:
-        """Share of each word among all tokens."""
-        return np.asarray(np.bincount(self.corpus.words, minlength=self.corpus.n_words) / max(self.corpus.n_tokens, 1))
+        """Share of each word among all tokens (of its language)."""
+        counts = np.bincount(self.corpus.words, minlength=self.corpus.n_words).astype(float)
+        for begin, end in pairwise(self.bounds):
+            counts[begin:end] /= max(counts[begin:end].sum(), 1)
+        return counts
 
 
 def _spec(model: Model) -> Topics:
@@ -77,10 +102,13 @@ def _spec(model: Model) -> Topics:
 
 
 def documents_of(model: Model, data: Data) -> Documents:
-    """The documents that are fitted: all, or all but those held out; see :func:`every_document`."""
+    """The documents that are fitted, in the order of their days: all but those held out; see :func:`every_document`."""
     if "fitted documents" not in data.memo:
         found = every_document(model, data)
-        data.memo["fitted documents"] = found.take(_parts(model, found)[0]) if _spec(model).held_out else found
+        chosen = _parts(model, found)[0] if _spec(model).held_out else np.arange(found.corpus.n_documents)
+        if found.day is not None:
+            chosen = chosen[np.argsort(found.day[chosen], kind="stable")]
+        data.memo["fitted documents"] = found.take(chosen)
     out: Documents = data.memo["fitted documents"]
     return out
 
@@ -114,15 +142,20 @@ def every_document(model: Model, data: Data) -> Documents:
     if "documents" not in data.memo:
         found = _from_counts(model, data, None) if _spec(model).counted else _from_text(model, data, None)
         _check(model, found)
+        if _spec(model).time is not None:
+            found = replace(found, day=_days(model, data))
         data.memo["documents"] = found
     out: Documents = data.memo["documents"]
     return out
 
 
-def new_documents(model: Model, data: Data, vocabulary: Sequence[str] | np.ndarray) -> Documents:
+def new_documents(
+    model: Model, data: Data, vocabulary: Sequence[str] | np.ndarray, blocks: np.ndarray | None = None
+) -> Documents:
     """Other documents in the words of a fit; unknown words are left out, which a warning says."""
-    own = [str(word) for word in vocabulary]
-    found = _from_counts(model, data, own) if _spec(model).counted else _from_text(model, data, own)
+    words = [str(word) for word in vocabulary]
+    own = [words] if blocks is None else [words[a:b] for a, b in pairwise(blocks)]
+    found = _from_counts(model, data, own[0]) if _spec(model).counted else _from_text(model, data, own)
     unknown, known = int(found.unknown.sum()), found.corpus.n_tokens
     if unknown:
         warnings.warn(
@@ -144,14 +177,43 @@ def _column(model: Model, data: Data, name: str, key: str) -> Column:
 # --------------------------------------------------------------------------------- text
 
 
-def _from_text(model: Model, data: Data, vocabulary: list[str] | None) -> Documents:
+def _from_text(model: Model, data: Data, vocabularies: list[list[str]] | None) -> Documents:
+    names = _spec(model).text_columns
+    if len(names) == 1:
+        return _of_column(model, data, names[0], None if vocabularies is None else vocabularies[0])
+    # New documents may be in some of the languages only.
+    sides = [
+        _of_column(model, data, name, None if vocabularies is None else vocabularies[i])
+        for i, name in enumerate(names)
+        if vocabularies is None or name in data.dataset.columns
+    ]
+    if not sides:
+        raise DataError(f"the data have none of the columns {listed(names)}")
+    n, first = sides[0].corpus.n_documents, sides[0]
+    sizes = [len(v) for v in vocabularies] if vocabularies is not None else [len(side.vocabulary) for side in sides]
+    blocks = np.append(0, np.cumsum(sizes))
+    there = [name for name in names if vocabularies is None or name in data.dataset.columns]
+    tokens = [side.corpus.words + blocks[names.index(name)] for side, name in zip(sides, there, strict=True)]
+    owner = np.concatenate([side.corpus.document for side in sides])
+    order = np.argsort(owner, kind="stable")
+    lengths = np.bincount(owner, minlength=n)
+    corpus = Corpus(np.concatenate(tokens)[order], np.append(0, np.cumsum(lengths)), int(blocks[-1]))
+    words = (
+        np.concatenate([side.vocabulary for side in sides])
+        if vocabularies is None
+        else np.array([word for own in vocabularies for word in own], dtype=str)
+    )
+    dropped, unknown = (np.sum([getattr(side, key) for side in sides], axis=0) for key in ("dropped", "unknown"))
+    return Documents(corpus, words, first.dim, first.labels, dropped, unknown, tuple(names), blocks)
+
+
+def _of_column(model: Model, data: Data, name: str, vocabulary: list[str] | None) -> Documents:
     spec = _spec(model)
-    column = _column(model, data, spec.text_column, "text")
+    column = _column(model, data, name, "text")
     if not column.text:
-        raise DataError(f"column '{spec.text_column}' holds numbers; documents are text, or lists of words")
+        raise DataError(f"column '{name}' holds numbers; documents are text, or lists of words")
     cells = [("" if gone else text) for text, gone in zip(column.values.tolist(), column.absent(), strict=True)]
     cut = any(text.startswith(WORDS_APART) for text in cells)
-    # A word in a document once, with its number: so many fit in memory where the tokens would not.
     each = [Counter(words_of(text, lowercase=spec.lowercase)) for text in cells]
     limits = _limits(spec, plain=not cut)
     words = chosen_words(each, limits, len(each)) if vocabulary is None else vocabulary
@@ -169,6 +231,30 @@ def _from_text(model: Model, data: Data, vocabulary: list[str] | None) -> Docume
         dropped[d] = sum(n for _, n in out)
         unknown[d] = sum(n for word, n in out if _counts(word, limits))
     return Documents(Corpus.of(ids, len(words)), np.array(words, dtype=str), dim, labels, dropped, unknown)
+
+
+def _days(model: Model, data: Data) -> np.ndarray:
+    """The day of each document, from 0 on.
+
+    Whole numbers are days, with those between that have no documents; text (dates as 2024-05-01) is sorted, and a day
+    is what differs.
+    """
+    name = _spec(model).time
+    assert name is not None
+    column = _column(model, data, name, "time")
+    if np.any(gone := column.absent()):
+        raise DataError(f"column '{name}' has a missing cell (row {int(np.argmax(gone)) + 1})")
+    if column.text:
+        day = np.unique(column.values, return_inverse=True)[1]
+    elif np.all(column.values == np.floor(column.values)):
+        day = (column.values - column.values.min()).astype(np.int64)
+    else:
+        raise DataError(f"column '{name}' holds days: whole numbers or dates as text")
+    if day.max() > _MOST_DAYS:
+        raise DataError(
+            f"column '{name}' goes over {day.max() + 1:,} days, more than {_MOST_DAYS:,}; take longer steps"
+        )
+    return np.asarray(day, np.int64)
 
 
 def _counts(word: str, limits: WordLimits) -> bool:
@@ -286,7 +372,7 @@ def row_data(model: Model, data: Data) -> Data:
     spec = _spec(model)
     columns: dict[str, Column] = {}
     if not spec.counted:
-        columns = {n: c for n, c in data.dataset.columns.items() if n != spec.text_column}
+        columns = {n: c for n, c in data.dataset.columns.items() if n not in spec.text_columns}
     columns["n_words"] = Column(found.corpus.lengths, (found.dim,))
     dataset = Dataset(columns, found.dim, {})
     out = Data(dataset, dict(data.labels) | {found.dim: found.labels}, {}, data.factors & columns.keys(), data.frozen)

@@ -60,6 +60,13 @@ def _as_concentration(value: Any) -> Any:
     return value
 
 
+def _as_step(value: Any) -> Any:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value != "learned" and not (number and 0 <= value < 1e3):
+        raise ValueError(f"tau is a standard deviation, 0 or more, or learned; not {value!r}")
+    return value
+
+
 def _as_stop_words(value: Any) -> Any:
     if isinstance(value, str) and value not in ("english", "none"):
         raise ValueError(f"stop_words is english, none, or a list of words, not '{value}'")
@@ -73,8 +80,17 @@ class Topics(Family):
     topics: Annotated[int | Literal["hdp"], BeforeValidator(_as_topics)] = Field(
         description="How many topics; or hdp: as many as the documents ask for (a hierarchical Dirichlet process)."
     )
-    text: Identifier | None = Field(
-        None, description="The column with the documents, as text or lists of words; default: text."
+    text: Identifier | Annotated[list[Identifier], Field(min_length=2)] | None = Field(
+        None,
+        description="The column with the documents, as text or lists of words; default: text. Or several: the same"
+        " documents in several languages, which share proportions of topics.",
+    )
+    time: Identifier | None = Field(
+        None, description="The column with the day of each document: concentrations of topics go from day to day."
+    )
+    tau: Annotated[float | int | Literal["learned"], BeforeValidator(_as_step)] = Field(
+        "learned",
+        description="With time: standard deviation of a day's step of the logarithm of a concentration; or learned.",
     )
     document: Identifier | None = Field(
         None, description="Of data that are counts (a row for each document and word): the column of documents."
@@ -126,7 +142,17 @@ class Topics(Family):
             raise ValueError("gamma goes with `topics: hdp`")
         if isinstance(self.alpha, list) and len(self.alpha) != self.topics:
             raise ValueError(f"alpha has {len(self.alpha)} numbers; there are {self.topics} topics")
-        for name in filter(None, (self.text, self.document)):
+        if self.time is not None and (self.topics == "hdp" or self.counted or "learned" in (self.alpha, self.beta)):
+            raise ValueError("`time` goes with a number of topics, documents as text, and alpha and beta as numbers")
+        if self.time is not None and isinstance(self.text, list):
+            raise ValueError("`time` goes with documents in one language")
+        if isinstance(self.text, list) and (self.topics == "hdp" or self.beta == "learned"):
+            raise ValueError("documents in several languages go with a number of topics, and beta as a number")
+        if isinstance(self.text, list) and len(set(self.text)) < len(self.text):
+            raise ValueError("each column of documents once")
+        if self.tau != "learned" and self.time is None:
+            raise ValueError("`tau` goes with `time`, the column of days")
+        for name in (*self.text_columns, *filter(None, (self.document, self.time))):
             if name in _TAKEN:
                 raise ValueError(f"a column called '{name}' cannot be used: results use that name; rename it")
         return self
@@ -137,12 +163,18 @@ class Topics(Family):
         return self.document is not None
 
     @property
+    def text_columns(self) -> list[str]:
+        """Columns of documents, one for each language."""
+        return self.text if isinstance(self.text, list) else [self.text or "text"]
+
+    @property
     def text_column(self) -> str:
-        return self.text or "text"
+        """The first of them."""
+        return self.text_columns[0]
 
     def levels(self) -> dict[str, list[str]]:
         """A text is not one of several."""
-        return {} if self.counted else {self.text_column: []}
+        return {} if self.counted else {name: [] for name in self.text_columns}
 
     @staticmethod
     def table(counts: Any, vocabulary: Any = None, documents: Any = None) -> dict[str, np.ndarray]:
@@ -209,10 +241,10 @@ def check(model: Model, columns: set[str] | None) -> None:
     spec = _spec(model)
     if not columns:
         return
-    wanted = {"document": spec.document, "word": spec.word, "count": spec.count} if spec.counted else {}
+    wanted = [("document", spec.document), ("word", spec.word), ("count", spec.count)] if spec.counted else []
     if not spec.counted:
-        wanted["text"] = spec.text_column
-    for key, name in wanted.items():
+        wanted = [("text", name) for name in spec.text_columns]
+    for key, name in [*wanted, ("time", spec.time)]:
         if name is not None and name not in columns:
             said = "; say with `text` which column has the documents" if key == "text" and spec.text is None else ""
             raise ModelError(f"the data have no column '{name}'{hint(name, columns)}{said}", path=("model", key))
@@ -262,6 +294,11 @@ def graph(
             "topics without a fixed number have no graph of fixed size; use method gibbs, or give a number",
             path=("model", "topics"),
         )
+    if _spec(model).time is not None or isinstance(_spec(model).text, list):
+        raise ModelError(
+            "topics of days, or of several languages, have no graph; use method gibbs",
+            path=("model", "time" if _spec(model).time is not None else "text"),
+        )
     if purpose == "fit" and data.dataset.columns:
         return _topics_graph.with_evidence(_spec(model), documents_of(model, data))
     return _topics_graph.written_out(model, data)
@@ -296,6 +333,8 @@ def variational(model: Model, data: Data) -> VariationalPlan | str:
 
     if _spec(model).topics == "hdp":
         return "it needs a number of topics; method gibbs finds it"
+    if _spec(model).time is not None or isinstance(_spec(model).text, list):
+        return "topics of days, or of several languages, are for method gibbs"
     return _topics_variational.variational(_spec(model), documents_of(model, data))
 
 
@@ -363,8 +402,12 @@ def network(model: Model, data: Data) -> nx.DiGraph:
     out.add_node("theta", kind="random", text="Dirichlet" if many else "DP", dims=along)
     out.add_node("phi", kind="random", text="Dirichlet", dims=("topic",) if many else ())
     out.add_node("z", kind="discrete", inner=True, text=f"of {spec.topics}" if many else "of any number", dims=along)
-    words = spec.word or spec.text_column
-    out.add_node(words, kind="observed" if data.has(words) else "random", text="words", dims=along)
-    out.add_edges_from([("theta", "z"), ("z", words), ("phi", words)])
+    out.add_edge("theta", "z")
+    for words in [spec.word] if spec.word else spec.text_columns:
+        out.add_node(words, kind="observed" if data.has(words) else "random", text="words", dims=along)
+        out.add_edges_from([("z", words), ("phi", words)])
+    if spec.time is not None:
+        out.add_node("day", kind="random", text="random walk", dims=("topic",))
+        out.add_edge("day", "theta")
     out.add_edges_from([pair for pair in (("alpha", "theta"), ("beta", "phi")) if pair[0] in out])
     return out

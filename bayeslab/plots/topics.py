@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.plots._figure import ACCENT, MUTED, figure, grid, plain
+from bayeslab.plots.mixture import PALETTE
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["proportions", "shares", "topic_map", "words"]
+__all__ = ["days", "proportions", "shares", "topic_map", "words"]
 
 # Names of so many documents can be read along an axis.
 _READABLE = 60
@@ -55,7 +56,8 @@ def shares(table: pd.DataFrame) -> Any:
         axes.hlines(place, table[ends[0]], table[ends[1]], color="black", linewidth=1)
     axes.set_yticks(place, [f"{k}" for k in table.index], fontsize=8)
     room = float(table[ends[1]].max() if ends else share.max())
-    for at, text in zip(place, table["words"], strict=True):
+    texts = table[next(name for name in table if str(name).startswith("words"))]
+    for at, text in zip(place, texts, strict=True):
         axes.text(1.03 * room, at, " ".join(text.split()[:5]), va="center", fontsize=8, color="#444444")
     axes.set(xlim=(0, 1.9 * room), ylabel="topic", xlabel="share of all words")
     axes.set_xticks([x for x in axes.get_xticks() if 0 <= x <= room])
@@ -91,5 +93,26 @@ def topic_map(points: np.ndarray, share: np.ndarray, names: Sequence[str]) -> An
         axes.annotate(f"{k}: {name}", (x, y), ha="center", va="center", fontsize=8)
     axes.set(xlabel="first axis of Jensen–Shannon distances", ylabel="second axis", xticks=[], yticks=[])
     axes.margins(0.25)
+    plain(axes)
+    return made
+
+
+def days(table: pd.DataFrame) -> Any:
+    """Shares of topics from day to day, with bands of two standard deviations.
+
+    Parameters
+    ----------
+    table
+        ``day``, ``topic``, ``share`` and ``sd``.
+    """
+    made, axes = figure(6.6, 3.8)
+    for k, (topic, own) in enumerate(table.groupby("topic")):
+        colour = PALETTE[k % len(PALETTE)]
+        share, sd = own["share"].to_numpy(), own["sd"].to_numpy()
+        low, high = np.maximum(share - 2 * sd, 0), share + 2 * sd
+        axes.fill_between(own["day"], low, high, color=colour, alpha=0.2, linewidth=0)
+        axes.plot(own["day"], share, color=colour, label=f"{topic}")
+    axes.set(xlabel="day", ylabel="share of the topic", ylim=(0, None))
+    axes.legend(title="topic", frameon=False, fontsize=8, ncols=2)
     plain(axes)
     return made

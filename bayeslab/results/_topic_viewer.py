@@ -59,7 +59,7 @@ def _content(found: FittedTopics, fit: Fit) -> dict[str, Any]:
                 "x": _number(found.coordinates[k, 0]),
                 "y": _number(found.coordinates[k, 1]),
                 "words": [
-                    [str(found.vocabulary[w]), _number(found.phi[k, w]), _number(s), _number(everywhere[w])]
+                    [str(found.shown[w]), _number(found.phi[k, w]), _number(s), _number(everywhere[w])]
                     for w, s in zip(chosen, sd, strict=True)
                 ],
                 "documents": [

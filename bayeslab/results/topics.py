@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PICTURES", "FittedTopics", "HeldOut", "predicted", "rich_table", "topics_of"]
 
-PICTURES = ("words", "shares", "documents", "map")
+PICTURES = ("words", "shares", "documents", "map", "days")
 # Predictions take so many draws of topics at most, and about so many draws of proportions; so many visits of words.
 _KEPT, _DRAWS, _VISITS, _TUNE = 40, 200, 200_000_000, 30
 
@@ -97,6 +97,8 @@ class FittedTopics:
         Posterior means of the proportions of topics.
     phi_sd, theta_sd : ndarray
         Posterior standard deviations.
+    languages : tuple of str
+        Columns of documents in several languages; each topic has probabilities of the words of each.
     word_shares : ndarray (n_words,)
         Share of each word among all.
     lengths : ndarray (n_documents,)
@@ -109,6 +111,12 @@ class FittedTopics:
         self._fit = fit
         group = self._group
         self.vocabulary = np.asarray(group["word"].to_numpy()).astype(str)
+        language = group["language"].to_numpy().astype(str) if "language" in group else None
+        self.languages = tuple(dict.fromkeys(language.tolist())) if language is not None else ()
+        self.shown = self.vocabulary
+        if language is not None:
+            self.shown = np.array([f"{word} ({own})" for word, own in zip(self.vocabulary, language, strict=True)])
+        self._language = language
         self.phi = group["phi"].to_numpy()
         self.theta = group["theta"].to_numpy()
         self.phi_sd, self.theta_sd = group["phi_sd"].to_numpy(), group["theta_sd"].to_numpy()
@@ -179,6 +187,13 @@ class FittedTopics:
             "from_chain": (("kept",), some // draws),
         }
 
+    @property
+    def blocks(self) -> np.ndarray | None:
+        """Where the words of each language begin, if there are several."""
+        if self._language is None:
+            return None
+        return np.append(0, np.cumsum([np.sum(self._language == own) for own in self.languages]))
+
     # -- tables
 
     @property
@@ -228,13 +243,21 @@ class FittedTopics:
         if "likeness" in self._group:
             found = (self._group["likeness"].to_numpy() >= SAME).sum(axis=0)
             out["chains"] = [f"{n} of {self._group.sizes['chain']}" for n in found]
-        out["words"] = [" ".join(row) for row in self.top_words(n_words, relevance=relevance)]
+        for language in self.languages or (None,):
+            name = "words" if language is None else f"words ({language})"
+            rows = self.top_words(n_words, relevance=relevance, language=language)
+            out[name] = [" ".join(row) for row in rows]
         return pd.DataFrame(out, index=pd.Index(np.arange(1, self.n_topics + 1), name="topic"))
 
-    def top_words(self, n: int = 10, *, relevance: float = 1.0) -> list[list[str]]:
-        """The words of each topic, the most probable (or most relevant) first."""
-        order = self.ranked(relevance)[:, :n]
-        return [[str(word) for word in self.vocabulary[row]] for row in order]
+    def top_words(self, n: int = 10, *, relevance: float = 1.0, language: str | None = None) -> list[list[str]]:
+        """The words of each topic, the most probable (or most relevant) first; of several languages, those of one."""
+        order = self.ranked(relevance)
+        if language is None:
+            return [[str(word) for word in self.shown[row]] for row in order[:, :n]]
+        if self._language is None or language not in self.languages:
+            raise OptionError(f"no language '{language}'{hint(language, self.languages)}")
+        own = self._language == language
+        return [[str(word) for word in self.vocabulary[row[own[row]][:n]]] for row in order]
 
     def ranked(self, relevance: float = 1.0) -> np.ndarray:
         """Numbers of the words of each topic (n_topics, n_words), the most relevant first."""
@@ -254,7 +277,7 @@ class FittedTopics:
         everywhere = self.word_shares[order]
         return pd.DataFrame(
             {
-                "word": self.vocabulary[order],
+                "word": self.shown[order],
                 "probability": self.phi[k, order],
                 "sd": self.phi_sd[k, order],
                 "lift": self.phi[k, order] / np.maximum(everywhere, 1e-300),
@@ -267,6 +290,22 @@ class FittedTopics:
 
         columns = pd.Index(np.arange(1, self.n_topics + 1), name="topic")
         return pd.DataFrame(self.theta, index=pd.Index(self.documents, name=self.dim), columns=columns)
+
+    def days(self) -> pd.DataFrame:
+        """Of documents day by day: means and standard deviations of the topics' shares, a row a day and topic.
+
+        Raises
+        ------
+        OptionError
+            The model has no ``time``.
+        """
+        import pandas as pd
+
+        if "day_share" not in self._group:
+            raise OptionError("documents have no days: the model names their column with `time`")
+        mean, sd = (self._group[name].to_numpy() for name in ("day_share", "day_share_sd"))
+        index = pd.MultiIndex.from_product([range(len(mean)), range(1, self.n_topics + 1)], names=["day", "topic"])
+        return pd.DataFrame({"share": mean.ravel(), "sd": sd.ravel()}, index=index).reset_index()
 
     def documents_of(self, topic: int, n: int = 5) -> pd.DataFrame:
         """The documents with the largest proportions of a topic."""
@@ -312,7 +351,7 @@ class FittedTopics:
             return found
         from bayeslab.results.predict import bound_to
 
-        found = new_documents(self._fit.model, bound_to(self._fit, data), self.vocabulary)
+        found = new_documents(self._fit.model, bound_to(self._fit, data), self.vocabulary, self.blocks)
         if not found.corpus.n_tokens:
             raise DataError("the documents have no words of the fit's vocabulary")
         return found
@@ -326,7 +365,8 @@ class FittedTopics:
         ----------
         what
             ``words`` (the most probable of each topic, with intervals), ``shares`` (of the topics among all words),
-            ``documents`` (their proportions), ``map`` (how far topics are from each other).
+            ``documents`` (their proportions), ``map`` (how far topics are from each other), ``days`` (shares of topics
+            from day to day).
         """
         from bayeslab.plots import topics as plots
 
@@ -337,6 +377,8 @@ class FittedTopics:
             return plots.words(each)
         if what == "shares":
             return plots.shares(self.table())
+        if what == "days":
+            return plots.days(self.days())
         if what == "documents":
             return plots.proportions(self.theta, [str(x) for x in self.documents])
         return plots.topic_map(self.coordinates, self.shares, [" ".join(row) for row in self.top_words(3)])
@@ -409,17 +451,23 @@ def rich_table(table: pd.DataFrame) -> Any:
     out.add_column("share", justify="right", no_wrap=True)
     if intervals:
         out.add_column("", no_wrap=True, style="dim")
+    if "there" in table:
+        out.add_column("there", justify="right", no_wrap=True)
     if "chains" in table:
         out.add_column("found by", no_wrap=True)
-    out.add_column("words")
+    words = [str(name) for name in table if str(name).startswith("words")]
+    for name in words:
+        out.add_column(name)
     for row in table.reset_index().to_dict("records"):
         cells = [str(row["topic"]), f"{100 * row['share']:.1f} %"]
         if intervals:
             cells.append(f"{100 * row[intervals[0]]:.1f}–{100 * row[intervals[1]]:.1f}")
+        if "there" in table:
+            cells.append(f"{100 * row['there']:.0f} %")
         if "chains" in table:
             whole = row["chains"].split(" of ")
             cells.append(row["chains"] if whole[0] == whole[1] else f"[yellow]{row['chains']}[/yellow]")
-        out.add_row(*cells, escape(row["words"]))
+        out.add_row(*cells, *(escape(row[name]) for name in words))
     return out
 
 
@@ -456,7 +504,10 @@ def predicted(fit: Fit, data: Data, given: Any, kind: str, *, ci_prob: float, se
     unknown; ``mean``: a row a document and topic, with the interval; ``draws``: ``theta``.
     """
     found = fit.topics
-    documents = documents_of(fit.model, data) if given is None else new_documents(fit.model, data, found.vocabulary)
+    if given is None:
+        documents = documents_of(fit.model, data)
+    else:
+        documents = new_documents(fit.model, data, found.vocabulary, found.blocks)
     theta = _theta_draws(documents, found.draws, np.random.default_rng(seed))
     if kind == "draws":
         theta = theta[..., : found.n_topics]

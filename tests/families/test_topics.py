@@ -233,6 +233,76 @@ def test_topics_without_a_fixed_number(planted):
         model(3, gamma=1.0)
 
 
+def test_topics_of_two_languages(planted):
+    """lda-bilingual: words of both languages go with the same topics; a document in one of them is placed."""
+    phi, theta, _ = planted
+    rng = np.random.default_rng(8)
+    names = {"english": [f"e{i:02d}" for i in range(30)], "french": [f"f{i:02d}" for i in range(30)]}
+    sides = {"english": phi, "french": phi[:, ::-1]}
+    data = {
+        name: [
+            rng.choice(names[name], 40, p=theta[d] @ sides[name] / (theta[d] @ sides[name]).sum()).tolist()
+            for d in range(80)
+        ]
+        for name in names
+    }
+    spec = model(3, text=["english", "french"], alpha=0.4, beta=0.1)
+    fit = bl.fit(spec, data, draws=150, tune=200, chains=2, seed=1, progress=False, runs=None)
+    found = fit.topics
+    assert found.languages == ("english", "french")
+    english, french = (found.phi[:, found._language == name] for name in names)
+    for own, planted_words in ((english, phi), (french, phi[:, ::-1])):
+        np.testing.assert_allclose(own.sum(axis=1), 1)
+        order = lda.align(phi, english)
+        assert np.abs(own[order] - planted_words).max() < 0.05
+    assert [c for c in found.table() if c.startswith("words")] == ["words (english)", "words (french)"]
+    assert all(word.startswith("f") for word in found.top_words(5, language="french")[0])
+    one = fit.predict({"french": [["f29", "f27", "f25"] * 6]}, "probabilities")
+    assert one[f"P(topic {lda.align(phi, english)[0] + 1})"][0] > 0.85
+    assert fit.topics.held_out({"english": [["e00", "e01"]], "french": [["f29"]]}).n_words == 3
+    assert "e0" in found.html()
+
+
+def test_topics_day_by_day(planted):
+    """lda-sequence: shares are chained over days; with tau 0 topics are plain ones, to the last draw."""
+    phi, _, _ = planted
+    rng, days, documents = np.random.default_rng(9), [], []
+    for day in range(12):
+        share = np.array([0.05 + 0.08 * day, 0.95 - 0.08 * day - 0.03, 0.03])
+        for _ in range(6):
+            own = rng.dirichlet(8 * share / share.sum())
+            documents.append([f"w{w:02d}" for w in rng.choice(30, 40, p=own @ phi / (own @ phi).sum())])
+            days.append(day)
+    shuffled = rng.permutation(len(days))
+    data = {"text": [documents[i] for i in shuffled], "date": [days[i] for i in shuffled]}
+    fit = bl.fit(
+        model(3, time="date", beta=0.1), data, draws=150, tune=200, chains=2, seed=1, progress=False, runs=None
+    )
+    found = fit.topics
+    order = lda.align(phi, found.phi)
+    table = found.days().pivot(index="day", columns="topic", values="share")
+    rising, falling = table[order[0] + 1], table[order[1] + 1]
+    assert rising.iloc[-1] - rising.iloc[0] > 0.5 and falling.iloc[0] - falling.iloc[-1] > 0.5
+    assert "tau" in fit.posterior and found.plot("days").axes
+    # Documents are told in the order of their days, under their own names.
+    assert np.all(np.diff(np.array(data["date"])[found.documents]) >= 0)
+    still = bl.fit(
+        model(3, time="date", tau=0, alpha=0.3, beta=0.1),
+        data,
+        draws=20,
+        tune=20,
+        chains=1,
+        seed=2,
+        progress=False,
+        runs=None,
+    )
+    in_order = np.argsort(data["date"], kind="stable")
+    plain = fitted(
+        model(3, alpha=0.3, beta=0.1), [data["text"][i] for i in in_order], draws=20, tune=20, chains=1, seed=2
+    )
+    np.testing.assert_array_equal(still.posterior["log_joint"].to_numpy(), plain.posterior["log_joint"].to_numpy())
+
+
 # --------------------------------------------------------------------------------- same seed, same draws
 
 
@@ -363,6 +433,9 @@ def test_bad_documents_are_named(content, data, message):
         ({"stop_words": "french"}, "english, none"),
         ({"held_out": 1.0}, "less than 1"),
         ({"text": "theta"}, "results use that name"),
+        ({"topics": "hdp", "time": "day"}, "`time` goes with a number of topics"),
+        ({"tau": 0.1}, "`tau` goes with `time`"),
+        ({"text": ["a", "b"], "beta": "learned"}, "beta as a number"),
     ],
 )
 def test_bad_models_are_named(content, message):
