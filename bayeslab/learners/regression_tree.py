@@ -1,0 +1,187 @@
+r"""Learner ``regression_tree``: a tree of cuts with a linear function in every leaf.
+
+The cut that leaves the least squared error around the best linear functions of its two sides is taken, until a side
+has too few rows or the error falls by less than a share of the whole. With ``leaves: constant`` it is an ordinary
+regression tree.
+
+References
+----------
+.. [1] Breiman, Friedman, Olshen, Stone (1984). Classification and Regression Trees. Wadsworth.
+.. [2] Quinlan (1992). Learning with continuous classes. AI '92.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayeslab.spec import Spec
+
+__all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Leaf", "LinearTree", "Options", "build", "examples", "reported"]
+
+Array = NDArray[np.float64]
+
+TASKS = ("regression",)
+CATEGORIES: Literal["codes", "indicators"] = "indicators"
+SCALE = False
+MISSING = False
+
+
+class Options(Spec):
+    """Options of the tree."""
+
+    leaves: Literal["linear", "constant"] = Field("linear", description="What a leaf holds.")
+    min_rows: int = Field(10, ge=2, description="Fewest rows of a leaf.")
+    min_gain: float = Field(0.01, ge=0, lt=1, description="A cut lowers the squared error by this share of the whole.")
+    max_depth: int | None = Field(None, ge=0, description="Depth; left out: no limit.")
+    cuts: int = Field(64, ge=1, description="Cuts tried of a column: quantiles.")
+
+
+@dataclass
+class Leaf:
+    """A node: a leaf while ``column`` is None.
+
+    Attributes
+    ----------
+    weights : ndarray
+        Intercept and coefficients.
+    """
+
+    weights: Array
+    rows: int
+    column: int | None = None
+    cut: float = np.nan
+    sides: list[Leaf] = field(default_factory=list)
+
+
+class LinearTree(RegressorMixin, BaseEstimator):
+    """A regression tree with linear leaves.
+
+    Parameters
+    ----------
+    leaves : {"linear", "constant"}
+    min_rows : int
+    min_gain : float
+    max_depth : int or None
+    cuts : int
+
+    Attributes
+    ----------
+    root_ : Leaf
+    n_leaves_ : int
+    """
+
+    def __init__(
+        self,
+        leaves: str = "linear",
+        min_rows: int = 10,
+        min_gain: float = 0.01,
+        max_depth: int | None = None,
+        cuts: int = 64,
+    ) -> None:
+        self.leaves, self.min_rows, self.min_gain, self.max_depth, self.cuts = (
+            leaves,
+            min_rows,
+            min_gain,
+            max_depth,
+            cuts,
+        )
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Cut greedily."""
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        y = np.asarray(y, float)
+        if self.leaves not in ("linear", "constant"):
+            raise ValueError(f"leaves is linear or constant, not {self.leaves!r}")
+        columns = X if self.leaves == "linear" else X[:, :0]
+        rows = np.column_stack([np.ones(len(X)), columns])
+        whole = float(((y - y.mean()) ** 2).sum())
+        self.n_leaves_ = 0
+        self.root_ = self._node(X, rows, y, np.arange(len(X)), self.min_gain * whole, 0)
+        return self
+
+    def _node(self, X: Array, rows: Array, y: Array, at: NDArray[np.int64], least: float, depth: int) -> Leaf:
+        weights, error = _fitted(rows[at].T @ rows[at], rows[at].T @ y[at], float(y[at] @ y[at]))
+        node = Leaf(weights, len(at))
+        best = None
+        if self.max_depth is None or depth < self.max_depth:
+            best = self._best_cut(X, rows, y, at)
+        if best is None or error - best[0] <= max(least, 1e-10 * float(y[at] @ y[at])):
+            self.n_leaves_ += 1
+            return node
+        _, node.column, node.cut = best
+        under = X[at, node.column] <= node.cut
+        node.sides = [self._node(X, rows, y, part, least, depth + 1) for part in (at[under], at[~under])]
+        return node
+
+    def _best_cut(self, X: Array, rows: Array, y: Array, at: NDArray[np.int64]) -> tuple[float, int, float] | None:
+        """Squared error, column and place of the best cut."""
+        least = max(self.min_rows, 1)
+        best: tuple[float, int, float] | None = None
+        if len(at) < 2 * least:
+            return None
+        for j in range(X.shape[1]):
+            order = at[np.argsort(X[at, j], kind="stable")]
+            x, a, t = X[order, j], rows[order], y[order]
+            places = np.flatnonzero(np.diff(x) > 0) + 1
+            places = places[(places >= least) & (places <= len(order) - least)]
+            if len(places) > self.cuts:
+                places = places[np.unique(np.linspace(0, len(places) - 1, self.cuts).round().astype(int))]
+            if not len(places):
+                continue
+            # Sums over the rows below each place, from sums over the runs between places.
+            edges = np.concatenate([[0], places])
+            squares = np.cumsum(np.add.reduceat(a[:, :, None] * a[:, None, :], edges, axis=0)[:-1], axis=0)
+            products = np.cumsum(np.add.reduceat(a * t[:, None], edges, axis=0)[:-1], axis=0)
+            totals = np.cumsum(np.add.reduceat(t * t, edges)[:-1])
+            whole = (a.T @ a, a.T @ t, float(t @ t))
+            for k, place in enumerate(places):
+                below = (squares[k], products[k], float(totals[k]))
+                above = (whole[0] - below[0], whole[1] - below[1], whole[2] - below[2])
+                error = _fitted(*below)[1] + _fitted(*above)[1]
+                if best is None or error < best[0]:
+                    best = error, j, float((x[place] + x[place - 1]) / 2)
+        return best
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The linear function of the leaf that a row falls into."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        rows = np.column_stack([np.ones(len(X)), X if self.leaves == "linear" else X[:, :0]])
+        out, stack = np.empty(len(X)), [(self.root_, np.arange(len(X)))]
+        while stack:
+            node, at = stack.pop()
+            if node.column is None:
+                out[at] = rows[at] @ node.weights
+                continue
+            under = X[at, node.column] <= node.cut
+            stack += [(node.sides[0], at[under]), (node.sides[1], at[~under])]
+        return out
+
+
+def _fitted(squares: Array, products: Array, total: float) -> tuple[Array, float]:
+    """Least-squares weights and squared error from sums of products; tiny ridge where columns do not vary."""
+    scale = np.trace(squares) / len(squares)
+    weights = np.linalg.solve(squares + 1e-10 * max(scale, 1e-300) * np.eye(len(squares)), products)
+    return weights, max(total - 2 * float(weights @ products) + float(weights @ squares @ weights), 0.0)
+
+
+def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
+    """The tree."""
+    return LinearTree(**options.model_dump())
+
+
+def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Number of leaves."""
+    return {"leaves": ((), np.array(float(estimator.n_leaves_)))}
+
+
+def examples() -> list[BaseEstimator]:
+    """For scikit-learn's checks."""
+    return [LinearTree(), LinearTree(leaves="constant", min_rows=2)]

@@ -1,0 +1,310 @@
+"""Trees against the restaurant's printed and derived numbers, and a plain twin."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bayeslab.learners._tree_kernels import best_splits
+from bayeslab.learners.decision_tree import MultiwayTree, deviation, entropy
+
+sys.path.insert(0, str(Path(__file__).parent))
+from restaurant import DOMAINS, NAMES, all_inputs, original_tree, rows, sample
+
+ALL = tuple(range(10))
+X, Y = rows()
+
+
+def root_tests(criterion: str = "gain"):
+    n_values = np.array([len(d) for d in DOMAINS.values()])
+    codes = (Y == "Y").astype(np.int64)
+    return best_splits(X, codes, np.ones(12), np.arange(12), n_values, 2, False)
+
+
+def test_restaurant_data():
+    """restaurant-data (F14)."""
+    assert (Y == "Y").sum() == 6
+    assert len(np.unique(all_inputs(), axis=0)) == 9216
+    assert (original_tree(X) == Y).all()
+    assert (original_tree(all_inputs()) == "Y").mean() == pytest.approx(0.541667, abs=1e-6)
+
+
+def test_entropy():
+    """entropy (F15)."""
+    assert entropy([0.5, 0.5]) == 1
+    assert entropy([1, 1, 1, 1]) == 2
+    assert entropy([99, 1]) == pytest.approx(0.080793, abs=1e-6)
+
+
+def test_info_gain_and_ratio():
+    """info-gain, gain-ratio (F15)."""
+    gain, info, _ = root_tests()
+    expected = {
+        "Pat": (0.540852, 1.459148), "Est": (0.207519, 1.792481), "Hun": (0.195710, 0.979869),
+        "Price": (0.195710, 1.384432), "Fri": (0.020721, 0.979869), "Rain": (0.020721, 0.979869),
+        "Res": (0.020721, 0.979869), "Alt": (0, 1), "Bar": (0, 1), "Type": (0, 1.918296),
+    }  # fmt: skip
+    for name, (g, i) in expected.items():
+        j = NAMES.index(name)
+        assert gain[j] == pytest.approx(g, abs=1e-6), name
+        assert info[j] == pytest.approx(i, abs=1e-6), name
+    assert gain[4] / info[4] == pytest.approx(0.370663, abs=1e-6)
+
+
+def test_exact_time_is_penalised():
+    """gain-ratio: a column with a value for every row gains most, and has no larger ratio than a good one."""
+    table = np.column_stack([X, np.arange(12)])
+    assert MultiwayTree((*ALL, 10)).fit(table, Y).root_.column == 10
+    assert MultiwayTree((*ALL, 10), criterion="gain_ratio").fit(table, Y).root_.column == 4
+
+
+def test_dtree_learn():
+    """dtree-learn (F17): root Patrons, all rows right; None is No, Some is Yes, Full asks Hungry."""
+    tree = MultiwayTree(ALL).fit(X, Y)
+    assert NAMES[tree.root_.column] == "Pat"
+    assert tree.score(X, Y) == 1
+    none, some, full = tree.root_.children
+    assert none.column is None
+    assert some.column is None
+    assert (tree.classes_[none.distribution.argmax()], tree.classes_[some.distribution.argmax()]) == ("N", "Y")
+    assert NAMES[full.column] == "Hun"
+    hungry = full.children[1]
+    assert NAMES[hungry.column] == "Type"
+    assert NAMES[hungry.children[3].column] == "Fri"
+    used = {NAMES[n.column] for n in tree.root_.walk() if n.column is not None}
+    assert not used & {"Rain", "Res"}
+    agreement = (tree.predict(all_inputs()) == original_tree(all_inputs())).mean()
+    assert min(abs(agreement - 0.8138), abs(agreement - 0.8060)) < 1e-4
+
+
+def test_dtree_represent_and_original():
+    """dtree-represent, dtree-original: a tree is the disjunction of its paths."""
+    tree = MultiwayTree(ALL).fit(all_inputs(), original_tree(all_inputs()))
+    assert tree.score(all_inputs(), original_tree(all_inputs())) == 1
+    covered = np.zeros(9216, int)
+    yes = np.zeros(9216, bool)
+    for rule in tree.rules():
+        covered += rule.covers(all_inputs())
+        yes |= rule.covers(all_inputs()) & (rule.label == "Y")
+    assert (covered == 1).all()
+    np.testing.assert_array_equal(np.where(yes, "Y", "N"), original_tree(all_inputs()))
+    path = (all_inputs()[:, 4] == 2) & (all_inputs()[:, 9] == 0)
+    assert yes[path].all()
+
+
+def test_ex20_15():
+    """dtree-ex20-15 (F24)."""
+    words = (0x28, 0x2C, 0x2A, 0x33, 0x3C, 0x23, 0x22, 0x1D, 0x1B, 0x06, 0x15, 0x05, 0x1B, 0x1C)
+    table = np.array([[w >> b & 1 for b in range(5, -1, -1)] for w in words], float)
+    target = np.array([1, 1, 1, 1, 1, 1, 0, 1, 0, 0, 0, 0, 0, 0])
+    gain, _, _ = best_splits(table, target, np.ones(14), np.arange(14), np.full(6, 2), 2, False)
+    np.testing.assert_allclose(gain, [0.408327, 0.014772, 0.061054, 0.014772, 0.014772, 0.014772], atol=1e-6)
+    tree = MultiwayTree(tuple(range(6))).fit(table, target)
+    assert tree.root_.column == 0
+    assert [child.column for child in tree.root_.children] == [2, 2]
+    assert tree.score(table, target) == 1
+
+
+def test_chi2():
+    """chi2-prune, chi2-delta (F16; M7: values less one, not rows less one)."""
+    assert stats.chi2.isf([0.05, 0.01], 3) == pytest.approx([7.814728, 11.344867], abs=1e-6)
+    expected = {
+        "Pat": (6.666667, 2),
+        "Hun": (3.085714, 1),
+        "Price": (2.476190, 2),
+        "Est": (2.666667, 3),
+        "Type": (0, 3),
+    }
+    for name, (delta, freedom) in expected.items():
+        j = NAMES.index(name)
+        table = [[np.sum((X[:, j] == v) & (c == Y)) for c in ("N", "Y")] for v in range(len(DOMAINS[name]))]
+        assert deviation(table) == (pytest.approx(delta, abs=1e-6), freedom)
+    one_test = MultiwayTree((0,), significance=0.05).fit(X[:, [4]], Y)
+    assert one_test.root_.column == 0
+    assert MultiwayTree((0,), significance=0.03).fit(X[:, [4]], Y).root_.column is None
+
+
+def test_early_stopping_xor():
+    """early-stopping-xor: no gain at the root; stopping there misses it, growing and then cutting keeps it."""
+    table = np.array(list(itertools.product([0, 1], repeat=2)) * 10, float)
+    y = (table[:, 0] != table[:, 1]).astype(int)
+    assert MultiwayTree((0, 1), min_gain=1e-6).fit(table, y).n_nodes_ == 1
+    tree = MultiwayTree((0, 1), significance=0.01).fit(table, y)
+    assert tree.score(table, y) == 1
+
+
+def test_dice_overfit():
+    """dice-overfit: dice rolls explained by nothing; the tree is large, and one leaf after cutting."""
+    rng = np.random.default_rng(1)
+    table = rng.integers(6, size=(400, 4)).astype(float)
+    y = np.where(rng.integers(6, size=400) == 5, "yes", "no")
+    columns = (0, 1, 2, 3)
+    assert MultiwayTree(columns).fit(table, y).n_nodes_ > 100
+    cut = MultiwayTree(columns, significance=0.001).fit(table, y)
+    assert cut.n_nodes_ == 1
+    assert set(cut.predict(table)) == {"no"}
+
+
+def test_majority_size():
+    """dtree-majority-size: leaves of the early-stopping tree of the majority function."""
+    for n, leaves in zip((1, 3, 5, 7), (2, 6, 20, 70), strict=True):
+        table = np.array(list(itertools.product([0, 1], repeat=n)), float)
+        tree = MultiwayTree(tuple(range(n))).fit(table, table.sum(axis=1) > n / 2)
+        assert tree.n_leaves_ == leaves == math.comb(n + 1, (n + 1) // 2)
+
+
+def test_noise_in_labels_and_attributes():
+    """noise-label-attr: errors grow with the share of wrong labels; cutting makes trees smaller and better."""
+    rng = np.random.default_rng(2)
+    test, truth = sample(rng, 2000)
+    errors: dict[str, list[float]] = {"grown": [], "cut": [], "attribute": []}
+    sizes = []
+    for noise in (0.0, 0.1, 0.2):
+        each = []
+        for _ in range(6):
+            x, y = sample(rng, 300)
+            flip = rng.random(300) < noise
+            noisy = np.where(flip, np.where(y == "Y", "N", "Y"), y)
+            grown = MultiwayTree(ALL).fit(x, noisy)
+            cut = MultiwayTree(ALL, significance=0.01).fit(x, noisy)
+            z = x.copy()
+            for j, d in enumerate(DOMAINS.values()):
+                swap = rng.random(300) < noise
+                z[swap, j] = rng.integers(len(d), size=swap.sum())
+            attribute = MultiwayTree(ALL).fit(z, y)
+            each.append([1 - m.score(test, truth) for m in (grown, cut, attribute)])
+            sizes.append((noise, grown.n_nodes_, cut.n_nodes_))
+        for name, value in zip(errors, np.mean(each, axis=0), strict=True):
+            errors[name].append(value)
+    assert errors["grown"][0] < errors["grown"][1] < errors["grown"][2]
+    assert errors["cut"][2] < errors["grown"][2]
+    assert errors["attribute"][1] > errors["grown"][0]
+    assert all(c < g for noise, g, c in sizes if noise == 0.2)
+
+
+def test_missing():
+    """missing-train-test: shares of a descent add up to one; without missing cells nothing changes."""
+    rng = np.random.default_rng(3)
+    x, y = sample(rng, 200)
+    tree = MultiwayTree(ALL).fit(x, y)
+    holes = x.copy()
+    holes[rng.random(x.shape) < 0.2] = np.nan
+    np.testing.assert_allclose(tree.predict_proba(holes).sum(axis=1), 1)
+    learned = MultiwayTree(ALL).fit(holes, y)
+    np.testing.assert_allclose(learned.predict_proba(x).sum(axis=1), 1)
+    assert learned.score(*sample(rng, 500)) > 0.75
+    # By hand: a root of three branches holding 2, 6 and 4 rows.
+    stump = MultiwayTree((0,)).fit(X[:, [4]], Y)
+    by_hand = sum(c.counts.sum() / 12 * c.distribution for c in stump.root_.children)
+    np.testing.assert_allclose(stump.predict_proba([[np.nan]])[0], by_hand)
+
+
+def test_equality_splits():
+    """equality-splits: the gain of Patrons = Some, and both kinds of tree fit the rows."""
+    n_values = np.array([3])
+    gain, _, cut = best_splits(X[:, [4]], (Y == "Y").astype(np.int64), np.ones(12), np.arange(12), n_values, 2, True)
+    by_hand = 1 - 8 / 12 * entropy([2, 6])
+    assert cut[0] == 1
+    assert gain[0] == pytest.approx(by_hand)
+    assert MultiwayTree(ALL, equality=True).fit(X, Y).score(X, Y) == 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_split_point(seed):
+    """split-point: the best cut is that of an exhaustive search, between rows of different classes."""
+    rng = np.random.default_rng(seed)
+    x, y = np.round(rng.normal(size=40), 1), rng.integers(3, size=40)
+    gain, _, cut = best_splits(x[:, None], y, np.ones(40), np.arange(40), np.zeros(1, np.int64), 3, False)
+    distinct = np.unique(x)
+    middles = (distinct[1:] + distinct[:-1]) / 2
+    counts = [np.bincount(y[x <= m], minlength=3) for m in middles]
+    whole = np.bincount(y, minlength=3)
+    gains = [entropy(whole) - c.sum() / 40 * entropy(c) - (40 - c.sum()) / 40 * entropy(whole - c) for c in counts]
+    assert gain[0] == pytest.approx(max(gains))
+    assert gains[int(np.argmin(np.abs(middles - cut[0])))] == pytest.approx(max(gains))
+
+
+def test_size_limited():
+    """dtree-size-limited: never more nodes than allowed, and the whole tree when the limit is large."""
+    x, y = sample(np.random.default_rng(4), 150)
+    whole = MultiwayTree(ALL).fit(x, y)
+    scores = []
+    for limit in (1, 4, 10, 30, 10_000):
+        tree = MultiwayTree(ALL, max_nodes=limit).fit(x, y)
+        assert tree.n_nodes_ <= limit
+        scores.append(tree.score(x, y))
+    assert (np.diff(scores) >= 0).all()
+    assert tree.n_nodes_ == whole.n_nodes_
+
+
+def test_learning_curve():
+    """dtree-learning-curve (F18): about 95 % with 100 examples (derived 0.9524, sd 0.0145 over runs)."""
+    rng = np.random.default_rng(5)
+    everything, truth = all_inputs(), original_tree(all_inputs())
+    scores = [MultiwayTree(ALL).fit(*sample(rng, 100)).score(everything, truth) for _ in range(40)]
+    assert abs(np.mean(scores) - 0.9524) < 4 * 0.0145 * math.sqrt(1 / 40 + 1 / 60)
+
+
+def test_weighted_training():
+    """weighted-training: whole weights are copies of rows."""
+    rng = np.random.default_rng(6)
+    x, y = sample(rng, 80)
+    weights = rng.integers(0, 4, size=80)
+    weighted = MultiwayTree(ALL).fit(x, y, sample_weight=weights)
+    copied = MultiwayTree(ALL).fit(np.repeat(x, weights, axis=0), np.repeat(y, weights))
+    np.testing.assert_allclose(weighted.predict_proba(everything := all_inputs()), copied.predict_proba(everything))
+
+
+def test_instability():
+    """tree-instability: trees of bootstrap samples differ, what they say differs less."""
+    rng = np.random.default_rng(7)
+    x, y = sample(rng, 40)
+    trees = []
+    for _ in range(8):
+        at = rng.integers(40, size=40)
+        trees.append(MultiwayTree(ALL).fit(x[at], y[at]))
+    shapes = {tuple(n.column for n in t.root_.walk()) for t in trees}
+    said = np.array([t.predict(all_inputs()) == "Y" for t in trees])
+    assert len(shapes) >= 6
+    assert np.mean(said == said[0]) > 0.75
+
+
+def test_description_length():
+    """Tests that explain nothing cost more bits than they save."""
+    rng = np.random.default_rng(8)
+    table = rng.integers(3, size=(300, 4)).astype(float)
+    y = rng.integers(2, size=300)
+    grown = MultiwayTree((0, 1, 2, 3)).fit(table, y)
+    cut = MultiwayTree((0, 1, 2, 3), significance=0.01).fit(table, y)
+    assert cut.description_length() < grown.description_length()
+    told = np.where(table[:, 0] == 1, 1, 0)
+    stump = MultiwayTree((0, 1, 2, 3)).fit(table, told)
+    none = MultiwayTree((0, 1, 2, 3), max_nodes=1).fit(table, told)
+    assert stump.description_length() < none.description_length()
+
+
+def plain_gain(table, y, rows, j, n_values):
+    whole = [sum(1 for i in rows if y[i] == c) for c in (0, 1)]
+    out = entropy(whole)
+    for v in range(n_values):
+        inside = [i for i in rows if table[i][j] == v]
+        if inside:
+            out -= len(inside) / len(rows) * entropy([sum(1 for i in inside if y[i] == c) for c in (0, 1)])
+    return out
+
+
+def test_gain_twin():
+    rng = np.random.default_rng(9)
+    x, y = sample(rng, 60)
+    codes = (y == "Y").astype(np.int64)
+    n_values = np.array([len(d) for d in DOMAINS.values()])
+    rows_ = np.sort(rng.choice(60, 35, replace=False))
+    gain, _, _ = best_splits(x, codes, np.ones(60), rows_, n_values, 2, False)
+    for j in range(10):
+        assert gain[j] == pytest.approx(plain_gain(x, codes, rows_.tolist(), j, n_values[j]), abs=1e-9)
