@@ -61,7 +61,7 @@ def function_at(seen: Resolved, values: Mapping[str, Any], last: dict[bytes, Any
 def _used(seen: Resolved, n_draws: int, rows: int) -> np.ndarray:
     """Which draw of the hyperparameters each predictive draw uses: its own, where that is affordable."""
     n = seen.n
-    if not seen.dims:
+    if not seen.dims and seen.gaussian:
         return np.zeros(n_draws, int)
     cost = n**3 / 3 + n * rows * min(rows, JOINT) + n**2 * rows
     if seen.spec.approximation is not None:

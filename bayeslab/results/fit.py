@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+    from bayeslab.results.gaussian_process import FittedProcess
     from bayeslab.results.structures import Structures
     from bayeslab.results.topics import FittedTopics
 
@@ -217,6 +218,19 @@ class Fit:
         from bayeslab.results.topics import topics_of
 
         return topics_of(self)
+
+    @cached_property
+    def process(self) -> FittedProcess:
+        """A Gaussian process: leave-one-out predictions, where to measure next, rows to do without, and pictures.
+
+        Raises
+        ------
+        OptionError
+            The model is of another family.
+        """
+        from bayeslab.results.gaussian_process import process_of
+
+        return process_of(self)
 
     def diagnose(self) -> Verdict:
         """The verdict: pass, warn or fail, and what each check found."""

@@ -1,0 +1,241 @@
+"""What a fit says about a Gaussian process: its function and terms, where to measure next, rows it can do without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.errors import OptionError, hint
+from bayeslab.exact.active_learning import informative_rows, most_uncertain
+from bayeslab.exact.gaussian_process import GaussianProcess
+from bayeslab.families import _gp_predict
+from bayeslab.families._gp_model import Resolved, resolved
+from bayeslab.results.predict import posterior_values
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayeslab.results.fit import Fit
+
+__all__ = ["FittedProcess", "process_of"]
+
+# Draws of the hyperparameters over which variances are averaged.
+_DRAWS = 20
+
+
+def process_of(fit: Fit) -> FittedProcess:
+    """See :attr:`bayeslab.results.fit.Fit.process`."""
+    if fit.model.model.family != "gaussian_process":
+        raise OptionError(f"the family {fit.model.model.family} has no function that is a Gaussian process")
+    return FittedProcess(fit)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedProcess:
+    """A Gaussian process given its data.
+
+    Parameters
+    ----------
+    fit : Fit
+    """
+
+    fit: Fit
+
+    @cached_property
+    def _seen(self) -> Resolved:
+        return resolved(self.fit.model, self.fit.data)
+
+    @cached_property
+    def _draws(self) -> dict[str, np.ndarray]:
+        """Some of the posterior's draws by name, evenly from all."""
+        every = posterior_values(self.fit)
+        n = len(next(iter(every.values()))) if every else 1
+        some = np.unique(np.linspace(0, n - 1, min(n, _DRAWS)).astype(int))
+        return {name: values[some] for name, values in every.items()}
+
+    def _processes(self) -> list[tuple[dict[str, Any], Any]]:
+        n = len(next(iter(self._draws.values()))) if self._seen.dims or not self._seen.gaussian else 1
+        values = [_gp_predict.values_at(self._seen, self._draws, i) for i in range(n)]
+        return [(v, _gp_predict.function_at(self._seen, v)) for v in values]
+
+    def leave_one_out(self) -> pd.DataFrame:
+        """Each row predicted from all others: mean, sd, log density, and the outcome in sds from the mean.
+
+        Raises
+        ------
+        OptionError
+            The outcome is not normal.
+        """
+        import pandas as pd
+
+        seen = self._seen
+        if not seen.gaussian:
+            raise OptionError(
+                f"with likelihood {seen.spec.likelihood} leaving rows out has no closed form; bayeslab compare does it with"
+                " weights"
+            )
+        assert seen.y is not None
+        found = _gp_predict.leave_one_out(seen, self._draws)
+        table = pd.DataFrame({seen.rows: seen.row_labels, seen.target: seen.y, **found})
+        table["z"] = (table[seen.target] - table["mean"]) / table["sd"]
+        return table
+
+    def next_points(
+        self, bounds: Mapping[str, tuple[float, float]] | None = None, n: int = 1, *, seed: int | None = None
+    ) -> pd.DataFrame:
+        """Where to measure next: inputs at which the function is least certain, one after the other.
+
+        The variance is that over the draws of the hyperparameters. Each point is chosen as if those before it had been
+        measured, without looking at what they would have given.
+
+        Parameters
+        ----------
+        bounds : mapping of str to (float, float), optional
+            By column of the kernel; the range of the data without it.
+        n : int
+            How many points; more than one where the outcome is normal and the model names no approximation.
+
+        Returns
+        -------
+        DataFrame
+            The columns, and ``sd`` of the function before each measurement.
+        """
+        import pandas as pd
+
+        seen = self._seen
+        lower, upper = self._box(bounds)
+        if n > 1 and not (seen.gaussian and seen.spec.approximation is None):
+            raise OptionError("several points at once need a normal outcome and no approximation; take them one by one")
+        rng = np.random.default_rng(self.fit.seed if seed is None else seed)
+        processes = [process for _, process in self._processes()]
+        points, spreads = [], []
+        for _ in range(n):
+            point, top = most_uncertain(lambda z, now=tuple(processes): _variance(now, z), lower, upper, rng)  # type: ignore[misc]
+            points.append(point)
+            spreads.append(np.sqrt(top))
+            if n > 1:
+                processes = [_measured(process, point, self._noise(i)) for i, process in enumerate(processes)]
+        table = pd.DataFrame(np.array(points), columns=list(seen.kernel.columns))
+        return table.assign(sd=spreads)
+
+    def _noise(self, i: int) -> float:
+        return float(self._seen.noise_sd(_gp_predict.values_at(self._seen, self._draws, i)) ** 2)
+
+    def _box(self, bounds: Mapping[str, tuple[float, float]] | None) -> tuple[np.ndarray, np.ndarray]:
+        kernel, x = self._seen.kernel, self._seen.x
+        if kernel.categorical:
+            raise OptionError(
+                f"the next point is looked for among numbers, and the kernel has {sorted(kernel.categorical)}"
+            )
+        given = dict(bounds or {})
+        for name in given:
+            if name not in kernel.columns:
+                raise OptionError(f"bounds are of the kernel's columns, not '{name}'{hint(name, kernel.columns)}")
+        limits = [given.get(c, (x[:, j].min(), x[:, j].max())) for j, c in enumerate(kernel.columns)]
+        return np.array([low for low, _ in limits]), np.array([high for _, high in limits])
+
+    def informative_rows(self, probability: float = 0.95, share: float = 0.5) -> np.ndarray:
+        """Positions of the rows that predict the others: a smaller training set.
+
+        Rows are dropped one by one, of those inside their leave-one-out interval the one that the others know best; see
+        :func:`bayeslab.exact.active_learning.informative_rows`. Hyperparameters are at their posterior medians.
+
+        Raises
+        ------
+        OptionError
+            The outcome is not normal.
+        """
+        seen = self._seen
+        if not seen.gaussian:
+            raise OptionError(
+                f"rows are dropped where the outcome is normal, not with likelihood {seen.spec.likelihood}"
+            )
+        assert seen.y is not None
+        values = {name: np.median(each, axis=0) for name, each in posterior_values(self.fit).items()}
+        noise = seen.known + seen.noise_sd(values) ** 2 + _gp_predict._white(seen, seen.theta(values), seen.x)
+        signal = seen.kernel.free_of_noise() or seen.kernel
+        covariance = signal.matrix(seen.theta(values), seen.x) + np.diag(noise)
+        residuals = seen.y - seen.design @ seen.coefficients(values)
+        kept = informative_rows(covariance, residuals, noise, probability, share)
+        return seen.kept[kept]
+
+    def plot(self, what: str = "function", *, column: str | None = None, ci_prob: float = 0.89) -> Any:
+        """A picture: the ``function`` over one column with the data, its ``components``, or ``leave_one_out``.
+
+        Parameters
+        ----------
+        what : {"function", "components", "leave_one_out"}
+        column : str, optional
+            Which column varies; the first of the kernel without it. Others stay at their medians.
+        ci_prob : float
+            Of the band.
+        """
+        from bayeslab.plots import gaussian_process as plots
+
+        pictures = ("function", "components", "leave_one_out")
+        if what not in pictures:
+            raise OptionError(f"unknown picture '{what}'{hint(what, pictures)}")
+        seen = self._seen
+        if what == "leave_one_out":
+            table = self.leave_one_out()
+            return plots.leave_one_out(table["mean"].to_numpy(), table["sd"].to_numpy(), table[seen.target].to_numpy())
+        name = column or seen.kernel.columns[0]
+        if name not in seen.kernel.columns:
+            raise OptionError(f"the kernel has no column '{name}'{hint(name, seen.kernel.columns)}")
+        grid, tables = self._along(name, ci_prob)
+        percent = f"{100 * ci_prob:g}"
+        bands = {
+            part: (table["mean"], table[f"eti{percent}_lb"], table[f"eti{percent}_ub"])
+            for part, table in tables.items()
+        }
+        if what == "components":
+            return plots.components(grid, bands, name)
+        if seen.link != "identity" or seen.y is None:
+            return plots.function(grid, bands["function"], None, name, f"{seen.link} scale")
+        points = (seen.x[:, seen.kernel.columns.index(name)], seen.y)
+        return plots.function(grid, bands["function"], points, name, seen.target)
+
+    def _along(self, name: str, ci_prob: float) -> tuple[np.ndarray, dict[str, dict[str, np.ndarray]]]:
+        """The function and its terms where one column varies and the others are at their medians."""
+        import pandas as pd
+
+        seen, data = self._seen, self.fit.data.dataset
+        values = seen.x[:, seen.kernel.columns.index(name)]
+        margin = 0.05 * float(np.ptp(values))
+        grid = np.linspace(values.min() - margin, values.max() + margin, 200)
+        table = {}
+        for other, column in data.columns.items():
+            if column.dims == (seen.rows,) and other != seen.target:
+                middle = column.values[0] if column.text else np.nanmedian(np.asarray(column.values, float))
+                table[other] = np.repeat(middle, len(grid))
+        table[name] = grid
+        found = self.fit.predict(pd.DataFrame(table), kind="components", ci_prob=ci_prob)
+        parts = {
+            str(part): {c: rows[c].to_numpy() for c in rows.columns if c not in ("component", seen.rows)}
+            for part, rows in found.groupby("component", sort=False)
+        }
+        return grid, parts
+
+
+def _variance(processes: tuple[Any, ...], z: np.ndarray) -> np.ndarray:
+    """Of the function at points, over the draws: within and between."""
+    found = [process.predict(z) for process in processes]
+    means, variances = np.stack([m for m, _ in found]), np.stack([v for _, v in found])
+    return variances.mean(axis=0) + means.var(axis=0)
+
+
+def _measured(process: GaussianProcess, point: np.ndarray, noise: float) -> GaussianProcess:
+    """The process with one more row, at what it expects there."""
+    expected = process.predict(point[None])[0]
+    return GaussianProcess(
+        process.kernel,
+        process.theta,
+        np.vstack([process.x, point]),
+        np.concatenate([process.residuals, expected]),
+        np.append(process.noise, noise),
+        nugget=process.nugget,
+    )

@@ -1,0 +1,149 @@
+"""Approximations of Gaussian processes through the family: densities, predictions, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeslab as bl
+from bayeslab.errors import ModelError, OptionError
+from bayeslab.exact.gp_likelihoods import Bernoulli
+from bayeslab.exact.laplace_gp import LaplaceRegression
+from bayeslab.families import _gp_approximate, _gp_model
+
+
+def model(**spec):
+    given = {"family": "gaussian_process", "target": "y", "kernel": "Matern52(x)"} | spec
+    return bl.Model.model_validate({"bayeslab": 1, "name": "process", "model": given})
+
+
+def table(n=60, likelihood="gaussian"):
+    rng = np.random.default_rng(1)
+    x = np.sort(rng.uniform(0, 10, n))
+    f = np.sin(x)
+    if likelihood == "bernoulli":
+        return pd.DataFrame({"x": x, "y": rng.binomial(1, 1 / (1 + np.exp(-2 * f)))})
+    return pd.DataFrame({"x": x, "y": f + 0.2 * rng.normal(size=n)})
+
+
+@pytest.fixture(scope="module")
+def exact():
+    return bl.fit(model(), data=table(), method="map", seed=1, progress=False)
+
+
+def density(given, frame):
+    fit = bl.fit(given, data=frame, method="map", restarts=1, seed=1, progress=False)
+    return fit, float(fit.data_tree["sample_stats"]["lp"].to_numpy().ravel()[0])
+
+
+def test_state_space_and_all_inducing_points_have_the_exact_mode(exact):
+    lp = float(exact.data_tree["sample_stats"]["lp"].to_numpy().ravel()[0])
+    new = pd.DataFrame({"x": [1.5, 5.0, 12.0]})
+    expected = exact.predict(new)
+    for spec, tolerance in (
+        ({"approximation": "state_space"}, 1e-6),
+        ({"approximation": "sparse", "inducing": 60}, 1e-2),
+        ({"approximation": "fitc", "inducing": 60}, 1e-2),
+        ({"approximation": "hsgp", "functions": 60}, 0.5),
+    ):
+        fit, value = density(model(**spec), table())
+        assert value == pytest.approx(lp, abs=tolerance), spec
+        wide = 0.05 if spec["approximation"] == "hsgp" else 1e-3
+        inside = slice(0, 2) if spec["approximation"] == "hsgp" else slice(0, 3)  # its box ends near the data
+        for column in ("mean", "sd"):
+            np.testing.assert_allclose(fit.predict(new)[column][inside], expected[column][inside], atol=wide)
+        text = str(fit.diagnose())
+        assert fit.model.model.approximation in text
+
+
+def test_laplace_probabilities_are_those_of_nuts():
+    """gp-classification: Laplace probabilities within 0.05 of MCMC on a small problem."""
+    frame = table(40, "bernoulli")
+    fixed = {"Matern52_lengthscale": 1.5, "Matern52_scale": 2.0}
+    given = model(likelihood="bernoulli", mean="0", priors=fixed)
+    fit = bl.fit(given, data=frame, method="nuts", draws=500, chains=2, seed=1, progress=False)
+    grid = pd.DataFrame({"x": np.linspace(0.2, 9.8, 12)})
+    sampled = fit.predict(grid, kind="draws")["y"].to_numpy().mean(axis=(0, 1))
+    regression = LaplaceRegression(
+        _gp_model.resolved(fit.model, fit.data).kernel,
+        frame[["x"]].to_numpy(),
+        Bernoulli(frame["y"].to_numpy(float)),
+        np.zeros((40, 0)),
+    )
+    ours = regression.posterior(np.array([1.5, 2.0])).predict_mean(grid[["x"]].to_numpy(), np.zeros(12))
+    # Monte Carlo: 1,000 draws of zeros and ones have a standard error of at most 0.016.
+    assert np.abs(sampled - ours).max() < 0.05 + 2 * 0.016
+    assert ours.min() < 0.25 and ours.max() > 0.7
+    mode = bl.fit(
+        model(likelihood="bernoulli", approximation="laplace"),
+        data=frame,
+        method="map",
+        restarts=1,
+        seed=1,
+        progress=False,
+    )
+    found = mode.predict(grid, kind="draws")["y"].to_numpy()
+    assert np.corrcoef(found.mean(axis=(0, 1)), ours)[0, 1] > 0.9
+
+
+def test_prior_quantiles_are_those_of_the_distributions():
+    from scipy.stats import gamma, halfnorm, invgamma, lognorm, norm
+
+    for text, law in (
+        ("InverseGamma(3, 2)", invgamma(3, scale=2)),
+        ("HalfNormal(2)", halfnorm(scale=2)),
+        ("LogNormal(1, 0.5)", lognorm(0.5, scale=np.e)),
+        ("Gamma(2, 0.1)", gamma(2, scale=10)),
+        ("Normal(-3, 2)", norm(-3, 2)),
+    ):
+        np.testing.assert_allclose(_gp_approximate._quantiles(text), law.ppf([0.1, 0.5, 0.9]), rtol=2e-3)
+    assert _gp_approximate._quantiles("HalfNormal(tau)") is None
+    assert _gp_approximate._quantiles("HalfFlat()") is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"approximation": "state_space", "likelihood": "poisson"}, "laplace or hsgp"),
+        ({"approximation": "laplace"}, "integrated out exactly"),
+        ({"approximation": "state_space", "kernel": "RationalQuadratic(x)"}, "no state-space form"),
+        ({"approximation": "hsgp", "kernel": "Matern12(x)"}, "Matern12 has no sum"),
+    ],
+)
+def test_combinations_that_cannot_be_are_named(spec, words):
+    with pytest.raises(ModelError, match=words):
+        bl.fit(model(**spec), data=table(), method="map", progress=False)
+
+
+def test_options_go_with_their_approximation():
+    with pytest.raises(ModelError, match="sparse or fitc"):
+        model(inducing=10)
+    with pytest.raises(ModelError, match="hsgp"):
+        model(functions=10, approximation="sparse")
+
+
+def test_next_points_lie_in_the_bounds_and_apart(exact):
+    found = exact.process.next_points({"x": (0.0, 20.0)}, n=3, seed=2)
+    assert list(found.columns) == ["x", "sd"]
+    assert found["x"].between(0, 20).all() and found["x"].max() == pytest.approx(20.0)
+    assert found["sd"].is_monotonic_decreasing
+    gaps = np.abs(found["x"].to_numpy()[:, None] - found["x"].to_numpy())[np.triu_indices(3, 1)]
+    assert gaps.min() > 1.0
+    with pytest.raises(OptionError, match="not 'z'"):
+        exact.process.next_points({"z": (0.0, 1.0)})
+
+
+def test_informative_rows_and_leave_one_out(exact):
+    kept = exact.process.informative_rows()
+    assert 3 < len(kept) < 45 and np.all(np.diff(kept) > 0)
+    left = exact.process.leave_one_out()
+    assert len(left) == 60 and 0.5 < left["z"].std() < 1.5
+
+
+def test_pictures(exact):
+    for what in ("function", "components", "leave_one_out"):
+        made = exact.process.plot(what)
+        assert made._repr_png_().startswith(b"\x89PNG")
+    with pytest.raises(OptionError, match="did you mean 'function'"):
+        exact.process.plot("functions")
