@@ -51,6 +51,8 @@ Contract. A family module has
     the engine that ``auto`` takes, where it is the only one that answers the question.
 ``clusters(model, data, draws, rng)`` (optional)
     which component each row comes from, and which rows belong together: name to (dims, array).
+``features(model, data, draws, rng)`` (optional)
+    what each row has of latent features, what they are, and rows put together from them: name to (dims, array).
 ``shapes(model, data, draws, columns)`` (optional)
     what components look like, for drawing.
 ``relabelled(model, data, draws) -> (dict, str) | None`` (optional)

@@ -12,7 +12,7 @@ from bayeslab.plots._figure import ACCENT, MUTED, OTHER, figure, grid, plain
 __all__ = ["images", "loadings", "number", "rows"]
 
 
-def loadings(values: np.ndarray, sds: np.ndarray, columns: Sequence[str]) -> Any:
+def loadings(values: np.ndarray, sds: np.ndarray, columns: Sequence[str], label: str = "loading") -> Any:
     """What each feature does to the columns: bars, with lines of two sds.
 
     Parameters
@@ -28,7 +28,7 @@ def loadings(values: np.ndarray, sds: np.ndarray, columns: Sequence[str]) -> Any
         one.barh(at, values[:, j], color=colours, height=0.7)
         one.errorbar(values[:, j], at, xerr=2 * sds[:, j], fmt="none", ecolor="black", elinewidth=0.8)
         one.axvline(0, color=MUTED, linewidth=0.8)
-        one.set(xlim=(-reach, reach), title=f"feature {j + 1}", yticks=at)
+        one.set(xlim=(-reach, reach), title=f"feature {j + 1}", yticks=at, xlabel=label)
         one.set_yticklabels(columns if j % min(k, 4) == 0 else [""] * d, fontsize=8)
         plain(one)
     return made

@@ -56,7 +56,12 @@ def plot_features(fit: Fit, what: str, shape: tuple[int, int] | None) -> Any:
     if what == "rows":
         name = "active" if "active" in group else "score"
         return plots.rows(group[name].to_numpy(), binary=name == "active")
-    return plots.loadings(loading, group["loading_sd"].to_numpy(), _columns(fit))
+    sds, label = group["loading_sd"].to_numpy(), "loading"
+    if "communality" in group:
+        # Columns may have different units: loadings over the columns' sds.
+        whole = np.sqrt((loading**2).sum(axis=1) / np.maximum(group["communality"].to_numpy(), 1e-12))[:, None]
+        loading, sds, label = loading / whole, sds / whole, "loading / sd"
+    return plots.loadings(loading, sds, _columns(fit), label)
 
 
 def _columns(fit: Fit) -> list[str]:
