@@ -36,7 +36,9 @@ EXTENDS = True
 
 # Steps from draw to draw for each variable, and about how many microseconds a step takes for each pair of variables:
 # only lengths of segments follow from the latter, and they must not depend on how fast a machine is.
-_STEPS = {"structure": 40, "order": 30, "partition": 5}
+_STEPS = {"structure": 200, "order": 30, "partition": 5}
+# Where missing cells are drawn all copies at other temperatures step as often as the cold one, which is dear.
+_STEPS_IMPUTING = 75
 _COST = {"structure": 1e-4, "order": 7e-3, "partition": 2e-2}
 _SEGMENT_SECONDS = 2.0
 _MOST_DRAWS = 500
@@ -106,7 +108,8 @@ def run(job: Job) -> Outcome:
 
 
 def _work(options: Options, sampler: Sampler, n: int, seed: int) -> Work:
-    thin = options.thin or max(1, _STEPS[sampler.word] * n)
+    steps = min(_STEPS[sampler.word], _STEPS_IMPUTING) if hasattr(sampler, "imputation") else _STEPS[sampler.word]
+    thin = options.thin or max(1, steps * n)
     cost = _COST[sampler.word] * n**2 * len(sampler.betas) * 1e-6
     segment = options.segment or max(1, min(_MOST_DRAWS, int(_SEGMENT_SECONDS / (cost * thin))))
     return Work(options.draws, options.tune, thin, options.chains, segment, seed)

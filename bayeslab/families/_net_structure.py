@@ -39,7 +39,7 @@ _LADDER = {
     "order": (1.0,),
     "partition": (1.0, 0.7, 0.5, 0.35, 0.2),
 }
-_EXCHANGE_EVERY = {"structure": 5000, "order": 100, "partition": 100}
+_EXCHANGE_EVERY = {"structure": 2000, "order": 100, "partition": 100}
 _SCORE_OPTIONS = ("equivalent_sample_size", "alpha_mu", "alpha_w", "nu")
 _SAMPLER_OPTIONS = {"structure": ("reversal", "renewal"), "order": (), "partition": ("reversal",)}
 # So many variables at most are summed over without being asked to.
@@ -95,7 +95,7 @@ class Structure(Frozen):
         None, description="Inverse temperatures of parallel tempering, 1 first, falling; 1: no tempering."
     )
     exchange_every: int | None = Field(
-        None, ge=1, description="Steps between exchanges of temperatures; 5000, of orders and partitions 100."
+        None, ge=1, description="Steps of hot copies between exchanges; 2000, of orders and partitions 100."
     )
     imputation_every: int | None = Field(
         None, ge=1, description="Steps between two draws of the missing cells; left out, about once a draw."

@@ -39,7 +39,7 @@ PRIOR = "dags"
 KINDS = ("edge", "reversal", "renewal")
 # Steps of the cold copy for each step of a hot one (parallel tempering): hot ones cost twice as much, and five of them
 # are to take about half of the time.
-COLD = 10
+COLD = 8
 
 
 def init(table: ScoreTable, rng: np.random.Generator) -> State:
