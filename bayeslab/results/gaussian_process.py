@@ -75,8 +75,8 @@ class FittedProcess:
         seen = self._seen
         if not seen.gaussian:
             raise OptionError(
-                f"with likelihood {seen.spec.likelihood} leaving rows out has no closed form; bayeslab compare does it with"
-                " weights"
+                f"with likelihood {seen.spec.likelihood} leaving rows out has no closed form; bayeslab compare does it"
+                " with weights"
             )
         assert seen.y is not None
         found = _gp_predict.leave_one_out(seen, self._draws)
