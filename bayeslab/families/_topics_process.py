@@ -25,7 +25,7 @@ from bayeslab.families._topics_words import Documents
 
 __all__ = ["by_gibbs"]
 
-# Topics are told that are in this share of the draws, and counted as large with this share of the words.
+# Topics are told that are in this share of the draws with so large a share of the words.
 _THERE, _LARGE = 0.5, 0.01
 _START = 10
 _MEANS, _KEPT, _KEPT_CELLS, _MOST_SEEN = 200, 10, 20_000_000, 300
@@ -82,7 +82,7 @@ class _Sampler:
             "summed": np.array(0),
             "there": np.zeros(0, int),
             "share": np.zeros(0),
-            **{name: np.zeros((0, v)) for name in ("phi", "phi_square")},
+            **{name: np.zeros((0, v)) for name in ("phi", "phi_square", "counts")},
             **{name: np.zeros((d, 0)) for name in ("theta", "theta_square")},
             "kept": np.array(0),
         }
@@ -122,25 +122,30 @@ class _Sampler:
         if kept < room and (draw + 1) * room >= (kept + 1) * draws:
             every, prior = topic_process.given(corpus, own)
             now[f"kept_phi_{kept}"], now[f"kept_alpha_{kept}"] = every.astype(np.float32), prior.alpha
-            now[f"kept_beta_{kept}"] = np.array(prior.beta)
+            now[f"kept_beta_{kept}"], now[f"kept_size_{kept}"] = np.array(prior.beta), sizes
             now["kept"] = np.array(kept + 1)
 
     def _sum(self, now: dict[str, Any], own: Arrays, phi: np.ndarray, theta: np.ndarray, sizes: np.ndarray) -> None:
         """This draw's topics to the sums of those they are paired with."""
-        seen = now["phi"] / np.maximum(now["there"], 1)[:, None]
-        slot = paired(seen, phi)
-        new = np.flatnonzero(slot < 0)[: max(0, _MOST_SEEN - len(seen))]
-        slot[new] = len(seen) + np.arange(len(new))
+        beta = float(own["beta"])
+        # By the words they have: what the prior adds makes all small ones alike.
+        counts = np.maximum(phi * (sizes + beta * self.corpus.n_words)[:, None] - beta, 0)
+        large = np.flatnonzero(sizes >= _LARGE * self.corpus.n_tokens)
+        slot, seen = np.full(len(phi), -1), len(now["there"])
+        slot[large] = paired(_shares(now["counts"]), _shares(counts[large]))
+        new = large[slot[large] < 0][: max(0, _MOST_SEEN - seen)]
+        slot[new] = seen + np.arange(len(new))
         extra, told = len(new), np.flatnonzero(slot >= 0)
         now["there"] = np.append(now["there"], np.zeros(extra, int))
         now["share"] = np.append(now["share"], np.zeros(extra))
-        for name, axis in (("phi", 0), ("phi_square", 0), ("theta", 1), ("theta_square", 1)):
+        for name, axis in (("phi", 0), ("phi_square", 0), ("counts", 0), ("theta", 1), ("theta_square", 1)):
             width = [(0, extra if a == axis else 0) for a in (0, 1)]
             now[name] = np.pad(now[name], width)
         at = slot[told]
         now["there"][at] += 1
         now["share"][at] += sizes[told] / self.corpus.n_tokens
-        of_topic = sizes[told] + float(own["beta"]) * self.corpus.n_words
+        now["counts"][at] += counts[told]
+        of_topic = sizes[told] + beta * self.corpus.n_words
         of_document = self.corpus.lengths + float(own["alpha"])
         for name, mean, size, index in (
             ("phi", phi[told], of_topic[:, None], np.s_[at]),
@@ -153,6 +158,10 @@ class _Sampler:
 
 def _own(now: Arrays) -> dict[str, np.ndarray]:
     return {name.removeprefix("state_"): value for name, value in now.items() if name.startswith("state_")}
+
+
+def _shares(counts: np.ndarray) -> np.ndarray:
+    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-300)
 
 
 def paired(reference: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -182,8 +191,8 @@ def _finished(
     drawn = {name: np.stack([s[f"draw_{name}"][:length] for s in each]) for name in names}
     drawn |= {name: drawn[name].astype(np.int64) for name in ("n_topics", "n_large")}
     best = int(np.argmax(drawn["log_word"].mean(axis=1)))
-    group, likeness = _told(each, best, documents)
-    kept = _kept(each, group["phi"][1])
+    group, likeness, words = _told(each, best, documents)
+    kept = _kept(each, group["phi"][1], words)
     notes = [_number(drawn["n_topics"]), *topics_note(list(chains), likeness, best)]
     groups: dict[str, Any] = {"topics": group, "topic_draws": kept}
     if apart is not None:
@@ -192,8 +201,8 @@ def _finished(
     return GibbsDraws(drawn, {}, groups, tuple(notes))
 
 
-def _told(each: list[Arrays], best: int, documents: Documents) -> tuple[dict[str, Any], np.ndarray]:
-    """The topics that are told, means over the draws of the best chain, and how like each chain's nearest topic is."""
+def _told(each: list[Arrays], best: int, documents: Documents) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
+    """The topics that are told, means over draws of the best chain; how like each chain's nearest is; their words."""
     state = each[best]
     summed, there = int(state["summed"]), state["there"]
     told = np.flatnonzero(there >= _THERE * summed)
@@ -203,11 +212,11 @@ def _told(each: list[Arrays], best: int, documents: Documents) -> tuple[dict[str
     theta = state["theta"][:, told] / summed
     phi_square = state["phi_square"][told] / there[told][:, None]
     theta_square = state["theta_square"][:, told] / summed
+    words = _shares(state["counts"][told])
     likeness = np.zeros((len(each), len(told)))
     for c, other in enumerate(each):
         own = other["there"] >= _THERE * int(other["summed"])
-        means = other["phi"][own] / other["there"][own][:, None]
-        alike = np.minimum(np.sqrt(phi) @ np.sqrt(means).T, 1.0)
+        alike = np.minimum(np.sqrt(words) @ np.sqrt(_shares(other["counts"][own])).T, 1.0)
         rows, columns = linear_sum_assignment(-alike)
         likeness[c, rows] = alike[rows, columns]
     group: dict[str, Any] = {
@@ -221,23 +230,25 @@ def _told(each: list[Arrays], best: int, documents: Documents) -> tuple[dict[str
         "word_share": (("word",), documents.word_shares),
         "n_words": ((documents.dim,), documents.corpus.lengths),
     }
-    return group, likeness
+    return group, likeness, words
 
 
-def _kept(each: list[Arrays], told: np.ndarray) -> dict[str, Any]:
+def _kept(each: list[Arrays], told: np.ndarray, words: np.ndarray) -> dict[str, Any]:
     """Some draws of every chain: first the topics that are told, then the others, filled up with some of no weight."""
     phi, alpha, beta, chain = [], [], [], []
     for c, state in enumerate(each):
         for i in range(int(state["kept"])):
             own, weight = state[f"kept_phi_{i}"], state[f"kept_alpha_{i}"]
-            slot = paired(told, own[:-1].astype(float))
+            b, size_of = float(state[f"kept_beta_{i}"]), state[f"kept_size_{i}"]
+            counts = np.maximum(own[:-1] * (size_of + b * own.shape[1])[:, None] - b, 0)
+            slot = paired(words, _shares(counts))
             out, size = told.astype(np.float32), np.full(len(told), 1e-30)
             known = np.flatnonzero(slot >= 0)
             out[slot[known]], size[slot[known]] = own[known], weight[known]
             others = np.setdiff1d(np.arange(len(own)), known)
             phi.append(np.vstack([out, own[others]]))
             alpha.append(np.append(size, weight[others]))
-            beta.append(float(state[f"kept_beta_{i}"]))
+            beta.append(b)
             chain.append(c)
     most = max(len(a) for a in alpha)
     filled = [np.vstack([p, np.full((most - len(p), p.shape[1]), 1 / p.shape[1], np.float32)]) for p in phi]
@@ -251,6 +262,9 @@ def _kept(each: list[Arrays], told: np.ndarray) -> dict[str, Any]:
 
 def _number(n_topics: np.ndarray) -> Note:
     values, counts = np.unique(n_topics, return_counts=True)
-    each = zip(values, counts / counts.sum(), strict=True)
-    shown = ", ".join(f"{n}: {p:.2f}" for n, p in each if p >= 0.005)
+    each = [(n, p) for n, p in zip(values, counts / counts.sum(), strict=True) if p >= 0.005]
+    if len(each) > 6:
+        low, high = np.quantile(n_topics, [0.055, 0.945], method="nearest")
+        return Note("pass", "number", f"{low} to {high} topics have words (89 % of the draws)")
+    shown = ", ".join(f"{n}: {p:.2f}" for n, p in each)
     return Note("pass", "number", f"posterior of the number of topics that have words {shown}")
