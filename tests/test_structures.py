@@ -167,7 +167,7 @@ def test_hidden_variables_of_a_model_are_searched_not_sampled():
     model = bl.Model(model=bl.BayesNet(structure=spec))
     with pytest.raises(bl.BayeslabError, match="`bayeslab learn FILE` finds one"):
         bl.fit(model, table, runs=None)
-    with pytest.raises(ValueError, match="say `search: structural_em`"):
+    with pytest.raises(ValueError, match="add `search: structural_em`"):
         bl.BayesNet(structure={"hidden": {"h": 2}})
     with pytest.raises(ModelError, match="'a' is a column"):
         bl.fit(bl.Model(model=bl.BayesNet(structure=spec | {"hidden": {"a": 2}})), table, runs=None)

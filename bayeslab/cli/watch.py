@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import Annotated, Any
 
@@ -34,7 +35,8 @@ def command(
     if json:
         print_json(_standing(folder))
         return
-    console = Console(highlight=False)
+    # Lines in a file or a pipe are as long as they need to be.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
     if once or not console.is_terminal:
         console.print(_table(str(run), _standing(folder)), soft_wrap=True)
         return

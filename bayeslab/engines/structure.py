@@ -75,6 +75,7 @@ def refuse(model: Model, data: Data) -> str | None:
         if (why := one_only(found)) is not None:
             return why
         found.check_missing()
+        found.check_cost()
         return None
     if model.model.family == "bayes_net":
         return "the structure of this net is known; `structure: {}` in the model says that it is not"

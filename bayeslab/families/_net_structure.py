@@ -140,7 +140,7 @@ class Structure(Frozen):
     @model_validator(mode="after")
     def _searched(self) -> Structure:
         if (self.hidden or self.invent) and self.search != HIDDEN:
-            raise ValueError(f"hidden variables are found by one search, which takes time: say `search: {HIDDEN}`")
+            raise ValueError(f"hidden variables are searched for, not sampled: add `search: {HIDDEN}`")
         return self
 
     @field_validator("temperatures")
@@ -381,11 +381,23 @@ class Plan:
         """What the score table will cost."""
         from bayeslab.structure.score_table import forecast
 
+        return forecast(self.score, *self._extent)
+
+    @property
+    def _extent(self) -> tuple[np.ndarray, np.ndarray]:
+        """Possible parents, and how many of them at once."""
         allowed, limits = self.constraints.allowed, np.minimum(self.constraints.limits, self.max_parents)
         if isinstance(self.structure.candidates, int):
             # So many of the allowed ones: which does not matter for what they cost.
             allowed = allowed & (np.cumsum(allowed, axis=1) <= self.structure.candidates)
-        return forecast(self.score, allowed, limits)
+        return allowed, limits
+
+    def check_cost(self) -> None:
+        """Raise an EngineRefusal if the score table needs more memory than may be used."""
+        from bayeslab.structure.score_table import _checked
+
+        with _at("max_parents"):
+            _checked(self.score, *self._extent, self.max_parents, None, None)
 
     def table(self, progress: Note | None = None) -> ScoreTable:
         """The score table.
@@ -676,7 +688,7 @@ def _kept(found: Plan, gone: int) -> str:
     """What becomes of missing cells."""
     cells = found.cells
     which = "draw" if cells.keep == 1 else f"{cells.keep} draws"
-    return f"{gone:,}, drawn in the chain; {gone * cells.packed.itemsize / 1e3:,.3g} kB are kept of them every {which}"
+    return f"{gone:,}, drawn in the chain; {gone * cells.packed.itemsize:,} bytes are kept of them every {which}"
 
 
 def network(model: Model, data: Data) -> nx.DiGraph:

@@ -253,7 +253,7 @@ def judge_structures(
 
 def _by_orders(attrs: Mapping[str, Any]) -> Finding:
     text = f"a graph weighs once for each order that it agrees with, which is not the prior {attrs.get('prior')!r} of"
-    text += " graphs: edges are more probable here that leave many orders open"
+    text += " graphs: graphs that leave many orders open come more often"
     advice = "for that of graphs: `fit.structures.reweighted()`, or sampler partition"
     return Finding("warn", "prior", "", None, text, advice)
 

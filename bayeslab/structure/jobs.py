@@ -19,6 +19,7 @@ import re
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -363,8 +364,17 @@ class Workers:
             else:
                 # Large arrays of a task are mapped into the memory of all workers by joblib, once.
                 how = {"backend": "loky", "initializer": _follow, "initargs": (os.getpid(),)}
-            with Parallel(self.cores, return_as="generator_unordered", batch_size=1, pre_dispatch="all", **how) as pool:
+            how |= {"return_as": "generator_unordered", "batch_size": 1, "pre_dispatch": "all"}
+            with _quietly(), Parallel(self.cores, **how) as pool:
                 yield _through(pool, table if self.threads else Shared.of(table))
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Segments that are under way when something goes wrong are given up, and drawn again when it is resumed."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*tasks which were still being processed by the workers")
+        yield
 
 
 def _through(pool: Any, table: ScoreTable | Shared) -> Compute:
