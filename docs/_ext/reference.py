@@ -21,6 +21,7 @@ from bayeslab.families.bayes_net import BayesNet, Decision, Utility, Variable
 from bayeslab.families.hmm import HMM
 from bayeslab.families.mixture import Mixture
 from bayeslab.families.regression import Regression
+from bayeslab.families.topics import Topics
 from bayeslab.spec import DataSource, Model
 
 
@@ -85,6 +86,11 @@ def mixture() -> str:
 def hmm() -> str:
     """The keys of a hidden Markov model."""
     return table(HMM)
+
+
+def topics() -> str:
+    """The keys of topics."""
+    return table(Topics)
 
 
 def likelihoods() -> str:
@@ -159,6 +165,7 @@ PARTS = {
         structure,
         mixture,
         hmm,
+        topics,
         likelihoods,
         distributions,
         functions,
