@@ -135,6 +135,11 @@ class Corpus:
         return np.repeat(np.arange(self.n_documents), self.lengths)
 
     @cached_property
+    def most_common(self) -> int:
+        """How often the most frequent word occurs."""
+        return int(np.bincount(self.words, minlength=1).max())
+
+    @cached_property
     def by_word(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Places of the tokens in the order of their words, and where each word's places begin (n_words + 1,)."""
         sizes = np.bincount(self.words, minlength=self.n_words)
@@ -195,7 +200,7 @@ def run(corpus: Corpus, state: State, prior: TopicPrior, n_sweeps: int) -> State
     """Gibbs sweeps over all tokens [2]_; a run in pieces gives what one run gives, to the last bit."""
     from bayeslab.exact._topic_kernels import sweep, sweep_sparse
 
-    if corpus.n_tokens and np.bincount(corpus.words).max() >= _MOST:
+    if corpus.most_common >= _MOST:
         raise DataError(f"a word occurs {_MOST:,} times or more; leave it out, as words without meaning are")
     z, own, n_topics = state["z"].copy(), state["rng"].copy(), _padded(prior.n_topics)
     if prior.n_topics >= _MANY:
@@ -216,7 +221,8 @@ def _padded(n_topics: int) -> int:
 
 def _alpha(prior: TopicPrior) -> NDArray[np.float32]:
     out = np.zeros(_padded(prior.n_topics), np.float32)
-    out[: prior.n_topics] = prior.alpha
+    # Zero is for padding, so what is too small for 32 bits must not become it.
+    out[: prior.n_topics] = np.maximum(prior.alpha, 1e-30)
     return out
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
 import numpy as np
@@ -103,6 +104,26 @@ def test_runs_in_pieces_are_one_run(way: None) -> None:
     cut = topics.run(corpus, topics.run(corpus, first, TopicPrior.even(5), 3), TopicPrior.even(5), 4)
     assert np.array_equal(whole["z"], cut["z"])
     assert np.array_equal(whole["rng"], cut["rng"])
+
+
+def test_chains_side_by_side_are_the_same_chains(way: None) -> None:
+    rng = np.random.default_rng(12)
+    corpus = Corpus.of(rng.integers(0, 50, (20, 30)), 50)
+
+    def chain(seed: int) -> np.ndarray:
+        first = topics.start(corpus, 5, np.random.default_rng(seed))
+        return np.asarray(topics.run(corpus, first, TopicPrior.even(5), 20)["z"])
+
+    alone = [chain(s) for s in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        assert all(map(np.array_equal, alone, pool.map(chain, range(8))))
+
+
+def test_concentrations_too_small_for_the_kernel_are_no_padding() -> None:
+    corpus = Corpus.of([[0, 1, 1], [2, 0]], 3)
+    prior = TopicPrior(np.array([1e-60, 1e-60, 0.5]), 0.1)
+    state = topics.run(corpus, topics.start(corpus, 3, np.random.default_rng(0)), prior, 50)
+    assert set(state["z"].tolist()) <= {0, 1, 2}
 
 
 def best_of(n: int, corpus: Corpus, prior: TopicPrior) -> topics.State:
