@@ -89,8 +89,14 @@ def topic_map(points: np.ndarray, share: np.ndarray, names: Sequence[str]) -> An
     axes.axhline(0, color=MUTED, linewidth=0.5)
     axes.axvline(0, color=MUTED, linewidth=0.5)
     axes.scatter(*points.T, s=6_000 * share, color=ACCENT, alpha=0.35, linewidths=0)
-    for k, ((x, y), name) in enumerate(zip(points, names, strict=True), 1):
-        axes.annotate(f"{k}: {name}", (x, y), ha="center", va="center", fontsize=8)
+    # Words under and over circles in turns, so that those of near topics do not meet.
+    for rank, k in enumerate(np.argsort(points[:, 0])):
+        down = -1 if rank % 2 else 1
+        away = down * (np.sqrt(6_000 * share[k]) / 2 + 7)
+        axes.annotate(f"{k + 1}", points[k], ha="center", va="center", fontsize=9)
+        axes.annotate(
+            names[k], points[k], xytext=(0, away), textcoords="offset points", ha="center", va="center", fontsize=8
+        )  # fmt: skip
     axes.set(xlabel="first axis of Jensen–Shannon distances", ylabel="second axis", xticks=[], yticks=[])
     axes.margins(0.25)
     plain(axes)
