@@ -463,62 +463,67 @@ def sweep_sparse(words, offsets, places, starts, z, alpha, beta, r, n_sweeps):  
 
 
 @numba.njit(cache=True, nogil=True)
-def left_to_right(words, offsets, topics, alpha, r, n_particles, out):  # type: ignore[no-untyped-def]
+def left_to_right(words, offsets, topics, alpha, r, n_particles, n_fresh, out):  # type: ignore[no-untyped-def]
     """Estimates of log p(words of each document | topics, alpha): ``out`` (n_documents,).
 
     Particles hold the topics of the tokens so far. The next token's probability, averaged over them, is a factor of the
-    estimate; then particles are chosen again in proportion to it, draw the token's topic, and all earlier ones anew.
+    estimate; then particles are chosen again in proportion to it, draw the token's topic, and ``n_fresh`` earlier ones
+    anew, from a random place on.
+
+    Parameters
+    ----------
+    topics : float32 (n_words, n_padded)
+    alpha : float32 (n_padded,)
+        Zero for padding.
     """
-    n_topics, longest = len(alpha), 0
+    n_padded, longest = len(alpha), 0
     for d in range(len(offsets) - 1):
         longest = max(longest, offsets[d + 1] - offsets[d])
     z, z_next = np.empty((n_particles, longest), np.int32), np.empty((n_particles, longest), np.int32)
-    counts, counts_next = np.empty((n_particles, n_topics)), np.empty((n_particles, n_topics))
-    chance, weights = np.empty(n_particles), np.empty(n_topics)
-    width = alpha.sum()
+    share, share_next = np.empty((n_particles, n_padded), np.float32), np.empty((n_particles, n_padded), np.float32)
+    chance, sums = np.empty(n_particles), np.zeros(n_padded + BLOCK, np.float32)
+    scanned = np.empty(BLOCK, np.float32)
+    width = 0.0
+    for k in range(n_padded):
+        width += alpha[k]
     for d in range(len(offsets) - 1):
         begin, total = offsets[d], 0.0
-        counts[:] = 0.0
+        share[:] = alpha
         for i in range(offsets[d + 1] - begin):
-            row = topics[words[begin + i]]
+            w = np.int64(words[begin + i])
             for m in range(n_particles):
                 own = 0.0
-                for k in range(n_topics):
-                    own += row[k] * (counts[m, k] + alpha[k])
+                for k in range(n_padded):
+                    own += np.float64(topics[w, k]) * np.float64(share[m, k])
                 chance[m] = own / (i + width)
             mean = chance.mean()
             total += np.log(mean)
             # Systematic: one random number, evenly spaced.
-            point, source, reached = _uniform(r) * mean, 0, chance[0]
+            point, source, reached = _fine(r) * mean, 0, chance[0]
             for m in range(n_particles):
                 while point >= reached and source < n_particles - 1:
                     source += 1
                     reached += chance[source]
                 z_next[m, :i] = z[source, :i]
-                counts_next[m] = counts[source]
+                share_next[m] = share[source]
                 point += mean
-            z, z_next, counts, counts_next = z_next, z, counts_next, counts
+            z, z_next, share, share_next = z_next, z, share_next, share
+            first = np.int64(_fine(r) * i)
             for m in range(n_particles):
-                z[m, i] = _from(r, row, counts[m], alpha, weights)
-                counts[m, z[m, i]] += 1.0
-                for j in range(i):
-                    counts[m, z[m, j]] -= 1.0
-                    z[m, j] = _from(r, topics[words[begin + j]], counts[m], alpha, weights)
-                    counts[m, z[m, j]] += 1.0
+                new = _picked(r, share[m], topics, w * n_padded, _ZERO, -1, _ZERO, sums, scanned, alpha)
+                z[m, i] = new
+                share[m, new] += _ONE
+                for step in range(min(n_fresh, i)):
+                    j = first + step
+                    j -= i * (j >= i)
+                    v, old = np.int64(words[begin + j]), np.int64(z[m, j])
+                    less = (share[m, old] - _ONE) * topics[v, old]
+                    new = _picked(r, share[m], topics, v * n_padded, _ZERO, old, less, sums, scanned, alpha)
+                    if new != old:
+                        z[m, j] = new
+                        share[m, old] -= _ONE
+                        share[m, new] += _ONE
         out[d] = total
-
-
-@numba.njit(cache=True, nogil=True)
-def _from(r, row, counts, alpha, weights):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for k in range(len(alpha)):
-        total += row[k] * (counts[k] + alpha[k])
-        weights[k] = total
-    u = _uniform(r) * total
-    k = 0
-    while k < len(alpha) - 1 and u >= weights[k]:
-        k += 1
-    return k
 
 
 @numba.njit(cache=True, nogil=True)

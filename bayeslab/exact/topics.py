@@ -300,9 +300,7 @@ def infer(
     """Proportions of topics (n_documents, n_topics) of new documents, for given topics (n_topics, n_words)."""
     from bayeslab.exact._topic_kernels import sweep_given
 
-    n = _padded(prior.n_topics)
-    given = np.zeros((corpus.n_words, n), np.float32)
-    given[:, : prior.n_topics] = words_of_topics.T
+    n, given = _padded(prior.n_topics), _given(words_of_topics)
     first = start(corpus, prior.n_topics, rng)
     z, own, mean = first["z"].copy(), first["rng"].copy(), np.zeros((corpus.n_documents, n))
     sweep_given(corpus.words, corpus.offsets, z, given, _alpha(prior), own, sweeps + tune, tune, mean)
@@ -317,18 +315,33 @@ def held_out(
     rng: np.random.Generator,
     *,
     particles: int = 20,
+    fresh: int = 50,
 ) -> NDArray[np.float64]:
     """log p(document | topics, alpha) of each document, estimated from left to right [3]_.
 
     The estimate of p is unbiased for any number of particles (those that fit are multiplied, as in a particle filter);
-    its logarithm is too low by about half of its variance. The cost grows with the square of a document's length.
+    its logarithm is too low by about half of its variance.
+
+    Parameters
+    ----------
+    particles : int
+        More of them make the variance less.
+    fresh : int
+        How many earlier tokens each particle draws anew at each token; more make the variance less too.
     """
     from bayeslab.exact._topic_kernels import left_to_right
 
     out = np.zeros(corpus.n_documents)
     own = rng.integers(1, np.iinfo(np.uint64).max, 4, np.uint64)
-    given = np.ascontiguousarray(words_of_topics.T)
-    left_to_right(corpus.words, corpus.offsets, given, prior.alpha, own, particles, out)
+    given, alpha = _given(words_of_topics), _alpha(prior)
+    left_to_right(corpus.words, corpus.offsets, given, alpha, own, particles, fresh, out)
+    return out
+
+
+def _given(words_of_topics: NDArray[np.floating]) -> NDArray[np.float32]:
+    """By word and topic, padded."""
+    out = np.zeros((words_of_topics.shape[1], _padded(len(words_of_topics))), np.float32)
+    out[:, : len(words_of_topics)] = words_of_topics.T
     return out
 
 
