@@ -1,0 +1,134 @@
+"""AdaBoost against the first rounds by hand, its theory, and a plain twin."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from bayeslab.learners.adaboost import AdaBoost, Stump
+
+sys.path.insert(0, str(Path(__file__).parent))
+from restaurant import NAMES, all_inputs, original_tree, rows, sample
+
+X, Y = rows()
+ALL = tuple(range(10))
+
+
+def test_first_rounds():
+    """adaboost (F31, M9): columns, errors, votes and weights of the first rounds."""
+    found = AdaBoost(n_estimators=3, categorical=ALL).fit(X, Y)
+    assert [NAMES[column] for column, _, _ in found.estimators_] == ["Pat", "Hun", "Price"]
+    np.testing.assert_allclose(found.errors_, [1 / 6, 3 / 20, 29 / 102])
+    np.testing.assert_allclose(found.votes_, [1.609438, 1.734601, 0.923164], atol=1e-6)
+    once = AdaBoost(n_estimators=1, categorical=ALL).fit(X, Y)
+    heavy = [3, 11]
+    np.testing.assert_allclose(once.weights_[heavy], 1 / 4)
+    np.testing.assert_allclose(np.delete(once.weights_, heavy), 1 / 20)
+
+
+def test_adaboost_perfect():
+    """adaboost-perfect: training error zero for enough rounds of a weak edge, below the product of 2√(ε(1 − ε))."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 2))
+    y = x[:, 0] + x[:, 1] > 0
+    found = AdaBoost(n_estimators=300).fit(x, y)
+    errors = [np.mean(said != y) for said in found.staged_predict(x)]
+    bound = np.cumprod(2 * np.sqrt(found.errors_ * (1 - found.errors_)))
+    assert (np.array(errors) <= bound + 1e-12).all()
+    assert errors[-1] == 0
+
+
+def test_adaboost_stumps_on_the_restaurant():
+    """adaboost-stumps (F31, F48): derived means, K = 1 0.869, K = 5 0.941 (sd 0.026), K = 20 0.951; not the printed."""
+    rng = np.random.default_rng(1)
+    everything, truth = all_inputs(), original_tree(all_inputs())
+    scores = []
+    for _ in range(20):
+        x, y = sample(rng, 100)
+        staged = list(AdaBoost(n_estimators=20, categorical=ALL).fit(x, y).staged_predict(everything))
+        staged += [staged[-1]] * (20 - len(staged))
+        scores.append([np.mean(staged[k - 1] == truth) for k in (1, 5, 20)])
+    means = np.mean(scores, axis=0)
+    assert abs(means[1] - 0.941) < 4 * 0.026 * np.sqrt(1 / 20 + 1 / 60)
+    assert abs(means[0] - 0.869) < 0.02
+    assert abs(means[2] - 0.951) < 0.02
+
+
+def test_boost_margin():
+    """boost-margin: after the training error is zero the smallest margin still rises."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(150, 3))
+    y = x @ [1.0, -1.0, 0.5] > 0
+    smallest = []
+    for rounds in (50, 100, 200, 400, 800):
+        found = AdaBoost(n_estimators=rounds).fit(x, y)
+        smallest.append(found.margins(x, y).min())
+    assert smallest[2] > 0
+    assert smallest[-1] > smallest[2]
+
+
+def test_boost_naive_bayes():
+    """boost-naive-bayes: weights are used, and boosting is at least as good as one naive Bayes."""
+    rng = np.random.default_rng(3)
+    x, y = sample(rng, 300)
+    test, truth = sample(rng, 3000)
+    alone = GaussianNB().fit(x, y).score(test, truth)
+    assert AdaBoost(GaussianNB(), n_estimators=30).fit(x, y).score(test, truth) >= alone
+
+
+def test_resampling():
+    """adaboost-m1: learners that take no weights see rows drawn by weight; on average like weighting."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(200, 2))
+    y = (np.abs(x) < 0.9).all(axis=1)
+    weighted = AdaBoost(n_estimators=30).fit(x, y).score(x, y)
+    drawn = [AdaBoost(n_estimators=30, resample=True, random_state=s).fit(x, y).score(x, y) for s in range(10)]
+    assert abs(np.mean(drawn) - weighted) < 0.06
+    near = AdaBoost(KNeighborsClassifier(15), n_estimators=5, random_state=0).fit(x, y)
+    assert near.score(x, y) > 0.85
+
+
+def test_stops_at_half():
+    """A learner that is wrong on half of the weight ends the rounds."""
+    x = np.zeros((10, 1))
+    y = np.array([0, 1] * 5)
+    found = AdaBoost(n_estimators=10).fit(x, y)
+    assert len(found.estimators_) == 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_stump_is_the_best_of_all(seed):
+    rng = np.random.default_rng(seed)
+    x, y, w = rng.normal(size=(40, 3)), rng.integers(3, size=40), rng.random(40)
+    found = Stump().fit(x, y, sample_weight=w)
+    error = w[found.predict(x) != y].sum()
+    best = np.inf
+    for j in range(3):
+        for cut in np.sort(x[:, j])[:-1]:
+            sides = [x[:, j] <= cut, x[:, j] > cut]
+            best = min(best, w.sum() - sum(max(w[s & (y == c)].sum() for c in range(3)) for s in sides))
+    assert error == pytest.approx(best)
+
+
+def test_weighted_training():
+    """Whole weights are copies of rows."""
+    rng = np.random.default_rng(5)
+    x, y, w = rng.normal(size=(50, 2)), rng.integers(2, size=50), rng.integers(1, 4, size=50)
+    a = AdaBoost(n_estimators=10).fit(x, y, sample_weight=w)
+    b = AdaBoost(n_estimators=10).fit(np.repeat(x, w, axis=0), np.repeat(y, w))
+    np.testing.assert_allclose(a.decision_function(x), b.decision_function(x))
+
+
+def test_same_as_trees_of_depth_one():
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(300, 4))
+    y = x[:, 0] * x[:, 1] + x[:, 2] > 0
+    own = AdaBoost(n_estimators=40).fit(x, y)
+    trees = AdaBoost(DecisionTreeClassifier(max_depth=1, criterion="gini"), n_estimators=40, random_state=0).fit(x, y)
+    assert abs(own.score(x, y) - trees.score(x, y)) < 0.08
