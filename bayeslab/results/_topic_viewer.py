@@ -56,6 +56,7 @@ def _content(found: FittedTopics, fit: Fit) -> dict[str, Any]:
                 "low": _number(table[ends[0]].iloc[k]) if ends else None,
                 "high": _number(table[ends[1]].iloc[k]) if ends else None,
                 "chains": str(table["chains"].iloc[k]) if "chains" in table else "",
+                "coherence": _known(table["coherence"].iloc[k]),
                 "x": _number(found.coordinates[k, 0]),
                 "y": _number(found.coordinates[k, 1]),
                 "words": [
@@ -80,6 +81,10 @@ def _content(found: FittedTopics, fit: Fit) -> dict[str, Any]:
         "shown": _WORDS,
         "topics": topics,
     }
+
+
+def _known(value: Any) -> float | None:
+    return _number(value) if np.isfinite(value) else None
 
 
 def _number(value: Any) -> float:
@@ -244,7 +249,8 @@ const choose = k => {
   at("title").textContent = `Topic ${k}`;
   at("facts").textContent = `${percent(topic.share)} of all words` +
     (topic.low === null ? "" : ` (89 % interval ${percent(topic.low)} to ${percent(topic.high)})`) +
-    (topic.chains ? `, found by ${topic.chains} chains` : "");
+    (topic.chains ? `, found by ${topic.chains} chains` : "") +
+    (topic.coherence === null ? "" : `, coherence ${topic.coherence.toFixed(2)} (NPMI)`);
   at("documents").replaceChildren(...topic.documents.map(d => {
     const row = make("div", undefined, "document"), text = make("div");
     text.append(make("b", d[0]), make("div", d[2], "small mute"));

@@ -17,7 +17,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -109,6 +109,7 @@ class FittedTopics:
 
     def __init__(self, fit: Fit) -> None:
         self._fit = fit
+        self._coherences: dict[float, tuple[np.ndarray, ...]] = {}
         group = self._group
         self.vocabulary = np.asarray(group["word"].to_numpy()).astype(str)
         language = group["language"].to_numpy().astype(str) if "language" in group else None
@@ -224,7 +225,8 @@ class FittedTopics:
         -------
         pandas.DataFrame
             ``share`` of all words and its interval; of topics without a fixed number ``there``, the share of the draws
-            that have the topic; ``chains``, how many found it; and ``words``.
+            that have the topic; ``chains``, how many found it; ``coherence`` (see :meth:`coherence`) and its interval;
+            and ``words``.
         """
         import pandas as pd
 
@@ -243,11 +245,19 @@ class FittedTopics:
         if "likeness" in self._group:
             found = (self._group["likeness"].to_numpy() >= SAME).sum(axis=0)
             out["chains"] = [f"{n} of {self._group.sizes['chain']}" for n in found]
+        out |= dict(zip(("coherence", "coherence_lb", "coherence_ub"), self._coherence(ci_prob), strict=True))
         for language in self.languages or (None,):
             name = "words" if language is None else f"words ({language})"
             rows = self.top_words(n_words, relevance=relevance, language=language)
             out[name] = [" ".join(row) for row in rows]
         return pd.DataFrame(out, index=pd.Index(np.arange(1, self.n_topics + 1), name="topic"))
+
+    def _coherence(self, ci_prob: float) -> tuple[np.ndarray, ...]:
+        """Means and ends of intervals, worked out once."""
+        if ci_prob not in self._coherences:
+            found = self.coherence(ci_prob=ci_prob)
+            self._coherences[ci_prob] = tuple(found[name].to_numpy() for name in found)
+        return self._coherences[ci_prob]
 
     def top_words(self, n: int = 10, *, relevance: float = 1.0, language: str | None = None) -> list[list[str]]:
         """The words of each topic, the most probable (or most relevant) first; of several languages, those of one."""
@@ -342,6 +352,40 @@ class FittedTopics:
         value, error = per_word(*(found[name][1] for name in ("log_probability", "n_words", "from_chain")))
         sizes = found["n_words"][1]
         return HeldOut(value, error, len(sizes), int(sizes.sum()))
+
+    def coherence(
+        self,
+        data: Any = None,
+        *,
+        measure: Literal["npmi", "umass"] = "npmi",
+        n_words: int = 10,
+        ci_prob: float = 0.89,
+    ) -> pd.DataFrame:
+        """How well the words of each topic go together in documents: means and intervals over draws of the topics.
+
+        It says what readers see. It is no way to choose the number of topics: that is what :meth:`held_out` is for.
+
+        Parameters
+        ----------
+        data
+            Documents to count words in; None: those of the fit.
+        measure
+            ``npmi``: normalised pointwise mutual information, from -1 (never together) to 1; or ``umass``.
+        n_words
+            So many words of each topic.
+        ci_prob
+            Probability of the interval (equal tails).
+        """
+        import pandas as pd
+
+        from bayeslab.exact.topic_coherence import coherence_interval
+
+        documents = self._fitted if data is None else self._apart(data)
+        draws = self.draws["phi"][1][:, : self.n_topics]
+        found = coherence_interval(documents.corpus, draws, measure=measure, top=n_words, probability=ci_prob)
+        percent = f"{100 * ci_prob:g}"
+        columns = {"coherence": found.mean, f"eti{percent}_lb": found.low, f"eti{percent}_ub": found.high}
+        return pd.DataFrame(columns, index=pd.Index(np.arange(1, self.n_topics + 1), name="topic"))
 
     def _apart(self, data: Any) -> Documents:
         if data is None:
@@ -455,6 +499,8 @@ def rich_table(table: pd.DataFrame) -> Any:
         out.add_column("there", justify="right", no_wrap=True)
     if "chains" in table:
         out.add_column("found by", no_wrap=True)
+    out.add_column("coherence", justify="right", no_wrap=True)
+    out.add_column("", no_wrap=True, style="dim")
     words = [str(name) for name in table if str(name).startswith("words")]
     for name in words:
         out.add_column(name)
@@ -467,6 +513,7 @@ def rich_table(table: pd.DataFrame) -> Any:
         if "chains" in table:
             whole = row["chains"].split(" of ")
             cells.append(row["chains"] if whole[0] == whole[1] else f"[yellow]{row['chains']}[/yellow]")
+        cells += [f"{row['coherence']:.2f}", f"{row['coherence_lb']:.2f}–{row['coherence_ub']:.2f}"]
         out.add_row(*cells, *(escape(row[name]) for name in words))
     return out
 

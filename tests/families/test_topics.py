@@ -469,7 +469,10 @@ def test_tables_pictures_and_the_page(planted_fit, tmp_path):
     pytest.importorskip("matplotlib")
     found = planted_fit.topics
     table = found.table(5)
-    assert list(table.columns) == ["share", "eti89_lb", "eti89_ub", "chains", "words"]
+    ends = ["coherence", "coherence_lb", "coherence_ub"]
+    assert list(table.columns) == ["share", "eti89_lb", "eti89_ub", "chains", *ends, "words"]
+    assert (np.diff(table[["coherence_lb", "coherence", "coherence_ub"]], axis=1) > -1e-9).all()
+    assert (found.coherence({"text": [[f"w{i:02d}", f"w{i + 1:02d}"] for i in range(29)]})["coherence"] < 0).all()
     assert table["share"].sum() == pytest.approx(1) and (table["chains"] == "4 of 4").all()
     assert all(len(words.split()) == 5 for words in table["words"])
     first = found.words(1, 4, relevance=0.2)
