@@ -131,9 +131,9 @@ def check(model: Model, columns: set[str] | None) -> None:
     if not columns:
         return
     target = target_of(spec, columns)
-    kernel_of(spec, columns - {target})
     if target in columns_read(spec):
         raise ModelError(f"the outcome '{target}' is among its own inputs", path=("model", "target"))
+    kernel_of(spec, columns - {target})
     formula = mean_formula(spec, target)
     wanted: dict[str, set[str]] = {"mean": formula.predictor_columns() if formula else set()}
     wanted["errors"] = {spec.errors} if spec.errors else set()
@@ -230,7 +230,7 @@ def exact(model: Model, data: Data) -> Plan | str:
     _there(seen, data)
     _affordable(seen)
     if seen.spec.approximation is not None:
-        return f"approximation: {seen.spec.approximation} is asked for"
+        return f"approximation: {seen.spec.approximation} is for hyperparameters that are inferred"
     _distinguishable(seen)
     return _gp_exact.exact(seen)
 

@@ -1,0 +1,35 @@
+"""A reference posterior of a Gaussian process that others computed (posteriordb), from a file of that family."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bayeslab as bl
+
+HERE = Path(__file__).parent
+FOLDER = HERE.parents[1].parent / "shared" / "conformance" / "posteriordb"
+NAME = "gp_pois_regr-gp_regr"
+OURS = {"rho": "rho", "alpha": "alpha", "sigma": "sigma2"}
+
+
+def test_regression_agrees_with_the_reference():
+    if not FOLDER.is_dir():
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"the reference posteriors are missing: {FOLDER}")
+        pytest.skip("the reference posteriors are not on this machine")
+    data = json.loads((FOLDER / "data" / f"{NAME}.json").read_text())
+    given = {name: data[name] for name in ("x", "y")}
+    fit = bl.fit(HERE / "gaussian_process" / "gp_regr.yaml", given, method="nuts", seed=20, progress=False, runs=None)
+    assert fit.verdict.status == "pass", str(fit.verdict)
+    table = fit.summary()
+    reference = json.loads((FOLDER / "reference" / f"{NAME}.json").read_text())["parameters"]
+    assert set(reference) == set(OURS)
+    for parameter, want in reference.items():
+        row = table.loc[OURS[parameter]]
+        assert abs(row["mean"] - want["mean"]) < 4 * np.hypot(row["mcse_mean"], want["mcse_mean"]), parameter
+        assert row["sd"] == pytest.approx(want["sd"], rel=0.1), parameter

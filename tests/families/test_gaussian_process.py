@@ -1,0 +1,331 @@
+"""Family gaussian_process: against scikit-learn, grids, quadrature and closed forms; what is refused."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from scipy.optimize import minimize
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process import kernels as sk
+
+import bayeslab as bl
+from bayeslab.errors import BayeslabError, DataError, EngineRefusal, ModelError
+from bayeslab.exact.covariance import Kernel
+from bayeslab.exact.gaussian_process import GaussianProcess as Process
+from bayeslab.families import _gp_predict
+from bayeslab.families import gaussian_process as family
+from bayeslab.families._gp_model import resolved
+from bayeslab.families._gp_priors import tails
+
+RNG = np.random.default_rng(2)
+N = 25
+X = np.sort(RNG.uniform(0, 10, N))
+TABLE = pd.DataFrame({"x": X, "y": np.sin(X) + 0.3 * RNG.normal(size=N)})
+NEW = pd.DataFrame({"x": [-3.0, 2.5, 7.1, 12.0]})
+
+
+def model(kernel="Matern52(x)", **more):
+    return bl.Model(name="gp", model={"family": "gaussian_process", "kernel": kernel, **more})
+
+
+def fitted(made, data=TABLE, method=None, **options):
+    return bl.fit(made, data, method, seed=3, runs=None, progress=False, **options)
+
+
+# ------------------------------------------------------------------- all hyperparameters are fixed
+
+FIXED = {"priors": {"sigma": 0.3, "Intercept": "Normal(0.5, 2)"}, "target": "y"}
+
+
+@pytest.fixture(scope="module")
+def closed():
+    return fitted(model("Matern52(x, 1.5, 1) + White(0.2)", **FIXED), draws=2000, chains=2)
+
+
+def test_fixed_hyperparameters_are_solved_exactly(closed):
+    """The intercept with its normal prior is a constant term of the kernel, 4 for its variance."""
+    assert closed.method == "exact" and closed.verdict.status == "pass"
+    kernel = sk.Matern(1.5, nu=2.5) + sk.ConstantKernel(4.0)
+    peer = GaussianProcessRegressor(kernel, alpha=0.09 + 0.04, optimizer=None).fit(X[:, None], TABLE["y"] - 0.5)
+    mean, sd = peer.predict(NEW[["x"]].to_numpy(), return_std=True)
+    inside, inside_sd = peer.predict(X[:, None], return_std=True)
+    exact = closed.data_tree["exact_posterior"].to_dataset()
+    assert exact.attrs["log_evidence"] == pytest.approx(peer.log_marginal_likelihood_value_, abs=1e-8)
+    np.testing.assert_allclose(exact["f"].sel(statistic="mean"), inside + 0.5, atol=1e-9)
+    np.testing.assert_allclose(exact["f"].sel(statistic="sd"), inside_sd, atol=1e-8)
+    table = closed.predict(NEW)
+    # Draws of the intercept, 4,000 of them, are what is left of sampling error.
+    error = 4 * closed.summary().loc["Intercept", "sd"] / np.sqrt(4000)
+    np.testing.assert_allclose(table["mean"], mean + 0.5, atol=error)
+    np.testing.assert_allclose(table["sd"], np.sqrt(sd**2 + 0.13), rtol=0.05)
+    f = closed.posterior["f"].to_numpy().reshape(4000, N)
+    assert (np.abs(f.mean(axis=0) - inside - 0.5) < 4.5 * inside_sd / np.sqrt(4000)).all()
+    np.testing.assert_allclose(f.std(axis=0), inside_sd, rtol=0.06)
+
+
+def test_predictive_draws_have_the_moments_of_the_table(closed):
+    table, drawn = closed.predict(NEW), closed.predict(NEW, "draws")["y"]
+    mean, sd = drawn.mean(("chain", "draw")).to_numpy(), drawn.std(("chain", "draw")).to_numpy()
+    assert (np.abs(mean - table["mean"]) < 4.5 * table["sd"] / np.sqrt(4000)).all()
+    np.testing.assert_allclose(sd, table["sd"], rtol=0.06)
+    assert list(table.columns) == ["obs_id", "mean", "sd", "eti89_lb", "eti89_ub"]
+    within = ((drawn >= table["eti89_lb"].to_numpy()) & (drawn <= table["eti89_ub"].to_numpy())).mean().item()
+    assert within == pytest.approx(0.89, abs=0.015)
+
+
+def test_components_of_the_function():
+    fit = fitted(model("Matern52(x, 1.5, 1) + Linear(x, 0.1)", mean="0", priors={"sigma": 0.3}), draws=10, chains=1)
+    parts = fit.predict(NEW, "components").set_index("component")
+    assert list(dict.fromkeys(parts.index)) == ["Matern52(x, 1.5, 1)", "Linear(x, 0.1)", "function"]
+    kernel = Kernel.parse("Matern52(x, 1.5, 1) + Linear(x, 0.1)")
+    process = Process(kernel, np.zeros(0), X[:, None], TABLE["y"].to_numpy(), np.full(N, 0.09))
+    for name, (mean, variance) in process.components(NEW.to_numpy()).items():
+        np.testing.assert_allclose(parts.loc[name, "mean"], mean, atol=1e-9)
+        np.testing.assert_allclose(parts.loc[name, "sd"], np.sqrt(variance), atol=1e-9)
+    whole = sum(parts.loc[n, "mean"].to_numpy() for n in kernel.components())
+    np.testing.assert_allclose(parts.loc["function", "mean"], whole, atol=1e-9)
+
+
+def test_known_errors_and_a_linear_mean():
+    """A mean 1 + x with normal priors is a linear model: generalised least squares with a prior, in closed form."""
+    table = TABLE.assign(e=RNG.uniform(0.1, 0.5, N))
+    priors = {"sigma": 0, "Intercept": "Normal(0, 3)", "b": "Normal(0, [2.0])"}
+    fit = fitted(model("ExpQuad(x, 1, 0.5)", target="y", errors="e", mean="1 + x", priors=priors), table, draws=10)
+    h = np.column_stack([np.ones(N), X])
+    c = Kernel.parse("ExpQuad(x, 1, 0.5)").matrix(np.zeros(0), X[:, None]) + np.diag(table["e"] ** 2)
+    precision = np.diag([1 / 9, 1 / 4]) + h.T @ np.linalg.solve(c, h)
+    want = np.linalg.solve(precision, h.T @ np.linalg.solve(c, table["y"].to_numpy()))
+    summary = fit.summary(["Intercept", "b"])
+    np.testing.assert_allclose(summary["mean"], want, atol=1e-3)  # shown to three digits
+    np.testing.assert_allclose(summary["sd"], np.sqrt(np.diagonal(np.linalg.inv(precision))), atol=1e-3)
+
+
+def test_several_outputs_share_what_they_know():
+    """Coregion: an output measured elsewhere only is predicted by its twin; the matrix is a product of two."""
+    t = np.tile(np.linspace(0, 6, 12), 2)
+    which = np.repeat(["a", "b"], 12)
+    table = pd.DataFrame({"t": t, "which": which, "y": np.where(which == "a", np.sin(t), 2 * np.sin(t))})
+    table = table[(table["which"] == "a") | (table["t"] < 3)]
+    text = "Coregion(which, 1, [1, 2], [0.01, 0.01]) * ExpQuad(t, 1.3)"
+    fit = fitted(model(text, mean="0", priors={"sigma": 0.05}), table, draws=10, chains=1)
+    found = fit.predict(pd.DataFrame({"t": [5.0, 5.0], "which": ["b", "a"]}))
+    assert found["mean"].to_numpy() == pytest.approx([2 * np.sin(5), np.sin(5)], abs=0.25)
+
+
+def test_rows_without_an_outcome_are_left_out_and_told():
+    table = TABLE.copy()
+    table.loc[[3, 7], "y"] = np.nan
+    fit = fitted(model("Matern52(x, 1.5, 1)", **FIXED), table, draws=10, chains=1)
+    assert "2 of 25 rows have no y" in str(fit.verdict)
+    assert fit.posterior.sizes["obs_id"] == 23 and 3 not in fit.posterior["obs_id"]
+    assert len(fit.predict(table[["x"]])) == 25
+
+
+def test_jitter_is_never_silent():
+    """A very smooth function without noise has a covariance that is singular to rounding: the verdict says so."""
+    table = pd.DataFrame({"x": np.linspace(0, 1, 40), "y": np.linspace(0, 1, 40) ** 2})
+    fit = fitted(model("ExpQuad(x, 1, 1)", mean="0", priors={"sigma": 0}), table, draws=10, chains=1)
+    assert fit.verdict.status == "warn"
+    assert re.search("WARN  jitter .*only with up to .* added to its diagonal", str(fit.verdict))
+    given = fitted(model("ExpQuad(x, 1, 1)", mean="0", jitter=1e-6, priors={"sigma": 0}), table, draws=10, chains=1)
+    assert given.verdict.status == "pass"  # the model says it
+
+
+# -------------------------------------------------------------------- hyperparameters are inferred
+
+FREE = model("ExpQuad(x, l, 1)", mean="0", target="y", priors={"l": "InverseGamma(3, 4)", "sigma": "HalfNormal(1)"})
+
+
+@pytest.fixture(scope="module")
+def sampled():
+    fit = fitted(FREE, method="nuts", draws=1000, tune=500, chains=2, target_accept=0.9)
+    assert fit.verdict.status == "pass", str(fit.verdict)
+    return fit
+
+
+def log_joint(length, sd, prior=True):
+    k = Kernel.parse("ExpQuad(x, l, 1)", hyperparameters=["l"]).matrix(np.array([length]), X[:, None])
+    out = stats.multivariate_normal(np.zeros(N), k + sd**2 * np.eye(N)).logpdf(TABLE["y"].to_numpy())
+    return out + (stats.invgamma(3, scale=4).logpdf(length) + stats.halfnorm().logpdf(sd) if prior else 0.0)
+
+
+def log_joints(length, sds):
+    """The same at several standard deviations of the noise, by the eigenvalues of the covariance."""
+    gap = (X[:, None] - X) / length
+    values, vectors = np.linalg.eigh(np.exp(-0.5 * gap**2))
+    variances = values[:, None] + sds**2
+    squares = (vectors.T @ TABLE["y"].to_numpy())[:, None] ** 2
+    likelihood = -0.5 * (squares / variances + np.log(2 * np.pi * variances)).sum(axis=0)
+    return likelihood + stats.invgamma(3, scale=4).logpdf(length) + stats.halfnorm().logpdf(sds)
+
+
+def test_nuts_agrees_with_a_grid(sampled):
+    length, sd = np.linspace(0.3, 6, 60), np.linspace(0.12, 1.1, 50)
+    logs = np.array([log_joints(a, sd) for a in length])
+    assert logs[20, 10] == pytest.approx(log_joint(length[20], sd[10]), abs=1e-8)
+    p = np.exp(logs - logs.max())
+    p /= p.sum()
+    for name, axis, values in (("l", 1, length), ("sigma", 0, sd)):
+        own = p.sum(axis=axis)
+        mean = own @ values
+        row = sampled.summary().loc[name]
+        assert abs(row["mean"] - mean) < 4 * row["mcse_mean"] + 1e-3, name
+        assert row["sd"] == pytest.approx(np.sqrt(own @ values**2 - mean**2), rel=0.1)
+
+
+def test_maximum_of_posterior_and_of_marginal_likelihood(sampled):
+    """Level-II maximum likelihood is scikit-learn's."""
+    found = fitted(FREE, method="map", restarts=2).posterior
+    best = minimize(lambda u: -log_joint(*np.exp(u)), np.log([1.5, 0.3]), method="Nelder-Mead", options={"xatol": 1e-8})
+    assert [found["l"].item(), found["sigma"].item()] == pytest.approx(np.exp(best.x), rel=1e-3)
+    fit = fitted(FREE, method="map", restarts=2, prior="ignore")
+    kernel = sk.RBF() + sk.WhiteKernel(0.1)
+    peer = GaussianProcessRegressor(kernel).fit(X[:, None], TABLE["y"])
+    want = [peer.kernel_.k1.length_scale, np.sqrt(peer.kernel_.k2.noise_level)]
+    assert [fit.posterior["l"].item(), fit.posterior["sigma"].item()] == pytest.approx(want, rel=1e-3)
+    assert "priors are left out" in str(fit.verdict)
+    table = fit.predict(NEW)
+    mean, sd = peer.predict(NEW.to_numpy(), return_std=True)
+    np.testing.assert_allclose(table["mean"], mean, atol=1e-3)
+    np.testing.assert_allclose(table["sd"], sd, rtol=1e-3)
+
+
+def test_pointwise_log_likelihood_is_leave_one_out(sampled):
+    found = family.log_likelihoods(
+        FREE, sampled.data, {n: sampled.posterior[n].to_numpy()[0, :3] for n in ("l", "sigma")}
+    )
+    dims, values = found["row"]
+    assert dims == ("obs_id",) and values.shape == (3, N)
+    at = {n: sampled.posterior[n].to_numpy()[0, 2] for n in ("l", "sigma")}
+    k = Kernel.parse("ExpQuad(x, l, 1)", hyperparameters=["l"])
+    c = k.matrix(np.array([at["l"]]), X[:, None]) + at["sigma"] ** 2 * np.eye(N)
+    y = TABLE["y"].to_numpy()
+    whole = stats.multivariate_normal(np.zeros(N), c).logpdf(y)
+    for i in (0, 12):  # p(row | rest) = p(all) / p(rest)
+        rest = np.delete(np.arange(N), i)
+        others = stats.multivariate_normal(np.zeros(N - 1), c[np.ix_(rest, rest)]).logpdf(y[rest])
+        assert values[2, i] == pytest.approx(whole - others, abs=1e-8)
+
+
+def test_other_outcomes_against_quadrature():
+    """Two 0/1 outcomes at two places, hyperparameters fixed: a two-dimensional integral."""
+    table = pd.DataFrame({"x": [0.0, 1.0, 1.0], "k": ["no", "yes", "yes"]})
+    made = model("ExpQuad(x, 1.5, 2)", likelihood="bernoulli", target="k", mean="0")
+    fit = fitted(made, table, "nuts", draws=2000, tune=500, chains=2)
+    assert fit.verdict.status == "pass", str(fit.verdict)
+    found = fit.predict(pd.DataFrame({"x": [0.0, 1.0]}), "probabilities")["P(k=yes)"].to_numpy()
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    kernel = Kernel.parse("ExpQuad(x, 1.5, 2)").matrix(np.zeros(0), np.array([[0.0], [1.0]]))
+    lower = np.linalg.cholesky(kernel)
+    a, b = np.meshgrid(nodes, nodes, indexing="ij")
+    f, g = lower[0, 0] * a, lower[1, 0] * a + lower[1, 1] * b
+    p, q = 1 / (1 + np.exp(-f)), 1 / (1 + np.exp(-g))
+    mass = np.outer(weights, weights) * (1 - p) * q**2
+    want = np.array([(mass * p).sum(), (mass * q).sum()]) / mass.sum()
+    assert (np.abs(found - want) < 4.5 * np.sqrt(want * (1 - want) / 4000)).all(), (found, want)
+    rows = _gp_predict.row_log_likelihoods(resolved(made, fit.data), {"_z": fit.posterior["_z"].to_numpy()[0, :2]})
+    z = fit.posterior["_z"].to_numpy()[0, 1]
+    f = (np.linalg.cholesky(kernel + 4e-8 * np.eye(2)) @ z)[[0, 1, 1]]
+    np.testing.assert_allclose(rows[1], -np.log1p(np.exp(np.array([1, -1, -1]) * f)), atol=1e-7)
+
+
+# ------------------------------------------------------------------------------ priors and checks
+
+
+def test_default_priors_keep_lengthscales_inside_the_data():
+    made = model("Matern52(x) + Periodic(x, 3) * Linear(x)", target="y")
+    found = family.priors(made, bl.check(made, TABLE))
+    shape, scale = map(float, re.match(r"InverseGamma\((.*), (.*)\)", found["Matern52_lengthscale"]).groups())
+    law = stats.invgamma(shape, scale=scale)
+    assert law.cdf(np.median(np.diff(X))) == pytest.approx(0.01, rel=1e-3)
+    assert law.sf(X[-1] - X[0]) == pytest.approx(0.01, rel=1e-3)
+    assert found["sigma"] == f"HalfNormal({TABLE['y'].std(ddof=0):.6g})"
+    assert set(found) == {
+        "Matern52_lengthscale", "Matern52_scale", "Periodic_lengthscale", "Periodic_scale", "sigma", "Intercept",
+    }  # fmt: skip
+    a, b = tails(0.5, 20.0)
+    assert stats.invgamma(a, scale=b).cdf(0.5) == pytest.approx(0.01, rel=1e-6)
+
+
+def test_simulated_functions_have_the_covariance():
+    """gp-prior: draws of the function from the prior have covariance K within Monte Carlo error."""
+    x = np.array([0.0, 0.5, 2.0])
+    made = model("ExpQuad(x, 1, 1.5)", target="y", mean="0", priors={"sigma": 0.1})
+    tree = bl.simulate(made, {"x": x}, draws=2000, seed=4)
+    f = tree["prior"]["f"].to_numpy()[0]
+    k = Kernel.parse("ExpQuad(x, 1, 1.5)").matrix(np.zeros(0), x[:, None])
+    error = np.sqrt((k**2 + np.outer(np.diagonal(k), np.diagonal(k))) / 2000)
+    assert (np.abs(f.T @ f / 2000 - k) < 4.5 * error).all()
+    noise = tree["prior_predictive"]["y"].to_numpy()[0] - f
+    assert noise.std() == pytest.approx(0.1, rel=0.05)
+
+
+BAD = [
+    ({"kernel": "Matern52(z)", "target": "y"}, ModelError, "kernel: .*no column 'z'"),
+    ({"kernel": "ExpQuad(x) - Matern52(x)"}, ModelError, "negative eigenvalues"),
+    ({"target": "w"}, DataError, "no column 'w', the outcome"),
+    ({"target": "x"}, ModelError, "among its own inputs"),
+    ({"kernel": "ExpQuad(x, ls)"}, ModelError, "'ls' is no column and has no prior"),
+    ({"priors": {"sgma": "HalfNormal(1)"}}, ModelError, "did you mean 'sigma'"),
+    ({"priors": {"sigma": "Normal(0, 1)"}}, ModelError, "priors.sigma: .*positive"),
+    ({"priors": {"Matern52_scale": "Uniform(-1, 1)"}}, ModelError, "positive"),
+    ({"priors": {"sigma": -1}}, ModelError, "positive, not -1"),
+    ({"priors": {"sigma": "HalfNormal("}}, ModelError, "cannot be read"),
+    ({"likelihood": "poisson"}, DataError, "a count"),
+    ({"likelihood": "bernoulli"}, DataError, "0 or 1"),
+    ({"likelihood": "binomial"}, ModelError, "trials"),
+    ({"likelihood": "poisson", "link": "logit"}, ModelError, "link log, not logit"),
+    ({"mean": "1 + w"}, ModelError, "mean: .*no column 'w'"),
+    ({"mean": "1 + (1 | x)"}, ModelError, "no group effects"),
+    ({"kernel": "Brownian(x)", "mean": "1"}, DataError, "negative values"),
+    ({"kernel": "Matern52(word)"}, DataError, "'word' is text"),
+]
+
+
+@pytest.mark.parametrize(("changed", "error", "said"), BAD)
+def test_what_is_refused(changed, error, said):
+    table = TABLE.assign(x=TABLE["x"] - 1, word="a")
+
+    def build():
+        made = model(**{"target": "y", **changed})
+        family.graph(made, bl.check(made, table))
+
+    with pytest.raises(BayeslabError, match=said) as caught:
+        build()
+    assert isinstance(caught.value, error)
+
+
+def test_the_outcome_is_guessed_only_where_it_is_plain():
+    assert family.outcomes(model(), {"x", "y"}) == ("y",)
+    with pytest.raises(ModelError, match="target: name; 'w', 'y' might be"):
+        bl.check(model(), TABLE.assign(w=1.0))
+
+
+def test_doubled_inputs_without_noise_are_refused():
+    table = pd.DataFrame({"x": [0.0, 1.0, 1.0], "y": [0.0, 1.0, 2.0]})
+    with pytest.raises(DataError, match="rows 2 and 3 have the same inputs"):
+        fitted(model("ExpQuad(x, 1, 1)", priors={"sigma": 0}), table)
+
+
+def test_too_many_rows_are_refused_with_what_it_would_cost():
+    table = pd.DataFrame({"x": np.arange(30_000.0), "y": np.zeros(30_000)})
+    with pytest.raises(EngineRefusal, match=r"30,000 rows needs 7 GB .* 30 minutes for each evaluation.*[Aa]pproximat"):
+        fitted(model(), table)
+    some = table[:2000]
+    word, why = family.preferred(model(), bl.check(model(), some))
+    assert word == "map" and "2,000 rows" in why
+    told = family.forecast(model(), bl.check(model(), some))
+    assert told["covariance"] == "2,000 × 2,000, 0.032 GB"
+    assert family.preferred(model(), bl.check(model(), TABLE)) is None
+
+
+def test_round_trip_and_drawing():
+    made = model("Matern52(x) + Linear(x)", target="y")
+    assert bl.Model(**made.to_dict()) == made
+    drawn = family.network(made, bl.check(made, TABLE))
+    assert set(drawn.predecessors("f")) == {"x", "Matern52_lengthscale", "Matern52_scale", "Linear_scale", "Intercept"}
+    assert set(drawn.predecessors("y")) == {"f", "sigma"}
