@@ -46,7 +46,9 @@ bench: $(VENV)/.stamp-peers  ## times against plain PyMC, Bambi, pyAgrum, pgmpy,
 	$(BIN)/python tests/bench/structure.py
 	$(BIN)/python tests/bench/hidden.py
 	$(BIN)/python tests/bench/hidden_sampling.py
+	$(BIN)/python tests/bench/dirichlet_process.py
 	$(BIN)/python tests/bench/topics.py
+	$(BIN)/python tests/bench/gaussian_process.py
 
 notebooks: $(VENV)/.stamp-test  ## run the notebooks again and keep their outputs
 	$(BIN)/python -c "$$RERUN" notebooks/*.ipynb

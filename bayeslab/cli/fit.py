@@ -35,7 +35,10 @@ def command(
     name: Annotated[str | None, typer.Option(help="Name of the run folder.")] = None,
     runs: Annotated[Path, typer.Option(help="Where run folders are made.")] = Path("runs"),
     resume: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Complete an interrupted run.", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="RUN", help="Complete an interrupted run; with --data add rows to one.", show_default=False
+        ),
     ] = None,
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler whose workers run the chains.")
@@ -50,6 +53,10 @@ def command(
 
     if (file is None) == (resume is None):
         raise typer.BadParameter("give a model FILE, or --resume RUN")
+    if resume is not None and data is not None:
+        result = _extended(resume, data, draws, tune, seed, name, cores, quiet)
+        show(result, json=json, all_rows=all_rows)
+        return 3 if result.verdict.status == "fail" else 0
     if resume is not None and detach:
         return _detached(resume, draws, cores, scheduler)
     if resume is not None:
@@ -67,6 +74,23 @@ def command(
         result = fitting.fit(file, data, method, seed=seed, progress=not quiet, runs=runs, name=name, **options)
     show(result, json=json, all_rows=all_rows)
     return 3 if result.verdict.status == "fail" else 0
+
+
+def _extended(
+    run: Path,
+    data: Any,
+    draws: str | None,
+    tune: int | None,
+    seed: int | None,
+    name: str | None,
+    cores: int | None,
+    quiet: bool,
+) -> Any:
+    """A fit to the rows of a run and more."""
+    from bayeslab.results.extend import extended
+
+    many = _number(draws)
+    return extended(run, data, draws=many, tune=tune, seed=seed, name=name, cores=cores, progress=not quiet)
 
 
 def _number(draws: str | None) -> int | None:

@@ -25,6 +25,9 @@ def command(
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="With --topics: write a page to look at them.")
     ] = None,
+    clusters: Annotated[
+        bool, typer.Option("--clusters", help="List the clusters of the partition that stands for the draws.")
+    ] = False,
     json: JsonOption = False,
 ) -> int:
     """Show the posterior and the verdict of an earlier run."""
@@ -36,9 +39,21 @@ def command(
     result = fitting.open_run(run)
     if topics:
         _show_topics(result, words, relevance, held_out, html, json)
+    elif clusters:
+        _show_clusters(result, json)
     else:
         show(result, json=json, all_rows=all_rows)
     return 3 if result.verdict.status == "fail" else 0
+
+
+def _show_clusters(result: Any, json: bool) -> None:
+    from bayeslab.results.clusters import listing
+
+    frame = listing(result)
+    if json:
+        print_json(frame.to_dict("records"))
+    else:
+        print(frame.to_string(index=False, float_format=lambda x: f"{x:.4g}"))
 
 
 def _show_topics(

@@ -1,0 +1,230 @@
+"""Mixtures of a Dirichlet process as a family: engines agree, runs go on exactly, rows come later, errors are told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+import bayeslab as bl
+from bayeslab.errors import EngineRefusal, ModelError, OptionError
+from bayeslab.exact.clusters import adjusted_rand_index
+from bayeslab.exact.dirichlet_process import ProcessPrior, log_partition_probability
+from bayeslab.exact.emissions import gaussian
+from bayeslab.exact.mixture import MixtureProblem
+from bayeslab.exact.variational_process import climb_sticks
+
+PRIORS = {"components": {"mean": 0.0, "rows": 0.2, "dof": 4.0, "scale": 2.0}}
+VALUES = np.array([-2.1, -1.8, -2.4, 2.0, 2.3, 1.9, 2.2, 0.1])
+
+
+def model_of(columns=("x",), **spec):
+    own = {"family": "mixture", "columns": list(columns), "components": "dirichlet_process", **spec}
+    return bl.Model(name="dp", model=own, seed=1)
+
+
+def fitted(model, data, method=None, **options):
+    given = {"draws": 400, "tune": 100, "chains": 2, "runs": None, "progress": False}
+    return bl.fit(model, data, method, **(given | options))
+
+
+def partitions(n):
+    def grow(labels, size):
+        if len(labels) == n:
+            yield np.array(labels)
+            return
+        for k in range(size + 1):
+            yield from grow([*labels, k], max(size, k + 1))
+
+    yield from grow([], 0)
+
+
+@pytest.fixture(scope="module")
+def enumerated():
+    """Evidence, number of clusters and predictive densities at some places, over all partitions of eight rows."""
+    emission = gaussian(1, "diagonal").with_prior(VALUES[:, None], 1)
+    prior = type(emission.prior)(np.zeros(1), 0.2, 4.0, np.full(1, 2.0))
+    emission = type(emission)(1, "diagonal", prior)
+    at, logs, counts, densities = np.array([-2.0, 0.0, 2.1, 6.0]), [], [], []
+
+    def evidence(rows, z):
+        member = np.eye(z.max() + 1)[z]
+        return float(emission.log_marginal(emission.statistics(rows, member)).sum() + emission.log_base(rows).sum())
+
+    held = {}
+
+    def cluster(rows):
+        key = tuple(rows)
+        if key not in held:
+            held[key] = evidence(np.array(key)[:, None], np.zeros(len(key), int)) if key else 0.0
+        return held[key]
+
+    for z in partitions(8):
+        groups = [tuple(VALUES[z == c]) for c in range(z.max() + 1)]
+        sizes = np.array([len(g) for g in groups])
+        logs.append(sum(map(cluster, groups)) + log_partition_probability(sizes, 1.0))
+        counts.append(len(groups))
+        parts = [
+            [np.log(n / 9) + cluster((*g, x)) - cluster(g) for g, n in zip([*groups, ()], [*sizes, 1.0], strict=True)]
+            for x in at
+        ]
+        densities.append(logsumexp(parts, axis=1))
+    p = np.exp(np.array(logs) - logsumexp(logs))
+    number = np.bincount(counts, p, minlength=9)
+    return emission, float(logsumexp(logs)), number, at, p @ np.exp(densities)
+
+
+def test_gibbs_is_chosen_and_equals_enumeration(enumerated):
+    """Number of clusters and predictive density of new rows; `auto` says why."""
+    _, _, number, at, density = enumerated
+    fit = fitted(model_of(concentration=1, priors=PRIORS), {"x": VALUES}, draws=2500)
+    assert fit.method == "gibbs" and "nothing truncated" in fit.reason
+    assert fit.verdict.status == "pass", str(fit.verdict)
+    found = fit.data_tree["number"]["probability"].to_numpy()
+    assert np.max(np.abs(found - number[1 : len(found) + 1])) < 0.03
+    told = fit.density({"x": at})
+    np.testing.assert_allclose(np.exp(told["log_density"]), density, rtol=0.04)
+    assert (told["eti89_lb"] <= np.exp(told["log_density"])).all()
+    p = fit.predict({"x": np.array([2.1, 40.0])}, "probabilities")
+    assert p.filter(like="P(").sum(axis=1).to_numpy() == pytest.approx(1)
+    assert p["P(new)"][1] > 0.5 > p["P(new)"][0]
+
+
+def test_nuts_on_the_broken_stick_equals_gibbs_and_enumeration(enumerated):
+    """The same predictive density and number of clusters; the truncation is reported, components are not judged."""
+    _, _, number, at, density = enumerated
+    model = model_of(concentration=1, priors=PRIORS, most=12)
+    fit = fitted(model, {"x": VALUES}, "nuts", draws=1500, tune=1000, target_accept=0.9)
+    assert "weights" not in fit.posterior and "weights" in fit.data_tree["components"]
+    assert any(f.check == "truncation" for f in fit.verdict.findings)
+    drawn = fit.posterior["n_clusters"].to_numpy()
+    ess = 0.05 * drawn.size
+    expected = number @ np.arange(9)
+    assert abs(drawn.mean() - expected) < 4 * drawn.std() / np.sqrt(ess)
+    np.testing.assert_allclose(np.exp(fit.density({"x": at})["log_density"]), density, rtol=0.12)
+    assert fit.posterior["remainder"].to_numpy().mean() < 0.01
+    assert set(fit.clusters()) >= {"partition", "together"}
+
+
+def test_the_variational_bound_is_below_the_evidence(enumerated):
+    """With α known; it never falls, and α's own factor and empirical Bayes only raise what they should."""
+    emission, evidence, _, _, _ = enumerated
+    problem = MixtureProblem(emission, VALUES[:, None], 6)
+    begin = np.eye(6)[[0, 0, 0, 1, 1, 1, 1, 2]]
+    ends = {}
+    for word, prior in {
+        "known": ProcessPrior(1.0),
+        "gamma": ProcessPrior((1.0, 1.0)),
+        "best": ProcessPrior("empirical_bayes"),
+        "discount": ProcessPrior(0.5, 0.3),
+    }.items():
+        fit = climb_sticks(problem, prior, begin, tolerance=1e-10)
+        assert fit.converged and np.diff(fit.trace).min() > -1e-9
+        ratios = np.array([fit.log_ratio(fit.draw(np.random.default_rng(i))) for i in range(400)])
+        # E_q log p(rows, θ) / q(θ), the labels summed out, is between the bound and the log evidence.
+        assert ratios.mean() > fit.trace[-1] - 4 * ratios.std() / 20
+        ends[word] = (fit.trace[-1], float(logsumexp(ratios) - np.log(400)))
+    assert ends["known"][0] < evidence and abs(ends["known"][1] - evidence) < 0.7
+    assert ends["best"][0] >= ends["known"][0]
+
+
+def test_engines_by_name():
+    """Variational fits of the family, empirical Bayes, a discount, mixed columns and gaps."""
+    rng = np.random.default_rng(2)
+    z = rng.integers(0, 3, 60)
+    data = {
+        "x": np.array([-8.0, 0.0, 8.0])[z] + rng.normal(size=60),
+        "n": rng.poisson(np.array([1, 8, 30])[z]),
+        "c": np.array(["a", "b", "c"])[(z + (rng.random(60) < 0.1)) % 3],
+    }
+    kinds = {"x": "gaussian", "n": "poisson", "c": "categorical"}
+    mixed = fitted(model_of(("x", "n", "c"), component=kinds, concentration="empirical_bayes"), data, draws=150)
+    assert adjusted_rand_index(mixed.clusters()["partition"].to_numpy(), z) == 1
+    assert any(f.check == "concentration" for f in mixed.verdict.findings) and "alpha" not in mixed.posterior
+    drawn = mixed.predict(None, "draws")
+    assert drawn["n"].dtype.kind == "i" and abs(drawn["x"].to_numpy().std() - data["x"].std()) < 1.5
+    by_sticks = fitted(model_of(("x",), most=8), {"x": data["x"]}, "variational", draws=100)
+    assert by_sticks.posterior["weights"].sizes["component"] == 8 and "alpha" in by_sticks.posterior
+    assert adjusted_rand_index(by_sticks.clusters()["partition"].to_numpy(), z) == 1
+    gaps = np.where(rng.random((60, 2)) < 0.1, np.nan, np.column_stack([data["x"], data["x"] + rng.normal(size=60)]))
+    gaps[:2] = data["x"][:2, None]
+    holed = fitted(
+        model_of(("x", "y"), covariance="diagonal", discount=0.2), {"x": gaps[:, 0], "y": gaps[:, 1]}, draws=150
+    )
+    assert adjusted_rand_index(holed.clusters()["partition"].to_numpy(), z) > 0.9
+
+
+def test_rows_that_come_later(tmp_path):
+    """The same as a fit to all rows of the model that the run has; priors do not follow the new data."""
+    rng = np.random.default_rng(3)
+    x = np.concatenate([rng.normal(-4, 1, 40), rng.normal(4, 1, 40)])
+    fit = fitted(model_of(), {"x": x}, draws=300, runs=tmp_path)
+    more = np.concatenate([rng.normal(4, 1, 10), rng.normal(20, 1, 15)])
+    longer = fit.extended({"x": more}, draws=1500, tune=200, progress=False)
+    assert longer.data.labels["obs_id"].size == 105 and longer.folder.parent == tmp_path
+    kept = longer.model.model.priors["components"]
+    assert kept["mean"] == pytest.approx([x.mean()]) and kept["scale"] == pytest.approx([x.var()])
+    whole = fitted(longer.model, {"x": np.concatenate([x, more])}, draws=1500, seed=9)
+    for name in ("n_clusters", "entropy", "alpha"):
+        one, two = longer.posterior[name].to_numpy(), whole.posterior[name].to_numpy()
+        error = np.sqrt(sum(v.reshape(2, 20, -1).mean(axis=2).var() / 40 for v in (one, two)))
+        assert abs(one.mean() - two.mean()) < 4.5 * error + 1e-9, name
+    truth = np.repeat([0, 1, 1, 2], [40, 40, 10, 15])
+    assert adjusted_rand_index(longer.clusters()["partition"].to_numpy(), truth) > 0.9
+    again = bl.open(longer.folder)
+    assert np.array_equal(again.posterior["alpha"].to_numpy(), longer.posterior["alpha"].to_numpy())
+    with pytest.raises(Exception, match="no column 'x'"):
+        fit.extended({"y": more}, progress=False)
+
+
+def test_a_stopped_run_goes_on_exactly(tmp_path):
+    """Chains kept half-way: the draws are those of a run that was not stopped."""
+    x = np.random.default_rng(4).normal(size=50)
+    model = model_of()
+    whole = fitted(model, {"x": x}, draws=60, tune=20, runs=tmp_path)
+    folder = bl.fitting.prepare(model, {"x": x}, "gibbs", draws=60, tune=20, chains=2, runs=tmp_path)
+    from bayeslab.engines.gibbs import plan
+    from bayeslab.io.run_folder import RunFolder
+
+    chains = plan(model, whole.data).stepped
+    seeds = np.random.default_rng(1).spawn(2)
+    RunFolder.existing(folder).write(1, chains.advance(chains.begin(seeds[1], 60, 20), 33))
+    resumed = bl.resume(folder, progress=False)
+    for name in ("n_clusters", "log_joint", "alpha"):
+        assert np.array_equal(resumed.posterior[name].to_numpy(), whole.posterior[name].to_numpy())
+    assert np.array_equal(
+        resumed.data_tree["partitions"]["labels"].to_numpy(), whole.data_tree["partitions"]["labels"].to_numpy()
+    )
+
+
+def test_simulated_rows_share_components():
+    """From the prior: labels repeat as the restaurant says."""
+    model = model_of(concentration=1, priors=PRIORS, most=30)
+    model = model.model_copy(update={"dims": {"obs_id": 10}})
+    drawn = bl.simulate(model, draws=400, seed=5)
+    labels = drawn["prior"]["label"].to_numpy()[0]
+    tables = np.array([len(set(row)) for row in labels])
+    assert abs(tables.mean() - 2.928968) < 4 * tables.std() / np.sqrt(400)
+
+
+def test_wrong_input_is_refused_in_one_line():
+    cases = [
+        ({"concentration": 0}, "positive"),
+        ({"concentration": "Normal(0, 1)"}, "Gamma"),
+        ({"discount": 1}, "less than 1"),
+        ({"order": "x"}, "no names"),
+        ({"priors": {"weights": 1}}, "concentration"),
+        ({"components": 3, "concentration": 2}, "only with components: dirichlet_process"),
+        ({"components": "dirichlet"}, "dirichlet_process"),
+        ({"labels": "z"}, "number of components"),
+    ]
+    for spec, words in cases:
+        with pytest.raises((ModelError, OptionError, ValueError), match=words):
+            bl.check(model_of(**spec), {"x": VALUES, "z": VALUES})
+            fitted(model_of(**spec), {"x": VALUES}, draws=2, tune=0, chains=1)
+    with pytest.raises(EngineRefusal, match="number of components"):
+        fitted(model_of(), {"x": VALUES}, "em")
+    with pytest.raises(ModelError, match="empirical_bayes goes with"):
+        fitted(model_of(concentration="empirical_bayes"), {"x": VALUES}, "nuts")
+    with pytest.raises(EngineRefusal, match="give a number"):
+        fitted(model_of(discount=0.2), {"x": VALUES}, "variational")
