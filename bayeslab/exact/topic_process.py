@@ -125,7 +125,8 @@ def run(corpus: Corpus, state: State, prior: ProcessPrior, n_sweeps: int) -> Sta
         if isinstance(prior.gamma, GammaPrior):
             gamma = _draw_gamma(gamma, n, m, prior.gamma, rng)
         now["gamma"] = np.array(gamma)
-        now["weights"] = rng.dirichlet(np.append(tables[total > 0], gamma))
+        # A weight that is 0 in 32 bits would have no table.
+        now["weights"] = rng.dirichlet(np.append(np.maximum(tables[total > 0], 1), gamma))
         if isinstance(prior.alpha, GammaPrior):
             now["alpha"] = np.array(_draw_alpha(alpha, corpus.lengths, m, prior.alpha, rng))
         for _ in range(_PROPOSALS):
