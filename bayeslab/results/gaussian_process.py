@@ -89,8 +89,8 @@ class FittedProcess:
     ) -> pd.DataFrame:
         """Where to measure next: inputs at which the function is least certain, one after the other.
 
-        The variance is that over the draws of the hyperparameters. Each point is chosen as if those before it had been
-        measured, without looking at what they would have given.
+        The variance is that given the hyperparameters, averaged over their draws. Each point is chosen as if those before
+        it had been measured; what they would have given does not matter to it.
 
         Parameters
         ----------
@@ -193,7 +193,7 @@ class FittedProcess:
             for part, table in tables.items()
         }
         if what == "components":
-            return plots.components(grid, bands, name)
+            return plots.components(grid, {part: b for part, b in bands.items() if np.ptp(b[0]) > 0.0}, name)
         if seen.link != "identity" or seen.y is None:
             return plots.function(grid, bands["function"], None, name, f"{seen.link} scale")
         points = (seen.x[:, seen.kernel.columns.index(name)], seen.y)
@@ -206,7 +206,7 @@ class FittedProcess:
         seen, data = self._seen, self.fit.data.dataset
         values = seen.x[:, seen.kernel.columns.index(name)]
         margin = 0.05 * float(np.ptp(values))
-        grid = np.linspace(values.min() - margin, values.max() + margin, 200)
+        grid = np.linspace(values.min() - margin, values.max() + margin, 400)
         table = {}
         for other, column in data.columns.items():
             if column.dims == (seen.rows,) and other != seen.target:
@@ -222,10 +222,11 @@ class FittedProcess:
 
 
 def _variance(processes: tuple[Any, ...], z: np.ndarray) -> np.ndarray:
-    """Of the function at points, over the draws: within and between."""
-    found = [process.predict(z) for process in processes]
-    means, variances = np.stack([m for m, _ in found]), np.stack([v for _, v in found])
-    return variances.mean(axis=0) + means.var(axis=0)
+    """Of the function at points, averaged over the draws.
+
+    Draws differ in their means, too; a measurement would tell which are right, but not before it is made.
+    """
+    return np.mean([process.predict(z)[1] for process in processes], axis=0)
 
 
 def _measured(process: GaussianProcess, point: np.ndarray, noise: float) -> GaussianProcess:
