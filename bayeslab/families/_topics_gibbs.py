@@ -53,7 +53,8 @@ def by_gibbs(spec: Any, documents: Documents, apart: Documents | None) -> GibbsP
     )
     n = sampler.prior.n_topics
     dims: dict[str, tuple[str, ...]] = {"log_joint": (), "log_word": ()}
-    dims |= {"alpha": ("topic",)} if sampler.learn_alpha else {}
+    # Each topic's is told with the topics: convergence is judged by what needs no names.
+    dims |= {"alpha_total": ()} if sampler.learn_alpha else {}
     dims |= {"beta": ()} if sampler.learn_beta else {}
     dims |= {"tau": ()} if sampler.learn_tau else {}
 
@@ -329,7 +330,9 @@ def _finished(
         notes.append(held_out_note(judged))
     drawn = {"log_joint": joint, "log_word": np.stack([s["log_word"][:length] for s in each])}
     if sampler.learn_alpha:
-        drawn["alpha"] = np.stack([s["alphas"][:length][:, o] for s, o in zip(each, orders, strict=True)])
+        alphas = np.stack([s["alphas"][:length][:, o] for s, o in zip(each, orders, strict=True)])
+        drawn["alpha_total"] = alphas.sum(axis=2)
+        group["alpha"] = (("chain", "draw", "topic"), alphas)
     if sampler.learn_beta:
         drawn["beta"] = np.stack([s["betas"][:length] for s in each])
     if sampler.learn_tau:

@@ -147,6 +147,7 @@ class FittedTopics:
                 theta=theta.mean(over),
                 theta_sd=theta.std(over),
                 share=(("chain", "draw", "topic"), shares),
+                **({"alpha": posterior["alpha"]} if "alpha" in posterior else {}),
                 word_share=(("word",), found.word_shares),
                 n_words=((found.dim,), found.corpus.lengths),
             )
@@ -224,9 +225,9 @@ class FittedTopics:
         Returns
         -------
         pandas.DataFrame
-            ``share`` of all words and its interval; of topics without a fixed number ``there``, the share of the draws
-            that have the topic; ``chains``, how many found it; ``coherence`` (see :meth:`coherence`) and its interval;
-            and ``words``.
+            ``share`` of all words and its interval; ``alpha``, where learned, its concentration; of topics without a
+            fixed number ``there``, the share of the draws that have the topic; ``chains``, how many found it;
+            ``coherence`` (see :meth:`coherence`) and its interval; and ``words``.
         """
         import pandas as pd
 
@@ -240,6 +241,9 @@ class FittedTopics:
             low, high = np.quantile(use.to_numpy().reshape(-1, self.n_topics), [tail, 1 - tail], axis=0)
             out["share"] = use.to_numpy().reshape(-1, self.n_topics).mean(axis=0)
             out |= {f"eti{100 * ci_prob:g}_lb": low, f"eti{100 * ci_prob:g}_ub": high}
+        if "alpha" in self._group:
+            agrees = self._group["agrees"].to_numpy() if "agrees" in self._group else slice(None)
+            out["alpha"] = self._group["alpha"].to_numpy()[agrees].mean(axis=(0, 1))
         if "there" in self._group:
             out["there"] = self._group["there"].to_numpy()
         if "likeness" in self._group:

@@ -154,7 +154,9 @@ def test_planted_topics_are_found(planted, planted_fit):
 
 def test_unequal_concentrations_are_learned(planted, planted_fit):
     """The planted 0.8, 0.4, 0.2 (of 80 documents) lie inside the posterior."""
-    alpha = planted_fit.posterior["alpha"].to_numpy().reshape(-1, 3)
+    alpha = planted_fit.data_tree["topics"]["alpha"].to_numpy().reshape(-1, 3)
+    total = planted_fit.posterior["alpha_total"].to_numpy()
+    np.testing.assert_allclose(total.ravel(), alpha.sum(axis=1))
     assert np.all(np.diff(alpha.mean(axis=0)) < 0)
     z = (alpha.mean(axis=0) - [0.8, 0.4, 0.2]) / alpha.std(axis=0)
     assert np.abs(z).max() < 3.5, z
@@ -470,7 +472,7 @@ def test_tables_pictures_and_the_page(planted_fit, tmp_path):
     found = planted_fit.topics
     table = found.table(5)
     ends = ["coherence", "coherence_lb", "coherence_ub"]
-    assert list(table.columns) == ["share", "eti89_lb", "eti89_ub", "chains", *ends, "words"]
+    assert list(table.columns) == ["share", "eti89_lb", "eti89_ub", "alpha", "chains", *ends, "words"]
     assert (np.diff(table[["coherence_lb", "coherence", "coherence_ub"]], axis=1) > -1e-9).all()
     assert (found.coherence({"text": [[f"w{i:02d}", f"w{i + 1:02d}"] for i in range(29)]})["coherence"] < 0).all()
     assert table["share"].sum() == pytest.approx(1) and (table["chains"] == "4 of 4").all()
