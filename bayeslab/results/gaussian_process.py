@@ -89,8 +89,8 @@ class FittedProcess:
     ) -> pd.DataFrame:
         """Where to measure next: inputs at which the function is least certain, one after the other.
 
-        The variance is that given the hyperparameters, averaged over their draws. Each point is chosen as if those before
-        it had been measured; what they would have given does not matter to it.
+        The variance is that given the hyperparameters, averaged over their draws. Each point is chosen as if those
+        before it had been measured; what they would have given does not matter to it.
 
         Parameters
         ----------
