@@ -57,8 +57,8 @@ def estimator(
     if target is None:
         outcomes = _outcomes(family, read)
         if len(outcomes) != 1:
-            what = f"several outcomes ({listed(outcomes)}): choose one with target=" if outcomes else "no outcome"
-            raise ModelError(f"the model has {what}, and an estimator predicts one")
+            what = f"several outcomes ({listed(outcomes)})" if outcomes else "no outcome that is known without data"
+            raise ModelError(f"the model has {what}, and an estimator predicts one: choose it with target=")
         (target,) = outcomes
     kind = _classes()
     made = kind["classifier"] if _classifies(family, read, target) else kind["regressor"]
@@ -66,6 +66,8 @@ def estimator(
 
 
 def _outcomes(family: Any, model: Model) -> tuple[str, ...]:
+    if model.model.family == "graph":
+        return ()  # which nodes are observed is only known with data
     try:
         return tuple(family.outcomes(model, set()))
     except (ModelError, DataError, AttributeError):

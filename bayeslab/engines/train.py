@@ -163,7 +163,10 @@ def _judged(ready: Any, inside: np.ndarray, outside: np.ndarray, fold: np.ndarra
         common = float(np.bincount(outcome).max() / len(outcome))
         text = f"{100 * own:.1f} % right on rows left out ({folds} folds)"
         text += f"; always the most frequent class: {100 * common:.1f} %"
-        better = own > common
+        # Probabilities can be better than those of guessing where the most probable class is always the same.
+        shares = np.bincount(outcome, minlength=len(ready.classes)) / len(outcome)
+        guessing = float(np.log(shares[outcome]).mean())
+        better = own > common or scores.log_score(outside, outcome) > guessing
         apart = f"on its own rows {100 * float(np.mean(inside.argmax(axis=1) == outcome)):.1f} %"
     yield Finding("pass", "training error", "", None, apart)
     if better:

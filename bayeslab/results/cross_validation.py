@@ -272,6 +272,10 @@ def _fitted(entry: _Entry, rows: NDArray[np.int64], method: str | None, options:
     family = registry.load("families", entry.model.model.family)
     known = Memory({d: list(v) for d, v in entry.whole.memory().levels.items()}, {})
     data = bind(entry.model, entry.whole.dataset.take(rows), family.factors(entry.model), known)
+    if entry.model.model.family == "learner":
+        # Rows of the training set are left out only to learn how wide the errors of numbers are.
+        numbers = data.term(entry.model.model.target).codes is None  # type: ignore[attr-defined]
+        return fit_bound(entry.model, data, "train", seed=seed, folds=min(5, len(rows)) if numbers else 0)
     return fit_bound(entry.model, data, method, seed=seed, **options)
 
 

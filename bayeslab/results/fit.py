@@ -141,6 +141,7 @@ class Fit:
 
     def _learner_summary(self) -> pd.DataFrame:
         """Scores of rows left out, then what was learned."""
+        import numpy as np
         import pandas as pd
 
         from bayeslab.results.render import summary
@@ -148,7 +149,10 @@ class Fit:
         group = self.data_tree.children["cross_validation"].to_dataset()
         names = [f"{name} (left out)" for name in group["measure"].to_numpy()]
         each = group["fold_score"].to_numpy()
-        spread = each.std(axis=0, ddof=1) if len(each) > 1 else each[0] * float("nan")
+        # A score of minus infinity in a fold has no spread.
+        known = np.isfinite(each).all(axis=0) & (len(each) > 1)
+        spread = np.full(len(names), np.nan)
+        spread[known] = each[:, known].std(axis=0, ddof=1)
         found = pd.DataFrame({"value": group["score"].to_numpy(), "sd over folds": spread}, index=names)
         return pd.concat([found, summary(self.posterior.to_dataset())])
 

@@ -1,0 +1,181 @@
+"""Learners as models: what a file may say, training, predictions, an earlier run again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LinearRegression
+
+import bayeslab as bl
+
+MODELS = Path(__file__).parents[2] / "models"
+_IRIS = load_iris()
+IRIS = pd.DataFrame(_IRIS.data, columns=["a", "b", "c", "d"]).assign(species=np.array(_IRIS.target_names)[_IRIS.target])
+_DIABETES = load_diabetes(scaled=False)
+DIABETES = pd.DataFrame(_DIABETES.data, columns=_DIABETES.feature_names).assign(y=_DIABETES.target)
+
+
+def model(**spec) -> bl.Model:
+    return bl.Model(name="m", model={"family": "learner", **spec})
+
+
+def fit(spec: bl.Model, data, **options) -> bl.Fit:
+    return bl.fit(spec, data, seed=1, progress=False, runs=None, **options)
+
+
+def test_options_stand_beside_the_family():
+    made = model(learner="random_forest", target="y", n_estimators=7, tune={"max_depth": [1, 2]})
+    assert made.to_dict()["model"] == {
+        "family": "learner", "learner": "random_forest", "target": "y", "tune": {"max_depth": [1, 2]}, "n_estimators": 7,
+    }  # fmt: skip
+    assert bl.Model(**made.to_dict()) == made
+    assert made.digest() != model(learner="random_forest", target="y", n_estimators=8).digest()
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"learner": "random_forrest", "target": "y"}, "did you mean 'random_forest'"),
+        ({"learner": "random_forest"}, "the key 'target' is missing"),
+        ({"learner": "random_forest", "target": "y", "n_estimator": 3}, "did you mean 'n_estimators'"),
+        ({"learner": "random_forest", "target": "y", "n_estimators": 0}, "greater than or equal to 1"),
+        ({"learner": "random_forest", "target": "y", "inputs": ["y"]}, "among its own inputs"),
+        ({"learner": "linear", "target": "y", "task": "classification"}, "linear does 'regression'"),
+        ({"learner": "linear", "target": "y", "tune": {"alpha": []}}, "no values of 'alpha'"),
+        ({"learner": "linear", "target": "y", "alpha": 1.0, "tune": {"alpha": [2.0]}}, "given and tuned"),
+        ({"learner": "linear", "target": "y", "tune": {"alpha": [-1.0]}}, "greater than 0"),
+    ],
+)
+def test_wrong_files(spec, said):
+    with pytest.raises(bl.BayeslabError, match=said):
+        model(**spec)
+
+
+def test_probabilities_are_the_estimators():
+    """The trained learner is scikit-learn's on the same matrix with the same seed."""
+    found = fit(model(learner="random_forest", target="species", n_estimators=20), IRIS, folds=3)
+    theirs = RandomForestClassifier(20, random_state=1).fit(IRIS[["a", "b", "c", "d"]].to_numpy(), _IRIS.target)
+    own = found.predict(IRIS.drop(columns="species"), "probabilities")
+    np.testing.assert_allclose(own.iloc[:, 1:], theirs.predict_proba(IRIS[["a", "b", "c", "d"]].to_numpy()))
+    assert list(own.columns[1:]) == [f"P(species={s})" for s in _IRIS.target_names]
+
+
+def test_left_out_scores():
+    """Scores of the verdict and the table are those of the group, which come from rows that were not seen."""
+    found = fit(model(learner="random_forest", target="species", n_estimators=20), IRIS, folds=5)
+    group = found.data_tree["cross_validation"].to_dataset()
+    truth = _IRIS.target
+    accuracy = float((group["predicted"].to_numpy().argmax(axis=1) == truth).mean())
+    assert float(group["score"].sel(measure="accuracy")) == pytest.approx(accuracy)
+    assert found.summary().loc["accuracy (left out)", "value"] == pytest.approx(accuracy)
+    sizes = np.bincount(group["fold_of"].to_numpy())
+    assert sizes.max() - sizes.min() <= 1
+    fold = group["fold_of"].to_numpy() == 2
+    again = RandomForestClassifier(20, random_state=1).fit(_IRIS.data[~fold], truth[~fold])
+    np.testing.assert_allclose(group["predicted"].to_numpy()[fold], again.predict_proba(_IRIS.data[fold]))
+
+
+def test_regression_and_its_error():
+    found = fit(model(learner="linear", target="y"), DIABETES)
+    theirs = LinearRegression().fit(_DIABETES.data, _DIABETES.target)
+    mean = found.predict(DIABETES.drop(columns="y"))["mean"]
+    # Predictions are spread by the error on rows left out.
+    sigma = float(found.posterior["sigma"].to_numpy()[0, 0])
+    residual = DIABETES["y"] - found.data_tree["cross_validation"]["predicted"].to_numpy()
+    assert sigma == pytest.approx(np.sqrt(np.mean(residual**2)))
+    assert np.abs(mean - theirs.predict(_DIABETES.data)).max() < 5 * sigma / np.sqrt(1000)
+    terms = found.log_likelihood()["y"].to_numpy()[0, 0]
+    expected = -0.5 * ((_DIABETES.target - theirs.predict(_DIABETES.data)) / sigma) ** 2 - np.log(
+        sigma * np.sqrt(2 * np.pi)
+    )
+    np.testing.assert_allclose(terms, expected, rtol=1e-8)
+
+
+def test_reopened_run_predicts_the_same(tmp_path):
+    spec = model(learner="random_forest", target="species", n_estimators=10)
+    first = bl.fit(spec, IRIS, seed=3, progress=False, runs=tmp_path, folds=3)
+    second = bl.open(first.folder)
+    pd.testing.assert_frame_equal(first.predict(IRIS, "probabilities"), second.predict(IRIS, "probabilities"))
+    assert second.summary().equals(first.summary())
+
+
+def test_scores_become_probabilities():
+    """A learner without probabilities gets Platt's, from rows of other folds; none are made where they are refused."""
+    found = fit(model(learner="perceptron", target="species"), IRIS, folds=3)
+    own = found.predict(IRIS, "probabilities").iloc[:, 1:].to_numpy()
+    np.testing.assert_allclose(own.sum(axis=1), 1)
+    assert own.min() > 0
+    assert (own.argmax(axis=1) == _IRIS.target).mean() > 0.8
+    with pytest.raises(bl.BayeslabError, match="no probabilities of its own"):
+        fit(model(learner="perceptron", target="species", calibration="none"), IRIS)
+
+
+def test_tuning_stays_inside_the_training_rows():
+    """Labels that mean nothing: tuned choices do not make rows left out predictable (no peeking)."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(120, 20))).add_prefix("x").assign(y=rng.choice(["no", "yes"], 120))
+    spec = model(
+        learner="decision_tree", target="y", tune={"max_nodes": [3, 5, 9, 17, 33], "significance": [None, 0.05]}
+    )
+    found = fit(spec, table, folds=5)
+    accuracy = found.summary().loc["accuracy (left out)", "value"]
+    assert abs(accuracy - 0.5) < 4 * 0.5 / np.sqrt(120)
+    assert "tuning chose" in str(found.verdict)
+
+
+def test_bad_data():
+    with pytest.raises(bl.BayeslabError, match="nothing to learn"):
+        fit(model(learner="random_forest", target="y"), {"x": [1.0, 2.0], "y": ["a", "a"]})
+    holes = {"x": [1.0, np.nan, 3.0], "y": ["a", "b", "a"]}
+    with pytest.raises(bl.BayeslabError, match=r"'x' has 1 missing cell .row 2.*random_forest"):
+        fit(model(learner="logistic", target="y"), holes)
+    with pytest.raises(bl.BayeslabError, match="10 folds need 10 rows"):
+        fit(model(learner="random_forest", target="y"), {"x": [1.0, 2.0, 3.0], "y": ["a", "b", "a"]})
+    with pytest.raises(bl.BayeslabError, match="target 'y' is missing in 1 rows"):
+        fit(model(learner="random_forest", target="y"), {"x": [1.0, 2.0, 3.0], "y": ["a", None, "b"]})
+    with pytest.raises(bl.BayeslabError, match=r"linear does .*names"):
+        fit(model(learner="linear", target="species"), IRIS)
+    known = fit(model(learner="decision_tree", target="y"), {"x": ["u", "v"] * 6, "y": ["a", "b"] * 6}, folds=3)
+    with pytest.raises(bl.BayeslabError, match="'w' is not a level"):
+        known.predict({"x": ["w"]}, "probabilities")
+    with pytest.raises(bl.BayeslabError, match="no column 'x'"):
+        known.predict({"z": ["u"]}, "probabilities")
+    with pytest.raises(bl.BayeslabError, match="no probability model"):
+        fit(model(learner="linear", target="y"), DIABETES, method="nuts")
+    with pytest.raises(bl.BayeslabError, match="training is for the family learner"):
+        bl.fit(MODELS / "eight_schools.yaml", method="train", progress=False, runs=None)
+
+
+def test_no_better_than_guessing_is_said():
+    rng = np.random.default_rng(1)
+    table = {"x": rng.normal(size=60), "y": rng.choice(["a", "b"], 60, p=[0.8, 0.2])}
+    found = fit(model(learner="decision_tree", target="y", significance=None), table)
+    assert found.verdict.status == "warn"
+    assert "no better than guessing" in str(found.verdict)
+
+
+def test_decisions():
+    """cost-weighted: the action of least expected cost under the learner's probabilities."""
+    found = fit(model(learner="random_forest", target="species", n_estimators=30), IRIS, folds=3)
+    loss = {
+        s: {t: float(s != t) * (10 if t == "virginica" else 1) for t in _IRIS.target_names} for s in _IRIS.target_names
+    }
+    chosen = found.decide(IRIS, loss)
+    p = found.predict(IRIS, "probabilities").iloc[:, 1:].to_numpy()
+    matrix = np.array([[loss[a][s] for a in _IRIS.target_names] for s in _IRIS.target_names])
+    best = (p @ matrix).argmin(axis=1)
+    clear = np.sort(p @ matrix, axis=1)[:, 1] - np.sort(p @ matrix, axis=1)[:, 0] > 0.4
+    assert (chosen["action"].to_numpy()[clear] == np.array(_IRIS.target_names)[best][clear]).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "least"), [("restaurant", 0.5), ("play_tennis_rule", 0.6), ("digits", 0.95), ("birth_weight_boost", 0.6)]
+)
+def test_shipped(name, least):
+    found = bl.fit(MODELS / f"{name}.yaml", progress=False, runs=None)
+    assert found.summary().loc["accuracy (left out)", "value"] >= least
