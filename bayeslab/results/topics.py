@@ -139,19 +139,16 @@ class FittedTopics:
         over = ("chain", "draw")
         weight = found.corpus.lengths / found.corpus.n_tokens
         shares = np.einsum("d,csdk->csk", weight, theta.transpose("chain", "draw", ..., "topic").to_numpy())
-        return (
-            posterior.drop_vars(list(posterior.data_vars))
-            .assign(
-                phi=phi.mean(over),
-                phi_sd=phi.std(over),
-                theta=theta.mean(over),
-                theta_sd=theta.std(over),
-                share=(("chain", "draw", "topic"), shares),
-                **({"alpha": posterior["alpha"]} if "alpha" in posterior else {}),
-                word_share=(("word",), found.word_shares),
-                n_words=((found.dim,), found.corpus.lengths),
-            )
-        )  # fmt: skip
+        kept = posterior[["alpha"]] if "alpha" in posterior else posterior.drop_vars(list(posterior.data_vars))
+        return kept.assign(
+            phi=phi.mean(over),
+            phi_sd=phi.std(over),
+            theta=theta.mean(over),
+            theta_sd=theta.std(over),
+            share=(("chain", "draw", "topic"), shares),
+            word_share=(("word",), found.word_shares),
+            n_words=((found.dim,), found.corpus.lengths),
+        )
 
     @cached_property
     def _fitted(self) -> Documents:
