@@ -1,0 +1,238 @@
+r"""Distances between rows, and the nearest rows under them.
+
+Minkowski distances, and Mahalanobis' as Euclidean ones of whitened rows, are found by scikit-learn's trees or by brute
+force; Hamming's counts differing columns; a kernel induces :math:`d^2(x, z) = k(x, x) + k(z, z) - 2k(x, z)`. Columns of
+codes count one where they differ. The discriminant adaptive metric [1]_ shrinks, around each query, the directions in
+which the classes do not differ:
+:math:`\Sigma = W^{-1/2}(W^{-1/2} B W^{-1/2} + \epsilon I) W^{-1/2}`, from the covariances of the rows nearby within
+(W) and between (B) classes.
+
+References
+----------
+.. [1] Hastie, Tibshirani (1996). Discriminant adaptive nearest neighbor classification. PAMI 18, 607-616.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics.pairwise import pairwise_distances, pairwise_kernels
+from sklearn.neighbors import NearestNeighbors
+
+__all__ = ["METRICS", "Metric", "Neighbours", "Space", "local_metric", "sorted_rows"]
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.int64]
+Metric = Literal["minkowski", "hamming", "mahalanobis", "kernel", "local"]
+METRICS = ("minkowski", "hamming", "mahalanobis", "kernel", "local")
+_BLOCK = 4_000_000
+
+
+def sorted_rows(distances: Array, rows: Rows) -> tuple[Array, Rows]:
+    """Each line by distance, equals by row."""
+    order = np.lexsort((rows, distances), axis=1)
+    return np.take_along_axis(distances, order, 1), np.take_along_axis(rows, order, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """How rows become points, and how far apart points are.
+
+    Attributes
+    ----------
+    metric : str
+    p : float
+        Of the Minkowski distance.
+    levels : dict
+        Number of codes in the training rows of each column of codes.
+    whitening : ndarray or None
+        Times the points' differences; of Mahalanobis' distance.
+    kernel : str
+        One that :func:`sklearn.metrics.pairwise.pairwise_kernels` knows; of the induced distance.
+    gamma : float or None
+    """
+
+    metric: str
+    p: float
+    levels: dict[int, int]
+    whitening: Array | None = None
+    kernel: str = "rbf"
+    gamma: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        X: Array,
+        metric: str = "minkowski",
+        p: float = 2.0,
+        categorical: tuple[int, ...] = (),
+        kernel: str = "rbf",
+        gamma: float | None = None,
+    ) -> Space:
+        """The space of these training rows.
+
+        Raises
+        ------
+        ValueError
+            No such metric; p below one (no triangle inequality); columns of codes that hold other numbers.
+        """
+        if metric not in METRICS:
+            raise ValueError(f"metric is one of {', '.join(METRICS)}, not {metric!r}")
+        if not p >= 1:
+            raise ValueError(f"p is at least 1 (below, the triangle inequality fails), not {p!r}")
+        for j in categorical:
+            if np.any(X[:, j] < 0) or np.any(X[:, j] != np.floor(X[:, j])):
+                raise ValueError(f"column {j} is one of codes 0, 1, ...")
+        levels = {j: int(X[:, j].max()) + 1 for j in categorical}
+        plain = cls(metric, p if metric == "minkowski" else 2.0, levels, None, kernel, gamma)
+        if metric != "mahalanobis":
+            return plain
+        return cls(metric, 2.0, levels, _whitening(plain.points(X)))
+
+    def points(self, X: Array) -> Array:
+        """Points: of a column of codes one indicator a level, so long that two levels are one apart."""
+        if self.metric == "hamming" or not (self.levels or self.whitening is not None):
+            return X
+        long = 2 ** (-1 / self.p) if np.isfinite(self.p) else 1.0
+        parts = []
+        for j in range(X.shape[1]):
+            n = self.levels.get(j)
+            # What the training rows did not have is one more level.
+            parts.append(X[:, [j]] if n is None else long * (np.minimum(X[:, [j]], n) == np.arange(n + 1)))
+        points = np.column_stack(parts)
+        return points if self.whitening is None else points @ self.whitening
+
+    def between(self, a: Array, b: Array) -> Array:
+        """All distances of points, shape (a, b)."""
+        if self.metric == "hamming":
+            return pairwise_distances(a, b, metric="hamming") * a.shape[1]
+        if self.metric != "kernel":
+            return pairwise_distances(a, b, metric="minkowski", p=self.p)
+        cross = self._kernel(a, b)
+        squared = self._own(a)[:, None] + self._own(b)[None, :] - 2 * cross
+        return np.sqrt(np.maximum(squared, 0.0))
+
+    def _own(self, a: Array) -> Array:
+        """The kernel of each point with itself."""
+        blocks = [a[i : i + 128] for i in range(0, len(a), 128)]
+        return np.concatenate([np.diagonal(self._kernel(b, b)) for b in blocks])
+
+    def _kernel(self, a: Array, b: Array) -> Array:
+        extra = {} if self.gamma is None else {"gamma": self.gamma}
+        return np.asarray(pairwise_kernels(a, b, metric=self.kernel, **extra))
+
+
+def _whitening(points: Array) -> Array:
+    """A root of the inverse covariance; directions in which rows do not vary are left out."""
+    centred = points - points.mean(axis=0)
+    _, s, vt = np.linalg.svd(centred, full_matrices=False)
+    spread = s / np.sqrt(max(len(points) - 1, 1))
+    kept = spread > 1e-10 * max(float(spread.max(initial=0.0)), 1e-300)
+    if not kept.any():
+        return np.zeros((points.shape[1], 1))
+    return np.asarray((vt[kept] / spread[kept, None]).T)
+
+
+class Neighbours:
+    """The rows of a training set that are nearest to queries.
+
+    Parameters
+    ----------
+    space : Space
+    points : ndarray
+        Training rows, as the space's points.
+    algorithm : {"auto", "kd_tree", "ball_tree", "brute"}
+    """
+
+    def __init__(self, space: Space, points: Array, algorithm: str = "auto") -> None:
+        self.space, self.points = space, points
+        self._index: Any = None
+        if space.metric == "kernel" or (space.metric == "hamming" and algorithm in ("auto", "brute")):
+            return
+        if space.metric == "hamming":
+            if algorithm == "kd_tree":
+                raise ValueError("algorithm kd_tree does not know metric hamming: take ball_tree or brute")
+            self._index = NearestNeighbors(algorithm=algorithm, metric="hamming").fit(points)
+        else:
+            self._index = NearestNeighbors(algorithm=algorithm, metric="minkowski", p=space.p).fit(points)
+
+    def nearest(self, queries: Array, k: int) -> tuple[Array, Rows]:
+        """Distances and rows of the k nearest, nearest first, of equals the first row first.
+
+        Of equals at the last place a tree keeps any.
+        """
+        if self._index is None:
+            return self._by_all(queries, k)
+        distances, rows = self._index.kneighbors(queries, k)
+        if self.space.metric == "hamming":
+            return sorted_rows(distances * queries.shape[1], rows)
+        # Brute force in blocks rounds; a query that is a training row is at distance zero.
+        step = max(1, _BLOCK // (k * max(queries.shape[1], 1)))
+        for a in range(0, len(queries), step):
+            gap = self.points[rows[a : a + step]] - queries[a : a + step, None, :]
+            distances[a : a + step] = np.linalg.norm(gap, ord=self.space.p, axis=2)
+        return sorted_rows(distances, rows)
+
+    def _by_all(self, queries: Array, k: int) -> tuple[Array, Rows]:
+        out, at = np.empty((len(queries), k)), np.empty((len(queries), k), np.int64)
+        step = max(1, _BLOCK // len(self.points))
+        for a in range(0, len(queries), step):
+            table = self.space.between(queries[a : a + step], self.points)
+            # Counts of columns are often equal: the first rows go first.
+            key = np.round(table) * len(self.points) + np.arange(len(self.points))
+            key = key if self.space.metric == "hamming" else table
+            rows = np.argpartition(key, k - 1, axis=1)[:, :k]
+            out[a : a + step], at[a : a + step] = sorted_rows(np.take_along_axis(table, rows, 1), rows)
+        return out, at
+
+
+def local_metric(
+    points: Array, classes: Rows, query: Array, n_local: int, epsilon: float = 1.0, n_iter: int = 1
+) -> Array:
+    """The discriminant adaptive metric around a query, shape (d, d).
+
+    Parameters
+    ----------
+    points, classes
+        Training points, and the codes of their classes.
+    n_local
+        How many of the nearest points decide.
+    epsilon
+        How round the neighbourhood stays.
+    n_iter
+        How often the neighbourhood is found anew.
+    """
+    d = len(query)
+    metric = np.eye(d)
+    for _ in range(n_iter):
+        gap = points - query
+        distance = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", gap, metric, gap), 0.0))
+        near = np.argpartition(distance, n_local - 1)[:n_local]
+        largest = float(distance[near].max())
+        weight = (1 - (distance[near] / largest) ** 3) ** 3 if largest > 0 else np.ones(n_local)
+        if weight.sum() <= 0:
+            weight = np.ones(n_local)
+        metric = _discriminant(points[near], classes[near], weight / weight.sum(), epsilon)
+    return metric
+
+
+def _discriminant(points: Array, classes: Rows, weight: Array, epsilon: float) -> Array:
+    d = points.shape[1]
+    mean = weight @ points
+    within, between = np.zeros((d, d)), np.zeros((d, d))
+    for c in np.unique(classes):
+        own = classes == c
+        share = float(weight[own].sum())
+        if share <= 0:
+            continue
+        centre = weight[own] @ points[own] / share
+        gap = points[own] - centre
+        within += (weight[own][:, None] * gap).T @ gap
+        between += share * np.outer(centre - mean, centre - mean)
+    values, vectors = np.linalg.eigh(within)
+    floor = max(1e-6 * float(values.max()), 1e-12)
+    root = (vectors / np.sqrt(np.maximum(values, floor))) @ vectors.T
+    return np.asarray(root @ (root @ between @ root + epsilon * np.eye(d)) @ root)

@@ -1,0 +1,374 @@
+r"""Learner ``knn``: the answer of the k nearest training rows.
+
+Classes by plurality, or with votes :math:`1/d^2`; numbers by the mean, the median, a linear function of the neighbours,
+or the line from each point to the next. With a training row at the query itself, votes by distance are its alone
+[2]_. Training only stores the rows. Leaving each row out costs one search for k + 1 neighbours and no refit.
+
+Neighbours are near in few dimensions only: the cube that holds k of N points of the unit cube has the side
+:math:`(k/N)^{1/n}`, and the share :math:`1 - 0.98^n` of its volume is within one percent of its surface.
+
+References
+----------
+.. [1] Cover, Hart (1967). Nearest neighbor pattern classification. IEEE Transactions on Information Theory 13, 21-27.
+.. [2] Shepard (1968). A two-dimensional interpolation function for irregularly-spaced data. ACM National Conference.
+.. [3] Hastie, Tibshirani (1996). Discriminant adaptive nearest neighbor classification. PAMI 18, 607-616.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayeslab.learners._neighbours import Metric, Neighbours, Rows, Space, local_metric
+from bayeslab.spec import Spec
+
+__all__ = [
+    "CATEGORIES",
+    "MISSING",
+    "SCALE",
+    "TASKS",
+    "KNNClassifier",
+    "KNNRegressor",
+    "Options",
+    "build",
+    "examples",
+    "neighbourhood_side",
+    "reported",
+    "shell_share",
+]
+
+Array = NDArray[np.float64]
+
+TASKS = ("classification", "regression")
+CATEGORIES: Literal["codes", "indicators"] = "codes"
+SCALE = True
+MISSING = False
+
+
+class Options(Spec):
+    """Options of nearest neighbours."""
+
+    n_neighbors: int | Literal["leave_one_out"] = Field(
+        5, description="Neighbours that answer, or leave_one_out: the odd number with the least error that way."
+    )
+    weights: Literal["uniform", "distance"] = Field("uniform", description="Votes all alike, or 1/d².")
+    combine: Literal["mean", "median", "linear", "interpolate"] = Field(
+        "mean", description="Of a regression: what is made of the neighbours; interpolate needs one input."
+    )
+    metric: Metric = Field("minkowski", description="The distance; local adapts to the classes around each query.")
+    p: float = Field(2.0, ge=1, description="Of the Minkowski distance: 1 Manhattan, 2 Euclidean.")
+    kernel: str = Field("rbf", description="Of metric: kernel, one that scikit-learn names.")
+    gamma: float | None = Field(None, gt=0, description="Of that kernel; left out: one over the number of columns.")
+    algorithm: Literal["auto", "kd_tree", "ball_tree", "brute"] = Field("auto", description="How neighbours are found.")
+
+
+class _Neighbourly(BaseEstimator):
+    """What both tasks share: the rows, the search, and leaving rows out."""
+
+    n_neighbors: Any
+    weights: str
+    metric: str
+    p: float
+    kernel: str
+    gamma: float | None
+    algorithm: str
+    categorical: tuple[int, ...]
+
+    def _store(self, X: Array, target: Array) -> None:
+        if self.weights not in ("uniform", "distance"):
+            raise ValueError(f"weights is uniform or distance, not {self.weights!r}")
+        self._space = Space.of(X, self.metric, self.p, tuple(self.categorical), self.kernel, self.gamma)
+        self._points = self._space.points(X)
+        self._target = target
+        self._index = Neighbours(self._space, self._points, self.algorithm)
+        if isinstance(self.n_neighbors, str):
+            if self.n_neighbors != "leave_one_out":
+                raise ValueError(f"n_neighbors is a whole number or leave_one_out, not {self.n_neighbors!r}")
+            if len(X) < 2:
+                raise ValueError(f"Leaving a row out needs two; there is n_samples = {len(X)}")
+            tried = np.arange(1, min(len(X) - 1, 50) + 1, 2)
+            errors = self.leave_one_out_errors(tried)
+            self.n_neighbors_ = int(tried[int(np.argmin(np.round(errors, 12)))])
+        else:
+            self.n_neighbors_ = int(self.n_neighbors)
+        if not 1 <= self.n_neighbors_ <= len(X) and getattr(self, "combine", "") != "interpolate":
+            raise ValueError(f"n_neighbors is {self.n_neighbors_!r}, and there are n_samples = {len(X)} rows")
+
+    def _queries(self, X: Any) -> Array:
+        check_is_fitted(self)
+        return self._space.points(np.asarray(validate_data(self, X, reset=False, dtype=np.float64)))
+
+    def kneighbors(self, X: Any, n_neighbors: int | None = None) -> tuple[Array, Rows]:
+        """Distances to and positions of the nearest training rows, nearest first, of equals the first row first."""
+        return self._nearest(self._queries(X), n_neighbors or self.n_neighbors_)
+
+    def _nearest(self, queries: Array, k: int) -> tuple[Array, Rows]:
+        if self.metric != "local":
+            return self._index.nearest(queries, k)
+        out, at = np.empty((len(queries), k)), np.empty((len(queries), k), np.int64)
+        for i, query in enumerate(queries):
+            gap = self._points - query
+            distance = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", gap, self._metric_at(query), gap), 0.0))
+            rows = np.lexsort((np.arange(len(distance)), distance))[:k]
+            out[i], at[i] = distance[rows], rows
+        return out, at
+
+    def _metric_at(self, query: Array) -> Array:
+        raise ValueError("metric local adapts to classes; a regression has none")
+
+    def _votes(self, distances: Array) -> Array:
+        """Shares of the neighbours, each line of sum one."""
+        if self.weights == "uniform":
+            return np.full(distances.shape, 1 / distances.shape[1])
+        exact = distances == 0
+        # In units of the nearest, so that no inverse overflows.
+        nearest = np.where(exact.any(axis=1), 1.0, distances[:, 0])[:, None]
+        with np.errstate(divide="ignore"):
+            vote = np.where(exact.any(axis=1)[:, None], exact, (nearest / distances) ** 2)
+        return np.asarray(vote / vote.sum(axis=1, keepdims=True))
+
+    def _without_own(self, k: int) -> tuple[Array, Rows]:
+        """Neighbours of each training row but itself."""
+        n = len(self._points)
+        if not 1 <= k < n:
+            raise ValueError(f"leaving one of n_samples = {n} rows out, there are not {k} neighbours")
+        distances, rows = self._nearest(self._points, k + 1)
+        own = rows == np.arange(n)[:, None]
+        # Among more than k equal rows a row need not be found; then the last one goes.
+        own[~own.any(axis=1), -1] = True
+        kept = ~own
+        return distances[kept].reshape(n, k), rows[kept].reshape(n, k)
+
+    def _loss(self, distances: Array, rows: Rows) -> float:
+        raise NotImplementedError
+
+    def leave_one_out_errors(self, n_neighbors: Sequence[int] | Rows) -> Array:
+        """For each number of neighbours the share of errors, or mean squared error, each row predicted by the others.
+
+        One search for the largest number serves them all. The covariance of metric mahalanobis stays that of all rows.
+        """
+        check_is_fitted(self, "n_features_in_")
+        distances, rows = self._without_own(int(np.max(n_neighbors)))
+        return np.array([self._loss(distances[:, :k], rows[:, :k]) for k in n_neighbors])
+
+
+class KNNClassifier(ClassifierMixin, _Neighbourly):
+    """k nearest neighbours: a class.
+
+    Parameters
+    ----------
+    n_neighbors : int or "leave_one_out"
+        The word: the odd number, up to 49, with the least error when each row is predicted by the others.
+    weights : {"uniform", "distance"}
+        ``distance``: votes of 1/d²; rows at the query itself outvote all others.
+    metric : {"minkowski", "hamming", "mahalanobis", "kernel", "local"}
+    p : float
+        Of the Minkowski distance.
+    kernel : str
+        One that :func:`sklearn.metrics.pairwise.pairwise_kernels` knows.
+    gamma : float or None
+    algorithm : {"auto", "kd_tree", "ball_tree", "brute"}
+    categorical : tuple of int
+        Columns of codes; they count one where they differ.
+    n_local : int or None
+        Of the local metric: rows that decide it; None: a fifth of all, at least 50.
+    epsilon : float
+        Of the local metric: how round neighbourhoods stay.
+
+    Attributes
+    ----------
+    n_neighbors_ : int
+    """
+
+    def __init__(
+        self,
+        n_neighbors: Any = 5,
+        weights: str = "uniform",
+        metric: str = "minkowski",
+        p: float = 2.0,
+        kernel: str = "rbf",
+        gamma: float | None = None,
+        algorithm: str = "auto",
+        categorical: tuple[int, ...] = (),
+        n_local: int | None = None,
+        epsilon: float = 1.0,
+    ) -> None:
+        self.n_neighbors, self.weights, self.metric, self.p = n_neighbors, weights, metric, p
+        self.kernel, self.gamma, self.algorithm, self.categorical = kernel, gamma, algorithm, categorical
+        self.n_local, self.epsilon = n_local, epsilon
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Store the rows."""
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        self._store(X, codes)
+        return self
+
+    def _metric_at(self, query: Array) -> Array:
+        n = len(self._points)
+        n_local = self.n_local or max(n // 5, 50)
+        return local_metric(self._points, self._target, query, min(n_local, n), self.epsilon)
+
+    def local_metric(self, x: Any) -> Array:
+        """The metric around a query, shape (columns, columns): distances are the root of (z - x)' M (z - x)."""
+        return self._metric_at(self._queries(np.atleast_2d(x))[0])
+
+    def _shares(self, distances: Array, rows: Rows) -> Array:
+        out = np.zeros((len(rows), len(self.classes_)))
+        line = np.repeat(np.arange(len(rows)), rows.shape[1])
+        np.add.at(out, (line, self._target[rows].ravel()), self._votes(distances).ravel())
+        return np.round(out, 14)
+
+    def _loss(self, distances: Array, rows: Rows) -> float:
+        return float(np.mean(self._shares(distances, rows).argmax(axis=1) != self._target))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Shares of the votes."""
+        return self._shares(*self.kneighbors(X))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class with most votes, of equals the first."""
+        shares = self.predict_proba(X)
+        return np.asarray(self.classes_[shares.argmax(axis=1)])
+
+    def leave_one_out(self) -> np.ndarray:
+        """The class of each training row by the others."""
+        check_is_fitted(self)
+        return np.asarray(self.classes_[self._shares(*self._without_own(self.n_neighbors_)).argmax(axis=1)])
+
+
+class KNNRegressor(RegressorMixin, _Neighbourly):
+    """k nearest neighbours: a number.
+
+    Parameters
+    ----------
+    n_neighbors, weights, metric, p, kernel, gamma, algorithm, categorical
+        As of :class:`KNNClassifier`, without the local metric.
+    combine : {"mean", "median", "linear", "interpolate"}
+        ``median`` takes no weights; ``linear`` is least squares on the neighbours (the smallest slopes, where they do
+        not decide them); ``interpolate`` joins the points of one input by lines and is level beyond them.
+
+    Attributes
+    ----------
+    n_neighbors_ : int
+    """
+
+    def __init__(
+        self,
+        n_neighbors: Any = 5,
+        weights: str = "uniform",
+        combine: str = "mean",
+        metric: str = "minkowski",
+        p: float = 2.0,
+        kernel: str = "rbf",
+        gamma: float | None = None,
+        algorithm: str = "auto",
+        categorical: tuple[int, ...] = (),
+    ) -> None:
+        self.n_neighbors, self.weights, self.combine, self.metric, self.p = n_neighbors, weights, combine, metric, p
+        self.kernel, self.gamma, self.algorithm, self.categorical = kernel, gamma, algorithm, categorical
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Store the rows."""
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        if self.combine not in ("mean", "median", "linear", "interpolate"):
+            raise ValueError(f"combine is mean, median, linear or interpolate, not {self.combine!r}")
+        if self.combine == "interpolate" and X.shape[1] != 1:
+            raise ValueError(f"combine interpolate joins the points of one input; there are {X.shape[1]}")
+        if self.metric == "local":
+            raise ValueError("metric local adapts to classes; a regression has none")
+        self._store(X, np.asarray(y, float))
+        if self.combine == "interpolate":
+            self._knots, inverse, counts = np.unique(X[:, 0], return_inverse=True, return_counts=True)
+            self._heights = np.bincount(inverse, weights=self._target) / counts
+        return self
+
+    def _value(self, distances: Array, rows: Rows, queries: Array) -> Array:
+        target = self._target[rows]
+        if self.combine == "median":
+            return np.asarray(np.median(target, axis=1))
+        votes = self._votes(distances)
+        if self.combine == "mean":
+            return np.asarray((votes * target).sum(axis=1))
+        root = np.sqrt(votes)[:, :, None]
+        centre = (votes[:, :, None] * self._points[rows]).sum(axis=1)
+        height = (votes * target).sum(axis=1)
+        slopes = np.linalg.pinv(root * (self._points[rows] - centre[:, None, :]), rcond=1e-8)
+        slope = (slopes @ (root * (target - height[:, None])[:, :, None]))[:, :, 0]
+        return np.asarray(height + ((queries - centre) * slope).sum(axis=1))
+
+    def _loss(self, distances: Array, rows: Rows) -> float:
+        if self.combine == "interpolate":
+            raise ValueError("combine interpolate has no number of neighbours to choose")
+        return float(np.mean((self._value(distances, rows, self._points) - self._target) ** 2))
+
+    def predict(self, X: Any) -> Array:
+        """The number."""
+        queries = self._queries(X)
+        if self.combine == "interpolate":
+            return np.interp(queries[:, 0], self._knots, self._heights)
+        return self._value(*self._nearest(queries, self.n_neighbors_), queries)
+
+    def leave_one_out(self) -> Array:
+        """The number of each training row by the others."""
+        check_is_fitted(self)
+        if self.combine == "interpolate":
+            raise ValueError("combine interpolate has no cheap way to leave a row out: refit without it")
+        return self._value(*self._without_own(self.n_neighbors_), self._points)
+
+
+def neighbourhood_side(k: int, n_rows: int, n_columns: int) -> float:
+    """Side of the cube that holds k of so many uniform rows of a unit cube, on average."""
+    return float((k / n_rows) ** (1 / n_columns))
+
+
+def shell_share(n_columns: int, thickness: float = 0.01) -> float:
+    """Share of a unit cube that lies within this distance of its surface."""
+    return float(1 - (1 - 2 * thickness) ** n_columns)
+
+
+def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
+    """The estimator of the task."""
+    given: dict[str, Any] = {
+        "n_neighbors": options.n_neighbors,
+        "weights": options.weights,
+        "metric": options.metric,
+        "p": options.p,
+        "kernel": options.kernel,
+        "gamma": options.gamma,
+        "algorithm": options.algorithm,
+        "categorical": categorical,
+    }
+    if task == "classification":
+        return KNNClassifier(**given)
+    return KNNRegressor(combine=options.combine, **given)
+
+
+def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Neighbours that answer, and the error of training rows left out."""
+    out: dict[str, tuple[tuple[str, ...], np.ndarray]] = {"n_neighbors": ((), np.array(float(estimator.n_neighbors_)))}
+    costly = estimator.metric == "local" or getattr(estimator, "combine", "") == "interpolate"
+    if not costly and len(estimator._points) > estimator.n_neighbors_:
+        out["leave_one_out_error"] = ((), estimator.leave_one_out_errors([estimator.n_neighbors_])[0])
+    return out
+
+
+def examples() -> list[BaseEstimator]:
+    """For scikit-learn's checks."""
+    return [
+        KNNClassifier(),
+        KNNClassifier(weights="distance", metric="mahalanobis"),
+        KNNClassifier(metric="kernel", n_neighbors=3),
+        KNNClassifier(metric="local", n_neighbors=1),
+        KNNRegressor(),
+        KNNRegressor(combine="linear", weights="distance", n_neighbors=8),
+        KNNRegressor(combine="median", n_neighbors="leave_one_out"),
+    ]
