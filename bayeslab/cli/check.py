@@ -41,7 +41,10 @@ def command(file: FileArgument, data: DataOption = None, json: JsonOption = Fals
     print(f"  model     {model.name} (family {model.model.family})")
     print(f"  data      {describe(bound) if columns else 'none: the file can be simulated'}")
     if bound.labels:
-        print(f"  dims      {', '.join(f'{dim} ({len(levels)})' for dim, levels in bound.labels.items())}")
+        # A column of documents has no levels.
+        print(
+            f"  dims      {', '.join(f'{dim} ({len(levels)})' for dim, levels in bound.labels.items() if len(levels))}"
+        )
     if columns:
         print(f"  outcomes  {', '.join(outcomes) or 'none: no column has the name of a random node'}")
     if latent:

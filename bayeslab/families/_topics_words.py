@@ -367,13 +367,18 @@ def _check(model: Model, found: Documents) -> None:
 
 
 def row_data(model: Model, data: Data) -> Data:
-    """The data with one row a document, and the number of its words instead of the words."""
+    """The data with one row a document, and counts of its words instead of the words."""
     found = every_document(model, data)
     spec = _spec(model)
     columns: dict[str, Column] = {}
     if not spec.counted:
         columns = {n: c for n, c in data.dataset.columns.items() if n not in spec.text_columns}
     columns["n_words"] = Column(found.corpus.lengths, (found.dim,))
+    # Most documents lack most words, so what was counted is listed in pairs.
+    keys, counts = np.unique(found.corpus.document * found.corpus.n_words + found.corpus.words, return_counts=True)
+    columns["counts"] = Column(counts, ("pair",))
+    columns["document_of_pair"] = Column(keys // found.corpus.n_words, ("pair",))
+    columns["word_of_pair"] = Column(keys % found.corpus.n_words, ("pair",))
     dataset = Dataset(columns, found.dim, {})
     out = Data(dataset, dict(data.labels) | {found.dim: found.labels}, {}, data.factors & columns.keys(), data.frozen)
     out.origin = data.origin

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Spec", "Topics", "check", "exact", "factors", "graph", "network", "outcomes", "prior_of", "summed_out"]
 
-_TAKEN = {"topic", "phi", "theta", "alpha", "beta", "n_words", "counts"}
+_TAKEN = {"topic", "phi", "theta", "alpha", "beta", "n_words", "counts", "pair", "document_of_pair", "word_of_pair"}
 # The concentration of words in a topic, unless the model gives one.
 _BETA = 0.05
 
@@ -271,7 +271,7 @@ def derived(model: Model, columns: set[str]) -> tuple[str, ...]:
 
 
 def bound(model: Model, data: Data) -> Data:
-    """One row a document, with the number of its words."""
+    """One row a document, with the number of its words; and how often each has each word."""
     return row_data(model, data)
 
 

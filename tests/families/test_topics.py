@@ -504,9 +504,13 @@ def test_the_page_loads_nothing_and_runs_nothing_of_the_data(tmp_path):
 
 
 def test_what_topics_do_not_have():
-    fit = fitted(model(2), TINY, draws=10, tune=10, chains=2)
+    fit = fitted(model(2), TINY, draws=20, tune=10, chains=2)
     with pytest.raises(OptionError, match=r"`held_out: 0\.1`"):
         fit.log_likelihood()
+    with pytest.raises(OptionError, match=r"`held_out: 0\.1`"):
+        bl.compare({"a": fit, "b": fit})
+    seen = fit.data_tree["observed_data"]["counts"]
+    assert seen.to_numpy().tolist() == [2, 1, 1, 1, 1, 2]
     with pytest.raises(OptionError, match="no documents were held out"):
         fit.topics.held_out()
     with pytest.raises(DataError, match="no words of the fit's vocabulary"), pytest.warns(UserWarning, match="2 of 2"):
