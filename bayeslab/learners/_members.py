@@ -1,0 +1,205 @@
+"""What ensembles share: members named in a model file, their seeds, their outputs, and outputs out of fold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import AfterValidator, ValidationError
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.compose import ColumnTransformer
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayeslab import registry
+from bayeslab.errors import hint, listed
+
+__all__ = [
+    "EnsembleClassifier",
+    "EnsembleRegressor",
+    "Member",
+    "built",
+    "built_all",
+    "out_of_fold",
+    "outputs",
+    "seeded",
+    "shares",
+    "splits",
+    "trained",
+]
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+_USUAL: dict[str, list[dict[str, Any]]] = {
+    "classification": [{"learner": "logistic"}, {"learner": "decision_tree"}, {"learner": "random_forest"}],
+    "regression": [{"learner": "linear"}, {"learner": "regression_tree"}, {"learner": "random_forest"}],
+}
+
+
+def _known(given: dict[str, Any]) -> dict[str, Any]:
+    words = registry.names("learners")
+    word = given.get("learner")
+    if word not in words:
+        raise ValueError(f"a member is {{learner: WORD, ...options}}; unknown learner {word!r}{hint(str(word), words)}")
+    try:
+        registry.load("learners", word).Options.model_validate({k: v for k, v in given.items() if k != "learner"})
+    except ValidationError as error:
+        found = error.errors(include_url=False)[0]
+        where = ".".join(map(str, found["loc"]))
+        raise ValueError(f"{word}: '{where}': {found['msg'].removeprefix('Value error, ')}") from None
+    return given
+
+
+Member = Annotated[dict[str, Any], AfterValidator(_known)]
+
+
+def built(given: Mapping[str, Any], task: str, categorical: tuple[int, ...] = ()) -> Any:
+    """The estimator of one member; columns of codes and of numbers reach it as its module asks for them."""
+    word = given["learner"]
+    module = registry.load("learners", word)
+    if task not in module.TASKS:
+        raise ValueError(f"{word} does {listed(module.TASKS)}, not {task}")
+    options = module.Options.model_validate({k: v for k, v in given.items() if k != "learner"})
+    codes = module.CATEGORIES == "codes"
+    if not module.SCALE and (codes or not categorical):
+        return module.build(options, task, categorical)
+    names = "passthrough" if codes else OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    numbers = StandardScaler() if module.SCALE else "passthrough"
+    # Columns of codes come first here.
+    made = module.build(options, task, tuple(range(len(categorical))) if codes else ())
+    if not categorical:
+        return Pipeline([("columns", numbers), ("learner", made)])
+    columns = ColumnTransformer([("names", names, list(categorical))], remainder=numbers)
+    return Pipeline([("columns", columns), ("learner", made)])
+
+
+def built_all(members: Sequence[Mapping[str, Any]], task: str, categorical: tuple[int, ...] = ()) -> list[Any]:
+    """The estimators of all members; of none three that differ: a linear one, a tree and a forest."""
+    return [built(one, task, categorical) for one in members or _USUAL[task]]
+
+
+def seeded(estimator: Any, rng: np.random.RandomState) -> Any:
+    """A copy that is not trained, all its random numbers from ``rng``."""
+    made = clone(estimator)
+    wanted = [n for n in made.get_params(deep=True) if n == "random_state" or n.endswith("__random_state")]
+    return made.set_params(**{name: int(rng.randint(np.iinfo(np.int32).max)) for name in sorted(wanted)})
+
+
+def trained(estimator: Any, X: Array, target: Any, rng: np.random.RandomState) -> Any:
+    """A copy trained on the rows; of rows with one class (codes) one that says it."""
+    if np.asarray(target).dtype.kind == "i" and len(np.unique(target)) == 1:
+        return DummyClassifier(strategy="most_frequent").fit(X, target)
+    return seeded(estimator, rng).fit(X, target)
+
+
+def shares(estimator: Any, X: Array, n_classes: int) -> Array:
+    """Probabilities of all classes (codes), shape (rows, classes); of a learner without them its crisp answer."""
+    out = np.zeros((len(X), n_classes))
+    if hasattr(estimator, "predict_proba"):
+        out[:, np.asarray(estimator.classes_, int)] = estimator.predict_proba(X)
+    else:
+        out[np.arange(len(X)), np.asarray(estimator.predict(X), int)] = 1
+    return out
+
+
+def outputs(estimators: Sequence[Any], X: Array, n_classes: int) -> Array:
+    """Of each member: probabilities (members, rows, classes), or with no classes numbers (members, rows)."""
+    if not n_classes:
+        return np.array([np.ravel(one.predict(X)) for one in estimators], float)
+    return np.array([shares(one, X, n_classes) for one in estimators])
+
+
+def splits(target: Any, n_folds: int, rng: np.random.RandomState) -> Iterator[tuple[Any, Any]]:
+    """Folds; of codes stratified where every class has rows enough."""
+    n_folds = min(n_folds, len(target))
+    if n_folds < 2:
+        raise ValueError(f"rows are left out in folds, which needs 2 rows or more; there is n_samples = {len(target)}")
+    seed = int(rng.randint(np.iinfo(np.int32).max))
+    counts = np.bincount(target) if np.asarray(target).dtype.kind == "i" else np.zeros(1, int)
+    kind = StratifiedKFold if counts[counts > 0].min(initial=len(target)) >= n_folds and counts.any() else KFold
+    yield from kind(n_folds, shuffle=True, random_state=seed).split(np.zeros(len(target)), target)
+
+
+def out_of_fold(
+    estimators: Sequence[Any], X: Array, target: Any, n_classes: int, n_folds: int, rng: np.random.RandomState
+) -> Array:
+    """Outputs as of :func:`outputs`, each row's by members that have not seen it."""
+    shape = (len(estimators), len(X), n_classes) if n_classes else (len(estimators), len(X))
+    out = np.zeros(shape)
+    for inside, outside in splits(target, n_folds, rng):
+        fold = [trained(one, X[inside], target[inside], rng) for one in estimators]
+        out[:, outside] = outputs(fold, X[outside], n_classes)
+    return out
+
+
+class EnsembleClassifier(ClassifierMixin, BaseEstimator):
+    """What classifiers of several members do alike: rows checked, classes as codes, answers by ``predict_proba``."""
+
+    estimators: Any
+    random_state: Any
+
+    def _rows(self, X: Any, y: Any) -> tuple[Array, Codes]:
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"Classification needs rows of two classes; there is one class, {self.classes_[0]!r}")
+        return X, codes.astype(np.int64)
+
+    def _members(self) -> list[Any]:
+        if self.estimators is not None:
+            return list(self.estimators)
+        return [DecisionTreeClassifier(max_depth=5), GaussianNB(), KNeighborsClassifier()]
+
+    def _rng(self) -> np.random.RandomState:
+        rng: np.random.RandomState = check_random_state(self.random_state)
+        return rng
+
+    def _new(self, X: Any) -> Array:
+        check_is_fitted(self)
+        return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes."""
+        raise NotImplementedError
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class."""
+        best = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+
+class EnsembleRegressor(RegressorMixin, BaseEstimator):
+    """What regressions of several members do alike."""
+
+    estimators: Any
+    random_state: Any
+
+    def _rows(self, X: Any, y: Any) -> tuple[Array, Array]:
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        return X, np.asarray(y, float)
+
+    def _members(self) -> list[Any]:
+        if self.estimators is not None:
+            return list(self.estimators)
+        return [LinearRegression(), DecisionTreeRegressor(max_depth=6), KNeighborsRegressor(1)]
+
+    def _rng(self) -> np.random.RandomState:
+        rng: np.random.RandomState = check_random_state(self.random_state)
+        return rng
+
+    def _new(self, X: Any) -> Array:
+        check_is_fitted(self)
+        return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))

@@ -1,0 +1,296 @@
+r"""Learner ``voting``: several learners trained on the same rows, their outputs combined by a fixed rule.
+
+Of outputs :math:`d_{ji}` of learner j for class i the rules are [1]_: the sum (mean), a weighted sum, the median, the
+smallest, the largest, the product, and the plurality of crisp answers. Weights are given, or follow the accuracy on
+rows left out (``weighted``), or are posterior probabilities of the learners, so that the sum averages over models
+(``bayesian``): :math:`P(M_j \mid D) \propto \prod_n P(y_n \mid x_n, M_j)`, with rows left out in place of a marginal
+likelihood. Numbers are combined by the same rules but product and plurality.
+
+References
+----------
+.. [1] Kittler, Hatef, Duin, Matas (1998). On combining classifiers. IEEE PAMI 20, 226-239.
+.. [2] Hansen, Salamon (1990). Neural network ensembles. IEEE PAMI 12, 993-1001 (more voters err less).
+.. [3] Yao, Vehtari, Simpson, Gelman (2018). Using stacking to average Bayesian predictive distributions. Bayesian
+   Analysis 13, 917-1007 (posterior weights from rows left out).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from scipy import special, stats
+from sklearn.base import BaseEstimator
+
+from bayeslab.learners._members import (
+    EnsembleClassifier,
+    EnsembleRegressor,
+    Member,
+    built_all,
+    out_of_fold,
+    outputs,
+    trained,
+)
+from bayeslab.spec import Spec
+
+__all__ = [
+    "CATEGORIES",
+    "MISSING",
+    "SCALE",
+    "TASKS",
+    "Options",
+    "VotingClassifier",
+    "VotingRegressor",
+    "build",
+    "combined",
+    "examples",
+    "majority_error",
+    "posterior_weights",
+    "reported",
+    "variance_of_mean",
+]
+
+Array = NDArray[np.float64]
+Rule = Literal["sum", "weighted", "bayesian", "median", "min", "max", "product", "plurality"]
+
+TASKS = ("classification", "regression")
+CATEGORIES: Literal["codes", "indicators"] = "codes"
+SCALE = False
+MISSING = False
+
+
+class Options(Spec):
+    """Options of voting."""
+
+    learners: list[Member] = Field(
+        default_factory=list,
+        description="Members: {learner: WORD, ...its options}; left out: a linear one, a tree and a forest.",
+    )
+    rule: Rule = Field("sum", description="How outputs are combined.")
+    weights: list[float] | None = Field(None, description="Of rule: weighted; left out: from accuracy out of fold.")
+    normalise: bool = Field(
+        False, description="Raw scores of classifiers, standardised on the training rows, in place of probabilities."
+    )
+    cv: int = Field(5, ge=2, description="Folds for weights.")
+
+
+def majority_error(n_voters: int, error: float) -> float:
+    """Probability that more than half of independent voters err.
+
+    Parameters
+    ----------
+    n_voters : int
+        An odd number.
+    error : float
+        Probability that one errs.
+    """
+    if n_voters < 1 or n_voters % 2 == 0:
+        raise ValueError(f"a majority has an odd number of voters; given: {n_voters}")
+    return float(stats.binom.sf(n_voters // 2, n_voters, error))
+
+
+def variance_of_mean(covariance: Any) -> float:
+    """Variance of the mean of outputs with a covariance: a sum of variances and covariances over L squared."""
+    covariance = np.asarray(covariance, float)
+    return float(covariance.sum() / len(covariance) ** 2)
+
+
+def combined(given: Any, rule: Rule = "sum", weights: Sequence[float] | Array | None = None) -> Array:
+    """Combine outputs.
+
+    Parameters
+    ----------
+    given : array, shape (members, ...)
+        Probabilities (members, rows, classes), or numbers (members, rows).
+    rule : str
+    weights : sequence of float
+        Of the rules weighted and bayesian; left out: equal.
+
+    Returns
+    -------
+    ndarray
+        Without the axis of members; not normalised.
+    """
+    given = np.asarray(given, float)
+    if rule == "median":
+        return np.asarray(np.median(given, axis=0))
+    if rule in ("min", "max"):
+        return np.asarray(given.min(axis=0) if rule == "min" else given.max(axis=0))
+    if rule == "product":
+        return np.asarray(np.prod(given, axis=0))
+    if rule == "plurality":
+        given = np.eye(given.shape[-1])[given.argmax(axis=-1)]
+    w = np.ones(len(given)) if weights is None or rule in ("sum", "plurality") else np.asarray(weights, float)
+    if w.shape != (len(given),) or np.any(w < 0) or not w.sum() > 0:
+        raise ValueError(f"weights are one number a member, none below 0 and not all 0; given: {list(w)}")
+    return np.asarray(np.tensordot(w / w.sum(), given, axes=1))
+
+
+def posterior_weights(log_likelihood: Any) -> Array:
+    """P(M_j | D) under equal priors, from the log probabilities of the rows under each member (members, rows)."""
+    return np.asarray(special.softmax(np.asarray(log_likelihood, float).sum(axis=1)))
+
+
+def _scores(estimator: Any, X: Array, n_classes: int) -> Array:
+    """Raw scores (rows, classes), where the estimator has them, else log probabilities."""
+    out = np.zeros((len(X), n_classes))
+    if not hasattr(estimator, "decision_function"):
+        found = outputs([estimator], X, n_classes)[0]
+        return np.asarray(np.log(np.maximum(found, 1e-12)))
+    raw = np.asarray(estimator.decision_function(X), float)
+    codes = np.asarray(estimator.classes_, int)
+    out[:, codes] = np.column_stack([-raw, raw]) if raw.ndim == 1 else raw
+    return out
+
+
+class VotingClassifier(EnsembleClassifier):
+    """Classifiers that vote.
+
+    Parameters
+    ----------
+    estimators : list of estimators or None
+        Members; None: a tree, naive Bayes and nearest neighbours.
+    rule : {"sum", "weighted", "bayesian", "median", "min", "max", "product", "plurality"}
+    weights : list of float or None
+        Of rule ``weighted``; None: accuracy on rows left out, less that of always saying the largest class.
+    normalise : bool
+        Combine raw scores, standardised by their mean and standard deviation on the training rows, then squashed to
+        (0, 1) by softmax: their scale does not matter.
+    cv : int
+    random_state : int or None
+
+    Attributes
+    ----------
+    estimators_ : list
+    weights_ : ndarray
+    """
+
+    def __init__(
+        self,
+        estimators: Any = None,
+        rule: Rule = "sum",
+        weights: Any = None,
+        normalise: bool = False,
+        cv: int = 5,
+        random_state: Any = None,
+    ) -> None:
+        self.estimators, self.rule, self.weights, self.normalise = estimators, rule, weights, normalise
+        self.cv, self.random_state = cv, random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train all members; their weights out of fold."""
+        X, codes = self._rows(X, y)
+        rng, members, n_classes = self._rng(), self._members(), len(self.classes_)
+        self.weights_ = self._weights(members, X, codes, rng)
+        self.estimators_ = [trained(one, X, codes, rng) for one in members]
+        if self.normalise:
+            found = [_scores(one, X, n_classes) for one in self.estimators_]
+            self.centres_ = np.array([one.mean() for one in found])
+            self.scales_ = np.array([one.std() or 1.0 for one in found])
+        return self
+
+    def _weights(self, members: list[Any], X: Array, codes: Any, rng: Any) -> Array:
+        if self.weights is not None:
+            return np.asarray(self.weights, float)
+        if self.rule not in ("weighted", "bayesian"):
+            return np.ones(len(members))
+        left_out = out_of_fold(members, X, codes, len(self.classes_), self.cv, rng)
+        if self.rule == "weighted":
+            right = (left_out.argmax(axis=2) == codes).mean(axis=1)
+            guess = np.bincount(codes).max() / len(codes)
+            above = np.maximum(right - guess, 0)
+            return np.asarray(above if above.any() else np.ones(len(members)))
+        of_truth = left_out[:, np.arange(len(codes)), codes]
+        return posterior_weights(np.log(np.maximum(of_truth, 1e-12)))
+
+    def predict_proba(self, X: Any) -> Array:
+        """The combined outputs over their sum."""
+        X = self._new(X)
+        n_classes = len(self.classes_)
+        if self.normalise:
+            found = np.array([_scores(one, X, n_classes) for one in self.estimators_])
+            standard = (found - self.centres_[:, None, None]) / self.scales_[:, None, None]
+            given = special.softmax(standard, axis=2)
+        else:
+            given = outputs(self.estimators_, X, n_classes)
+        total = combined(given, self.rule, self.weights_)
+        size = total.sum(axis=1, keepdims=True)
+        # All classes vetoed: nothing is known.
+        return np.asarray(np.where(size > 0, total / np.where(size > 0, size, 1), 1 / n_classes))
+
+
+class VotingRegressor(EnsembleRegressor):
+    """Regressions combined.
+
+    Parameters
+    ----------
+    estimators : list of estimators or None
+        Members; None: a linear one, a tree and the nearest neighbour.
+    rule : {"sum", "weighted", "bayesian", "median", "min", "max"}
+    weights : list of float or None
+        Of rule ``weighted``; None: inverse mean squared errors on rows left out.
+    cv : int
+    random_state : int or None
+
+    Attributes
+    ----------
+    estimators_ : list
+    weights_ : ndarray
+    """
+
+    def __init__(
+        self, estimators: Any = None, rule: Rule = "sum", weights: Any = None, cv: int = 5, random_state: Any = None
+    ) -> None:
+        self.estimators, self.rule, self.weights = estimators, rule, weights
+        self.cv, self.random_state = cv, random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train all members; their weights out of fold."""
+        if self.rule in ("product", "plurality"):
+            raise ValueError(f"numbers have no {self.rule}: take sum, weighted, bayesian, median, min or max")
+        X, y = self._rows(X, y)
+        rng, members = self._rng(), self._members()
+        self.weights_ = self._weights(members, X, y, rng)
+        self.estimators_ = [trained(one, X, y, rng) for one in members]
+        return self
+
+    def _weights(self, members: list[Any], X: Array, y: Array, rng: Any) -> Array:
+        if self.weights is not None:
+            return np.asarray(self.weights, float)
+        if self.rule not in ("weighted", "bayesian"):
+            return np.ones(len(members))
+        gaps = (out_of_fold(members, X, y, 0, self.cv, rng) - y) ** 2
+        variance = np.maximum(gaps.mean(axis=1, keepdims=True), 1e-12 * max(float(np.var(y)), 1e-300))
+        if self.rule == "weighted":
+            return np.asarray(1 / variance[:, 0])
+        return posterior_weights(-0.5 * gaps / variance - 0.5 * np.log(variance))
+
+    def predict(self, X: Any) -> Array:
+        """The combined numbers."""
+        X = self._new(X)
+        return combined(outputs(self.estimators_, X, 0), self.rule, self.weights_)
+
+
+def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
+    """The members, voting."""
+    members = built_all(options.learners, task, categorical)
+    if options.weights is not None and len(options.weights) != len(members):
+        raise ValueError(f"{len(options.weights)} weights for {len(members)} learners: one each")
+    if task == "classification":
+        return VotingClassifier(members, options.rule, options.weights, options.normalise, options.cv)
+    if options.normalise:
+        raise ValueError("normalise is for scores of classifiers; numbers are on the scale of the target")
+    return VotingRegressor(members, options.rule, options.weights, options.cv)
+
+
+def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Weights of the members."""
+    return {"weight": (("member",), estimator.weights_ / estimator.weights_.sum())}
+
+
+def examples() -> list[BaseEstimator]:
+    """For scikit-learn's checks."""
+    return [VotingClassifier(rule="weighted", cv=2), VotingRegressor(rule="bayesian", cv=2)]
