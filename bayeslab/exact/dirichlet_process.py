@@ -67,14 +67,17 @@ __all__ = [
     "ProcessPrior",
     "ProcessProblem",
     "advance",
+    "draw_concentration",
     "empirical_concentration",
     "expected_tables",
+    "frozen",
     "log_partition_probability",
     "restaurant",
     "seated",
     "start",
     "stick_breaking",
     "table_probabilities",
+    "thawed",
     "truncation_bound",
 ]
 
@@ -497,15 +500,15 @@ def start(problem: ProcessProblem, chain: int, rng: np.random.Generator, alpha: 
         labels[order] = _seated(
             problem.arranged[order], np.empty(0, np.int64), problem.alone[order], problem, alpha, rng
         )
-    return {"labels": labels, "alpha": np.array(float(alpha)), "rng": _frozen(rng)}
+    return {"labels": labels, "alpha": np.array(float(alpha)), "rng": frozen(rng)}
 
 
 def seated(problem: ProcessProblem, state: State) -> State:
     """A state of a chain on the first rows as one on all of the problem's: the others join as guests do."""
-    rng = _thawed(state["rng"])
+    rng = thawed(state["rng"])
     known = np.asarray(state["labels"], np.int64)
     labels = _seated(problem.arranged, known, problem.alone, problem, float(state["alpha"]), rng)
-    return {"labels": labels.astype(np.int32), "alpha": state["alpha"], "rng": _frozen(rng)}
+    return {"labels": labels.astype(np.int32), "alpha": state["alpha"], "rng": frozen(rng)}
 
 
 def _seated(
@@ -535,7 +538,7 @@ def advance(
     """
     from bayeslab.exact._dirichlet_process_kernels import run_segment
 
-    rng, labels = _thawed(state["rng"]), np.asarray(state["labels"]).astype(np.int64)
+    rng, labels = thawed(state["rng"]), np.asarray(state["labels"]).astype(np.int64)
     how = (moves.sweeps, moves.proposals, moves.scans)
     alpha, told, kept = run_segment(
         rng,
@@ -553,14 +556,25 @@ def advance(
     )
     told[:, TOLD.index("log_joint")] += float(np.sum(problem.base.log_base(problem.rows)))
     out = {name: told[:, k] for k, name in enumerate(TOLD)} | {"labels": kept}
-    return {"labels": labels.astype(np.int32), "alpha": np.array(alpha), "rng": _frozen(rng)}, out
+    return {"labels": labels.astype(np.int32), "alpha": np.array(alpha), "rng": frozen(rng)}, out
 
 
-def _frozen(rng: np.random.Generator) -> np.ndarray:
+def draw_concentration(prior: ProcessPrior, alpha: float, count: int, n: int, rng: np.random.Generator) -> float:
+    """α with a Gamma prior given the number of clusters of n rows, by auxiliary variables [7]_, [8]_."""
+    shape, rate = prior.gamma
+    log_beta = np.log(rng.beta(alpha + 1, n - 1)) if n > 1 else 0.0
+    c = np.arange(1, count)
+    opened = int(np.sum(rng.random(len(c)) * (alpha + prior.discount * c) < alpha))
+    return float(max(rng.gamma(shape + opened) / (rate - log_beta), 1e-12))
+
+
+def frozen(rng: np.random.Generator) -> np.ndarray:
+    """The state of a generator as an array that a file can hold."""
     return np.array(json.dumps(rng.bit_generator.state))
 
 
-def _thawed(state: np.ndarray) -> np.random.Generator:
+def thawed(state: np.ndarray) -> np.random.Generator:
+    """The generator at that state."""
     content = json.loads(str(state))
     bits = np.random.PCG64()
     bits.state = content

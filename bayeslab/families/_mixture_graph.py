@@ -46,15 +46,19 @@ def with_evidence(model: Model, seen: Resolved) -> pymc.Model:
     from bayeslab.exact.components import ANY
 
     problem = seen.problem
-    start = start_of(seen)
-    if seen.process is not None:
+    # A stick may have more pieces than there are rows.
+    start = start_of(seen) if seen.process is None or len(seen.rows) >= seen.n_components else None
+    if seen.process is not None and start is not None:
         # Pieces of a stick fall in size.
         order = np.argsort(-start["weights"], kind="stable")
         start = seen.theta(seen.renumbered(seen.values(start), order))
     built = _begun(model, seen)
     with built:
         log_weights = _mixing(seen, start)
-        nodes = {name: part.nodes(seen.n_components, seen.own(name, start)) for name, part in seen.parts.items()}
+        nodes = {
+            name: part.nodes(seen.n_components, None if start is None else seen.own(name, start))
+            for name, part in seen.parts.items()
+        }
         only = next(iter(nodes.values()))
         plain = problem.allowed is None and problem.inputs is None and not np.isnan(problem.rows).any()
         if len(nodes) == 1 and plain and hasattr(only, "kernel"):

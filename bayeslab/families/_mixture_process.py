@@ -133,8 +133,10 @@ def sampler_of(problem: ProcessProblem) -> _Sampler:
 def by_partitions(seen: Resolved, rows: str) -> GibbsPlan | str:
     """Partitions of the rows, the parameters of clusters integrated out; or why not."""
     problem = problem_of(seen)
-    if not seen.conjugate:
-        return "the priors of mean, sd or correlation are not conjugate; use nuts"
+    if not seen.conjugate or "student_t" in seen.parts:
+        from bayeslab.families._mixture_auxiliary import by_auxiliary
+
+        return by_auxiliary(seen, rows)
     try:
         _ = problem.base
     except OptionError as error:
@@ -248,7 +250,18 @@ class Partitions:
 
     @classmethod
     def of(cls, seen: Resolved, draws: Mapping[str, np.ndarray]) -> Partitions:
-        """From draws with what the group ``partitions`` holds."""
+        """From draws with what the group ``partitions`` holds.
+
+        Raises
+        ------
+        OptionError
+            Parameters of clusters are not integrated out.
+        """
+        if not seen.conjugate or "student_t" in seen.parts:
+            raise OptionError(
+                "chains with auxiliary components keep partitions only, which need conjugate components to predict new"
+                " rows; fit by nuts for predictions"
+            )
         return cls(problem_of(seen), draws["_labels"], draws["_concentration"], draws["_of_draw"])
 
     def some(self, most: int) -> np.ndarray:

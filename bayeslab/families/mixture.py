@@ -319,6 +319,8 @@ def em(model: Model, data: Data) -> EMPlan | str:
 
 def maximum_likelihood(model: Model, data: Data) -> tuple[float, int]:
     """The highest log likelihood, NaN where it has no bound, and the number of free parameters."""
+    if _process(model):
+        return float("nan"), 0
     return _mixture_em.maximum_likelihood(_with_parameters(model, data))
 
 
@@ -373,6 +375,11 @@ def preferred(model: Model, data: Data) -> tuple[str, str] | None:
         return "gibbs", "Gibbs steps over partitions: the number of components is sampled"
     if _process(model) and data.has(_spec(model).modelled[0]) and not isinstance(gibbs(model, data), str):
         what = "Pitman-Yor" if _spec(model).discount else "Dirichlet"
+        seen = resolved(model, data)
+        if not seen.conjugate or "student_t" in seen.parts:
+            return "gibbs", (
+                f"Gibbs steps with auxiliary components: a {what} process without conjugate priors, nothing truncated"
+            )
         return "gibbs", (
             f"Gibbs and split-merge steps over partitions: a {what} process with its shares and the parameters of"
             " clusters integrated out, nothing truncated"

@@ -124,7 +124,8 @@ def test_the_variational_bound_is_below_the_evidence(enumerated):
         # E_q log p(rows, θ) / q(θ), the labels summed out, is between the bound and the log evidence.
         assert ratios.mean() > fit.trace[-1] - 4 * ratios.std() / 20
         ends[word] = (fit.trace[-1], float(logsumexp(ratios) - np.log(400)))
-    assert ends["known"][0] < evidence and abs(ends["known"][1] - evidence) < 0.7
+    # Draws are near one of several modes, so that importance sampling finds part of the evidence.
+    assert ends["known"][0] < evidence and evidence - 3 < ends["known"][1] < evidence + 0.5
     assert ends["best"][0] >= ends["known"][0]
 
 
@@ -143,7 +144,7 @@ def test_engines_by_name():
     assert any(f.check == "concentration" for f in mixed.verdict.findings) and "alpha" not in mixed.posterior
     drawn = mixed.predict(None, "draws")
     assert drawn["n"].dtype.kind == "i" and abs(drawn["x"].to_numpy().std() - data["x"].std()) < 1.5
-    by_sticks = fitted(model_of(("x",), most=8), {"x": data["x"]}, "variational", draws=100)
+    by_sticks = fitted(model_of(("x",), most=8), {"x": data["x"]}, "variational", draws=100, tune=None)
     assert by_sticks.posterior["weights"].sizes["component"] == 8 and "alpha" in by_sticks.posterior
     assert adjusted_rand_index(by_sticks.clusters()["partition"].to_numpy(), z) == 1
     gaps = np.where(rng.random((60, 2)) < 0.1, np.nan, np.column_stack([data["x"], data["x"] + rng.normal(size=60)]))
@@ -154,17 +155,32 @@ def test_engines_by_name():
     assert adjusted_rand_index(holed.clusters()["partition"].to_numpy(), z) > 0.9
 
 
+def test_components_without_conjugate_priors():
+    """Normal with priors of mean and sd of any kind, and Student's t: planted clusters, by `auto`."""
+    rng = np.random.default_rng(6)
+    z = np.repeat([0, 1], 40)
+    x = np.where(z == 0, -5.0, 5.0) + rng.standard_t(3, 80) * 0.6
+    free = model_of(component="gaussian", priors={"mean": "Normal(0, 6)", "sd": "HalfNormal(2)"})
+    heavy = model_of(component="student_t", dof=3)
+    for model in (free, heavy):
+        fit = fitted(model, {"x": x}, draws=250, tune=100)
+        assert fit.method == "gibbs" and "auxiliary" in fit.reason
+        assert adjusted_rand_index(fit.clusters()["partition"].to_numpy(), z) > 0.85
+    with pytest.raises(OptionError, match="nuts"):
+        fit.density({"x": np.array([0.0])})
+
+
 def test_rows_that_come_later(tmp_path):
     """The same as a fit to all rows of the model that the run has; priors do not follow the new data."""
     rng = np.random.default_rng(3)
     x = np.concatenate([rng.normal(-4, 1, 40), rng.normal(4, 1, 40)])
     fit = fitted(model_of(), {"x": x}, draws=300, runs=tmp_path)
     more = np.concatenate([rng.normal(4, 1, 10), rng.normal(20, 1, 15)])
-    longer = fit.extended({"x": more}, draws=1500, tune=200, progress=False)
+    longer = fit.extended({"x": more}, draws=1000, tune=200, progress=False)
     assert longer.data.labels["obs_id"].size == 105 and longer.folder.parent == tmp_path
     kept = longer.model.model.priors["components"]
     assert kept["mean"] == pytest.approx([x.mean()]) and kept["scale"] == pytest.approx([x.var()])
-    whole = fitted(longer.model, {"x": np.concatenate([x, more])}, draws=1500, seed=9)
+    whole = fitted(longer.model, {"x": np.concatenate([x, more])}, draws=1000, seed=9)
     for name in ("n_clusters", "entropy", "alpha"):
         one, two = longer.posterior[name].to_numpy(), whole.posterior[name].to_numpy()
         error = np.sqrt(sum(v.reshape(2, 20, -1).mean(axis=2).var() / 40 for v in (one, two)))
@@ -220,11 +236,10 @@ def test_wrong_input_is_refused_in_one_line():
     ]
     for spec, words in cases:
         with pytest.raises((ModelError, OptionError, ValueError), match=words):
-            bl.check(model_of(**spec), {"x": VALUES, "z": VALUES})
-            fitted(model_of(**spec), {"x": VALUES}, draws=2, tune=0, chains=1)
+            fitted(model_of(**spec), {"x": VALUES, "z": VALUES}, draws=2, tune=0, chains=1)
     with pytest.raises(EngineRefusal, match="number of components"):
-        fitted(model_of(), {"x": VALUES}, "em")
+        bl.fit(model_of(), {"x": VALUES}, "em", runs=None, progress=False)
     with pytest.raises(ModelError, match="empirical_bayes goes with"):
         fitted(model_of(concentration="empirical_bayes"), {"x": VALUES}, "nuts")
     with pytest.raises(EngineRefusal, match="give a number"):
-        fitted(model_of(discount=0.2), {"x": VALUES}, "variational")
+        fitted(model_of(discount=0.2), {"x": VALUES}, "variational", tune=None)
