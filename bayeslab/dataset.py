@@ -26,6 +26,8 @@ __all__ = ["WORDS_APART", "Column", "Data", "Dataset", "Memory", "bind"]
 
 # Between the words of a cell that was given as a list of words (U+001F, the unit separator).
 WORDS_APART = "\x1f"
+# Bytes of a column of text.
+_MOST_TEXT = 4 << 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -233,7 +235,7 @@ def _from_objects(array: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray 
     if set(map(type, flat)) <= {str, float, type(None)}:  # the common case, without a loop over cells
         gone = np.equal(flat, np.array(None, dtype=object)).astype(bool) | (flat != flat).astype(bool)
         if set(map(type, flat[~gone])) == {str}:
-            text = np.where(gone, "", flat).astype(str)
+            text = as_text(np.where(gone, "", flat), what)
             return text.reshape(array.shape), gone.reshape(array.shape) if gone.any() else None
     missing = np.array([cell is None or type(cell).__name__ == "NAType" or cell != cell for cell in flat])
     kinds = {str if isinstance(cell, str) else type(cell) for cell, gone in zip(flat, missing, strict=True) if not gone}
@@ -248,8 +250,20 @@ def _from_objects(array: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray 
         raise DataError(
             f"{what} mixes text and {type(flat[odd]).__name__} (row {odd + 1}); a column is numbers or text"
         )
-    text = np.array(["" if gone else cell for cell, gone in zip(flat, missing, strict=True)], dtype=str)
+    text = as_text(["" if gone else cell for cell, gone in zip(flat, missing, strict=True)], what)
     return text.reshape(array.shape), missing.reshape(array.shape) if missing.any() else None
+
+
+def as_text(cells: Any, what: str) -> np.ndarray:
+    """Text cells as an array, whose cells all have room for the longest."""
+    longest = max(map(len, cells), default=0)
+    if (size := 4 * longest * len(cells)) > _MOST_TEXT:
+        raise DataError(
+            f"{what}: {len(cells):,} cells with room for the longest, {longest:,} letters, would take"
+            f" {size / 2**30:.1f} GiB, more than {_MOST_TEXT / 2**30:.0f}; cut the longest, or give documents as counts"
+            " of words (a row for each document and word)"
+        )
+    return np.array(cells, dtype=str)
 
 
 def _check_lengths(columns: Mapping[str, Column], what: str) -> None:

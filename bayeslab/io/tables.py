@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.dataset import Dataset, frame_columns
+from bayeslab.dataset import Dataset, as_text, frame_columns
 from bayeslab.errors import DataError
 from bayeslab.spec import DataSource
 
@@ -115,7 +115,11 @@ def _read_csv(path: Path, separator: str) -> dict[str, Any]:
     if not rows:
         raise DataError("the table has no rows", where=f"{where}:1:1")
     columns = zip(*rows, strict=True)
-    return {name: _cells(np.array(cells, dtype=str)) for name, cells in zip(header, columns, strict=True) if name}
+    return {
+        name: _cells(as_text(cells, f"{where}: column '{name}'"))
+        for name, cells in zip(header, columns, strict=True)
+        if name
+    }
 
 
 def _cells(cells: np.ndarray) -> Any:

@@ -6,8 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayeslab import dataset
 from bayeslab.dataset import as_values
 from bayeslab.errors import DataError
+from bayeslab.io.tables import read_dataset
+from bayeslab.spec import DataSource
 
 
 @pytest.mark.parametrize("nothing", [None, float("nan"), np.nan, pd.NA])
@@ -33,3 +36,21 @@ def test_numbers_with_missing_cells_stay_numbers():
 def test_text_and_others_do_not_mix(mixed, row):
     with pytest.raises(DataError, match=rf"mixes text and .* \(row {row}\)"):
         as_values(mixed, "column")
+
+
+def test_lists_of_words_are_text_cut_already():
+    text, missing = as_values([["to", "be"], None, [], ("or",)], "column")
+    assert text.tolist() == ["\x1fto\x1fbe", "", "\x1f", "\x1for"]
+    assert missing.tolist() == [False, True, False, False]
+    frame = pd.DataFrame({"words": [["a"], ["b", "c"]]})
+    assert as_values(frame["words"].to_numpy(), "column")[0].tolist() == ["\x1fa", "\x1fb\x1fc"]
+
+
+def test_a_column_of_text_has_a_limit(monkeypatch, tmp_path):
+    """All cells have room for the longest: one long document among many short ones."""
+    monkeypatch.setattr(dataset, "_MOST_TEXT", 1000)
+    with pytest.raises(DataError, match=r"column: 3 cells .* longest, 200 letters.*counts of words"):
+        as_values(["a" * 200, "b", None], "column")
+    (tmp_path / "t.csv").write_text("text\n" + "a" * 300 + "\nb\n")
+    with pytest.raises(DataError, match=r"column 'text': 2 cells .*longest, 300 letters"):
+        read_dataset(DataSource(), None, tmp_path / "t.csv")
