@@ -836,6 +836,11 @@ class StateSpaceRegression:
         to_coefficients = -to_rows @ self.design[by_time]
         return float(value), np.concatenate([to_theta + sde.to_white * total, [2.0 * sd * total], to_coefficients])
 
+    def stretch(self, share: float) -> StateSpaceRegression:
+        """The rows of a stretch of time, one beside the other as they are in the whole."""
+        rows = self._sorted[0][: max(int(share * len(self.y)), 1)]
+        return replace(self, x=self.x[rows], y=self.y[rows], design=self.design[rows], known=self.known[rows])
+
     def remarks(self) -> list[str]:
         """What is approximated, and how."""
         words = {leaf.word for leaf in self.kernel.root.leaves()}
