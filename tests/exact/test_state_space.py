@@ -182,6 +182,17 @@ def test_bad_input_is_named():
         state_space.periodic(1.0, 0.05) * state_space.periodic(1.3, 0.05)
 
 
+def test_a_stretch_is_of_neighbours_in_time():
+    rng = np.random.default_rng(8)
+    x, y = series(rng, 40)
+    model = state_space.StateSpaceRegression(Kernel.parse("Matern32(t)"), x[:, None], y, np.ones((40, 1)), y**2)
+    found = model.stretch(0.25)
+    order = np.argsort(x)[:10]
+    np.testing.assert_array_equal(found.x[:, 0], x[order])
+    np.testing.assert_array_equal(found.y, y[order])
+    np.testing.assert_array_equal(found.known, y[order] ** 2)
+
+
 def test_regression_and_process_have_the_shape_of_the_dense_ones():
     rng = np.random.default_rng(7)
     x, y = series(rng, 40)
