@@ -1,0 +1,53 @@
+"""The pocket algorithm: a perceptron that keeps its best weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+__all__ = ["pocket"]
+
+
+@njit(cache=True)
+def pocket(rows: Any, side: Any, orders: Any, weights: Any) -> tuple[Any, int]:
+    """Weights with the fewest rows wrong, and how many; with the ratchet: all rows are counted after each pass.
+
+    Parameters
+    ----------
+    rows
+        With a column of ones.
+    side
+        -1 and 1.
+    orders
+        Order of the rows in each pass.
+    weights
+        To start from; changed.
+    """
+    best, fewest = weights.copy(), _wrong(rows, side, weights)
+    for order in orders:
+        if fewest == 0:
+            break
+        for i in order:
+            score = 0.0
+            for j in range(rows.shape[1]):
+                score += rows[i, j] * weights[j]
+            if (score >= 0) != (side[i] > 0):
+                for j in range(rows.shape[1]):
+                    weights[j] += side[i] * rows[i, j]
+        wrong = _wrong(rows, side, weights)
+        if wrong < fewest:
+            fewest = wrong
+            best[:] = weights
+    return best, fewest
+
+
+@njit(cache=True)
+def _wrong(rows: Any, side: Any, weights: Any) -> int:
+    count = 0
+    for i in range(len(rows)):
+        score = 0.0
+        for j in range(rows.shape[1]):
+            score += rows[i, j] * weights[j]
+        count += (score >= 0) != (side[i] > 0)
+    return count

@@ -1,0 +1,192 @@
+r"""Learner ``tiling``: a net of threshold units that grows, unit by unit and layer by layer, until no error is left.
+
+The first unit of a layer, its master, is trained by the pocket algorithm [2]_ to say the class. Where rows of both
+classes still put the same on all units of the layer, a further unit is trained on just such rows. When no two classes
+look the same, the next layer is built on this one: its master makes fewer errors than the one before, so that the
+growth ends with none [1]_. Rows that are equal but of different classes can never be told apart; then, or after
+``max_layers``, the net ends with the errors it has. Several classes have a net each, against the rest.
+
+References
+----------
+.. [1] Mézard, Nadal (1989). Learning in feedforward layered networks: the tiling algorithm. Journal of Physics A 22.
+.. [2] Gallant (1990). Perceptron-based learning algorithms. IEEE Transactions on Neural Networks 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayeslab.learners._tiling_kernels import pocket
+from bayeslab.spec import Spec
+
+__all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Options", "Tiling", "build", "examples", "reported"]
+
+Array = NDArray[np.float64]
+
+TASKS = ("classification",)
+CATEGORIES: Literal["codes", "indicators"] = "indicators"
+SCALE = True
+MISSING = False
+
+
+class Options(Spec):
+    """Options of tiling."""
+
+    max_iter: int = Field(200, ge=1, description="Passes over the rows for each unit.")
+    max_layers: int = Field(20, ge=1, description="At most so many layers.")
+    max_units: int = Field(200, ge=1, description="At most so many units in a layer.")
+
+
+class Tiling(ClassifierMixin, BaseEstimator):
+    """Threshold units grown for the errors that remain.
+
+    Parameters
+    ----------
+    max_iter, max_layers, max_units : int
+    random_state : int or None
+
+    Attributes
+    ----------
+    layers_ : list of list of ndarray
+        For each net the weights of its layers, (1 + inputs, units) with the bias first; the first unit is the master.
+    errors_ : list of list of int
+        Rows that the master of each layer has wrong.
+    """
+
+    def __init__(
+        self, max_iter: int = 200, max_layers: int = 20, max_units: int = 200, random_state: Any = None
+    ) -> None:
+        self.max_iter, self.max_layers, self.max_units = max_iter, max_layers, max_units
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Grow the nets."""
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        self.classes_ = np.unique(y)
+        if len(self.classes_) < 2:
+            raise ValueError(f"Tiling needs rows of two classes; there is one class, {self.classes_[0]!r}")
+        rng = check_random_state(self.random_state)
+        positives = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        nets = [self._grow(X, np.where(y == c, 1.0, -1.0), rng) for c in positives]
+        self.layers_, self.errors_ = [n[0] for n in nets], [n[1] for n in nets]
+        self.n_iter_ = max(len(n) for n in self.layers_)
+        return self
+
+    def _grow(self, X: Array, side: Array, rng: Any) -> tuple[list[Array], list[int]]:
+        layers: list[Array] = []
+        errors: list[int] = []
+        seen = X
+        while len(layers) < self.max_layers:
+            rows = np.column_stack([np.ones(len(seen)), seen])
+            start = _one_more_right(rows, side) if layers else np.zeros(rows.shape[1])
+            units = [self._unit(rows, side, rng, start)]
+            wrong = int(np.sum(_says(rows @ units[0]) != side))
+            if layers and wrong >= errors[-1]:
+                break
+            while wrong and len(units) < self.max_units:
+                mixed = _mixed(_says(rows @ np.array(units).T), side)
+                if mixed is None or len(np.unique(rows[mixed], axis=0)) == 1:
+                    break
+                units.append(self._unit(rows[mixed], side[mixed], rng, np.zeros(rows.shape[1])))
+            layers.append(np.array(units).T)
+            errors.append(wrong)
+            if wrong == 0:
+                break
+            seen = _says(rows @ layers[-1])
+        return layers, errors
+
+    def _unit(self, rows: Array, side: Array, rng: Any, start: Array) -> Array:
+        orders = np.array([rng.permutation(len(rows)) for _ in range(self.max_iter)])
+        best, wrong = pocket(rows, side, orders, start.copy())
+        if wrong and np.all(_says(rows @ best) == _says(rows @ best)[0]) and len(rows) > 1:
+            # A unit that says the same of all rows tells nothing apart; cut one row off by its distance.
+            return _cut_off(rows)
+        return np.asarray(best)
+
+    def _scores(self, X: Any) -> Array:
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        return np.column_stack([_master(X, layers) for layers in self.layers_])
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """The weighted sum of the last master, over the length of its weights; one column a net of several classes."""
+        scores = self._scores(X)
+        return np.asarray(scores[:, 0] if len(self.classes_) == 2 else scores)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of each row."""
+        scores = self._scores(X)
+        at = (scores[:, 0] >= 0).astype(int) if len(self.classes_) == 2 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[at])
+
+
+def _says(scores: Array) -> Array:
+    return np.where(scores >= 0, 1.0, -1.0)
+
+
+def _one_more_right(rows: Array, side: Array) -> Array:
+    """Weights that say what the master of the layer below says, but for one pattern that it has wrong.
+
+    With N units besides the master (the bias among them) that have the weight 1/(N - 1) times the class and their value
+    in this pattern, they outvote the master there and nowhere else.
+    """
+    patterns, group = np.unique(rows, axis=0, return_inverse=True)
+    lost = np.bincount(group.ravel(), side * rows[:, 1], minlength=len(patterns))
+    worst = lost.argmin()
+    out = -patterns[worst] * patterns[worst, 1] / max(rows.shape[1] - 2, 1)
+    out[1] = 1.0
+    return np.asarray(out)
+
+
+def _mixed(codes: Array, side: Array) -> NDArray[np.int64] | None:
+    """Rows of the largest group that looks the same on all units but holds both classes."""
+    _, group = np.unique(codes, axis=0, return_inverse=True)
+    group = group.ravel()
+    total, positive = np.bincount(group), np.bincount(group, side > 0)
+    both = np.where((positive > 0) & (positive < total), total, 0)
+    return None if both.max() == 0 else np.flatnonzero(group == both.argmax())
+
+
+def _cut_off(rows: Array) -> Array:
+    """The plane that cuts off the row farthest from the middle."""
+    inputs = rows[:, 1:]
+    middle = inputs.mean(axis=0)
+    far = inputs[((inputs - middle) ** 2).sum(axis=1).argmax()] - middle
+    along = np.unique((inputs - middle) @ far)
+    return np.concatenate([[-(along[-1] + along[-2]) / 2 - middle @ far], far])
+
+
+def _master(X: Array, layers: list[Array]) -> Array:
+    seen = X
+    for w in layers[:-1]:
+        seen = _says(w[0] + seen @ w[1:])
+    last = layers[-1][:, 0]
+    return np.asarray((last[0] + seen @ last[1:]) / max(float(np.linalg.norm(last)), 1e-300))
+
+
+def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
+    """Tiling."""
+    return Tiling(**options.model_dump())
+
+
+def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Layers, units, and rows that are still wrong, of all nets."""
+    return {
+        "layers": ((), np.array(float(sum(len(n) for n in estimator.layers_)))),
+        "units": ((), np.array(float(sum(w.shape[1] for n in estimator.layers_ for w in n)))),
+        "errors": ((), np.array(float(sum(e[-1] for e in estimator.errors_)))),
+    }
+
+
+def examples() -> list[BaseEstimator]:
+    """For scikit-learn's checks."""
+    return [Tiling(max_iter=50)]
