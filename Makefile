@@ -24,8 +24,8 @@ help:  ## list the targets
 demo: $(VENV)/.stamp-base  ## fit a real model: posterior table, verdict, run folder
 	$(BIN)/bayeslab fit models/radon.yaml
 
-test: $(VENV)/.stamp-test  ## run the tests (ARGS="-k name" passes options to pytest)
-	$(BIN)/python -m pytest $(ARGS)
+test: $(VENV)/.stamp-test  ## run the tests, two files at a time (ARGS="-k name" passes options to pytest)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 lint: $(VENV)/.stamp-test  ## ruff (lint and format) and mypy
 	$(BIN)/ruff check .

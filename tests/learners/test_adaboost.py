@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from sklearn.naive_bayes import GaussianNB
@@ -12,9 +9,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from bayeslab.learners.adaboost import AdaBoost, Stump
-
-sys.path.insert(0, str(Path(__file__).parent))
-from restaurant import NAMES, all_inputs, original_tree, rows, sample
+from tests.learners.restaurant import NAMES, all_inputs, original_tree, rows, sample
 
 X, Y = rows()
 ALL = tuple(range(10))

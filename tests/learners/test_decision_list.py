@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +11,7 @@ from sklearn.tree import DecisionTreeRegressor
 from bayeslab.learners.decision_list import DecisionList
 from bayeslab.learners.decision_tree import MultiwayTree, Rule
 from bayeslab.learners.regression_tree import LinearTree
-
-sys.path.insert(0, str(Path(__file__).parent))
-from restaurant import NAMES, all_inputs, original_tree, rows, sample
+from tests.learners.restaurant import NAMES, all_inputs, original_tree, rows, sample
 
 X, Y = rows()
 ALL = tuple(range(10))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +11,7 @@ from scipy import stats
 
 from bayeslab.learners._tree_kernels import best_splits
 from bayeslab.learners.decision_tree import MultiwayTree, deviation, entropy
-
-sys.path.insert(0, str(Path(__file__).parent))
-from restaurant import DOMAINS, NAMES, all_inputs, original_tree, rows, sample
+from tests.learners.restaurant import DOMAINS, NAMES, all_inputs, original_tree, rows, sample
 
 ALL = tuple(range(10))
 X, Y = rows()

@@ -1,0 +1,173 @@
+"""Boosting by three learners, boosting of regressions, and weighted rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.ensemble import AdaBoostRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neural_network import MLPClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from bayeslab.learners.adaboost import AdaBoost, Stump
+from bayeslab.learners.boosted_regression import Options, ResidualBoost, ThresholdBoost, build
+from bayeslab.learners.decision_tree import MultiwayTree
+from bayeslab.learners.schapire import SchapireBoost, majority_of_three
+from tests.learners.restaurant import sample
+
+
+class Draws(RegressorMixin, BaseEstimator):
+    """Constant; remembers which rows (by their first input) it was given."""
+
+    seen: list
+
+    def fit(self, X, y, sample_weight=None):
+        type(self).seen.append(np.bincount(X[:, 0].astype(int), minlength=100))
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def predict(self, X):
+        return np.zeros(len(X))
+
+
+def disc(rng, n):
+    x = rng.uniform(-1, 1, (n, 2))
+    return x, (x[:, 0] + x[:, 1] > 0).astype(int)
+
+
+def bends(rng, n=300):
+    x = rng.uniform(-3, 3, (n, 1))
+    return x, np.sin(2 * x[:, 0]) + 0.3 * x[:, 0] + rng.normal(0, 0.2, n)
+
+
+def test_boost_schapire():
+    """boost-schapire: the error of three is below that of one weak learner, of three times three lower still."""
+    rng = np.random.default_rng(0)
+    test, truth = disc(rng, 4000)
+    weak, three, nine = [], [], []
+    for seed in range(6):
+        x, y = disc(rng, 3000)
+        weak.append(1 - Stump().fit(x, y).score(test, truth))
+        three.append(1 - SchapireBoost(Stump(), random_state=seed).fit(x, y).score(test, truth))
+        nine.append(1 - SchapireBoost(Stump(), levels=2, random_state=seed).fit(x, y).score(test, truth))
+    assert np.mean(three) < np.mean(weak) - 0.03
+    assert np.mean(nine) < np.mean(three) - 0.02
+    assert majority_of_three(0.3) == pytest.approx(0.216)
+
+
+def test_schapire_parts():
+    """boost-schapire: where the first two agree they decide, where not the third."""
+    x, y = disc(np.random.default_rng(1), 900)
+    found = SchapireBoost(Stump(), random_state=0).fit(x, y)
+    a, b, c = (one.predict(x) for one in found.tree_)
+    np.testing.assert_array_equal(found.predict(x), np.where(a == b, a, c))
+    assert found.sizes_[0] == 300
+    # The second has as many rows on which the first errs as others; the third only those of the last third apart.
+    assert found.sizes_[1] % 2 == 0
+    assert found.sizes_[2] < 300
+
+
+def test_boost_regress_threshold():
+    """boost-regress-threshold: less mean absolute error on other rows than a single regression."""
+    rng = np.random.default_rng(2)
+    test, truth = bends(rng, 2000)
+    gains = []
+    for seed in range(4):
+        x, y = bends(rng)
+        one = DecisionTreeRegressor(max_depth=3, random_state=0)
+        alone = np.abs(one.fit(x, y).predict(test) - truth).mean()
+        many = ThresholdBoost(one, 50, random_state=seed).fit(x, y)
+        gains.append(alone - np.abs(many.predict(test) - truth).mean())
+        assert (many.votes_ > 0).all()
+    assert np.mean(gains) > 3 * np.std(gains) / 2
+    # Rows marked wrong gain weight.
+    gap = np.abs(many.estimators_[-1].predict(x) - y)
+    once = ThresholdBoost(one, 1, random_state=0).fit(x, y)
+    wrong = np.abs(once.estimators_[0].predict(x) - y) > once.threshold_
+    assert once.weights_[wrong].min() > once.weights_[~wrong].max()
+    assert len(gap) == 300
+
+
+def test_boost_regress_drucker():
+    """boost-regress-drucker: rows are drawn more often the larger their error; the answer is a weighted median."""
+    Draws.seen = []
+    x = np.arange(100.0)[:, None]
+    # The constant 0 errs by the size of the outcome: few rows by 10, more by 1, most by 0.
+    y = np.where(x[:, 0] < 5, 10.0, np.where(x[:, 0] < 20, 4.0, 0.0))
+    AdaBoostRegressor(Draws(), n_estimators=2, random_state=0).fit(x, y)
+    for seed in range(1, 30):
+        AdaBoostRegressor(Draws(), n_estimators=2, random_state=seed).fit(x, y)
+    drawn = np.array(Draws.seen[1::2]).mean(axis=0)
+    assert drawn[:5].mean() > 1.2 * drawn[5:20].mean() > 1.2 * 1.2 * drawn[20:].mean()
+    x, y = bends(np.random.default_rng(3))
+    found = build(Options(method="drucker", n_estimators=15), "regression").set_params(random_state=0).fit(x, y)
+    each = np.array([one.predict(x[:20]) for one in found.estimators_])
+    for i, answer in enumerate(found.predict(x[:20])):
+        order = np.argsort(each[:, i])
+        up_to = np.cumsum(found.estimator_weights_[: len(each)][order])
+        assert answer == each[order[np.argmax(up_to >= up_to[-1] / 2)], i]
+    assert found.score(x, y) > 0.9
+
+
+@pytest.mark.parametrize("one", [DecisionTreeRegressor(max_depth=2), LinearRegression()])
+def test_boost_residual(one):
+    """boost-residual: the training squared error does not rise from stage to stage."""
+    x, y = bends(np.random.default_rng(4))
+    found = ResidualBoost(one, 60, learning_rate=0.7, random_state=0).fit(x, y)
+    assert (np.diff(found.errors_) <= 1e-12).all()
+    staged = [np.mean((said - y) ** 2) for said in found.staged_predict(x)]
+    np.testing.assert_allclose(staged, found.errors_[1:], rtol=1e-9)
+    np.testing.assert_allclose(staged[-1], np.mean((found.predict(x) - y) ** 2))
+    if isinstance(one, DecisionTreeRegressor):
+        assert found.errors_[-1] < 0.1 * found.errors_[0]
+
+
+def test_weighted_training():
+    """weighted-training: whole weights are copies of rows, for trees, naive Bayes, logistic regression and stumps."""
+    rng = np.random.default_rng(5)
+    x, y = sample(rng, 120)
+    w = rng.integers(1, 4, size=120)
+    members = [
+        MultiwayTree(tuple(range(10))), GaussianNB(), LogisticRegression(C=10, tol=1e-8, max_iter=2000), Stump(),
+    ]  # fmt: skip
+    for one in members:
+        weighted = one.fit(x, y, sample_weight=w.astype(float)).predict(x)
+        copied = one.fit(np.repeat(x, w, axis=0), np.repeat(y, w)).predict(x)
+        np.testing.assert_array_equal(weighted, copied)
+
+
+def test_weak_learners_in_adaboost():
+    """boost-naive-bayes: any learner from a file, weighted where it takes weights."""
+    x, y = sample(np.random.default_rng(6), 200)
+    for one in (GaussianNB(), MultiwayTree(tuple(range(10)), max_depth=1)):
+        assert AdaBoost(one, n_estimators=20, random_state=0).fit(x, y).score(x, y) >= one.fit(x, y).score(x, y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_boost_digits():
+    """boost-digits (F36; the 118,000 rows of the source are not there): nets boosted on the digits that there are."""
+    x, y = load_digits(return_X_y=True)
+    x = x / 16
+    one = MLPClassifier((5,), solver="lbfgs", max_iter=60, random_state=0)
+    alone = one.fit(x[:900], y[:900]).score(x[900:], y[900:])
+    boosted = AdaBoost(one, n_estimators=10, random_state=0).fit(x[:900], y[:900]).score(x[900:], y[900:])
+    assert boosted > alone
+
+
+def test_ada_benchmark():
+    """ada-benchmark (F36; the 27 sets are not there): 22 better, 1 equal, 4 worse is no chance; so on sets at hand."""
+    assert stats.binomtest(22, 26).pvalue < 0.001
+    better = []
+    for load in (load_iris, load_wine, load_breast_cancer):
+        x, y = load(return_X_y=True)
+        for seed in range(2):
+            order = np.random.default_rng(seed).permutation(len(x))
+            a, b = order[: len(x) // 2], order[len(x) // 2 :]
+            one = DecisionTreeClassifier(max_depth=2, random_state=0)
+            alone = one.fit(x[a], y[a]).score(x[b], y[b])
+            better.append(AdaBoost(one, n_estimators=40, random_state=0).fit(x[a], y[a]).score(x[b], y[b]) - alone)
+    assert np.sum(np.array(better) > 0) > np.sum(np.array(better) < 0)
