@@ -16,7 +16,7 @@ from bayeslab.engines import _stepped
 from bayeslab.errors import DataError, ModelError, OptionError, Stopped
 from bayeslab.exact import topics as lda
 from bayeslab.exact.topics import TopicPrior
-from bayeslab.families import _topics_graph
+from bayeslab.families import _topics_graph, _topics_variational
 from bayeslab.families import topics as family
 from bayeslab.families._topics_words import documents_of
 from bayeslab.io.documents import STOP_WORDS, words_of
@@ -191,6 +191,15 @@ def test_variational_topics_are_those_of_gibbs(planted, planted_fit):
     )
     with pytest.raises(bl.BayeslabError, match="takes concentrations as known"):
         fitted(model(3, alpha="learned"), planted[2], "variational")
+
+
+def test_many_documents_come_in_batches(planted, monkeypatch):
+    monkeypatch.setattr(_topics_variational, "_MANY", 20)
+    fit = fitted(model(3, alpha=0.4, beta=0.1), planted[2], "variational", restarts=1)
+    assert "in batches, 5 passes" in fit.posterior.attrs["how"]
+    order = lda.align(planted[0], fit.topics.phi)
+    assert np.abs(fit.topics.phi[order] - planted[0]).max() < 0.05
+    assert fit.verdict.status != "fail"
 
 
 def test_new_documents_are_placed(planted, planted_fit):
