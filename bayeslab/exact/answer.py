@@ -18,6 +18,7 @@ __all__ = [
     "GibbsPlan",
     "Note",
     "Plan",
+    "PointEstimate",
     "Searched",
     "SteppedChains",
     "VariationalEnd",
@@ -82,6 +83,30 @@ class Plan:
     how: str
     solve: Callable[[], Answer]
     empirical: Callable[[], Answer] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PointEstimate:
+    """Parameters at the highest point of their density, found without a graph.
+
+    Attributes
+    ----------
+    values : mapping of str to ndarray
+        Every parameter of the graph, on its natural scale.
+    log_density : float
+        Of parameters and data, without the Jacobian of any transform; or of the data alone.
+    converged : bool
+    slope : float
+        The largest element of the gradient, by the logarithm of what is positive.
+    agree : bool
+        Whether all starting points led there.
+    """
+
+    values: Mapping[str, np.ndarray]
+    log_density: float
+    converged: bool
+    slope: float
+    agree: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,13 @@ References
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from bayeslab.errors import ModelError
 from bayeslab.exact.covariance import Kernel
@@ -41,6 +44,7 @@ __all__ = [
     "NotPositiveDefinite",
     "factor",
     "likelihood_words",
+    "threads",
 ]
 
 LOG_MARGINAL = "bayeslab.exact._covariance_kernels:log_marginal"
@@ -59,6 +63,15 @@ def likelihood_words(likelihood: str, link: str) -> np.ndarray:
         "negative_binomial": kernels.NEGATIVE_BINOMIAL,
     }
     return np.array([codes[likelihood], kernels.PROBIT if link == "probit" else kernels.LOGIT], np.int64)
+
+
+# Up to so many rows a matrix is worked on by one thread: more would mostly wait for each other.
+_SMALL = 1_000
+
+
+def threads(n: int) -> AbstractContextManager[Any]:
+    """Linear algebra of small matrices by one thread, of large ones by as many as there are."""
+    return threadpool_limits(limits=1, user_api="blas") if n <= _SMALL else nullcontext()
 
 
 class NotPositiveDefinite(ModelError):

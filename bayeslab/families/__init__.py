@@ -45,6 +45,8 @@ Contract. A family module has
 ``variational(model, data) -> VariationalPlan | str`` (optional)
     how coordinate ascent finds a product of conjugate factors near the posterior
     (:class:`bayeslab.exact.answer.VariationalPlan`), or why it cannot.
+``optimum(model, data, with_priors, restarts, rng) -> PointEstimate | None`` (optional)
+    the mode of the posterior, or the maximum of the likelihood, where the family finds it without compiling a graph.
 ``forecast(model, data) -> dict[str, str]`` (optional)
     what is to be found out and what that will cost, for ``bayeslab check``.
 ``preferred(model, data) -> (engine, reason) | None`` (optional)

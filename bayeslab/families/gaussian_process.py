@@ -32,8 +32,9 @@ from pydantic import Field, model_validator
 
 from bayeslab.dataset import Data, Dataset, bind
 from bayeslab.errors import DataError, EngineRefusal, ModelError, hint
-from bayeslab.exact.answer import Plan
+from bayeslab.exact.answer import Plan, PointEstimate
 from bayeslab.exact.covariance import Kernel
+from bayeslab.exact.gaussian_process import threads
 from bayeslab.families._gp_model import (
     Resolved,
     columns_read,
@@ -88,8 +89,8 @@ class GaussianProcess(Family):
     approximation: Literal["state_space", "sparse", "fitc", "hsgp", "laplace"] | None = Field(
         None,
         description="Instead of the covariance of all rows: the `state_space` form of one-dimensional kernels (exact"
-        " for Matérn), inducing points (`sparse`: Titsias's bound, or `fitc`), basis functions (`hsgp`), or for other than"
-        " gaussian outcomes the function integrated out by `laplace`.",
+        " for Matérn), inducing points (`sparse`: Titsias's bound, or `fitc`), basis functions (`hsgp`), or for other"
+        " than gaussian outcomes the function integrated out by `laplace`.",
     )
     inducing: int | None = Field(None, ge=1, description="How many inducing points (sparse, fitc); default 100.")
     functions: int | None = Field(
@@ -235,12 +236,23 @@ def exact(model: Model, data: Data) -> Plan | str:
     return _gp_exact.exact(seen)
 
 
+def optimum(
+    model: Model, data: Data, with_priors: bool, restarts: int, rng: np.random.Generator
+) -> PointEstimate | None:
+    """The hyperparameters at the maximum of their marginal posterior or likelihood, of normal outcomes."""
+    from bayeslab.families import _gp_mode
+
+    seen = resolved(model, data)
+    with threads(seen.n):
+        return _gp_mode.optimum(seen, with_priors, restarts, rng)
+
+
 def preferred(model: Model, data: Data) -> tuple[str, str] | None:
     """The mode of the hyperparameters, where sampling them would take hours."""
     seen = resolved(model, data)
     if seen.y is None or not seen.dims or not isinstance(exact(model, data), str):
         return None
-    if seen.spec.approximation is None and seen.n <= _MANY or _seconds(seen) * _EVALUATIONS < _PATIENCE:
+    if (seen.spec.approximation is None and seen.n <= _MANY) or _seconds(seen) * _EVALUATIONS < _PATIENCE:
         return None
     return "map", (
         f"the mode of the hyperparameters: with {seen.n:,} rows an evaluation of the density takes about"
@@ -313,7 +325,9 @@ def predictive(
     """
     from bayeslab.families import _gp_predict
 
-    return _gp_predict.replications(*_fitted(model, data), draws, rng)
+    seen, new = _fitted(model, data)
+    with threads(seen.n):
+        return _gp_predict.replications(seen, new, draws, rng)
 
 
 def tables(
@@ -323,9 +337,10 @@ def tables(
     from bayeslab.families import _gp_predict
 
     seen, new = _fitted(model, data)
-    if kind == "components":
-        return _gp_predict.component_table(seen, new, draws, ci_prob)
-    found = _gp_predict.moments(seen, new, draws, ci_prob)
+    with threads(seen.n):
+        if kind == "components":
+            return _gp_predict.component_table(seen, new, draws, ci_prob)
+        found = _gp_predict.moments(seen, new, draws, ci_prob)
     return None if found is None else {"": found}
 
 
@@ -336,7 +351,8 @@ def log_likelihoods(
     from bayeslab.families import _gp_predict
 
     seen = resolved(model, data)
-    return {"row": ((seen.rows,), _gp_predict.row_log_likelihoods(seen, draws))}
+    with threads(seen.n):
+        return {"row": ((seen.rows,), _gp_predict.row_log_likelihoods(seen, draws))}
 
 
 def judged(
@@ -345,7 +361,9 @@ def judged(
     """Draws whose covariance had a Cholesky factor only with jitter."""
     from bayeslab.families import _gp_predict
 
-    return _gp_predict.repairs(resolved(model, data), draws)
+    seen = resolved(model, data)
+    with threads(seen.n):
+        return _gp_predict.repairs(seen, draws)
 
 
 def _fitted(model: Model, data: Data) -> tuple[Resolved, Resolved]:
