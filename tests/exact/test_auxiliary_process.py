@@ -66,13 +66,13 @@ def test_dp_mixture_without_conjugacy_equals_enumeration(name, discount):
     number = {tuple(z): i for i, z in enumerate(every)}
     rng = np.random.default_rng(1)
     labels, atoms, drawn = np.zeros(4, int), law.draw(rng, 1), []
-    for _ in range(4000):
+    for _ in range(2000):
         labels, atoms = sweep(law, ROWS, labels, atoms, 0.8, discount, rng)
         _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
         drawn.append(number[tuple(np.argsort(np.argsort(first))[inverse])])
     each = np.eye(len(every))[drawn]
     batches = each.reshape(40, -1, len(every)).mean(axis=1)
-    error = np.sqrt(batches.var(axis=0, ddof=1) / 40 + p * (1 - p) / 4000)
+    error = np.sqrt(batches.var(axis=0, ddof=1) / 40 + p * (1 - p) / 2000)
     assert np.max(np.abs(each.mean(axis=0) - p) / (error + 1e-3)) < 5
 
 

@@ -176,11 +176,11 @@ def test_rows_that_come_later(tmp_path):
     x = np.concatenate([rng.normal(-4, 1, 40), rng.normal(4, 1, 40)])
     fit = fitted(model_of(), {"x": x}, draws=300, runs=tmp_path)
     more = np.concatenate([rng.normal(4, 1, 10), rng.normal(20, 1, 15)])
-    longer = fit.extended({"x": more}, draws=1000, tune=200, progress=False)
+    longer = fit.extended({"x": more}, draws=600, tune=100, progress=False)
     assert longer.data.labels["obs_id"].size == 105 and longer.folder.parent == tmp_path
     kept = longer.model.model.priors["components"]
     assert kept["mean"] == pytest.approx([x.mean()]) and kept["scale"] == pytest.approx([x.var()])
-    whole = fitted(longer.model, {"x": np.concatenate([x, more])}, draws=1000, seed=9)
+    whole = fitted(longer.model, {"x": np.concatenate([x, more])}, draws=600, seed=9)
     for name in ("n_clusters", "entropy", "alpha"):
         one, two = longer.posterior[name].to_numpy(), whole.posterior[name].to_numpy()
         error = np.sqrt(sum(v.reshape(2, 20, -1).mean(axis=2).var() / 40 for v in (one, two)))
