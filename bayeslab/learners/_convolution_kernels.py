@@ -1,0 +1,34 @@
+"""What windows send back to the units that they see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+__all__ = ["scatter"]
+
+
+@njit(cache=True)
+def scatter(windows: Any, out: Any, kernel: int, stride: int, padding: int) -> None:
+    """Add every window (images * units, maps * kernel * kernel) to the places it lies over, in ``out``.
+
+    Parameters
+    ----------
+    out
+        Shape (images, side, side, maps).
+    """
+    n, side, _, n_maps = out.shape
+    units = (side + 2 * padding - kernel) // stride + 1
+    for k in range(n):
+        for u in range(units):
+            for v in range(units):
+                row = windows[(k * units + u) * units + v]
+                for m in range(n_maps):
+                    for i in range(kernel):
+                        r = u * stride + i - padding
+                        if 0 <= r < side:
+                            for j in range(kernel):
+                                c = v * stride + j - padding
+                                if 0 <= c < side:
+                                    out[k, r, c, m] += row[(m * kernel + i) * kernel + j]

@@ -1,0 +1,415 @@
+r"""Learner ``convolutional``: a convolutional net of LeNet's shape, for images given as rows of pixels.
+
+An image is put into the middle of 32 × 32 pixels. Each unit of the first hidden layer sees a small square of it; units
+of one map share their weights, so that a map answers "where is this?", and an image that is shifted by a stride has its
+maps shifted by one. Twelve maps of 8 × 8 (768 units) are followed by twelve of 4 × 4 (192), 30 units that see all of
+them, and the outputs [1]_. Down-sampling is the stride. Training is by back-propagation, with steps of Adam that
+become smaller, on images that are shifted, turned and scaled anew in every pass.
+
+``boosted`` trains three of them by the scheme of Schapire [2]_, [3]_: the second on images of which the first has half
+wrong, the third on images on which the two disagree; moved images are drawn until there are enough. Their outputs are
+added up.
+
+References
+----------
+.. [1] LeCun, Boser, Denker, Henderson, Howard, Hubbard, Jackel (1989). Backpropagation applied to handwritten zip code
+   recognition. Neural Computation 1, 541-551.
+.. [2] Schapire (1990). The strength of weak learnability. Machine Learning 5, 197-227.
+.. [3] Drucker, Schapire, Simard (1993). Boosting performance in neural networks. International Journal of Pattern
+   Recognition and Artificial Intelligence 7, 705-719.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+from pydantic import Field
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayeslab.learners._augment import moved
+from bayeslab.learners._convolution_kernels import scatter
+from bayeslab.learners._layers_kernels import adam, add_penalty
+from bayeslab.spec import Spec
+
+__all__ = [
+    "CATEGORIES",
+    "MISSING",
+    "SCALE",
+    "TASKS",
+    "BoostedConvolutional",
+    "Convolutional",
+    "Options",
+    "Shape",
+    "build",
+    "examples",
+    "gradient",
+    "maps",
+    "padded",
+    "reported",
+]
+
+Single = NDArray[np.float32]
+
+TASKS = ("classification",)
+CATEGORIES: Literal["codes", "indicators"] = "indicators"
+SCALE = False
+MISSING = False
+
+SIDE = 32
+
+
+class Options(Spec):
+    """Options of a convolutional net."""
+
+    boosted: bool = Field(False, description="Three nets, each after the first on what those before find hard.")
+    max_iter: int = Field(20, ge=1, description="Passes over the images.")
+    batch_size: int = Field(32, ge=1, description="Images of a step.")
+    learning_rate_init: float = Field(2e-3, gt=0, description="Size of the first steps; they fall to 0 as a cosine.")
+    alpha: float = Field(1e-2, ge=0, description="Strength of the penalty of squared weights.")
+    shift: float = Field(2.0, ge=0, description="Pixels by which images are shifted at most.")
+    angle: float = Field(10.0, ge=0, description="Degrees by which they are turned at most.")
+    scale: float = Field(0.1, ge=0, lt=1, description="Share by which they are scaled at most.")
+
+
+class Shape(Spec):
+    """Maps, kernels, strides and paddings of the two convolutions, and the units above them.
+
+    The first layer's kernels are 8 wide with a stride of 4, the second's 5 wide with a stride of 2.
+    """
+
+    maps: tuple[int, int] = (12, 12)
+    kernels: tuple[int, int] = (8, 5)
+    strides: tuple[int, int] = (4, 2)
+    paddings: tuple[int, int] = (2, 2)
+    hidden: int = 30
+
+    @property
+    def sides(self) -> tuple[int, int, int]:
+        """Side of the input and of the maps of both layers."""
+        out = [SIDE]
+        for kernel, stride, padding in zip(self.kernels, self.strides, self.paddings, strict=True):
+            out.append((out[-1] + 2 * padding - kernel) // stride + 1)
+        return out[0], out[1], out[2]
+
+    @property
+    def units(self) -> tuple[int, int, int]:
+        """Units of the three hidden layers."""
+        _, first, second = self.sides
+        return self.maps[0] * first**2, self.maps[1] * second**2, self.hidden
+
+    def shapes(self, n_classes: int) -> list[tuple[int, int]]:
+        """Shape of the weights of each layer; biases are one for each column."""
+        return [
+            (self.kernels[0] ** 2, self.maps[0]),
+            (self.maps[0] * self.kernels[1] ** 2, self.maps[1]),
+            (self.units[1], self.hidden),
+            (self.hidden, n_classes),
+        ]
+
+
+def _split(flat: Single, shapes: list[tuple[int, int]]) -> list[tuple[Single, Single]]:
+    out, at = [], 0
+    for n_in, n_out in shapes:
+        end = at + n_in * n_out
+        out.append((flat[at:end].reshape(n_in, n_out), flat[end : end + n_out]))
+        at = end + n_out
+    return out
+
+
+def padded(X: Any) -> Single:
+    """Rows of pixels as images in the middle of 32 × 32; small ones are enlarged by a whole factor first.
+
+    Pixels that are no square number are laid out in the next larger square, row by row.
+    """
+    X = np.asarray(X, np.float32)
+    side = math.isqrt(X.shape[1] - 1) + 1
+    if side > SIDE:
+        raise ValueError(f"images of {side} × {side} pixels are larger than {SIDE} × {SIDE}")
+    square = np.zeros((len(X), side * side), np.float32)
+    square[:, : X.shape[1]] = X
+    factor = max((SIDE - 4) // side, 1)
+    images = square.reshape(-1, side, side).repeat(factor, axis=1).repeat(factor, axis=2)
+    before = (SIDE - images.shape[1]) // 2
+    after = SIDE - images.shape[1] - before
+    return np.pad(images, ((0, 0), (before, after), (before, after)))
+
+
+def _windows(images: Single, kernel: int, stride: int, padding: int) -> Single:
+    """What each unit sees, (images * units, maps * kernel * kernel), of images (images, maps, side, side)."""
+    n_maps = images.shape[1]
+    edged = np.pad(images, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
+    seen = sliding_window_view(edged, (kernel, kernel), axis=(2, 3))[:, :, ::stride, ::stride]
+    return np.ascontiguousarray(seen.transpose(0, 2, 3, 1, 4, 5)).reshape(-1, n_maps * kernel * kernel)
+
+
+def maps(layers: list[tuple[Single, Single]], images: Single, shape: Shape) -> list[Single]:
+    """What every layer puts out, and what its units saw: windows, maps, windows, maps, hidden units, probabilities."""
+    _, first, second = shape.sides
+    (w1, b1), (w2, b2), (w3, b3), (w4, b4) = layers
+    n = len(images)
+    seen1 = _windows(images[:, None], shape.kernels[0], shape.strides[0], shape.paddings[0])
+    h1 = seen1 @ w1
+    h1 += b1
+    np.maximum(h1, 0, out=h1)
+    laid = h1.reshape(n, first, first, -1).transpose(0, 3, 1, 2)
+    seen2 = _windows(laid, shape.kernels[1], shape.strides[1], shape.paddings[1])
+    h2 = seen2 @ w2
+    h2 += b2
+    np.maximum(h2, 0, out=h2)
+    h3 = h2.reshape(n, second * second * w2.shape[1]) @ w3
+    h3 += b3
+    np.maximum(h3, 0, out=h3)
+    out = h3 @ w4
+    out += b4
+    out -= out.max(axis=1, keepdims=True)
+    np.exp(out, out=out)
+    out /= out.sum(axis=1, keepdims=True)
+    return [seen1, h1, seen2, h2, h3, out]
+
+
+def gradient(
+    flat: Single, images: Single, targets: Single, shape: Shape, into: Single | None = None
+) -> tuple[float, Single]:
+    """Mean log loss of images, and its derivative by all weights: those of a map add up over its units."""
+    shapes = shape.shapes(targets.shape[1])
+    into = np.empty_like(flat) if into is None else into
+    layers, slots = _split(flat, shapes), _split(into, shapes)
+    seen1, h1, seen2, h2, h3, out = maps(layers, images, shape)
+    n = len(images)
+    value = -float((targets * np.log(np.maximum(out, 1e-30))).sum()) / n
+    delta = (out - targets) / np.float32(n)
+    _, first, _ = shape.sides
+    flat2 = h2.reshape(n, -1)
+    for slot, below in ((slots[3], h3), (slots[2], flat2)):
+        np.matmul(below.T, delta, out=slot[0])
+        np.sum(delta, axis=0, out=slot[1])
+        delta = delta @ layers[3 if below is h3 else 2][0].T
+        delta *= below > 0
+    delta = delta.reshape(h2.shape)
+    np.matmul(seen2.T, delta, out=slots[1][0])
+    np.sum(delta, axis=0, out=slots[1][1])
+    # Each unit below gets what all windows that it lies in send back.
+    back = np.zeros((n, first, first, shape.maps[0]), flat.dtype)
+    scatter(delta @ layers[1][0].T, back, shape.kernels[1], shape.strides[1], shape.paddings[1])
+    delta = back.reshape(h1.shape)
+    delta *= h1 > 0
+    np.matmul(seen1.T, delta, out=slots[0][0])
+    np.sum(delta, axis=0, out=slots[0][1])
+    return value, into
+
+
+class Convolutional(ClassifierMixin, BaseEstimator):
+    """A net with two layers of maps with shared weights, a hidden layer, and an output for each class.
+
+    Parameters
+    ----------
+    max_iter, batch_size : int
+    learning_rate_init, alpha : float
+    shift, angle, scale : float
+        Greatest move of images in training: pixels, degrees, share.
+    random_state : int or None
+
+    Attributes
+    ----------
+    weights_ : ndarray of float32
+        All weights.
+    shape_ : Shape
+    loss_curve_ : list of float
+        Log loss of each pass, on moved images.
+    """
+
+    def __init__(
+        self,
+        max_iter: int = 20,
+        batch_size: int = 32,
+        learning_rate_init: float = 2e-3,
+        alpha: float = 1e-2,
+        shift: float = 2.0,
+        angle: float = 10.0,
+        scale: float = 0.1,
+        random_state: Any = None,
+    ) -> None:
+        self.max_iter, self.batch_size, self.learning_rate_init = max_iter, batch_size, learning_rate_init
+        self.alpha, self.shift, self.angle, self.scale = alpha, shift, angle, scale
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train on rows of pixels."""
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"A network needs rows of two classes; there is one class, {self.classes_[0]!r}")
+        self.low_, self.spread_ = float(X.min()), float(X.std()) or 1.0
+        return self._learn(self._images(X), codes, self.classes_)
+
+    def _learn(self, images: Single, codes: Any, classes: Any) -> Self:
+        """Train on images as the net sees them."""
+        self.classes_, self.shape_ = classes, Shape()
+        rng = check_random_state(self.random_state)
+        flat = self._start(rng)
+        self._descend(flat, images, np.eye(len(classes), dtype=np.float32)[codes], rng)
+        self.weights_, self.n_iter_ = flat, len(self.loss_curve_)
+        return self
+
+    def _start(self, rng: Any) -> Single:
+        shapes = self.shape_.shapes(len(self.classes_))
+        flat = np.zeros(sum(a * b + b for a, b in shapes), np.float32)
+        for w, _ in _split(flat, shapes):
+            w[:] = rng.normal(0, np.sqrt(2 / len(w)), w.shape)
+        return flat
+
+    def _descend(self, flat: Single, images: Single, targets: Single, rng: Any) -> None:
+        n, size = len(images), min(int(self.batch_size), len(images))
+        slot, first, second = np.empty_like(flat), np.zeros_like(flat), np.zeros_like(flat)
+        strength = np.zeros_like(flat)
+        for w, _ in _split(strength, self.shape_.shapes(len(self.classes_))):
+            w[:] = self.alpha / n
+        moves = bool(self.shift or self.angle or self.scale)
+        steps, total_steps = 0, self.max_iter * math.ceil(n / size)
+        self.loss_curve_: list[float] = []
+        for _ in range(self.max_iter):
+            order, total = rng.permutation(n), 0.0
+            for start in range(0, n, size):
+                rows = order[start : start + size]
+                x = moved(images[rows], rng, self.shift, self.angle, self.scale) if moves else images[rows]
+                value, _ = gradient(flat, x, targets[rows], self.shape_, slot)
+                total += value * len(rows)
+                steps += 1
+                add_penalty(slot, flat, strength)
+                rate = 0.5 * self.learning_rate_init * (1 + math.cos(math.pi * (steps - 1) / total_steps))
+                adam(flat, slot, first, second, rate, steps)
+            self.loss_curve_.append(total / n)
+
+    def _images(self, X: Any) -> Single:
+        return padded((np.asarray(X) - self.low_) / self.spread_)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of classes."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        return self._says(self._images(X))
+
+    def _says(self, images: Single) -> np.ndarray:
+        """Probabilities, for images as the net sees them."""
+        layers = _split(self.weights_, self.shape_.shapes(len(self.classes_)))
+        blocks = (images[at : at + 256] for at in range(0, len(images), 256))
+        out = np.concatenate([maps(layers, x, self.shape_)[-1] for x in blocks]).astype(float)
+        return np.asarray(out / out.sum(axis=1, keepdims=True))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class with the greatest probability."""
+        best = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+
+class BoostedConvolutional(ClassifierMixin, BaseEstimator):
+    """Three convolutional nets by the scheme of Schapire; their probabilities are averaged.
+
+    Parameters
+    ----------
+    estimator : Convolutional or None
+        What is trained three times.
+    random_state : int or None
+
+    Attributes
+    ----------
+    estimators_ : list of Convolutional
+        Three; fewer when there are no rows for the next, because the ones before are right on all.
+    sets_ : list of tuple (ndarray, ndarray)
+        Images of 32 × 32 pixels, as nets see them, and codes of classes, that the second and the third learned from.
+    """
+
+    def __init__(self, estimator: Any = None, random_state: Any = None) -> None:
+        self.estimator, self.random_state = estimator, random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train one after the other."""
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        model = Convolutional() if self.estimator is None else self.estimator
+        rng = check_random_state(self.random_state)
+        first = clone(model).set_params(random_state=rng.randint(np.iinfo(np.int32).max)).fit(X, y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.estimators_, self.sets_ = [first], []
+        images = first._images(X)
+        for chosen in (_half_wrong, _disagreed):
+            drawn = self._drawn(images, codes, rng, chosen)
+            if len(drawn[0]) == 0:
+                break
+            self.sets_.append(drawn)
+            net = clone(model).set_params(random_state=rng.randint(np.iinfo(np.int32).max))
+            self.estimators_.append(net._learn(*drawn, self.classes_))
+        self.n_iter_ = sum(net.n_iter_ for net in self.estimators_)
+        return self
+
+    def _drawn(self, images: Single, codes: Any, rng: Any, chosen: Any) -> tuple[Single, Any]:
+        """Moved images that pass the filter, as many as there are images; after twenty passes as many as there were."""
+        kept, n = [], 0
+        model = self.estimators_[0]
+        for _ in range(20):
+            x = moved(images, rng, model.shift, model.angle, model.scale)
+            said = np.array([net._says(x).argmax(axis=1) for net in self.estimators_])
+            at = chosen(said, codes, rng)
+            kept.append((x[at], codes[at]))
+            n += len(at)
+            if n >= len(images):
+                break
+        both = np.concatenate([x for x, _ in kept]), np.concatenate([c for _, c in kept])
+        return both[0][: len(images)], both[1][: len(images)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The average of what the nets put out."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        images = self.estimators_[0]._images(X)
+        return np.asarray(np.mean([net._says(images) for net in self.estimators_], axis=0))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class with the greatest average."""
+        best = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+
+def _half_wrong(said: Any, codes: Any, rng: Any) -> NDArray[np.int64]:
+    """All images that the first net has wrong, each followed by one that it has right."""
+    wrong, right = np.flatnonzero(said[0] != codes), np.flatnonzero(said[0] == codes)
+    n = min(len(wrong), len(right))
+    return np.column_stack([wrong[:n], rng.permutation(right)[:n]]).ravel()
+
+
+def _disagreed(said: Any, codes: Any, rng: Any) -> NDArray[np.int64]:
+    """Images of which the first two nets say different classes."""
+    return np.flatnonzero(said[0] != said[1])
+
+
+def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
+    """The net, or three."""
+    given = options.model_dump()
+    boosted = given.pop("boosted")
+    net = Convolutional(**given)
+    return BoostedConvolutional(net) if boosted else net
+
+
+def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Nets, weights of each, passes, the last loss of the first."""
+    nets = getattr(estimator, "estimators_", [estimator])
+    return {
+        "nets": ((), np.array(float(len(nets)))),
+        "weights": ((), np.array(float(len(nets[0].weights_)))),
+        "passes": ((), np.array(float(sum(net.n_iter_ for net in nets)))),
+        "training_loss": ((), np.array(nets[0].loss_curve_[-1])),
+    }
+
+
+def examples() -> list[BaseEstimator]:
+    """For scikit-learn's checks."""
+    quick = Convolutional(max_iter=8, learning_rate_init=0.01, shift=0.0, angle=0.0, scale=0.0)
+    return [quick, BoostedConvolutional(Convolutional(max_iter=10, learning_rate_init=0.01, shift=0, angle=0, scale=0))]

@@ -1,0 +1,267 @@
+r"""Symmetric networks of units that say -1 or 1: Hopfield's memory, and the Boltzmann machine.
+
+With symmetric weights and no weight of a unit to itself, the energy
+
+.. math:: E(s) = -\tfrac{1}{2} \sum_{ij} w_{ij} s_i s_j - \sum_i b_i s_i
+
+never rises when one unit after the other takes the sign of its input: the net settles, and patterns
+whose products were added up as weights (Hebb) are where it settles, as long as there are not many: about 0.138 N
+patterns of N units are recalled with few wrong bits, and beyond that the memory breaks down [1]_, [2]_.
+
+In a Boltzmann machine a unit says 1 with probability :math:`1/(1 + e^{-2 h_i/T})` of its input
+:math:`h_i = \sum_j w_{ij} s_j + b_i`. The states then have the Gibbs distribution
+:math:`P(s) \propto e^{-E(s)/T}`. The gradient of the log likelihood of what visible units say is a difference of two
+averages, :math:`\langle s_i s_j\rangle` with the visible units held at the data and of the machine left alone [3]_.
+Cooling the temperature from high to low finds states of low energy.
+
+References
+----------
+.. [1] Hopfield (1982). Neural networks and physical systems with emergent collective computational abilities. PNAS 79.
+.. [2] Amit, Gutfreund, Sompolinsky (1985). Storing infinite numbers of patterns in a spin-glass model of neural
+   networks. Physical Review Letters 55.
+.. [3] Hinton, Sejnowski (1986). Learning and relearning in Boltzmann machines. In: Parallel Distributed Processing.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logsumexp
+
+from bayeslab.errors import OptionError
+
+__all__ = ["CAPACITY", "BoltzmannMachine", "Hopfield", "all_states"]
+
+Array = NDArray[np.float64]
+
+CAPACITY = 0.138
+"""Patterns for each unit that a Hopfield network can hold (Amit and others 1985)."""
+
+_FEW = 16
+
+
+def all_states(n: int) -> Array:
+    """All 2 to the power of n states of -1 and 1."""
+    return np.array(list(itertools.product([-1.0, 1.0], repeat=n))).reshape(2**n, n)
+
+
+def _signs(given: Any, n: int) -> Array:
+    states = np.atleast_2d(np.asarray(given, float))
+    if states.shape[-1] != n or not np.isin(states, (-1, 1)).all():
+        raise OptionError(f"states have {n} units that are -1 or 1; given: shape {states.shape}")
+    return states
+
+
+def _symmetric(weights: Any) -> Array:
+    out = np.asarray(weights, float)
+    if out.ndim != 2 or not np.array_equal(out, out.T) or np.diag(out).any():
+        raise OptionError("weights are a symmetric matrix with nothing on its diagonal")
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class Hopfield:
+    """An associative memory.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (units, units)
+        Symmetric, 0 on the diagonal.
+    """
+
+    weights: Array
+
+    def __post_init__(self) -> None:
+        _symmetric(self.weights)
+
+    @classmethod
+    def of(cls, patterns: Any) -> Hopfield:
+        """The memory of patterns, shape (patterns, units), by the rule of Hebb."""
+        patterns = np.atleast_2d(np.asarray(patterns, float))
+        n = patterns.shape[1]
+        patterns = _signs(patterns, n)
+        weights = patterns.T @ patterns / n
+        np.fill_diagonal(weights, 0)
+        return cls(weights)
+
+    def energy(self, states: Any) -> Array:
+        """Energy of each state."""
+        s = _signs(states, len(self.weights))
+        return np.asarray(-0.5 * np.einsum("ni,ij,nj->n", s, self.weights, s))
+
+    def recall(self, start: Any, rng: np.random.Generator, max_passes: int = 100) -> tuple[Array, Array, bool]:
+        """One unit after the other takes the sign of its input, in random order, until none changes.
+
+        A unit whose input is 0 stays as it is.
+
+        Returns
+        -------
+        state : ndarray, shape (units,)
+        energies : ndarray
+            Energy at the start and after every pass.
+        settled : bool
+        """
+        s = _signs(start, len(self.weights))[0].copy()
+        inputs = self.weights @ s
+        energies = [float(-0.5 * s @ inputs)]
+        for _ in range(max_passes):
+            changed = False
+            for i in rng.permutation(len(s)):
+                if s[i] * inputs[i] < 0:
+                    s[i] = -s[i]
+                    inputs += 2 * s[i] * self.weights[:, i]
+                    changed = True
+            energies.append(float(-0.5 * s @ inputs))
+            if not changed:
+                return s, np.array(energies), True
+        return s, np.array(energies), False
+
+
+@dataclass(frozen=True, eq=False)
+class BoltzmannMachine:
+    """Stochastic symmetric units, the visible ones first.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (units, units)
+        Symmetric, 0 on the diagonal.
+    bias : ndarray, shape (units,)
+    n_visible : int
+    """
+
+    weights: Array
+    bias: Array
+    n_visible: int
+
+    def __post_init__(self) -> None:
+        _symmetric(self.weights)
+        if np.shape(self.bias) != (len(self.weights),) or not 0 < self.n_visible <= len(self.weights):
+            raise OptionError(f"a bias for each of {len(self.weights)} units, and from 1 to as many that are visible")
+
+    @classmethod
+    def random(cls, n_visible: int, n_hidden: int, rng: np.random.Generator, scale: float = 0.1) -> BoltzmannMachine:
+        """Small random weights."""
+        n = n_visible + n_hidden
+        upper = np.triu(rng.normal(0, scale, (n, n)), 1)
+        return cls(upper + upper.T, np.zeros(n), n_visible)
+
+    def energy(self, states: Any) -> Array:
+        """Energy of each state of all units."""
+        s = _signs(states, len(self.weights))
+        return np.asarray(-0.5 * np.einsum("ni,ij,nj->n", s, self.weights, s) - s @ self.bias)
+
+    def distribution(self, temperature: float = 1.0) -> tuple[Array, Array]:
+        """All states, and their probabilities, by enumeration.
+
+        Raises
+        ------
+        OptionError
+            More than 16 units.
+        """
+        self._few()
+        states = all_states(len(self.bias))
+        logs = -self.energy(states) / temperature
+        return states, np.exp(logs - logsumexp(logs))
+
+    def _few(self) -> None:
+        if len(self.bias) > _FEW:
+            raise OptionError(f"{len(self.bias)} units have too many states to go through: at most {_FEW}; take sample")
+
+    def sample(
+        self,
+        rng: np.random.Generator,
+        temperatures: Iterable[float],
+        start: Any,
+        held: int = 0,
+    ) -> Array:
+        """Gibbs sampling of many machines at once: a pass over the units for each temperature.
+
+        Parameters
+        ----------
+        temperatures
+            One for each pass; falling ones are simulated annealing.
+        start
+            Shape (machines, units).
+        held
+            So many of the first units are not drawn.
+
+        Returns
+        -------
+        ndarray
+            The last states, (machines, units).
+        """
+        s = _signs(start, len(self.bias)).copy()
+        for temperature in temperatures:
+            for i in range(held, len(self.bias)):
+                up = expit(2 * (s @ self.weights[:, i] + self.bias[i]) / temperature)
+                s[:, i] = np.where(rng.random(len(s)) < up, 1.0, -1.0)
+        return s
+
+    def log_likelihood(self, visible: Any) -> float:
+        """Mean log probability of visible states, hidden ones summed out by enumeration."""
+        self._few()
+        v = _signs(visible, self.n_visible)
+        free = logsumexp(-self.energy(all_states(len(self.bias))))
+        return float(np.mean([logsumexp(-self.energy(self._completed(row))) for row in v]) - free)
+
+    def _completed(self, visible: Array) -> Array:
+        hidden = all_states(len(self.bias) - self.n_visible)
+        return np.column_stack([np.tile(visible, (len(hidden), 1)), hidden])
+
+    def statistics(self, visible: Any) -> tuple[Array, Array, Array, Array]:
+        """Averages of s_i s_j and of s_i, with the visible units held at the data and left alone, by enumeration."""
+        self._few()
+        v = _signs(visible, self.n_visible)
+        states, free = self.distribution()
+        held = np.zeros((len(self.bias), len(self.bias)))
+        held_mean = np.zeros(len(self.bias))
+        for row in v:
+            completed = self._completed(row)
+            logs = -self.energy(completed)
+            p = np.exp(logs - logsumexp(logs))
+            held += (completed * p[:, None]).T @ completed / len(v)
+            held_mean += p @ completed / len(v)
+        return held, held_mean, (states * free[:, None]).T @ states, free @ states
+
+    def learned(self, visible: Any, rate: float = 0.1, steps: int = 100) -> tuple[BoltzmannMachine, Array]:
+        """The machine after steps of the learning rule, with averages by enumeration.
+
+        Returns
+        -------
+        machine : BoltzmannMachine
+        log_likelihoods : ndarray
+            Before each step and after the last.
+        """
+        machine, curve = self, [self.log_likelihood(visible)]
+        for _ in range(steps):
+            held, held_mean, free, free_mean = machine.statistics(visible)
+            change = rate * (held - free)
+            change = (change + change.T) / 2
+            np.fill_diagonal(change, 0)
+            machine = BoltzmannMachine(
+                machine.weights + change, machine.bias + rate * (held_mean - free_mean), machine.n_visible
+            )
+            curve.append(machine.log_likelihood(visible))
+        return machine, np.array(curve)
+
+    def learned_by_sampling(
+        self, visible: Any, rng: np.random.Generator, rate: float = 0.05, steps: int = 200, passes: int = 5
+    ) -> BoltzmannMachine:
+        """The learning rule with averages over Gibbs draws; machines left alone go on from step to step."""
+        v = _signs(visible, self.n_visible)
+        machine, n = self, len(self.bias)
+        alone = np.asarray(rng.choice([-1.0, 1.0], (len(v), n)), float)
+        for _ in range(steps):
+            hidden = rng.choice([-1.0, 1.0], (len(v), n - self.n_visible))
+            held = machine.sample(rng, [1.0] * passes, np.column_stack([v, hidden]), held=self.n_visible)
+            alone = machine.sample(rng, [1.0] * passes, alone)
+            change = rate * (held.T @ held - alone.T @ alone) / len(v)
+            np.fill_diagonal(change, 0)
+            bias = machine.bias + rate * (held.mean(axis=0) - alone.mean(axis=0))
+            machine = BoltzmannMachine(machine.weights + change, bias, self.n_visible)
+        return machine

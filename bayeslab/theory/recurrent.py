@@ -1,0 +1,93 @@
+r"""Networks whose outputs are fed back as inputs: :math:`s_{t+1} = g(W s_t + b + u_t)`.
+
+Such a net is a dynamical system: it may settle, swing between states, or be chaotic, and what it does depends on where
+it starts, so that it has a short-term memory [1]_. How fast two runs from nearly the same start part is the Lyapunov
+exponent: below 0 they meet, above 0 the run is chaotic.
+
+References
+----------
+.. [1] Russell, Norvig (2010). Artificial Intelligence: A Modern Approach, 3rd ed., section 18.7.
+.. [2] Wang (1991). Period-doublings to chaos in a simple neural network: an analytical proof. Complex Systems 5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from bayeslab.errors import OptionError
+
+__all__ = ["Recurrent", "doubling"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Recurrent:
+    """A net of units that all feed back, each a step later.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (units, units)
+        Row i holds the weights into unit i.
+    bias : ndarray, shape (units,)
+    activation : {"logistic", "tanh", "threshold"}
+    """
+
+    weights: Array
+    bias: Array
+    activation: Literal["logistic", "tanh", "threshold"] = "tanh"
+
+    def step(self, state: Any, inputs: Any = 0.0) -> Array:
+        """The state a step later."""
+        z = self.weights @ state + self.bias + inputs
+        if self.activation == "threshold":
+            return (z >= 0).astype(float)
+        return np.asarray(np.tanh(z) if self.activation == "tanh" else expit(z))
+
+    def run(self, start: Any, n: int, inputs: Any = None) -> Array:
+        """States from the start on, shape (n + 1, units); ``inputs`` has a row for each step."""
+        out = np.empty((n + 1, len(self.bias)))
+        out[0] = start
+        for t in range(n):
+            out[t + 1] = self.step(out[t], 0.0 if inputs is None else inputs[t])
+        return out
+
+    def period(self, start: Any, n: int = 2000, longest: int = 64, tol: float = 1e-9) -> int | None:
+        """Steps after which the state comes again once it has run for n steps: 1 is a fixed point; None: none seen."""
+        late = self.run(start, n + longest)[n:]
+        for k in range(1, longest + 1):
+            if np.abs(late[k] - late[0]).max() < tol:
+                return k
+        return None
+
+    def lyapunov(self, start: Any, n: int = 5000, burn_in: int = 500) -> float:
+        """Mean logarithm of how much a small change of the state grows in a step."""
+        if self.activation == "threshold":
+            raise OptionError("a threshold has no slope, and a net of thresholds no Lyapunov exponent")
+        state = self.run(start, burn_in)[-1]
+        # In no direction that a net made by hand would map to nothing.
+        along, total = np.cos(np.arange(len(state))), 0.0
+        for _ in range(n):
+            state = self.step(state)
+            slope = 1 - state**2 if self.activation == "tanh" else state * (1 - state)
+            along = slope * (self.weights @ along)
+            length = float(np.linalg.norm(along))
+            if length == 0:
+                return -np.inf
+            total += np.log(length)
+            along = along / length
+        return total / n
+
+
+def doubling(strength: float) -> Recurrent:
+    """Two logistic units, one that excites and one that inhibits (Wang 1991).
+
+    As the strength grows a fixed point gives way to cycles of 2, 4, ... steps, and these to chaos.
+    """
+    weights = strength * np.array([[-5.0, 5.0], [-25.0, 25.0]])
+    return Recurrent(weights, np.zeros(2), "logistic")
