@@ -36,5 +36,5 @@ def log_evidence_and_gradient(parameters, address):  # type: ignore[no-untyped-d
     if not np.all(np.isfinite(parameters)):
         return -math.inf, gradient
     point = np.ascontiguousarray(parameters).copy()
-    value = _call(address[0], len(point), point.ctypes.data, gradient.ctypes.data)
-    return value, gradient
+    here, there = point.ctypes.data, gradient.ctypes.data
+    return _call(address[0], len(point), here, there), gradient  # type: ignore[call-arg]

@@ -122,11 +122,7 @@ class LinearSDE:
             object.__setattr__(self, "to_white", np.zeros(self.n_hyperparameters))
         if not self.terms:
             object.__setattr__(self, "terms", ((0, self.n_states),))
-        if self.n_states > _MOST_STATES:
-            raise ModelError(
-                f"the kernel needs {self.n_states} states, more than {_MOST_STATES}; a step costs their cube. "
-                "Multiply fewer kernels, or take fewer harmonics"
-            )
+        _affordable(self.n_states)
 
     @property
     def n_states(self) -> int:
@@ -194,6 +190,7 @@ class LinearSDE:
         )
 
     def __mul__(self, other: LinearSDE) -> LinearSDE:
+        _affordable(self.n_states * other.n_states)  # before matrices of that size are made
         pairs = [(left, right) for left in range(len(self.blocks)) for right in range(len(other.blocks))]
         rows, columns = _offsets(self.blocks), _offsets(other.blocks)
         order = [
@@ -223,6 +220,14 @@ class LinearSDE:
             ),
             terms=((0, n),),
             error=self.error * other.variance + other.error * self.variance + self.error * other.error,
+        )
+
+
+def _affordable(n_states: int) -> None:
+    if n_states > _MOST_STATES:
+        raise ModelError(
+            f"the kernel needs {n_states} states, more than {_MOST_STATES}; a step costs their cube. Multiply fewer"
+            " kernels, or take longer lengthscales of periodic ones"
         )
 
 
