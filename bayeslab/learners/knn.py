@@ -81,7 +81,7 @@ class _Neighbourly(BaseEstimator):
     algorithm: str
     categorical: tuple[int, ...]
 
-    def _store(self, X: Array, target: Array) -> None:
+    def _store(self, X: Array, target: NDArray[Any]) -> None:
         if self.weights not in ("uniform", "distance"):
             raise ValueError(f"weights is uniform or distance, not {self.weights!r}")
         self._space = Space.of(X, self.metric, self.p, tuple(self.categorical), self.kernel, self.gamma)
@@ -223,8 +223,9 @@ class KNNClassifier(ClassifierMixin, _Neighbourly):
 
     def _shares(self, distances: Array, rows: Rows) -> Array:
         out = np.zeros((len(rows), len(self.classes_)))
-        line = np.repeat(np.arange(len(rows)), rows.shape[1])
-        np.add.at(out, (line, self._target[rows].ravel()), self._votes(distances).ravel())
+        said, votes, line = self._target[rows], self._votes(distances), np.arange(len(rows))
+        for j in range(rows.shape[1]):
+            out[line, said[:, j]] += votes[:, j]
         return np.round(out, 14)
 
     def _loss(self, distances: Array, rows: Rows) -> float:

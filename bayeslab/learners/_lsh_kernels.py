@@ -1,0 +1,268 @@
+"""Kernels of locality-sensitive hashing: buckets of rows, probes around a query, and the candidates' distances."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+__all__ = ["buckets", "first_near", "hit_ranks", "nearest", "sorted_buckets"]
+
+_GOLDEN = np.int64(-7046029254386353131)
+_MOST = 64
+
+
+@numba.njit(cache=True)
+def _bucket(key: Any, bits: int) -> Any:
+    return ((key * _GOLDEN) >> np.int64(63 - bits)) & ((np.int64(1) << np.int64(bits)) - np.int64(1))
+
+
+@numba.njit(cache=True)
+def buckets(projected: np.ndarray, factors: np.ndarray, bits: int) -> np.ndarray:
+    """Bucket of each row in each table; ``projected`` has the shape (rows, tables * length)."""
+    tables, length = factors.shape
+    out = np.empty((tables, projected.shape[0]), np.int32)
+    for i in range(projected.shape[0]):
+        for t in range(tables):
+            key = np.int64(0)
+            for j in range(length):
+                key += np.int64(np.floor(projected[i, t * length + j])) * factors[t, j]
+            out[t, i] = _bucket(key, bits)
+    return out
+
+
+@numba.njit(cache=True)
+def sorted_buckets(bucket: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of one table: where each bucket starts, and the rows by bucket."""
+    n, size = len(bucket), 1 << bits
+    starts = np.zeros(size + 1, np.int32)
+    for i in range(n):
+        starts[bucket[i] + 1] += 1
+    for b in range(size):
+        starts[b + 1] += starts[b]
+    rows, at = np.empty(n, np.int32), starts[:-1].copy()
+    for i in range(n):
+        rows[at[bucket[i]]] = i
+        at[bucket[i]] += 1
+    return starts, rows
+
+
+@numba.njit(cache=True)
+def _probes(
+    fraction: np.ndarray,
+    factors: np.ndarray,
+    n_probes: int,
+    out: np.ndarray,
+    cost: np.ndarray,
+    step: np.ndarray,
+    heap: np.ndarray,
+    order: np.ndarray,
+) -> int:
+    """What to add to the key of a query: the cells around it, the nearest first; the number of them.
+
+    A step over the nearer wall of a cell costs the squared distance to it. Sets of steps come in the order of their
+    sums from a heap: a set is followed by its last step moved on, and by one step more.
+    """
+    length = len(fraction)
+    out[0] = 0
+    made = 1
+    if n_probes == 1:
+        return made
+    for j in range(length):
+        cost[2 * j], step[2 * j] = fraction[j] ** 2, -factors[j]
+        cost[2 * j + 1], step[2 * j + 1] = (1.0 - fraction[j]) ** 2, factors[j]
+    steps = min(2 * length, 24)
+    used = np.int64(0)
+    # The cheapest steps in order: length is small, so by selection.
+    for a in range(steps):
+        best = -1
+        for j in range(2 * length):
+            if (used >> np.int64(j)) & 1:
+                continue
+            if best < 0 or cost[j] < cost[best]:
+                best = j
+        used |= np.int64(1) << np.int64(best)
+        order[a] = best
+    # A heap of (cost, set of positions, last position).
+    size = 1
+    heap[0, 0], heap[0, 1], heap[0, 2] = cost[order[0]], 1.0, 0.0
+    while made < n_probes and size > 0:
+        total, members, last = heap[0, 0], np.int64(heap[0, 1]), np.int64(heap[0, 2])
+        size -= 1
+        heap[0] = heap[size]
+        _down(heap, size)
+        valid, delta = True, np.int64(0)
+        seen = np.int64(0)
+        for a in range(last + 1):
+            if (members >> np.int64(a)) & 1:
+                j = order[a] // 2
+                if (seen >> np.int64(j)) & 1:
+                    valid = False
+                seen |= np.int64(1) << np.int64(j)
+                delta += step[order[a]]
+        if valid:
+            out[made] = delta
+            made += 1
+        if last + 1 < steps and size + 2 <= heap.shape[0]:
+            more = np.int64(1) << np.int64(last + 1)
+            _push(heap, size, total + cost[order[last + 1]], members | more, last + 1)
+            size += 1
+            moved = (members & ~(np.int64(1) << np.int64(last))) | more
+            _push(heap, size, total - cost[order[last]] + cost[order[last + 1]], moved, last + 1)
+            size += 1
+    return made
+
+
+@numba.njit(cache=True)
+def _push(heap: np.ndarray, size: int, total: float, members: Any, last: Any) -> None:
+    i = size
+    heap[i, 0], heap[i, 1], heap[i, 2] = total, members, last
+    while i > 0 and heap[(i - 1) // 2, 0] > heap[i, 0]:
+        for c in range(3):
+            heap[(i - 1) // 2, c], heap[i, c] = heap[i, c], heap[(i - 1) // 2, c]
+        i = (i - 1) // 2
+
+
+@numba.njit(cache=True)
+def _down(heap: np.ndarray, size: int) -> None:
+    i = 0
+    while 2 * i + 1 < size:
+        child = 2 * i + 1
+        if child + 1 < size and heap[child + 1, 0] < heap[child, 0]:
+            child += 1
+        if heap[i, 0] <= heap[child, 0]:
+            return
+        for c in range(3):
+            heap[i, c], heap[child, c] = heap[child, c], heap[i, c]
+        i = child
+
+
+@numba.njit(cache=True)
+def hit_ranks(fraction: np.ndarray, offset: np.ndarray, factors: np.ndarray, n_probes: int) -> np.ndarray:
+    """Of simulated pairs: the probe of the query that reaches the other's cell; ``n_probes`` where none does."""
+    m, length = fraction.shape
+    out, cost, step = np.empty(n_probes, np.int64), np.empty(2 * length), np.empty(2 * length, np.int64)
+    heap, order = np.empty((4 * n_probes + 8, 3)), np.empty(2 * length, np.int64)
+    ranks = np.full(m, n_probes, np.int64)
+    for i in range(m):
+        made = _probes(fraction[i], factors, n_probes, out, cost, step, heap, order)
+        wanted = np.int64(0)
+        for j in range(length):
+            wanted += offset[i, j] * factors[j]
+        for a in range(made):
+            if out[a] == wanted:
+                ranks[i] = a
+                break
+    return ranks
+
+
+@numba.njit(cache=True, fastmath=True)
+def _squared(points: np.ndarray, row: int, query: np.ndarray, limit: float) -> Any:
+    total = np.float32(0.0)
+    d = len(query)
+    whole = d - d % 32
+    for start in range(0, whole, 32):
+        for j in range(32):
+            gap = points[row, start + j] - query[start + j]
+            total += gap * gap
+        if total > limit:
+            return total
+    for j in range(whole, d):
+        gap = points[row, j] - query[j]
+        total += gap * gap
+    return total
+
+
+@numba.njit(cache=True)
+def nearest(
+    points: np.ndarray,
+    queries: np.ndarray,
+    projected: np.ndarray,
+    factors: np.ndarray,
+    starts: np.ndarray,
+    rows: np.ndarray,
+    bits: int,
+    n_probes: int,
+    k: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Squared distances and rows of the k nearest candidates (-1: there were fewer), and how many candidates."""
+    m, n = len(queries), len(points)
+    tables, length = factors.shape
+    best, found = np.full((m, k), np.inf, np.float32), np.full((m, k), -1, np.int64)
+    examined = np.zeros(m, np.int64)
+    seen, touched = np.zeros((n >> 6) + 1, np.int64), np.empty(n, np.int32)
+    out, cost, step = np.empty(n_probes, np.int64), np.empty(2 * length), np.empty(2 * length, np.int64)
+    heap, order, fraction = np.empty((4 * n_probes + 8, 3)), np.empty(2 * length, np.int64), np.empty(length)
+    for q in range(m):
+        count = 0
+        for t in range(tables):
+            key = np.int64(0)
+            for j in range(length):
+                cell = np.floor(projected[q, t * length + j])
+                fraction[j] = projected[q, t * length + j] - cell
+                key += np.int64(cell) * factors[t, j]
+            made = _probes(fraction, factors[t], n_probes, out, cost, step, heap, order)
+            for a in range(made):
+                bucket = _bucket(key + out[a], bits)
+                for i in range(starts[t, bucket], starts[t, bucket + 1]):
+                    row = rows[t, i]
+                    mask = np.int64(1) << np.int64(row & 63)
+                    if seen[row >> 6] & mask:
+                        continue
+                    seen[row >> 6] |= mask
+                    touched[count] = row
+                    count += 1
+        examined[q] = count
+        for a in range(count):
+            row = touched[a]
+            seen[row >> 6] = 0
+            total = _squared(points, row, queries[q], best[q, k - 1])
+            if total > best[q, k - 1] or (total == best[q, k - 1] and row > found[q, k - 1] >= 0):
+                continue
+            at = k - 1
+            while at > 0 and (best[q, at - 1] > total or (best[q, at - 1] == total and found[q, at - 1] > row)):
+                best[q, at], found[q, at] = best[q, at - 1], found[q, at - 1]
+                at -= 1
+            best[q, at], found[q, at] = total, row
+    return best, found, examined
+
+
+@numba.njit(cache=True)
+def first_near(
+    points: np.ndarray,
+    queries: np.ndarray,
+    projected: np.ndarray,
+    factors: np.ndarray,
+    starts: np.ndarray,
+    rows: np.ndarray,
+    bits: int,
+    n_probes: int,
+    limit: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The first candidate whose squared distance is at most the limit (-1: none), and how many were examined."""
+    m = len(queries)
+    tables, length = factors.shape
+    found, examined = np.full(m, -1, np.int64), np.zeros(m, np.int64)
+    out, cost, step = np.empty(n_probes, np.int64), np.empty(2 * length), np.empty(2 * length, np.int64)
+    heap, order, fraction = np.empty((4 * n_probes + 8, 3)), np.empty(2 * length, np.int64), np.empty(length)
+    for q in range(m):
+        for t in range(tables):
+            key = np.int64(0)
+            for j in range(length):
+                cell = np.floor(projected[q, t * length + j])
+                fraction[j] = projected[q, t * length + j] - cell
+                key += np.int64(cell) * factors[t, j]
+            made = _probes(fraction, factors[t], n_probes, out, cost, step, heap, order)
+            for a in range(made):
+                bucket = _bucket(key + out[a], bits)
+                for i in range(starts[t, bucket], starts[t, bucket + 1]):
+                    examined[q] += 1
+                    if _squared(points, rows[t, i], queries[q], limit) <= limit:
+                        found[q] = rows[t, i]
+                        break
+                if found[q] >= 0:
+                    break
+            if found[q] >= 0:
+                break
+    return found, examined
