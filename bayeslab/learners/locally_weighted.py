@@ -1,0 +1,181 @@
+r"""Learner ``locally_weighted``: for each query a linear function of its own, by what lies near.
+
+Around a query q a function :math:`f(x) = w_0 + w \cdot (x - q)` has the least error by one of three criteria [1]_:
+
+.. math::
+
+   E_1 = \tfrac12 \sum_{x \in k\text{NN}} (y - f(x))^2, \quad E_2 = \tfrac12 \sum_x K(d(q, x)) (y - f(x))^2, \quad
+   E_3 = \tfrac12 \sum_{x \in k\text{NN}} K(d(q, x)) (y - f(x))^2.
+
+The closed form is weighted least squares; the gradient rule :math:`\Delta w_j = \eta \sum_x K(d(q, x))(y - f(x)) a_j`
+comes to the same.
+
+References
+----------
+.. [1] Atkeson, Moore, Schaal (1997). Locally weighted learning. Artificial Intelligence Review 11, 11-73.
+.. [2] Cleveland (1979). Robust locally weighted regression and smoothing scatterplots. JASA 74, 829-836.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayeslab.learners._windows import WINDOWS, Window, log_window
+from bayeslab.spec import Spec
+
+__all__ = [
+    "CATEGORIES",
+    "MISSING",
+    "SCALE",
+    "TASKS",
+    "LocallyWeighted",
+    "Options",
+    "build",
+    "examples",
+    "reported",
+]
+
+Array = NDArray[np.float64]
+
+TASKS = ("regression",)
+CATEGORIES: Literal["codes", "indicators"] = "indicators"
+SCALE = True
+MISSING = False
+
+
+class Options(Spec):
+    """Options of locally weighted regression."""
+
+    criterion: Literal["E1", "E2", "E3"] = Field(
+        "E3", description="E1: the nearest rows alike; E2: all rows by the kernel; E3: the nearest rows by the kernel."
+    )
+    n_neighbors: int = Field(20, ge=1, description="Of E1 and E3: nearest rows; all rows where there are fewer.")
+    kernel: Window = Field("quadratic", description="How weights fall with the distance.")
+    width: float | None = Field(
+        None,
+        gt=0,
+        description="Width of the kernel; left out: it ends where the nearest rows do (gaussian: half of that).",
+    )
+    solver: Literal["exact", "gradient"] = Field("exact", description="Weighted least squares, or descent to it.")
+
+
+class LocallyWeighted(RegressorMixin, BaseEstimator):
+    """A linear function around each query.
+
+    Parameters
+    ----------
+    criterion : {"E1", "E2", "E3"}
+    n_neighbors : int
+        Of E1 and E3, and of the width where none is given.
+    kernel : {"gaussian", "quadratic", "triangular", "tricube", "uniform"}
+    width : float or None
+        None: around each query a little more than what holds its nearest rows.
+    solver : {"exact", "gradient"}
+    max_steps : int
+        Steps of the gradient.
+    tol : float
+        It stops when no weight moves by more.
+    """
+
+    def __init__(
+        self,
+        criterion: str = "E3",
+        n_neighbors: int = 20,
+        kernel: str = "quadratic",
+        width: float | None = None,
+        solver: str = "exact",
+        max_steps: int = 20_000,
+        tol: float = 1e-12,
+    ) -> None:
+        self.criterion, self.n_neighbors, self.kernel, self.width = criterion, n_neighbors, kernel, width
+        self.solver, self.max_steps, self.tol = solver, max_steps, tol
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Store the rows."""
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        if self.criterion not in ("E1", "E2", "E3") or self.solver not in ("exact", "gradient"):
+            raise ValueError(f"criterion is E1, E2 or E3, solver exact or gradient: {self.criterion}, {self.solver}")
+        if self.kernel not in WINDOWS:
+            raise ValueError(f"kernel is one of {', '.join(WINDOWS)}, not {self.kernel!r}")
+        if self.n_neighbors < 1 or (self.width is not None and not self.width > 0):
+            raise ValueError(f"n_neighbors ≥ 1 and width > 0: {self.n_neighbors!r}, {self.width!r}")
+        self._points, self._target = X, np.asarray(y, float)
+        self.n_samples_ = len(X)
+        return self
+
+    def row_weights(self, x: Any) -> Array:
+        """Weight of each training row around a query."""
+        check_is_fitted(self)
+        gap = np.linalg.norm(self._points - np.asarray(x, float), axis=1)
+        k = min(self.n_neighbors, len(gap))
+        order = np.lexsort((np.arange(len(gap)), gap))[:k]
+        if self.criterion == "E1":
+            weight = np.zeros(len(gap))
+            weight[order] = 1.0
+            return weight
+        log = log_window(self.kernel, gap, self.width or self._reach(gap, order))
+        if self.criterion == "E3":
+            inside = np.full(len(gap), -np.inf)
+            inside[order] = log[order]
+            log = inside
+        top = float(log.max())
+        # Where the kernel reaches no row, the nearest one is all there is.
+        return np.exp(log - top) if np.isfinite(top) else (np.arange(len(gap)) == order[0]).astype(float)
+
+    def _reach(self, gap: Array, order: NDArray[np.int64]) -> float:
+        farthest = float(gap[order[-1]]) * (1 + 1e-3)
+        if farthest <= 0:
+            return 1.0
+        return farthest / 2 if self.kernel == "gaussian" else 2 * farthest
+
+    def local_coefficients(self, x: Any) -> Array:
+        """Value at the query, and slopes."""
+        query, weight = np.asarray(x, float), self.row_weights(x)
+        kept = weight > 0
+        weight, target = weight[kept] / weight.sum(), self._target[kept]
+        rows = np.column_stack([np.ones(kept.sum()), self._points[kept] - query])
+        if self.solver == "gradient":
+            return self._descended(rows, target, weight)
+        # Around the weighted mean: directions without a spread get no slope.
+        centre, height = weight @ rows[:, 1:], float(weight @ target)
+        root = np.sqrt(weight)
+        slope = np.linalg.pinv(root[:, None] * (rows[:, 1:] - centre), rcond=1e-8) @ (root * (target - height))
+        return np.concatenate([[height - centre @ slope], slope])
+
+    def _descended(self, rows: Array, target: Array, weight: Array) -> Array:
+        curvature = (weight[:, None] * rows).T @ rows
+        rate = 1 / float(np.linalg.eigvalsh(curvature)[-1])
+        found = np.zeros(rows.shape[1])
+        for _ in range(self.max_steps):
+            step = rate * (weight * (target - rows @ found)) @ rows
+            found += step
+            if np.abs(step).max() < self.tol:
+                break
+        return found
+
+    def predict(self, X: Any) -> Array:
+        """The value of its own function at each query."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        return np.array([self.local_coefficients(x)[0] for x in X])
+
+
+def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
+    """The estimator."""
+    return LocallyWeighted(options.criterion, options.n_neighbors, options.kernel, options.width, options.solver)
+
+
+def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Rows that are kept."""
+    return {"rows": ((), np.array(float(estimator.n_samples_)))}
+
+
+def examples() -> list[BaseEstimator]:
+    """For scikit-learn's checks."""
+    return [LocallyWeighted(), LocallyWeighted("E2", kernel="gaussian")]
