@@ -29,6 +29,9 @@ def _call(context: Any, address: Any, n: Any, parameters: Any, gradient: Any) ->
     return types.float64(types.int64, types.int64, types.int64, types.int64), generate
 
 
+_at_address: Any = _call
+
+
 @numba.njit(cache=True)
 def log_evidence_and_gradient(parameters, address):  # type: ignore[no-untyped-def]
     """Value and gradient; NaN parameters are not passed on."""
@@ -37,4 +40,6 @@ def log_evidence_and_gradient(parameters, address):  # type: ignore[no-untyped-d
         return -math.inf, gradient
     point = np.ascontiguousarray(parameters).copy()
     here, there = point.ctypes.data, gradient.ctypes.data
-    return _call(address[0], len(point), here, there), gradient  # type: ignore[call-arg]
+    value = _at_address(address[0], len(point), here, there)
+    # Numba frees an array after its last use, and an address is none: this one comes after the call.
+    return (value if point[0] == point[0] else math.nan), gradient
