@@ -1,0 +1,57 @@
+r"""Leaving the hard cases undecided: how many to reject for the rest to have few errors.
+
+Cases are decided in the order of the confidence in them. Where confidence is right, the error among those decided falls
+with every case that is rejected [1]_.
+
+References
+----------
+.. [1] Chow (1970). On optimum recognition error and reject tradeoff. IEEE Transactions on Information Theory 16, 41-46.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.errors import OptionError
+
+__all__ = ["margin", "rejection_curve", "share_rejected"]
+
+Array = NDArray[np.float64]
+
+
+def margin(scores: Any) -> Array:
+    """Confidence: the best score of each case less the second, of scores (cases, classes)."""
+    two = np.sort(np.asarray(scores, float), axis=1)[:, -2:]
+    return np.asarray(two[:, 1] - two[:, 0])
+
+
+def rejection_curve(confidence: Any, wrong: Any) -> tuple[Array, Array]:
+    """Shares of cases rejected, from none on, and the error among those that are left.
+
+    Cases with the same confidence are rejected together.
+
+    Parameters
+    ----------
+    confidence
+        One number a case.
+    wrong
+        Whether its decision is wrong.
+    """
+    sure, wrong = np.asarray(confidence, float), np.asarray(wrong, bool)
+    if sure.shape != wrong.shape or sure.ndim != 1 or not len(sure):
+        raise OptionError(f"a confidence and a truth value for each case, not {sure.shape} and {wrong.shape}")
+    order = np.argsort(-sure, kind="stable")
+    errors = np.cumsum(wrong[order])
+    left = np.arange(1, len(sure) + 1)
+    last = np.append(np.diff(sure[order]) != 0, True)
+    return np.asarray(1 - left[last] / len(sure))[::-1], np.asarray(errors[last] / left[last])[::-1]
+
+
+def share_rejected(confidence: Any, wrong: Any, error: float = 0.005) -> float:
+    """The smallest share to reject for the rest to have at most this error; 1: even the surest are wrong."""
+    shares, errors = rejection_curve(confidence, wrong)
+    enough = np.flatnonzero(errors <= error)
+    return float(shares[enough[0]]) if len(enough) else 1.0
