@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -10,6 +13,9 @@ from bayeslab.learners._gram import check_gram
 from bayeslab.learners._images import image_shape, shifted, shifts, turned
 from bayeslab.learners.svm import SVMClassifier
 from bayeslab.learners.virtual_svm import VirtualSVM, local_products
+
+sys.path.insert(0, str(Path(__file__).parent))
+from strokes import sample
 
 X, Y = load_digits(return_X_y=True)
 
@@ -55,39 +61,46 @@ def test_local_products(reach):
             expected += near * x[a] * x[b] * z[a] * z[b]
     features = local_products(np.array([x, z]), shape, reach)
     assert features[0] @ features[1] == pytest.approx(expected)
-    check_gram(
-        (local_products(rng.normal(size=(30, 12)), shape, reach) @ features[:1].T) ** 2 @ np.ones((1, 30)) * 0 + 1
-    )
     many = local_products(rng.normal(size=(30, 12)), shape, reach)
     check_gram((many @ many.T) ** 3)
 
 
 def jittered(rng, rows):
-    """Digits, each moved by at most one pixel, as in life."""
+    """Digits with a border, each moved by at most one pixel."""
+    images = np.pad(X[rows].reshape(-1, 8, 8), ((0, 0), (1, 1), (1, 1)))
     moves = [(0, 0), *shifts(1)]
     at = rng.integers(0, len(moves), len(rows))
-    images = X[rows].reshape(-1, 8, 8)
-    return np.concatenate([shifted(one[None], *moves[a]) for one, a in zip(images, at, strict=True)]).reshape(-1, 64)
+    return np.array([shifted(one[None], *moves[a])[0] for one, a in zip(images, at, strict=True)]).reshape(-1, 100)
 
 
 def test_svm_virtual():
-    """svm-virtual (F27): local kernels and transformed support vectors lower the error, in that order or together."""
+    """svm-virtual (F27): transformed support vectors at least halve the error on digits that are not centred."""
     rng = np.random.default_rng(0)
     order = rng.permutation(len(X))
     train, test = order[:400], order[400:1200]
     x, new = jittered(rng, train), jittered(rng, test)
-    given = {"kernel": "poly", "degree": 3, "C": 10.0}
-    plain = SVMClassifier(**given).fit(x, Y[train]).score(new, Y[test])
-    local = VirtualSVM(kernel="local", degree=2, reach=1, rounds=0).fit(x, Y[train]).score(new, Y[test])
-    virtual = VirtualSVM(**given).fit(x, Y[train])
-    both = VirtualSVM(kernel="local", degree=2, reach=1).fit(x, Y[train]).score(new, Y[test])
+    plain = VirtualSVM(kernel="rbf", rounds=0).fit(x, Y[train])
+    virtual = VirtualSVM(kernel="rbf").fit(x, Y[train])
     n = len(virtual.first_.support_)
     assert n < virtual.n_virtual_ <= 9 * n
-    assert virtual.score(new, Y[test]) > plain
-    assert local > plain
-    assert both > plain
-    # A fourth of the errors or more are gone.
-    assert 1 - max(both, virtual.score(new, Y[test])) < 0.75 * (1 - plain)
+    assert 1 - virtual.score(new, Y[test]) < 0.5 * (1 - plain.score(new, Y[test]))
+
+
+def test_local_kernel():
+    """svm-virtual: on synthetic digits products of near pixels err less than those of all, and with copies least."""
+    rng = np.random.default_rng(1)
+    x, y = sample(rng, 200)
+    new, truth = sample(rng, 500)
+    error = {
+        name: 1 - VirtualSVM(kernel=kernel, degree=degree, rounds=rounds).fit(x, y).score(new, truth)
+        for name, kernel, degree, rounds in (
+            ("all", "poly", 4, 0),
+            ("near", "local", 2, 0),
+            ("near and copies", "local", 2, 1),
+        )
+    }
+    assert error["near"] < 0.7 * error["all"]
+    assert error["near and copies"] < 0.7 * error["near"]
 
 
 def test_no_rounds_is_the_machine():
@@ -100,12 +113,12 @@ def test_no_rounds_is_the_machine():
 def test_virtual_rows():
     """The second machine is the plain machine of the support vectors and their eight shifts."""
     x, y = X[:150], Y[:150]
-    found = VirtualSVM(degree=3).fit(x, y)
+    found = VirtualSVM(kernel="poly", degree=3).fit(x, y)
     support = x[found.first_.support_]
     images = support.reshape(-1, 8, 8)
     rows = np.vstack([support, *(shifted(images, *s).reshape(-1, 64) for s in shifts(1))])
     again = SVMClassifier(10.0, "poly").fit(rows, np.tile(y[found.first_.support_], 9))
-    np.testing.assert_array_equal(again.predict(X[150:400]), found.predict(X[150:400]))
+    np.testing.assert_allclose(again.decision_function(X[150:400]), found.decision_function(X[150:400]), atol=1e-3)
 
 
 def test_errors():

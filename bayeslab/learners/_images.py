@@ -1,0 +1,78 @@
+"""Rows that are images: their shape, and shifted, turned and scaled copies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import affine_transform
+
+__all__ = ["image_shape", "shifted", "shifts", "turned"]
+
+Array = NDArray[np.float64]
+
+
+def image_shape(n_columns: int, given: tuple[int, int] | None = None) -> tuple[int, int]:
+    """Height and width of the images in rows of so many columns.
+
+    Parameters
+    ----------
+    n_columns
+        Pixels.
+    given
+        What is known of it; None: square, or one line of pixels where their number is no square.
+    """
+    if given is not None:
+        height, width = (int(n) for n in given)
+        if height < 1 or width < 1 or height * width != n_columns:
+            raise ValueError(f"images of {height} × {width} have {height * width} pixels; the rows have {n_columns}")
+        return height, width
+    side = math.isqrt(n_columns)
+    return (side, side) if side * side == n_columns else (1, n_columns)
+
+
+def shifts(reach: int, diagonal: bool = True) -> list[tuple[int, int]]:
+    """Shifts down and right by up to ``reach`` pixels, but the one that does nothing; along one axis or also both."""
+    steps = range(-reach, reach + 1)
+    return [(i, j) for i in steps for j in steps if (i, j) != (0, 0) and (diagonal or i == 0 or j == 0)]
+
+
+def shifted(images: Any, down: int, right: int) -> Array:
+    """Images, shape (images, height, width), moved by whole pixels; pixels that move in are the darkest of all."""
+    images = np.asarray(images, float)
+    out = np.full_like(images, images.min(initial=0.0) if images.size else 0.0)
+    height, width = images.shape[1:]
+    if abs(down) >= height or abs(right) >= width:
+        return out
+    to_rows, from_rows = _slices(down, height)
+    to_columns, from_columns = _slices(right, width)
+    out[:, to_rows, to_columns] = images[:, from_rows, from_columns]
+    return out
+
+
+def _slices(step: int, size: int) -> tuple[slice, slice]:
+    return slice(max(step, 0), size + min(step, 0)), slice(max(-step, 0), size + min(-step, 0))
+
+
+def turned(images: Any, degrees: float = 0.0, scale: float = 1.0) -> Array:
+    """Images turned about their middle against the clock, and enlarged, with lines between pixels."""
+    images = np.asarray(images, float)
+    angle = math.radians(degrees)
+    # From pixels of the result to those of the image; rows count downwards.
+    back = np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]]) / scale
+    middle = (np.array(images.shape[1:]) - 1) / 2
+    dark = float(images.min(initial=0.0)) if images.size else 0.0
+    return np.array([affine_transform(one, back, middle - back @ middle, order=1, cval=dark) for one in images])
+
+
+def copies(images: Any, reach: int, degrees: float, scale: float) -> Iterator[Array]:
+    """The images under each transformation: shifts, both turns, and both changes of size."""
+    for down, right in shifts(reach):
+        yield shifted(images, down, right)
+    if degrees:
+        yield from (turned(images, degrees), turned(images, -degrees))
+    if scale != 1:
+        yield from (turned(images, 0.0, scale), turned(images, 0.0, 1 / scale))

@@ -1,0 +1,244 @@
+r"""Learner ``virtual_svm``: a support vector machine of images that knows what does not change them.
+
+A machine is trained; its support vectors, which alone carry the decision, are shifted by a pixel (turned, scaled), each
+with the class that it had; a second machine is trained on them and their copies [1]_. It learns from transformed
+examples at the price of a few copies of the support vectors, not of all rows.
+
+What is near in an image belongs together: the local kernel is built on products of pixels that lie close to each
+other, :math:`K(x, z) = \bigl(\sum_{|a - b| \le r} c_{a-b}\, x_a x_b z_a z_b\bigr)^d`, with pyramids for c and pixels
+from -1 to 1 [2]_. Other
+kernels do not see which pixels are neighbours at all: with all pixels in another order they decide the same.
+
+References
+----------
+.. [1] DeCoste, Schölkopf (2002). Training invariant support vector machines. Machine Learning 46, 161-190.
+.. [2] Schölkopf, Simard, Smola, Vapnik (1998). Prior knowledge in support vector kernels. NIPS 10.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.svm import SVC
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayeslab.learners._images import copies, image_shape
+from bayeslab.spec import Spec
+
+__all__ = [
+    "CATEGORIES",
+    "MISSING",
+    "SCALE",
+    "TASKS",
+    "Options",
+    "VirtualSVM",
+    "build",
+    "examples",
+    "local_products",
+    "reported",
+]
+
+Array = NDArray[np.float64]
+
+TASKS = ("classification",)
+CATEGORIES: Literal["codes", "indicators"] = "indicators"
+SCALE = False
+MISSING = False
+_KERNELS = ("linear", "poly", "rbf", "local")
+
+
+class Options(Spec):
+    """Options of virtual support vector machines."""
+
+    image_shape: tuple[int, int] | None = Field(
+        None, description="Height and width; the columns are the pixels, line by line. Left out: square."
+    )
+    shift: int = Field(1, ge=0, description="Support vectors are moved by up to so many pixels.")
+    rotation: float = Field(0.0, ge=0, lt=90, description="And turned by so many degrees both ways.")
+    scale: float = Field(1.0, ge=1, description="And enlarged by this factor, and reduced.")
+    kernel: Literal["linear", "poly", "rbf", "local"] = Field(
+        "rbf", description="The kernel; local: products of pixels that are close to each other."
+    )
+    C: float = Field(10.0, gt=0, description="Price of a row in the street; large: a hard margin.")
+    gamma: float | Literal["scale", "auto"] = Field("scale", description="Of poly and rbf, as of the learner svm.")
+    degree: int = Field(2, ge=1, description="Of poly and local: the power.")
+    coef0: float = Field(1.0, ge=0, description="Of poly and local.")
+    reach: int = Field(2, ge=0, description="Of local: pixels this far apart, and nearer, are multiplied.")
+
+
+def local_products(X: Any, shape: tuple[int, int], reach: int) -> Array:
+    """Features of the local kernel: weighted products of pixels at most ``reach`` apart along each axis.
+
+    Parameters
+    ----------
+    X
+        Images, one a row.
+    shape
+        Their height and width.
+    reach
+        0: squares of pixels only. The weight of a pair falls with its distance along each axis to zero at reach + 1.
+    """
+    images = np.asarray(X, float).reshape(-1, *shape)
+    n, (height, width) = len(images), shape
+    parts = []
+    for i in range(min(reach, height - 1) + 1):
+        for j in range(-reach if i else 0, reach + 1):
+            if abs(j) >= width:
+                continue
+            weight = (1 - i / (reach + 1)) * (1 - abs(j) / (reach + 1))
+            # Each pair once; pairs of two pixels count twice in the sum over both.
+            factor = np.sqrt(weight * (1 if i == j == 0 else 2))
+            one = images[:, : height - i, max(-j, 0) : width - max(j, 0)]
+            other = images[:, i:, max(j, 0) : width - max(-j, 0)]
+            parts.append(factor * (one * other).reshape(n, -1))
+    return np.hstack(parts)
+
+
+class VirtualSVM(ClassifierMixin, BaseEstimator):
+    """A support vector machine, trained again on its support vectors and transformed copies of them.
+
+    Parameters
+    ----------
+    C : float
+    kernel : {"linear", "poly", "rbf", "local"}
+    gamma : float or {"scale", "auto"}
+        Of ``poly`` and ``rbf``; with ``local`` of its features.
+    degree, coef0 : number
+        Of ``poly`` and ``local``: (gamma x·z + coef0) to the power, with ``local`` of its features.
+    image_shape : (int, int) or None
+        Height and width; None: square, or one line of pixels.
+    shift : int
+        Pixels by which support vectors are moved at most, along both axes.
+    rotation : float
+        Degrees; 0: none.
+    scale : float
+        A factor; 1: none.
+    reach : int
+        Of ``local``: how far apart pixels are that are multiplied.
+    rounds : int
+        How often support vectors are transformed and trained on again.
+    cache_size : float
+        Megabytes for libsvm's kernel values.
+
+    Attributes
+    ----------
+    low_, high_ : float
+        Darkest and brightest pixel.
+    first_ : SVC
+        The machine of the rows themselves.
+    solver_ : SVC
+        The machine that decides.
+    n_virtual_ : int
+        Rows that it was trained on: support vectors and copies.
+    """
+
+    def __init__(
+        self,
+        C: float = 10.0,
+        kernel: str = "rbf",
+        gamma: Any = "scale",
+        degree: int = 2,
+        coef0: float = 1.0,
+        image_shape: tuple[int, int] | None = None,
+        shift: int = 1,
+        rotation: float = 0.0,
+        scale: float = 1.0,
+        reach: int = 2,
+        rounds: int = 1,
+        cache_size: float = 500,
+    ) -> None:
+        self.C, self.kernel, self.gamma, self.degree, self.coef0 = C, kernel, gamma, degree, coef0
+        self.image_shape, self.shift, self.rotation, self.scale = image_shape, shift, rotation, scale
+        self.reach, self.rounds, self.cache_size = reach, rounds, cache_size
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Products of columns in no order lose their signs.
+        tags.classifier_tags.poor_score = self.kernel == "local"
+        return tags
+
+    def _solver(self) -> Any:
+        kernel = "poly" if self.kernel == "local" else self.kernel
+        return SVC(
+            C=self.C,
+            kernel=kernel,
+            gamma=self.gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+            cache_size=self.cache_size,
+            break_ties=True,
+        )
+
+    def _features(self, X: Array) -> Array:
+        if self.kernel != "local":
+            return X
+        # From -1, dark, to 1: two dark pixels are as much alike as two bright ones.
+        middle, half = (self.high_ + self.low_) / 2, (self.high_ - self.low_) / 2
+        return local_products((X - middle) / (half if half > 0 else 1.0), self.image_shape_, self.reach)
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train, transform the support vectors, train again."""
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        if self.kernel not in _KERNELS:
+            raise ValueError(f"kernel is one of {', '.join(_KERNELS)}, not {self.kernel!r}")
+        self.image_shape_ = image_shape(X.shape[1], self.image_shape)
+        self.low_, self.high_ = float(X.min()), float(X.max())
+        self.first_ = self.solver_ = self._solver().fit(self._features(X), y)
+        self.classes_ = self.first_.classes_
+        rows, classes = X, y
+        for _ in range(self.rounds):
+            support = self.solver_.support_
+            rows, classes = self._transformed(rows[support], classes[support])
+            self.solver_ = self._solver().fit(self._features(rows), classes)
+        self.n_virtual_ = len(rows)
+        return self
+
+    def _transformed(self, X: Array, y: Any) -> tuple[Array, Any]:
+        """Rows and their copies, equal ones once."""
+        images = X.reshape(-1, *self.image_shape_)
+        parts = [X, *(c.reshape(len(X), -1) for c in copies(images, self.shift, self.rotation, self.scale))]
+        rows, classes = np.vstack(parts), np.tile(y, len(parts))
+        _, first = np.unique(
+            np.column_stack([rows, np.searchsorted(self.classes_, classes)]), axis=0, return_index=True
+        )
+        first.sort()
+        return rows[first], classes[first]
+
+    def _seen(self, X: Any) -> Array:
+        check_is_fitted(self)
+        return self._features(validate_data(self, X, reset=False, dtype=np.float64))
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores: of two classes above zero for the second, else one column a class, from the pairs' votes."""
+        seen = self._seen(X)
+        return np.asarray(self.solver_.decision_function(seen))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of each image."""
+        seen = self._seen(X)
+        return np.asarray(self.solver_.predict(seen))
+
+
+def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
+    """The machine of transformed support vectors."""
+    return VirtualSVM(**options.model_dump())
+
+
+def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Support vectors before and after, and the rows that the second machine saw."""
+    return {
+        "n_support_first": ((), np.array(float(len(estimator.first_.support_)))),
+        "n_virtual": ((), np.array(float(estimator.n_virtual_))),
+        "n_support": ((), np.array(float(len(estimator.solver_.support_)))),
+    }
+
+
+def examples() -> list[BaseEstimator]:
+    """For scikit-learn's checks; columns in any order are one line of pixels there, which nothing moves."""
+    return [VirtualSVM(kernel="rbf", shift=0), VirtualSVM(kernel="local", shift=0, rotation=5.0)]
