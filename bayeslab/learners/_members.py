@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,13 +171,9 @@ class EnsembleClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
 
-    def predict_proba(self, X: Any) -> Array:
-        """Probabilities of the classes."""
-        raise NotImplementedError
-
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class."""
-        best = self.predict_proba(X).argmax(axis=1)
+        best = cast(Any, self).predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
 

@@ -120,17 +120,17 @@ def test_condensed_nn():
 def test_stability():
     """stability: answers of trees, nets and condensed neighbours change with the sample, those of neighbours less."""
     rng = np.random.default_rng(5)
-    x, y = moons(rng, 150)
+    x, y = moons(rng, 100)
     grid, _ = moons(rng, 300)
     changes = {}
 
     def disagreement(train):
-        said = np.array([train(rng.integers(len(x), size=len(x))) for _ in range(12)])
+        said = np.array([train(rng.integers(len(x), size=len(x))) for _ in range(8)])
         share = said.mean(axis=0)
         return np.mean(2 * share * (1 - share))
 
     def net(at):
-        made = MLPClassifier((30,), solver="lbfgs", max_iter=150, random_state=int(rng.integers(1000)))
+        made = MLPClassifier((15,), solver="lbfgs", max_iter=100, random_state=int(rng.integers(1000)))
         return made.fit(x[at], y[at]).predict(grid)
 
     def thinned(at):
@@ -138,7 +138,7 @@ def test_stability():
         kept = rows[condensed(x[rows], y[rows], rng)]
         return KNeighborsClassifier(1).fit(x[kept], y[kept]).predict(grid)
 
-    changes["knn"] = disagreement(lambda at: KNeighborsClassifier(15).fit(x[at], y[at]).predict(grid))
+    changes["knn"] = disagreement(lambda at: KNeighborsClassifier(9).fit(x[at], y[at]).predict(grid))
     changes["tree"] = disagreement(lambda at: DecisionTreeClassifier(random_state=0).fit(x[at], y[at]).predict(grid))
     changes["net"] = disagreement(net)
     changes["condensed"] = disagreement(thinned)

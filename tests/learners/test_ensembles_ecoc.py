@@ -147,15 +147,15 @@ def test_ecoc_learned():
     train, test = np.arange(700) % 2 == 0, np.arange(700) % 2 == 1
     one = DecisionTreeClassifier(max_depth=4)
     learned, random = [], []
-    for seed in range(3):
-        found = OutputCodes(one, "learned", n_learners=10, n_candidates=6, random_state=seed).fit(x[train], y[train])
+    for seed in range(2):
+        found = OutputCodes(one, "learned", n_learners=10, n_candidates=4, random_state=seed).fit(x[train], y[train])
         learned.append(found.score(x[test], y[test]))
         assert found.code_.shape == (10, 10)
     for seed in range(8):
         found = OutputCodes(one, "random", n_learners=10, random_state=seed).fit(x[train], y[train])
         random.append(found.score(x[test], y[test]))
     assert np.mean(learned) >= np.mean(random)
-    few = OutputCodes(one, "learned", n_learners=4, n_candidates=6, random_state=0).fit(x[train], y[train])
+    few = OutputCodes(one, "learned", n_learners=4, n_candidates=4, random_state=0).fit(x[train], y[train])
     assert few.score(x[test], y[test]) < np.mean(learned)
 
 

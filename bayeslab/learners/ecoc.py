@@ -1,0 +1,309 @@
+r"""Learner ``ecoc``: many classes by learners of two, each on the classes as one column of a code matrix divides them.
+
+An entry +1 or −1 puts a class on a side, 0 leaves its rows out. The class is that whose row agrees best with the
+answers, :math:`\sum_j w_{ij} d_j`: of crisp answers :math:`d_j = \pm 1` the nearest by Hamming distance, so that
+:math:`\lfloor (D - 1)/2 \rfloor` errors are corrected where rows differ in D places [1]_; of probabilities
+:math:`d_j = 2 p_j - 1` (soft votes). Codes: one against all, pairs, all columns, random, chosen for distance, or
+learned: learners are added one at a time, each dividing the two classes that are most often taken for one another on
+rows left out [2]_.
+
+References
+----------
+.. [1] Dietterich, Bakiri (1995). Solving multiclass learning problems via error-correcting output codes. JAIR 2,
+   263-286.
+.. [2] Pujol, Escalera, Radeva (2008). An incremental node embedding technique for error correcting output codes.
+   Pattern Recognition 41, 713-725.
+.. [3] Allwein, Schapire, Singer (2000). Reducing multiclass to binary. JMLR 1, 113-141 (entries 0).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from sklearn.base import BaseEstimator
+from sklearn.tree import DecisionTreeClassifier
+
+from bayeslab.learners._members import EnsembleClassifier, Member, built, out_of_fold, shares, trained
+from bayeslab.spec import Spec
+
+__all__ = [
+    "CATEGORIES",
+    "MISSING",
+    "SCALE",
+    "TASKS",
+    "Options",
+    "OutputCodes",
+    "build",
+    "column_distance",
+    "decoded",
+    "examples",
+    "exhaustive",
+    "one_against_all",
+    "optimised",
+    "pairwise",
+    "random_code",
+    "reported",
+    "row_distance",
+]
+
+Array = NDArray[np.float64]
+Code = NDArray[np.int64]
+
+TASKS = ("classification",)
+CATEGORIES: Literal["codes", "indicators"] = "codes"
+SCALE = False
+MISSING = False
+# Classes up to which all columns are written down.
+_ALL = 12
+
+
+class Options(Spec):
+    """Options of output codes."""
+
+    estimator: Member | None = Field(
+        None, description="The learner of two classes: {learner: WORD, ...its options}; left out: logistic."
+    )
+    code: Literal["one_against_all", "pairwise", "exhaustive", "random", "optimised", "learned"] = Field(
+        "pairwise", description="The code matrix."
+    )
+    n_learners: int | None = Field(
+        None, ge=1, description="Columns of a random, optimised or learned code; left out: 10 log2 of the classes."
+    )
+    decode: Literal["soft", "hamming"] = Field("soft", description="Probabilities or crisp answers.")
+
+
+def one_against_all(n_classes: int) -> Code:
+    """+1 on the diagonal, −1 elsewhere."""
+    return 2 * np.eye(n_classes, dtype=np.int64) - 1
+
+
+def pairwise(n_classes: int) -> Code:
+    """A column for each pair (12, 13, ..., 23, ...): the first +1, the second −1, others 0."""
+    pairs = list(itertools.combinations(range(n_classes), 2))
+    out = np.zeros((n_classes, len(pairs)), np.int64)
+    for j, (a, b) in enumerate(pairs):
+        out[a, j], out[b, j] = 1, -1
+    return out
+
+
+def exhaustive(n_classes: int) -> Code:
+    """All 2^(K−1) − 1 ways to divide the classes in two; the first class is always +1."""
+    if n_classes > _ALL:
+        raise ValueError(f"{n_classes} classes have {2 ** (n_classes - 1) - 1} columns: take code random or optimised")
+    rest = np.array(list(itertools.product((1, -1), repeat=n_classes - 1)), np.int64)[1:]
+    return np.column_stack([np.ones(len(rest), np.int64), rest]).T
+
+
+def random_code(n_classes: int, n_columns: int, rng: np.random.RandomState) -> Code:
+    """Different random columns of ±1, none constant and none the opposite of another."""
+    if n_classes <= _ALL:
+        every = exhaustive(n_classes)
+        chosen = every[:, rng.permutation(every.shape[1])[:n_columns]]
+        return np.asarray(chosen * rng.choice([-1, 1], size=chosen.shape[1]))
+    found: dict[tuple[int, ...], None] = {}
+    while len(found) < n_columns:
+        column = rng.choice([-1, 1], size=n_classes)
+        column = column * column[0]
+        if column.min() < 0:
+            found[tuple(column)] = None
+    return np.array(list(found), np.int64).T
+
+
+def row_distance(code: Any) -> int:
+    """The fewest places in which the rows of two classes differ, where both have an entry."""
+    code = np.asarray(code)
+    pairs = itertools.combinations(code, 2)
+    return min(int(np.sum(a * b < 0)) for a, b in pairs)
+
+
+def column_distance(code: Any) -> int:
+    """The fewest places in which two columns, or one and the opposite of another, differ."""
+    columns = np.asarray(code).T
+    if len(columns) < 2:
+        return len(columns[0])
+    return min(min(int(np.sum(a != b)), int(np.sum(a != -b))) for a, b in itertools.combinations(columns, 2))
+
+
+def optimised(n_classes: int, n_columns: int, rng: np.random.RandomState, n_tries: int = 200) -> Code:
+    """Columns with the largest row distance, and of equals the largest column distance.
+
+    All choices are tried where there are at most 20,000, else random ones are bettered by exchanges of a column.
+    """
+    pool = exhaustive(n_classes) if n_classes <= _ALL else random_code(n_classes, 20 * n_columns, rng)
+    n_columns = min(n_columns, pool.shape[1])
+    if math.comb(pool.shape[1], n_columns) <= 20_000:
+        every = itertools.combinations(range(pool.shape[1]), n_columns)
+        return np.asarray(pool[:, list(max(every, key=lambda at: _quality(pool[:, list(at)])))])
+    best = list(rng.permutation(pool.shape[1])[:n_columns])
+    quality = _quality(pool[:, best])
+    for _ in range(n_tries):
+        other = list(best)
+        other[rng.randint(n_columns)] = rng.choice(np.setdiff1d(np.arange(pool.shape[1]), best))
+        found = _quality(pool[:, other])
+        if found >= quality:
+            best, quality = other, found
+    return np.asarray(pool[:, best])
+
+
+def _quality(code: Code) -> tuple[int, int]:
+    return row_distance(code), column_distance(code)
+
+
+def decoded(code: Any, answers: Any) -> Array:
+    """How well each row of the code agrees with answers in [−1, 1], (rows, columns): the mean over its entries.
+
+    Of a pairwise code the mean over the pairs that a class is in.
+    """
+    code = np.asarray(code, float)
+    return np.asarray(np.asarray(answers, float) @ code.T / np.abs(code).sum(axis=1))
+
+
+class OutputCodes(EnsembleClassifier):
+    """Learners of two classes, put together by a code.
+
+    Parameters
+    ----------
+    estimator : estimator or None
+        The learner of two classes; None: a tree of depth 5.
+    code : str or array of -1, 0, 1, shape (classes, columns)
+    n_learners : int or None
+        Columns of a random, optimised or learned code; None: 10 log2 of the classes, at most all columns.
+    decode : {"soft", "hamming"}
+    cv : int
+        Folds of a learned code.
+    n_candidates : int
+        Columns tried for each that is learned.
+    random_state : int or None
+
+    Attributes
+    ----------
+    code_ : ndarray of int, shape (classes, columns)
+    estimators_ : list
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        code: Any = "pairwise",
+        n_learners: int | None = None,
+        decode: str = "soft",
+        cv: int = 3,
+        n_candidates: int = 5,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator, self.code, self.n_learners, self.decode = estimator, code, n_learners, decode
+        self.cv, self.n_candidates, self.random_state = cv, n_candidates, random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Write or learn the code, train a learner for each column."""
+        X, codes = self._rows(X, y)
+        rng = self._rng()
+        one = DecisionTreeClassifier(max_depth=5) if self.estimator is None else self.estimator
+        self.code_ = self._code(X, codes, one, rng)
+        self.estimators_ = []
+        for column in self.code_.T:
+            side = column[codes]
+            used = side != 0
+            self.estimators_.append(trained(one, X[used], (side[used] > 0).astype(np.int64), rng))
+        return self
+
+    def _code(self, X: Array, codes: Code, one: Any, rng: Any) -> Code:
+        k = len(self.classes_)
+        if not isinstance(self.code, str):
+            return _checked_code(self.code, k)
+        n = self.n_learners or int(np.ceil(10 * np.log2(k)))
+        n = min(n, 2 ** (k - 1) - 1) if k <= _ALL else n
+        if self.code in ("one_against_all", "pairwise", "exhaustive"):
+            return {"one_against_all": one_against_all, "pairwise": pairwise, "exhaustive": exhaustive}[self.code](k)
+        if self.code == "random":
+            return random_code(k, n, rng)
+        if self.code == "optimised":
+            return optimised(k, n, rng)
+        if self.code == "learned":
+            return self._learned(X, codes, one, n, rng)
+        raise ValueError(f"no code {self.code!r}")
+
+    def _learned(self, X: Array, codes: Code, one: Any, n_columns: int, rng: Any) -> Code:
+        """Add the column, of some that divide the two classes most confused, that errs least on rows left out."""
+        k = len(self.classes_)
+        pool = exhaustive(k) if k <= _ALL else random_code(k, 50 * n_columns, rng)
+        left = list(rng.permutation(pool.shape[1]))
+        chosen: list[int] = []
+        answers = np.zeros((len(X), 0))
+        confused = np.ones((k, k)) - np.eye(k)
+        while left and len(chosen) < n_columns:
+            a, b = np.unravel_index(np.argmax(confused + confused.T), confused.shape)
+            dividing = [j for j in left if pool[a, j] != pool[b, j]] or left
+            best: tuple[float, int, Array] | None = None
+            for j in dividing[: self.n_candidates]:
+                side = (pool[codes, j] > 0).astype(np.int64)
+                said = self._answer(out_of_fold([one], X, side, 2, self.cv, rng)[0][:, 1])
+                whole = np.column_stack([answers, said])
+                wrong = float(np.mean(decoded(pool[:, [*chosen, j]], whole).argmax(axis=1) != codes))
+                if best is None or wrong < best[0]:
+                    best = wrong, j, whole
+            assert best is not None
+            _, j, answers = best
+            chosen.append(j)
+            left.remove(j)
+            said_class = decoded(pool[:, chosen], answers).argmax(axis=1)
+            confused = np.zeros((k, k))
+            np.add.at(confused, (codes, said_class), 1)
+            np.fill_diagonal(confused, 0)
+        return np.asarray(pool[:, chosen])
+
+    def _answer(self, p: Array) -> Array:
+        if self.decode == "hamming":
+            return np.where(p > 0.5, 1.0, -1.0)
+        return 2 * p - 1
+
+    def answers(self, X: Any) -> Array:
+        """What the learners say, from −1 to 1, shape (rows, columns)."""
+        X = self._new(X)
+        return np.column_stack([self._answer(shares(one, X, 2)[:, 1]) for one in self.estimators_])
+
+    def decision_function(self, X: Any) -> Array:
+        """Agreement with the rows of the code: of two classes that of the second less that of the first."""
+        answers = self.answers(X)
+        found = decoded(self.code_, answers)
+        return np.asarray(found[:, 1] - found[:, 0] if len(self.classes_) == 2 else found)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class whose row agrees best."""
+        answers = self.answers(X)
+        best = decoded(self.code_, answers).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+
+def _checked_code(given: Any, n_classes: int) -> Code:
+    code = np.asarray(given)
+    if code.ndim != 2 or len(code) != n_classes or not np.isin(code, (-1, 0, 1)).all():
+        raise ValueError(f"a code has a row for each of {n_classes} classes and entries -1, 0, 1; given: {code.shape}")
+    if np.any(code.max(axis=0) < 1) or np.any(code.min(axis=0) > -1):
+        raise ValueError("every column of a code has a class on each side")
+    return code.astype(np.int64)
+
+
+def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
+    """The code and its learner."""
+    one = built(options.estimator or {"learner": "logistic"}, task, categorical)
+    return OutputCodes(one, options.code, options.n_learners, options.decode)
+
+
+def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """The number of learners, and in how many places rows differ."""
+    distance = row_distance(estimator.code_)
+    return {
+        "learners": ((), np.array(float(estimator.code_.shape[1]))),
+        "row_distance": ((), np.array(float(distance))),
+    }
+
+
+def examples() -> list[BaseEstimator]:
+    """For scikit-learn's checks."""
+    return [OutputCodes(), OutputCodes(code="learned", n_learners=3, cv=2, n_candidates=2)]

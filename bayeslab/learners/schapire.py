@@ -1,0 +1,140 @@
+"""Learner ``schapire``: boosting by three learners, the third trained where the first two disagree.
+
+The first learner has a third of the rows. Of the next third the second one gets the rows on which the first errs and
+as many on which it is right. Of the last third the third one gets the rows on which the two disagree. Its answer
+decides where they disagree. Each of the three can be such an ensemble itself (``levels``) [1]_.
+
+References
+----------
+.. [1] Schapire (1990). The strength of weak learnability. Machine Learning 5, 197-227.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from sklearn.base import BaseEstimator
+from sklearn.tree import DecisionTreeClassifier
+
+from bayeslab.learners._members import EnsembleClassifier, Member, built, trained
+from bayeslab.spec import Spec
+
+__all__ = [
+    "CATEGORIES",
+    "MISSING",
+    "SCALE",
+    "TASKS",
+    "Options",
+    "SchapireBoost",
+    "build",
+    "examples",
+    "majority_of_three",
+    "reported",
+]
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+TASKS = ("classification",)
+CATEGORIES: Literal["codes", "indicators"] = "codes"
+SCALE = False
+MISSING = False
+
+
+class Options(Spec):
+    """Options of boosting by three learners."""
+
+    estimator: Member | None = Field(
+        None, description="The weak learner: {learner: WORD, ...its options}; left out: a tree of depth 2."
+    )
+    levels: int = Field(1, ge=0, le=4, description="1: three learners; 2: three of three; ... Rows are shared out.")
+
+
+def majority_of_three(error: float) -> float:
+    """Bound of the error of three learners, each with this error on the rows that it is made for: 3e² − 2e³."""
+    return 3 * error**2 - 2 * error**3
+
+
+class SchapireBoost(EnsembleClassifier):
+    """Three learners; needs many rows, for each sees a part of them.
+
+    Parameters
+    ----------
+    estimator : estimator or None
+        The weak learner; None: a tree of depth 2.
+    levels : int
+        0: the learner alone.
+    random_state : int or None
+
+    Attributes
+    ----------
+    tree_ : estimator or tuple
+        The learner, or three of what a level below has.
+    sizes_ : list of int
+        Rows that each learner at the bottom was trained on.
+    """
+
+    def __init__(self, estimator: Any = None, levels: int = 1, random_state: Any = None) -> None:
+        self.estimator, self.levels, self.random_state = estimator, levels, random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Share the rows out, train."""
+        X, codes = self._rows(X, y)
+        rng = self._rng()
+        one = DecisionTreeClassifier(max_depth=2) if self.estimator is None else self.estimator
+        self.sizes_: list[int] = []
+        order = rng.permutation(len(X))
+        self.tree_ = self._three(one, X[order], codes[order], self.levels, rng)
+        return self
+
+    def _three(self, one: Any, X: Array, codes: Codes, level: int, rng: Any) -> Any:
+        if level == 0 or len(X) < 6:
+            self.sizes_.append(len(X))
+            return trained(one, X, codes, rng)
+        first, second, third = np.array_split(np.arange(len(X)), 3)
+        a = self._three(one, X[first], codes[first], level - 1, rng)
+        wrong = _says(a, X[second]) != codes[second]
+        hard, easy = second[wrong], second[~wrong]
+        if not len(hard):
+            # Nothing on which it errs: the other two could only repeat it.
+            return a
+        at = np.concatenate([hard, easy[: len(hard)]])
+        b = self._three(one, X[at], codes[at], level - 1, rng)
+        apart = third[_says(a, X[third]) != _says(b, X[third])]
+        if not len(apart):
+            return a
+        return a, b, self._three(one, X[apart], codes[apart], level - 1, rng)
+
+    def predict_proba(self, X: Any) -> Array:
+        """1 for the class that is said."""
+        X = self._new(X)
+        return np.asarray(np.eye(len(self.classes_))[_says(self.tree_, X)])
+
+
+def _says(tree: Any, X: Array) -> Codes:
+    if not isinstance(tree, tuple):
+        return np.asarray(tree.predict(X), np.int64)
+    a, b, c = (_says(one, X) for one in tree)
+    return np.where(a == b, a, c)
+
+
+def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
+    """Three of the learner."""
+    one = DecisionTreeClassifier(max_depth=2)
+    if options.estimator is not None:
+        one = built(options.estimator, task, categorical)
+    return SchapireBoost(one, options.levels)
+
+
+def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """How many learners there are at the bottom, and the fewest rows of one."""
+    sizes = estimator.sizes_
+    return {"learners": ((), np.array(float(len(sizes)))), "fewest_rows": ((), np.array(float(min(sizes))))}
+
+
+def examples() -> list[BaseEstimator]:
+    """For scikit-learn's checks."""
+    return [SchapireBoost(DecisionTreeClassifier(max_depth=5))]
