@@ -1,0 +1,138 @@
+r"""Learner ``condensed_nn``: the nearest of a few rows that stand for all.
+
+Rows are taken over one by one when those kept so far get their class wrong, again and again until all training rows
+come out right [1]_: the rows near the borders of the classes stay, those deep inside go.
+
+References
+----------
+.. [1] Hart (1968). The condensed nearest neighbor rule. IEEE Transactions on Information Theory 14, 515-516.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayeslab.learners._neighbours import Neighbours, Space
+from bayeslab.spec import Spec
+
+__all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "CondensedNN", "Options", "build", "examples", "reported"]
+
+Array = NDArray[np.float64]
+
+TASKS = ("classification",)
+CATEGORIES: Literal["codes", "indicators"] = "codes"
+SCALE = True
+MISSING = False
+
+
+class Options(Spec):
+    """Options of condensing."""
+
+    p: float = Field(2.0, ge=1, description="Of the Minkowski distance: 1 Manhattan, 2 Euclidean.")
+    shuffle: bool = Field(True, description="Rows are visited in random order; otherwise in their own.")
+
+
+class CondensedNN(ClassifierMixin, BaseEstimator):
+    """1-NN on rows that get all training rows right.
+
+    Equal rows with different classes count as one, of the class that most of them have.
+
+    Parameters
+    ----------
+    p : float
+        Of the Minkowski distance.
+    shuffle : bool
+    categorical : tuple of int
+        Columns of codes; they count one where they differ.
+    random_state : int or None
+
+    Attributes
+    ----------
+    kept_ : ndarray
+        Positions of the rows that stay, in the order in which they were taken.
+    """
+
+    def __init__(
+        self, p: float = 2.0, shuffle: bool = True, categorical: tuple[int, ...] = (), random_state: Any = None
+    ) -> None:
+        self.p, self.shuffle, self.categorical, self.random_state = p, shuffle, categorical, random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Take rows until all are right."""
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        self._space = Space.of(X, "minkowski", self.p, tuple(self.categorical))
+        points = self._space.points(X)
+        codes = _agreed(points, codes, len(self.classes_))
+        order = np.arange(len(points))
+        if self.shuffle:
+            order = check_random_state(self.random_state).permutation(order)
+        self.kept_ = _condensed(points, codes, order, self._space.p)
+        self._target = codes[self.kept_]
+        self._index = Neighbours(self._space, points[self.kept_])
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of the nearest row kept."""
+        check_is_fitted(self)
+        queries = self._space.points(np.asarray(validate_data(self, X, reset=False, dtype=np.float64)))
+        return np.asarray(self.classes_[self._target[self._index.nearest(queries, 1)[1][:, 0]]])
+
+    def predict_proba(self, X: Any) -> Array:
+        """One for that class."""
+        said = self.predict(X)
+        return (said[:, None] == self.classes_).astype(float)
+
+
+def _agreed(points: Array, codes: NDArray[Any], n_classes: int) -> NDArray[np.int64]:
+    """Of equal rows the class that most of them have."""
+    _, group = np.unique(points, axis=0, return_inverse=True)
+    counts = np.zeros((int(group.max()) + 1, n_classes))
+    np.add.at(counts, (group.ravel(), codes), 1)
+    return np.asarray(counts.argmax(axis=1)[group.ravel()], np.int64)
+
+
+def _condensed(points: Array, codes: NDArray[np.int64], order: NDArray[np.int64], p: float) -> NDArray[np.int64]:
+    """Rows that get all right; each newly kept row costs one look at all, so the nearest kept one is always known."""
+    distance, nearest = np.full(len(points), np.inf), np.full(len(points), -1, np.int64)
+    kept: list[int] = []
+
+    def keep(row: int) -> None:
+        kept.append(row)
+        gap = np.linalg.norm(points - points[row], ord=p, axis=1)
+        closer = (gap < distance) | ((gap == distance) & (nearest < 0))
+        distance[closer], nearest[closer] = gap[closer], row
+
+    keep(int(order[0]))
+    wrong = True
+    while wrong:
+        wrong = False
+        for row in order:
+            if codes[nearest[row]] != codes[row]:
+                keep(int(row))
+                wrong = True
+    return np.array(kept)
+
+
+def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
+    """The classifier."""
+    return CondensedNN(options.p, options.shuffle, categorical)
+
+
+def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Rows that stay."""
+    return {"kept": ((), np.array(float(len(estimator.kept_))))}
+
+
+def examples() -> list[BaseEstimator]:
+    """For scikit-learn's checks."""
+    return [CondensedNN()]
