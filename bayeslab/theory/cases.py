@@ -1,0 +1,239 @@
+r"""Case-based reasoning: stored designs found by what they do, as graphs of qualitative influences.
+
+A case is a design and the graph of its function: variables (flows, temperatures, controls), and arcs that say that one
+grows (+) or falls (-) with another. A query is the graph of a function that is wanted. A case whose graph is the
+query's, but for the names of variables, solves it. Otherwise cases are ranked by how many arcs of the query the best
+match of their graph explains, and several cases are put together, each for arcs that are still open, as CADET designs
+water taps from a library of parts [1]_. A chain of influences may stand for one arc, of the product of its signs:
+:func:`elaborations` writes a function in other ways that say the same.
+
+Cases are not rows of a table, so this is no learner of :mod:`bayeslab.learners`.
+
+References
+----------
+.. [1] Sycara, Guttal, Koning, Narasimhan, Navinchandra (1992). CADET: a case-based synthesis tool for engineering
+   design. International Journal of Expert Systems 4, 157-188.
+.. [2] McGregor (1982). Backtrack search algorithms and the maximal common subgraph problem. Software: Practice and
+   Experience 12, 23-34.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import networkx as nx
+from networkx.algorithms.isomorphism import DiGraphMatcher
+
+from bayeslab.errors import OptionError
+
+__all__ = ["Case", "Match", "elaborations", "influences", "match", "retrieve", "synthesize"]
+
+Arc = tuple[str, str]
+
+
+def influences(arcs: Mapping[Arc, str] | Iterable[tuple[str, str, str]], kinds: Mapping[str, str]) -> nx.DiGraph:
+    """A graph of qualitative influences.
+
+    Parameters
+    ----------
+    arcs
+        (cause, effect) to "+" or "-", or triples (cause, effect, sign).
+    kinds
+        Variable to what it is, as flow, temperature, control; only variables of one kind match.
+
+    Raises
+    ------
+    OptionError
+        A sign that is neither; a variable without a kind; an arc given twice or to itself.
+    """
+    graph = nx.DiGraph()
+    for name, kind in kinds.items():
+        graph.add_node(name, kind=kind)
+    triples = [(u, v, sign) for (u, v), sign in arcs.items()] if isinstance(arcs, Mapping) else list(arcs)
+    for u, v, sign in triples:
+        if sign not in ("+", "-"):
+            raise OptionError(f"the influence of {u} on {v} has the sign {sign!r}: write + or -")
+        if u == v or graph.has_edge(u, v):
+            raise OptionError(f"{u} → {v} is given twice, or is an influence of a variable on itself")
+        for name in (u, v):
+            if name not in kinds:
+                raise OptionError(f"variable {name!r} has no kind; there are {', '.join(kinds)}")
+        graph.add_edge(u, v, sign=sign)
+    return graph
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A stored design.
+
+    Attributes
+    ----------
+    name : str
+    function : networkx.DiGraph
+        As :func:`influences` makes it.
+    design : object
+        Whatever describes how it is built.
+    """
+
+    name: str
+    function: nx.DiGraph
+    design: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """A case beside a query.
+
+    Attributes
+    ----------
+    case : Case
+    variables : dict
+        Variables of the query to those of the case.
+    arcs : frozenset
+        Arcs of the query that the case explains.
+    exact : bool
+        The case does what is wanted, and nothing else.
+    surplus : int
+        Arcs of the case that nobody asked for.
+    """
+
+    case: Case
+    variables: dict[str, str]
+    arcs: frozenset[Arc]
+    exact: bool
+    surplus: int
+
+
+def _same_kind(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+    return a.get("kind") == b.get("kind")
+
+
+def _same_sign(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+    return a.get("sign") == b.get("sign")
+
+
+def match(query: nx.DiGraph, case: Case, wanted: frozenset[Arc] | None = None) -> Match:
+    """The best match of a case: the same graph, otherwise the map of variables that explains most arcs.
+
+    Parameters
+    ----------
+    wanted
+        The arcs that count; left out: all of the query.
+    """
+    own = frozenset(query.edges)
+    if wanted is None or wanted == own:
+        same = DiGraphMatcher(query, case.function, node_match=_same_kind, edge_match=_same_sign)
+        if same.is_isomorphic():
+            return Match(case, dict(same.mapping), own, True, 0)
+    wanted = own if wanted is None else wanted
+    variables = _largest_common(query.edge_subgraph(wanted), case.function)
+    arcs = frozenset(a for a in wanted if _explained(query, case.function, variables, a))
+    used = {u for arc in arcs for u in arc}
+    return Match(
+        case,
+        {u: v for u, v in variables.items() if u in used},
+        arcs,
+        False,
+        case.function.number_of_edges() - len(arcs),
+    )
+
+
+def _explained(query: nx.DiGraph, other: nx.DiGraph, variables: Mapping[str, str], arc: Arc) -> bool:
+    u, v = (variables.get(name) for name in arc)
+    return other.has_edge(u, v) and other.edges[u, v]["sign"] == query.edges[arc]["sign"]
+
+
+@dataclass
+class _Search:
+    """Backtracking over maps of variables, cut where even all open arcs would not do better."""
+
+    query: nx.DiGraph
+    other: nx.DiGraph
+    order: list[str]
+    best: dict[str, str] = field(default_factory=dict)
+    most: int = 0
+
+    def run(self, at: int, variables: dict[str, str], found: int) -> None:
+        if found > self.most:
+            self.best, self.most = dict(variables), found
+        if at == len(self.order) or found + self._open(at) <= self.most:
+            return
+        name = self.order[at]
+        taken = set(variables.values())
+        for target in self.other.nodes:
+            if target in taken or not _same_kind(self.query.nodes[name], self.other.nodes[target]):
+                continue
+            variables[name] = target
+            self.run(at + 1, variables, found + self._gain(name, variables))
+            del variables[name]
+        self.run(at + 1, variables, found)
+
+    def _gain(self, name: str, variables: Mapping[str, str]) -> int:
+        arcs = {*self.query.in_edges(name), *self.query.out_edges(name)}
+        return sum(_explained(self.query, self.other, variables, arc) for arc in arcs)
+
+    def _open(self, at: int) -> int:
+        """Arcs with an end that is still to be mapped."""
+        rest = set(self.order[at:])
+        return sum(u in rest or v in rest for u, v in self.query.edges)
+
+
+def _largest_common(query: nx.DiGraph, other: nx.DiGraph) -> dict[str, str]:
+    # Variables with many arcs first: their wrong maps are found out early.
+    search = _Search(query, other, sorted(query.nodes, key=lambda n: (-query.degree(n), n)))
+    search.run(0, {}, 0)
+    return search.best
+
+
+def retrieve(query: nx.DiGraph, library: Iterable[Case], n: int | None = None) -> list[Match]:
+    """Cases that do some of what is wanted, best first.
+
+    Exact ones come first, then those that explain most arcs, of equals those that do least besides, then by name.
+    """
+    found = [m for m in (match(query, case) for case in library) if m.exact or m.arcs]
+    found.sort(key=lambda m: (not m.exact, -len(m.arcs), m.surplus, m.case.name))
+    return found if n is None else found[:n]
+
+
+def synthesize(query: nx.DiGraph, library: Iterable[Case]) -> tuple[list[Match], frozenset[Arc]]:
+    """Cases that together do what is wanted, and the arcs that none explains.
+
+    Greedy: always the case that explains most of the arcs that are open.
+    """
+    cases = list(library)
+    exact = next((m for m in retrieve(query, cases) if m.exact), None)
+    if exact is not None:
+        return [exact], frozenset()
+    chosen: list[Match] = []
+    left = frozenset(query.edges)
+    while left:
+        tried = [match(query, case, left) for case in cases]
+        best = min(tried, key=lambda m: (-len(m.arcs), m.surplus, m.case.name), default=None)
+        if best is None or not best.arcs:
+            break
+        chosen.append(best)
+        left -= best.arcs
+    return chosen, left
+
+
+def elaborations(query: nx.DiGraph, kind: str, name: str = "x") -> Iterator[nx.DiGraph]:
+    """The function with one arc, each in turn, led through a new variable: A → B as A → x → B, signs multiplied.
+
+    Parameters
+    ----------
+    kind
+        Of the new variable.
+    """
+    if name in query:
+        raise OptionError(f"there is a variable {name!r} already: give another name")
+    for u, v, sign in query.edges.data("sign"):
+        for first in "+-":
+            second = "+" if (first == sign) else "-"
+            graph = query.copy()
+            graph.remove_edge(u, v)
+            graph.add_node(name, kind=kind)
+            graph.add_edge(u, name, sign=first)
+            graph.add_edge(name, v, sign=second)
+            yield graph
