@@ -264,11 +264,16 @@ def learn(
         )
     word = score or _score_for(table)
     kind = {"bge": "continuous", "gaussian_bic": "continuous", "mixed_bic": "mixed"}.get(word, "discrete")
-    local = scores.load(word, table, **dict(score_options or {}))
-    with warnings.catch_warnings():
-        # The score has read the same columns, and warned of what is odd about them.
-        warnings.simplefilter("ignore", UserWarning)
+    given = dict(score_options or {})
+    if "states" in given:
+        local = scores.load(word, table, **given)
+        with warnings.catch_warnings():
+            # The score has read the same columns, and warned of what is odd about them.
+            warnings.simplefilter("ignore", UserWarning)
+            seen = Observations.of(table, kind=kind)  # type: ignore[arg-type]
+    else:
         seen = Observations.of(table, kind=kind)  # type: ignore[arg-type]
+        local = scores.load(word, seen, **given)
     limits = Constraints.of(local.names, required=required, forbidden=forbidden, tiers=tiers, max_parents=max_parents)
     if candidates is not None:
         limits = _narrowed(local, limits, candidates)
