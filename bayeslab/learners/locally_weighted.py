@@ -55,7 +55,9 @@ class Options(Spec):
     criterion: Literal["E1", "E2", "E3"] = Field(
         "E3", description="E1: the nearest rows alike; E2: all rows by the kernel; E3: the nearest rows by the kernel."
     )
-    n_neighbors: int = Field(20, ge=1, description="Of E1 and E3: nearest rows; all rows where there are fewer.")
+    n_neighbors: int | None = Field(
+        None, ge=1, description="Nearest rows of E1 and E3, and of the width; left out: by the error of rows left out."
+    )
     kernel: Window = Field("quadratic", description="How weights fall with the distance.")
     width: float | None = Field(
         None,
@@ -71,8 +73,9 @@ class LocallyWeighted(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     criterion : {"E1", "E2", "E3"}
-    n_neighbors : int
-        Of E1 and E3, and of the width where none is given.
+    n_neighbors : int or None
+        Of E1 and E3, and of the width where none is given; all rows where there are fewer. None: the number with the
+        least error when (some hundred) rows are predicted by the others.
     kernel : {"gaussian", "quadratic", "triangular", "tricube", "uniform"}
     width : float or None
         None: around each query a little more than what holds its nearest rows.
@@ -81,12 +84,16 @@ class LocallyWeighted(RegressorMixin, BaseEstimator):
         Steps of the gradient.
     tol : float
         It stops when no weight moves by more.
+
+    Attributes
+    ----------
+    n_neighbors_ : int
     """
 
     def __init__(
         self,
         criterion: str = "E3",
-        n_neighbors: int = 20,
+        n_neighbors: int | None = None,
         kernel: str = "quadratic",
         width: float | None = None,
         solver: str = "exact",
@@ -103,17 +110,36 @@ class LocallyWeighted(RegressorMixin, BaseEstimator):
             raise ValueError(f"criterion is E1, E2 or E3, solver exact or gradient: {self.criterion}, {self.solver}")
         if self.kernel not in WINDOWS:
             raise ValueError(f"kernel is one of {', '.join(WINDOWS)}, not {self.kernel!r}")
-        if self.n_neighbors < 1 or (self.width is not None and not self.width > 0):
+        if (self.n_neighbors is not None and self.n_neighbors < 1) or (self.width is not None and not self.width > 0):
             raise ValueError(f"n_neighbors ≥ 1 and width > 0: {self.n_neighbors!r}, {self.width!r}")
         self._points, self._target = X, np.asarray(y, float)
         self.n_samples_ = len(X)
+        self.n_neighbors_ = self.n_neighbors or self._chosen()
         return self
+
+    def _chosen(self) -> int:
+        n, d = self._points.shape
+        tried = np.unique(np.minimum((d + 1) * 2 ** np.arange(1, 8), n - 1))
+        tried = tried[tried > 0]
+        if not len(tried) or (self.criterion == "E2" and self.width is not None):
+            return n
+        asked = np.unique(np.linspace(0, n - 1, min(n, 150)).astype(int))
+        errors = []
+        for k in tried:
+            left = [self._local(self._points[i], int(k), i)[0] for i in asked]
+            errors.append(float(np.mean((np.array(left) - self._target[asked]) ** 2)))
+        return int(tried[int(np.argmin(errors))])
 
     def row_weights(self, x: Any) -> Array:
         """Weight of each training row around a query."""
         check_is_fitted(self)
-        gap = np.linalg.norm(self._points - np.asarray(x, float), axis=1)
-        k = min(self.n_neighbors, len(gap))
+        return self._weights(np.asarray(x, float), self.n_neighbors_)
+
+    def _weights(self, query: Array, n_neighbors: int, without: int | None = None) -> Array:
+        gap = np.linalg.norm(self._points - query, axis=1)
+        if without is not None:
+            gap[without] = np.inf
+        k = min(n_neighbors, len(gap))
         order = np.lexsort((np.arange(len(gap)), gap))[:k]
         if self.criterion == "E1":
             weight = np.zeros(len(gap))
@@ -136,7 +162,11 @@ class LocallyWeighted(RegressorMixin, BaseEstimator):
 
     def local_coefficients(self, x: Any) -> Array:
         """Value at the query, and slopes."""
-        query, weight = np.asarray(x, float), self.row_weights(x)
+        check_is_fitted(self)
+        return self._local(np.asarray(x, float), self.n_neighbors_)
+
+    def _local(self, query: Array, n_neighbors: int, without: int | None = None) -> Array:
+        weight = self._weights(query, n_neighbors, without)
         kept = weight > 0
         weight, target = weight[kept] / weight.sum(), self._target[kept]
         rows = np.column_stack([np.ones(kept.sum()), self._points[kept] - query])
@@ -172,8 +202,8 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Rows that are kept."""
-    return {"rows": ((), np.array(float(estimator.n_samples_)))}
+    """Nearest rows that a query looks at."""
+    return {"n_neighbors": ((), np.array(float(estimator.n_neighbors_)))}
 
 
 def examples() -> list[BaseEstimator]:

@@ -96,6 +96,17 @@ def test_lwr(criterion, solver):
         np.testing.assert_allclose(found.local_coefficients(query), expected, atol=1e-6)
 
 
+def test_neighbours_by_rows_left_out():
+    """The number of rows chosen follows the target: all of them for a noisy line, few for a wave."""
+    x = RNG.uniform(0, 10, (150, 1))
+    line = LocallyWeighted().fit(x, x[:, 0] + RNG.normal(size=150))
+    wave = LocallyWeighted().fit(x, np.sin(3 * x[:, 0]) + 0.1 * RNG.normal(size=150))
+    assert line.n_neighbors_ > 60
+    assert wave.n_neighbors_ < 40
+    fresh = np.linspace(1, 9, 50)[:, None]
+    assert np.mean((wave.predict(fresh) - np.sin(3 * fresh[:, 0])) ** 2) < 0.05
+
+
 def test_limits():
     """A kernel that reaches nothing leaves the nearest row; what cannot be is refused."""
     x, y = np.array([[0.0], [1.0], [9.0]]), np.array([1.0, 2.0, 3.0])
