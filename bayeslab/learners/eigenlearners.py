@@ -1,0 +1,123 @@
+"""Learner ``eigenlearners``: principal components of members' probabilities, and logistic regression on them.
+
+Members that are much alike share a component; the combiner sees fewer inputs, and they are uncorrelated.
+
+References
+----------
+.. [1] Merz, Pazzani (1999). A principal components approach to combining regression estimates. Machine Learning 36,
+   9-32.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from sklearn.base import BaseEstimator
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from bayeslab.learners._members import EnsembleClassifier, Member, built_all, out_of_fold, outputs, trained
+from bayeslab.spec import Spec
+
+__all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Eigenlearners", "Options", "build", "examples", "reported"]
+
+Array = NDArray[np.float64]
+
+TASKS = ("classification",)
+CATEGORIES: Literal["codes", "indicators"] = "codes"
+SCALE = False
+MISSING = False
+
+
+class Options(Spec):
+    """Options of eigenlearners."""
+
+    learners: list[Member] = Field(
+        default_factory=list,
+        description="Members: {learner: WORD, ...its options}; left out: a linear one, a tree and a forest.",
+    )
+    n_components: int | None = Field(None, ge=1, description="Components kept; left out: by their share of variance.")
+    share: float = Field(0.95, gt=0, lt=1, description="Share of variance that the components kept have.")
+    cv: int = Field(5, ge=2, description="Folds in which rows are left out.")
+
+
+class Eigenlearners(EnsembleClassifier):
+    """Logistic regression on principal components of the probabilities of members.
+
+    Parameters
+    ----------
+    estimators : list of estimators or None
+        Members; None: a tree, naive Bayes and nearest neighbours.
+    n_components : int or None
+        None: as many as have the share of variance.
+    share : float
+    cv : int
+    random_state : int or None
+
+    Attributes
+    ----------
+    estimators_ : list
+    pca_ : PCA
+    components_ : ndarray, shape (rows, components)
+        Of the training rows, out of fold.
+    combiner_ : LogisticRegression
+    """
+
+    def __init__(
+        self,
+        estimators: Any = None,
+        n_components: int | None = None,
+        share: float = 0.95,
+        cv: int = 5,
+        random_state: Any = None,
+    ) -> None:
+        self.estimators, self.n_components, self.share = estimators, n_components, share
+        self.cv, self.random_state = cv, random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Probabilities out of fold, components, combiner; members are then trained on all rows."""
+        X, codes = self._rows(X, y)
+        rng, members = self._rng(), self._members()
+        table = _flat(out_of_fold(members, X, codes, len(self.classes_), self.cv, rng))
+        n = self.n_components
+        wanted: Any = self.share if n is None else min(n, *table.shape)
+        self.pca_ = PCA(wanted, svd_solver="full").fit(table)
+        self.components_ = self.pca_.transform(table)
+        self._scaler = StandardScaler().fit(self.components_)
+        self.combiner_ = LogisticRegression(max_iter=1000).fit(self._scaler.transform(self.components_), codes)
+        self.estimators_ = [trained(one, X, codes, rng) for one in members]
+        return self
+
+    def components(self, X: Any) -> Array:
+        """Components of rows."""
+        X = self._new(X)
+        return np.asarray(self.pca_.transform(_flat(outputs(self.estimators_, X, len(self.classes_)))))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities by the combiner."""
+        at = self.components(X)
+        return np.asarray(self.combiner_.predict_proba(self._scaler.transform(at)))
+
+
+def _flat(given: Array) -> Array:
+    return np.asarray(np.moveaxis(given, 0, 1).reshape(given.shape[1], -1))
+
+
+def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
+    """The members and their components."""
+    members = built_all(options.learners, task, categorical)
+    return Eigenlearners(members, options.n_components, options.share, options.cv)
+
+
+def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Share of variance of the components kept."""
+    return {"variance_share": (("component",), estimator.pca_.explained_variance_ratio_)}
+
+
+def examples() -> list[BaseEstimator]:
+    """For scikit-learn's checks."""
+    return [Eigenlearners(cv=2)]

@@ -1,0 +1,230 @@
+"""Learner ``pruned_ensemble``: of several members the subset whose mean answers best for rows left out.
+
+Forward search adds the best member next, backward search takes away the one least missed, floating search adds and then
+takes away as long as that gives a better subset of its size than was known [1]_. Each goes on through all sizes and
+keeps the best subset seen, so that it is never worse, on those rows, than all members together; floating search also
+looks at what forward search saw.
+
+References
+----------
+.. [1] Pudil, Novovičová, Kittler (1994). Floating search methods in feature selection. Pattern Recognition Letters 15,
+   1119-1125.
+.. [2] Caruana, Niculescu-Mizil, Crew, Ksikes (2004). Ensemble selection from libraries of models. ICML 21.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from sklearn.base import BaseEstimator
+
+from bayeslab.learners._members import (
+    EnsembleClassifier,
+    EnsembleRegressor,
+    Member,
+    built_all,
+    out_of_fold,
+    outputs,
+    trained,
+)
+from bayeslab.spec import Spec
+
+__all__ = [
+    "CATEGORIES",
+    "MISSING",
+    "SCALE",
+    "TASKS",
+    "Options",
+    "PrunedClassifier",
+    "PrunedRegressor",
+    "build",
+    "examples",
+    "quality",
+    "reported",
+    "selected",
+]
+
+Array = NDArray[np.float64]
+Search = Literal["forward", "backward", "floating"]
+Quality = tuple[float, float]
+
+TASKS = ("classification", "regression")
+CATEGORIES: Literal["codes", "indicators"] = "codes"
+SCALE = False
+MISSING = False
+
+
+class Options(Spec):
+    """Options of ensemble pruning."""
+
+    learners: list[Member] = Field(
+        default_factory=list,
+        description="Members: {learner: WORD, ...its options}; left out: a linear one, a tree and a forest.",
+    )
+    search: Search = Field("floating", description="How subsets are searched.")
+    cv: int = Field(5, ge=2, description="Folds in which rows are left out.")
+
+
+def quality(given: Array, target: Any, subset: tuple[int, ...]) -> Quality:
+    """Accuracy of the mean of a subset, and of equals less Brier score; of numbers less mean squared error."""
+    mean = given[list(subset)].mean(axis=0)
+    if given.ndim == 2:
+        return -float(np.mean((mean - target) ** 2)), 0.0
+    right = float(np.mean(mean.argmax(axis=1) == target))
+    brier = float(np.mean(np.sum(mean**2, axis=1) - 2 * mean[np.arange(len(target)), target]))
+    return right, -brier
+
+
+class _Known:
+    """Subsets that were looked at, and the best of each size."""
+
+    def __init__(self, given: Array, target: Any) -> None:
+        self.given, self.target = given, target
+        self.best: dict[int, tuple[Quality, tuple[int, ...]]] = {}
+        self.seen: dict[tuple[int, ...], Quality] = {}
+
+    def of(self, subset: tuple[int, ...]) -> Quality:
+        subset = tuple(sorted(subset))
+        if subset not in self.seen:
+            self.seen[subset] = quality(self.given, self.target, subset)
+        return self.seen[subset]
+
+    def keep(self, subset: tuple[int, ...]) -> bool:
+        """Whether it is better than any of its size."""
+        found = self.of(subset)
+        if len(subset) in self.best and found <= self.best[len(subset)][0]:
+            return False
+        self.best[len(subset)] = found, tuple(sorted(subset))
+        return True
+
+    def grown(self, subset: tuple[int, ...]) -> tuple[int, ...]:
+        others = [j for j in range(len(self.given)) if j not in subset]
+        return max(((*subset, j) for j in others), key=self.of)
+
+    def shrunk(self, subset: tuple[int, ...]) -> tuple[int, ...]:
+        return max((tuple(i for i in subset if i != j) for j in subset), key=self.of)
+
+    def forward(self) -> None:
+        now: tuple[int, ...] = ()
+        while len(now) < len(self.given):
+            now = self.grown(now)
+            self.keep(now)
+
+    def backward(self) -> None:
+        now = tuple(range(len(self.given)))
+        self.keep(now)
+        while len(now) > 1:
+            now = self.shrunk(now)
+            self.keep(now)
+
+    def floating(self) -> None:
+        self.forward()
+        now: tuple[int, ...] = ()
+        while len(now) < len(self.given):
+            now = self.grown(now)
+            self.keep(now)
+            # Take away while that betters what is known of the smaller size.
+            while len(now) > 2 and self.keep(self.shrunk(now)):
+                now = self.shrunk(now)
+
+
+def selected(given: Any, target: Any, search: Search = "floating") -> tuple[int, ...]:
+    """Positions of the members to keep.
+
+    Parameters
+    ----------
+    given : array, shape (members, rows) or (members, rows, classes)
+        Numbers, or probabilities.
+    target : array
+        Numbers, or codes.
+    search : {"forward", "backward", "floating"}
+    """
+    known = _Known(np.asarray(given, float), np.asarray(target))
+    {"forward": known.forward, "backward": known.backward, "floating": known.floating}[search]()
+    # Of equals the fewest members.
+    return max(known.best.values(), key=lambda found: (found[0], -len(found[1])))[1]
+
+
+class PrunedClassifier(EnsembleClassifier):
+    """The mean of the classifiers that are kept.
+
+    Parameters
+    ----------
+    estimators : list of estimators or None
+        Members; None: a tree, naive Bayes and nearest neighbours.
+    search : {"forward", "backward", "floating"}
+    cv : int
+    random_state : int or None
+
+    Attributes
+    ----------
+    kept_ : tuple of int
+    estimators_ : list
+        Those kept.
+    """
+
+    def __init__(
+        self, estimators: Any = None, search: Search = "floating", cv: int = 5, random_state: Any = None
+    ) -> None:
+        self.estimators, self.search, self.cv, self.random_state = estimators, search, cv, random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose by rows left out, then train the chosen on all."""
+        X, codes = self._rows(X, y)
+        rng, members = self._rng(), self._members()
+        left_out = out_of_fold(members, X, codes, len(self.classes_), self.cv, rng)
+        self.kept_ = selected(left_out, codes, self.search)
+        self.estimators_ = [trained(members[j], X, codes, rng) for j in self.kept_]
+        return self
+
+    def predict_proba(self, X: Any) -> Array:
+        """The mean of the probabilities."""
+        X = self._new(X)
+        return np.asarray(outputs(self.estimators_, X, len(self.classes_)).mean(axis=0))
+
+
+class PrunedRegressor(EnsembleRegressor):
+    """The mean of the regressions that are kept; parameters are those of :class:`PrunedClassifier`.
+
+    Attributes
+    ----------
+    kept_ : tuple of int
+    estimators_ : list
+    """
+
+    def __init__(
+        self, estimators: Any = None, search: Search = "floating", cv: int = 5, random_state: Any = None
+    ) -> None:
+        self.estimators, self.search, self.cv, self.random_state = estimators, search, cv, random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose by rows left out, then train the chosen on all."""
+        X, y = self._rows(X, y)
+        rng, members = self._rng(), self._members()
+        self.kept_ = selected(out_of_fold(members, X, y, 0, self.cv, rng), y, self.search)
+        self.estimators_ = [trained(members[j], X, y, rng) for j in self.kept_]
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """The mean of the numbers."""
+        X = self._new(X)
+        return np.asarray(outputs(self.estimators_, X, 0).mean(axis=0))
+
+
+def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
+    """The members to choose from."""
+    kind = PrunedClassifier if task == "classification" else PrunedRegressor
+    return kind(built_all(options.learners, task, categorical), options.search, options.cv)
+
+
+def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Positions of the members kept, counted from 1."""
+    return {"kept": (("place",), np.array(estimator.kept_, float) + 1)}
+
+
+def examples() -> list[BaseEstimator]:
+    """For scikit-learn's checks."""
+    return [PrunedClassifier(cv=2), PrunedRegressor(cv=2)]

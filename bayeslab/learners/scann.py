@@ -1,0 +1,134 @@
+r"""Learner ``scann``: correspondence analysis of members' crisp answers, and the nearest class mean there.
+
+Answers for rows left out are written as indicators, a column for each member and class. Their correspondence analysis
+(singular values of the standardised residuals of a table) gives coordinates that are uncorrelated, however alike the
+members are; a row is of the class whose mean is nearest [1]_.
+
+References
+----------
+.. [1] Merz (1999). Using correspondence analysis to combine classifiers. Machine Learning 36, 33-58.
+.. [2] Greenacre (2017). Correspondence analysis in practice. 3rd ed., Chapman & Hall/CRC.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from sklearn.base import BaseEstimator
+
+from bayeslab.learners._members import EnsembleClassifier, Member, built_all, out_of_fold, outputs, trained
+from bayeslab.spec import Spec
+
+__all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Options", "Scann", "build", "examples", "reported"]
+
+Array = NDArray[np.float64]
+
+TASKS = ("classification",)
+CATEGORIES: Literal["codes", "indicators"] = "codes"
+SCALE = False
+MISSING = False
+
+
+class Options(Spec):
+    """Options of SCANN."""
+
+    learners: list[Member] = Field(
+        default_factory=list,
+        description="Members: {learner: WORD, ...its options}; left out: a linear one, a tree and a forest.",
+    )
+    n_components: int | None = Field(None, ge=1, description="Dimensions kept; left out: all that there are.")
+    cv: int = Field(5, ge=2, description="Folds in which rows are left out.")
+
+
+class Scann(EnsembleClassifier):
+    """Nearest class means in the correspondence analysis of members' answers.
+
+    Parameters
+    ----------
+    estimators : list of estimators or None
+        Members; None: a tree, naive Bayes and nearest neighbours.
+    n_components : int or None
+    cv : int
+    random_state : int or None
+
+    Attributes
+    ----------
+    estimators_ : list
+    inertias_ : ndarray
+        Squared singular values, of the dimensions kept.
+    coordinates_ : ndarray, shape (rows, dimensions)
+        Of the training rows.
+    means_ : ndarray, shape (classes, dimensions)
+    """
+
+    def __init__(
+        self, estimators: Any = None, n_components: int | None = None, cv: int = 5, random_state: Any = None
+    ) -> None:
+        self.estimators, self.n_components, self.cv, self.random_state = estimators, n_components, cv, random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Answers out of fold, their analysis, class means; members are then trained on all rows."""
+        X, codes = self._rows(X, y)
+        rng, members, k = self._rng(), self._members(), len(self.classes_)
+        table = _indicators(out_of_fold(members, X, codes, k, self.cv, rng))
+        mass = table.mean(axis=0) / len(members)
+        used = mass > 0
+        # All rows have the same mass, 1/N: every member says one class.
+        residuals = (table[:, used] / len(members) - mass[used]) / np.sqrt(mass[used]) / np.sqrt(len(X))
+        _, singular, right = np.linalg.svd(residuals, full_matrices=False)
+        n = int(np.sum(singular > 1e-9 * max(float(singular.max(initial=0)), 1e-9)))
+        n = max(1, min(n, self.n_components or n))
+        self.inertias_ = singular[:n] ** 2
+        self._mass = mass
+        self._axes = np.zeros((n, len(mass)))
+        self._axes[:, used] = right[:n] / np.sqrt(mass[used])
+        self.coordinates_ = self._placed(table)
+        self.means_ = np.array([self.coordinates_[codes == c].mean(axis=0) for c in range(k)])
+        self.estimators_ = [trained(one, X, codes, rng) for one in members]
+        return self
+
+    def _placed(self, table: Array) -> Array:
+        """Coordinates of rows from their profiles, the analysed or new ones."""
+        n_members = len(self._mass) // len(self.classes_)
+        return np.asarray((table / n_members - self._mass) @ self._axes.T)
+
+    def coordinates(self, X: Any) -> Array:
+        """Coordinates of rows, (rows, dimensions)."""
+        X = self._new(X)
+        return self._placed(_indicators(outputs(self.estimators_, X, len(self.classes_))))
+
+    def decision_function(self, X: Any) -> Array:
+        """Less the squared distance to each class mean: of two classes that of the second less that of the first."""
+        at = self.coordinates(X)
+        found = -((at[:, None, :] - self.means_) ** 2).sum(axis=2)
+        return np.asarray(found[:, 1] - found[:, 0] if len(self.classes_) == 2 else found)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of the nearest mean."""
+        found = self.decision_function(X)
+        best = (found > 0).astype(int) if found.ndim == 1 else found.argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+
+def _indicators(given: Array) -> Array:
+    """Crisp answers as 0 and 1, (rows, members × classes)."""
+    crisp = np.eye(given.shape[2])[given.argmax(axis=2)]
+    return np.asarray(np.moveaxis(crisp, 0, 1).reshape(given.shape[1], -1))
+
+
+def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
+    """The members and the analysis."""
+    return Scann(built_all(options.learners, task, categorical), options.n_components, options.cv)
+
+
+def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Inertia of the dimensions kept."""
+    return {"inertia": (("dimension",), estimator.inertias_)}
+
+
+def examples() -> list[BaseEstimator]:
+    """For scikit-learn's checks."""
+    return [Scann(cv=2)]
