@@ -147,7 +147,9 @@ def _with_network(content: Any, folder: Path, shown: str, places: dict[Path_, tu
 def _text(file: Path, shown: str) -> str:
     try:
         if file.is_dir():
-            raise ModelError("this is a folder, not a model file", where=shown)
+            raise ModelError(
+                "this is a folder, not a model file; a run is opened by bl.open, or bayeslab show", where=shown
+            )
         size = file.stat().st_size
         if size > MAX_BYTES:
             raise ModelError(f"the file has {size:,} bytes; a model file has at most {MAX_BYTES:,}", where=shown)

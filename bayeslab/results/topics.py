@@ -214,7 +214,7 @@ class FittedTopics:
         n_words
             So many of its words.
         relevance
-            1: the most probable words; less: words that are more frequent here than elsewhere count for more [1]_
+            1: the most probable words; less: words that are more frequent here than elsewhere count for more
             (0.6 reads well).
         ci_prob
             Probability of the interval (equal tails) of a topic's share of all words.
@@ -335,7 +335,7 @@ class FittedTopics:
     # -- how good they are
 
     def held_out(self, data: Any = None) -> HeldOut:
-        """How probable documents are that were not fitted, by particles from left to right [2]_.
+        """How probable documents are that were not fitted, by particles from left to right.
 
         The probability of a document is averaged over draws of the topics; each is estimated without bias. (What other
         programs print is a bound.)
