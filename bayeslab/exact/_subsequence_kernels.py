@@ -1,0 +1,53 @@
+"""Kernel of the subsequence kernel: its dynamic programme."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+__all__ = ["subsequences", "table"]
+
+
+@numba.njit(cache=True)
+def subsequences(s: np.ndarray, t: np.ndarray, length: int, decay: float) -> float:
+    """Sum over common subsequences of the length of ``decay`` to the power of the stretches that they span in both."""
+    n, m = s.shape[0], t.shape[0]
+    if min(n, m) < length:
+        return 0.0
+    # prefix[i, j]: of the subsequences so far in s[:i] and t[:j], stretches counted to the ends of both.
+    prefix = np.ones((n + 1, m + 1))
+    square = decay * decay
+    for _ in range(length - 1):
+        following = np.zeros((n + 1, m + 1))
+        for i in range(1, n + 1):
+            # Of those that end with s[i-1]: the sum over its places in t[:j].
+            ending = 0.0
+            for j in range(1, m + 1):
+                ending *= decay
+                if s[i - 1] == t[j - 1]:
+                    ending += square * prefix[i - 1, j - 1]
+                following[i, j] = decay * following[i - 1, j] + ending
+        prefix = following
+    total = 0.0
+    for i in range(1, n + 1):
+        for j in range(1, m + 1):
+            if s[i - 1] == t[j - 1]:
+                total += square * prefix[i - 1, j - 1]
+    return total
+
+
+@numba.njit(cache=True)
+def table(
+    a: np.ndarray, a_ends: np.ndarray, b: np.ndarray, b_ends: np.ndarray, length: int, decay: float, same: bool
+) -> np.ndarray:
+    """Kernel values of all pairs; sequences lie one after the other, each up to its end. ``same``: a and b are one."""
+    n, m = a_ends.shape[0], b_ends.shape[0]
+    out = np.zeros((n, m))
+    for i in range(n):
+        s = a[(a_ends[i - 1] if i > 0 else 0) : a_ends[i]]
+        for j in range(i if same else 0, m):
+            t = b[(b_ends[j - 1] if j > 0 else 0) : b_ends[j]]
+            out[i, j] = subsequences(s, t, length, decay)
+            if same:
+                out[j, i] = out[i, j]
+    return out
