@@ -77,20 +77,30 @@ class CondensedNN(ClassifierMixin, BaseEstimator):
         if self.shuffle:
             order = check_random_state(self.random_state).permutation(order)
         self.kept_ = _condensed(points, codes, order, self._space.p)
-        self._target = codes[self.kept_]
-        self._index = Neighbours(self._space, points[self.kept_])
+        self._of_class = [Neighbours(self._space, points[self.kept_[codes[self.kept_] == c]]) for c in np.unique(codes)]
+        self._present = np.unique(codes)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The class of the nearest row kept."""
+    def _distances(self, X: Any) -> Array:
+        """To the nearest row kept of each class; infinite of a class that has none."""
         check_is_fitted(self)
         queries = self._space.points(np.asarray(validate_data(self, X, reset=False, dtype=np.float64)))
-        return np.asarray(self.classes_[self._target[self._index.nearest(queries, 1)[1][:, 0]]])
+        out = np.full((len(queries), len(self.classes_)), np.inf)
+        for c, rows in zip(self._present, self._of_class, strict=True):
+            out[:, c] = rows.nearest(queries, 1)[0][:, 0]
+        return out
 
-    def predict_proba(self, X: Any) -> Array:
-        """One for that class."""
-        said = self.predict(X)
-        return (said[:, None] == self.classes_).astype(float)
+    def decision_function(self, X: Any) -> Array:
+        """How much nearer: of two classes the distance to the first less that to the second, else a column a class."""
+        distances = self._distances(X)
+        # A class that has no row of its own is farther than any.
+        distances = np.where(np.isfinite(distances), distances, 2 * distances[np.isfinite(distances)].max() + 1)
+        return np.asarray(distances[:, 0] - distances[:, 1] if len(self.classes_) == 2 else -distances)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of the nearest row kept, of equals the first class."""
+        nearest = self._distances(X).argmin(axis=1)
+        return np.asarray(self.classes_[nearest])
 
 
 def _agreed(points: Array, codes: NDArray[Any], n_classes: int) -> NDArray[np.int64]:
@@ -102,22 +112,21 @@ def _agreed(points: Array, codes: NDArray[Any], n_classes: int) -> NDArray[np.in
 
 
 def _condensed(points: Array, codes: NDArray[np.int64], order: NDArray[np.int64], p: float) -> NDArray[np.int64]:
-    """Rows that get all right; each newly kept row costs one look at all, so the nearest kept one is always known."""
-    distance, nearest = np.full(len(points), np.inf), np.full(len(points), -1, np.int64)
+    """Rows that get all right; one look at all rows when one is kept, so each always knows how far each class is."""
+    distance = np.full((len(points), int(codes.max()) + 1), np.inf)
     kept: list[int] = []
 
     def keep(row: int) -> None:
         kept.append(row)
         gap = np.linalg.norm(points - points[row], ord=p, axis=1)
-        closer = (gap < distance) | ((gap == distance) & (nearest < 0))
-        distance[closer], nearest[closer] = gap[closer], row
+        distance[:, codes[row]] = np.minimum(distance[:, codes[row]], gap)
 
     keep(int(order[0]))
     wrong = True
     while wrong:
         wrong = False
         for row in order:
-            if codes[nearest[row]] != codes[row]:
+            if distance[row].argmin() != codes[row]:
                 keep(int(row))
                 wrong = True
     return np.array(kept)

@@ -131,3 +131,30 @@ def test_refuses():
         LSHIndex(np.zeros((3, 2)), 1.0).near([[0.0, 0.0]], 0.5)
     with pytest.raises(ValueError, match="more tables"):
         LSHIndex(RNG.integers(0, 2, (50, 8)), 8, 0.9, "hamming", max_tables=2)
+
+
+@pytest.mark.parametrize("n", [3000, 6000])
+def test_twin(n):
+    """Candidates of a query by plain Python: all points whose key, of the probed cells, has the query's bucket."""
+    x, queries, _ = planted(n, 5, 16, 1.0)
+    index = LSHIndex(x, 1.0, 0.9, rng=np.random.default_rng(7))
+    plan = index.plan
+
+    def cells(points):
+        projected = index._projected(index._asked(points)).reshape(len(points), plan.tables, plan.length)
+        return np.floor(projected).astype(int)
+
+    mine = cells(x)
+    for query, asked, examined in zip(queries, cells(queries), index.query(queries).examined, strict=True):
+        same = (mine == asked).all(axis=2).any(axis=1)
+        step = np.abs(mine - asked)
+        around = (step <= 1).all(axis=2).any(axis=1)
+        found = index.query(query, int(examined))
+        members = set(found.rows[0])
+        assert set(np.flatnonzero(same)) <= members, "points in the query's own cells are all there"
+        assert len(members) == examined
+        # Others share a bucket by chance: at most as many as buckets asked, times a few.
+        strangers = members - set(np.flatnonzero(around if plan.probes > 1 else same))
+        assert len(strangers) <= 8 * plan.tables * plan.probes
+        expected = np.sort(np.linalg.norm(x[sorted(members)] - query, axis=1))
+        np.testing.assert_allclose(found.distances[0], expected, rtol=1e-3, atol=1e-3)
