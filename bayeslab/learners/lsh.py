@@ -4,6 +4,8 @@ As ``knn`` with Euclidean distances, but a query is compared only with the rows 
 many hash tables: thousands of millions. A row within ``radius`` of the query is among them with probability
 ``recall`` at least (the (r, cr) guarantee of [1]_); the sizes of the tables follow from that and from how far rows
 are apart. A query with no candidate at all is compared with every row.
+Where the nearest rows are hardly nearer than any (many columns without structure) the promise is kept, but much of
+the table is looked at and nothing is saved.
 
 References
 ----------
