@@ -1,7 +1,7 @@
 r"""Learner ``lsh``: nearest neighbours by locality-sensitive hashing, for many rows and many columns.
 
 As ``knn`` with Euclidean distances, but a query is compared only with the rows that share a bucket with it in one of
-many hash tables: thousands of millions. A row within ``radius`` of the query is among them with probability
+many hash tables: a few thousand among millions. A row within ``radius`` of the query is among them with probability
 ``recall`` at least (the (r, cr) guarantee of [1]_); the sizes of the tables follow from that and from how far rows
 are apart. A query with no candidate at all is compared with every row.
 Where the nearest rows are hardly nearer than any (many columns without structure) the promise is kept, but much of
