@@ -69,7 +69,7 @@ class Options(Spec):
     """Options of a convolutional net."""
 
     boosted: bool = Field(False, description="Three nets, each after the first on what those before find hard.")
-    max_iter: int = Field(20, ge=1, description="Passes over the images.")
+    max_iter: int = Field(60, ge=1, description="Passes over the images.")
     batch_size: int = Field(32, ge=1, description="Images of a step.")
     learning_rate_init: float = Field(2e-3, gt=0, description="Size of the first steps; they fall to 0 as a cosine.")
     alpha: float = Field(1e-2, ge=0, description="Strength of the penalty of squared weights.")
@@ -227,7 +227,7 @@ class Convolutional(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        max_iter: int = 20,
+        max_iter: int = 60,
         batch_size: int = 32,
         learning_rate_init: float = 2e-3,
         alpha: float = 1e-2,

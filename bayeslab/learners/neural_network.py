@@ -78,8 +78,8 @@ class Options(Spec):
         None, gt=0, description="Size of steps; left out: 0.001 of adam, 0.1 of sgd."
     )
     momentum: float = Field(0.9, ge=0, lt=1, description="Share of the step before, for sgd.")
-    batch_size: int = Field(200, ge=1, description="Rows of a step: 1 is row by row; no fewer than rows: all of them.")
-    max_iter: int = Field(200, ge=1, description="At most so many passes over the rows.")
+    batch_size: int = Field(32, ge=1, description="Rows of a step: 1 is row by row; no fewer than rows: all of them.")
+    max_iter: int = Field(300, ge=1, description="At most so many passes over the rows.")
     alpha: float = Field(1e-4, ge=0, description="Strength of the penalty of squared weights.")
     tol: float = Field(1e-4, ge=0, description="A pass that lowers the loss by less counts as none.")
     n_iter_no_change: int = Field(10, ge=1, description="Passes without a better loss, or score, that end training.")
@@ -105,8 +105,8 @@ class _Network(BaseEstimator):
         solver: str = "adam",
         learning_rate_init: float | None = None,
         momentum: float = 0.9,
-        batch_size: int = 200,
-        max_iter: int = 200,
+        batch_size: int = 32,
+        max_iter: int = 300,
         alpha: float = 1e-4,
         tol: float = 1e-4,
         n_iter_no_change: int = 10,
