@@ -1,4 +1,4 @@
-"""Kernels of trees: how much each column tells of the class in a node."""
+"""Kernels of trees: how much each column tells of the class in a node, and whole trees of complete rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import numba
 import numpy as np
 
-__all__ = ["best_splits"]
+__all__ = ["best_splits", "grow"]
 
 
 @numba.njit(cache=True)
@@ -118,3 +118,100 @@ def best_splits(
             last_class, mixed = run_class, run_mixed
             a = b
     return gain, info, cut
+
+
+@numba.njit(cache=True)
+def _chosen(gain: np.ndarray, info: np.ndarray, cut: np.ndarray, ratio: bool, min_gain: float) -> int:
+    """The column of the best test, the first of equals; -1 where none divides the rows or gains enough."""
+    most, mean, n_open = -1.0, 0.0, 0
+    for j in range(gain.shape[0]):
+        if not math.isnan(cut[j]):
+            most = max(most, gain[j])
+            mean += gain[j]
+            n_open += 1
+    if n_open == 0 or most < min_gain or (min_gain > 0.0 and most <= min_gain):
+        return -1
+    # Ratios are compared among tests of at least average gain: tiny divisions have large ones.
+    least = mean / n_open - 1e-12 if ratio else -1.0
+    best, column = -np.inf, -1
+    for j in range(gain.shape[0]):
+        if math.isnan(cut[j]) or gain[j] < least:
+            continue
+        value = gain[j] / max(info[j], 1e-300) if ratio else gain[j]
+        if value > best + 1e-12:
+            best, column = value, j
+    return column
+
+
+@numba.njit(cache=True)
+def grow(
+    table: np.ndarray,
+    classes: np.ndarray,
+    weights: np.ndarray,
+    rows: np.ndarray,
+    n_values: np.ndarray,
+    n_classes: int,
+    equality: bool,
+    ratio: bool,
+    min_gain: float,
+    min_rows: int,
+    max_nodes: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """A whole tree of rows without missing cells, breadth first.
+
+    Returns each node's column (-1 of a leaf), cut, gain, first child (children follow one another) and counts.
+    """
+    room = 64
+    column, cut_at = np.full(room, -1, np.int64), np.full(room, np.nan)
+    gained, child = np.zeros(room), np.full(room, -1, np.int64)
+    start, stop = np.zeros(room, np.int64), np.zeros(room, np.int64)
+    counts = np.zeros((room, n_classes))
+    order, spare = rows.copy(), np.empty_like(rows)
+    stop[0] = rows.shape[0]
+    for i in rows:
+        counts[0, classes[i]] += weights[i]
+    n_nodes, node = 1, 0
+    while node < n_nodes:
+        here = node
+        node += 1
+        a, b = start[here], stop[here]
+        if b - a < min_rows or np.count_nonzero(counts[here]) < 2:
+            continue
+        gain, info, cut = best_splits(table, classes, weights, order[a:b], n_values, n_classes, equality)
+        j = _chosen(gain, info, cut, ratio, min_gain)
+        if j < 0:
+            continue
+        parts = 2 if (n_values[j] == 0 or equality) else n_values[j]
+        if max_nodes > 0 and n_nodes + parts > max_nodes:
+            continue
+        if n_nodes + parts > column.shape[0]:
+            more = max(column.shape[0], parts)
+            column = np.concatenate((column, np.full(more, -1, np.int64)))
+            cut_at = np.concatenate((cut_at, np.full(more, np.nan)))
+            gained = np.concatenate((gained, np.zeros(more)))
+            child = np.concatenate((child, np.full(more, -1, np.int64)))
+            start = np.concatenate((start, np.zeros(more, np.int64)))
+            stop = np.concatenate((stop, np.zeros(more, np.int64)))
+            counts = np.concatenate((counts, np.zeros((more, n_classes))))
+        column[here], cut_at[here], gained[here], child[here] = j, cut[j], gain[j], n_nodes
+        at = a
+        for p in range(parts):
+            new = n_nodes + p
+            start[new] = at
+            for r in range(a, b):
+                i = order[r]
+                x = table[i, j]
+                if n_values[j] == 0:
+                    inside = (x <= cut[j]) == (p == 0)
+                elif equality:
+                    inside = (x == cut[j]) == (p == 0)
+                else:
+                    inside = x == p
+                if inside:
+                    spare[at] = i
+                    counts[new, classes[i]] += weights[i]
+                    at += 1
+            stop[new] = at
+        order[a:b] = spare[a:b]
+        n_nodes += parts
+    return column[:n_nodes], cut_at[:n_nodes], gained[:n_nodes], child[:n_nodes], counts[:n_nodes]

@@ -34,7 +34,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bayeslab.learners._tree_kernels import best_splits
+from bayeslab.learners._tree_kernels import best_splits, grow
 from bayeslab.spec import Spec
 
 __all__ = [
@@ -210,6 +210,8 @@ class MultiwayTree(ClassifierMixin, BaseEstimator):
     def _grown(self, X: Array, codes: NDArray[np.int64], weights: Array) -> Node:
         n_classes = len(self.classes_)
         rows = np.flatnonzero(weights > 0)
+        if not np.isnan(X).any():
+            return self._compiled(X, codes, weights, rows)
         root = Node(np.bincount(codes[rows], weights[rows], n_classes))
         queue, n_nodes = deque([(root, rows, weights)]), 1
         while queue:
@@ -236,6 +238,35 @@ class MultiwayTree(ClassifierMixin, BaseEstimator):
                 queue.append((child, inside[part[inside] > 0], part))
             n_nodes += len(parts)
         return root
+
+    def _compiled(self, X: Array, codes: NDArray[np.int64], weights: Array, rows: NDArray[np.int64]) -> Node:
+        """The same tree of complete rows, grown in one compiled call."""
+        n_classes = len(self.classes_)
+        columns, cuts, gains, first, counts = grow(
+            X,
+            codes,
+            weights,
+            rows,
+            self._n_values,
+            n_classes,
+            bool(self.equality),
+            self.criterion == "gain_ratio",
+            float(self.min_gain),
+            int(self.min_rows),
+            int(self.max_nodes or 0),
+        )
+        nodes = [Node(own) for own in counts]
+        for node, column, cut, gain, at in zip(
+            nodes, columns.tolist(), cuts.tolist(), gains.tolist(), first.tolist(), strict=True
+        ):
+            if column < 0:
+                continue
+            parts = 2 if self._n_values[column] == 0 or self.equality else int(self._n_values[column])
+            node.column, node.cut, node.gain = column, cut, gain
+            node.children = nodes[at : at + parts]
+            for child in node.children:
+                child.fallback = node.distribution
+        return nodes[0]
 
     def _chosen(self, gain: Array, info: Array, cut: Array) -> int | None:
         """The column of the best test, the first of equals; None where none divides the rows or gains enough."""

@@ -304,3 +304,18 @@ def test_gain_twin():
     gain, _, _ = best_splits(x, codes, np.ones(60), rows_, n_values, 2, False)
     for j in range(10):
         assert gain[j] == pytest.approx(plain_gain(x, codes, rows_.tolist(), j, n_values[j]), abs=1e-9)
+
+
+@pytest.mark.parametrize("options", [{}, {"criterion": "gain_ratio"}, {"equality": True}, {"max_nodes": 20}])
+def test_compiled_growth_twin(options):
+    """A tree grown in one call is the tree grown node by node, which rows with missing cells take."""
+    rng = np.random.default_rng(10)
+    x, y = sample(rng, 150)
+    x = np.column_stack([x, np.round(rng.normal(size=150), 1)])
+    whole = MultiwayTree(ALL, **options).fit(x, y)
+    slow = MultiwayTree(ALL, **options)
+    slow._compiled = lambda *_: pytest.fail("the compiled path was taken")
+    # A last row of weight zero with a missing cell: present, and without any say.
+    slow.fit(np.vstack([x, np.full(11, np.nan)]), np.append(y, "Y"), sample_weight=np.append(np.ones(150), 0.0))
+    shape = [(n.column, n.cut, n.counts.tolist()) for n in whole.root_.walk()]
+    assert str(shape) == str([(n.column, n.cut, n.counts.tolist()) for n in slow.root_.walk()])
