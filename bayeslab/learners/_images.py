@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ __all__ = ["image_shape", "shifted", "shifts", "turned"]
 Array = NDArray[np.float64]
 
 
-def image_shape(n_columns: int, given: tuple[int, int] | None = None) -> tuple[int, int]:
+def image_shape(n_columns: int, given: Sequence[int] | None = None) -> tuple[int, int]:
     """Height and width of the images in rows of so many columns.
 
     Parameters

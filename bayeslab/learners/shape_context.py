@@ -69,8 +69,11 @@ _WINDOW /= _WINDOW.sum()
 class Options(Spec):
     """Options of shape matching."""
 
-    image_shape: tuple[int, int] | None = Field(
-        None, description="Height and width; the columns are the pixels, line by line. Left out: square."
+    image_shape: list[int] | None = Field(
+        None,
+        min_length=2,
+        max_length=2,
+        description="Height and width; the columns are the pixels, line by line. Left out: square.",
     )
     n_neighbors: int = Field(3, ge=1, description="Images that vote.")
     n_points: int = Field(100, ge=5, description="Points of an outline.")

@@ -55,8 +55,11 @@ _KERNELS = ("linear", "poly", "rbf", "local")
 class Options(Spec):
     """Options of virtual support vector machines."""
 
-    image_shape: tuple[int, int] | None = Field(
-        None, description="Height and width; the columns are the pixels, line by line. Left out: square."
+    image_shape: list[int] | None = Field(
+        None,
+        min_length=2,
+        max_length=2,
+        description="Height and width; the columns are the pixels, line by line. Left out: square.",
     )
     shift: int = Field(1, ge=0, description="Support vectors are moved by up to so many pixels.")
     rotation: float = Field(0.0, ge=0, lt=90, description="And turned by so many degrees both ways.")
