@@ -132,6 +132,8 @@ def coherence_interval(
     """
     if not 0 < probability < 1:
         raise OptionError(f"an interval's probability is between 0 and 1; given {probability}")
+    if not draws.shape[-2]:
+        return CoherenceInterval(np.zeros(0), np.zeros(0), np.zeros(0))
     each = coherence(reference, draws, measure=measure, top=top).reshape(-1, draws.shape[-2])
     low, high = np.quantile(each, [(1 - probability) / 2, (1 + probability) / 2], axis=0)
     return CoherenceInterval(each.mean(axis=0), low, high)

@@ -359,10 +359,13 @@ def _check_rows(spec: Mixture, problem: MixtureProblem, columns: tuple[str, ...]
             raise DataError(f"column '{name}' has no value; leave it out of columns")
         if spec.word(name) not in ("categorical", "binomial") and np.ptp(cells) == 0:
             raise DataError(f"column '{name}' is constant: it cannot tell components apart; leave it out of columns")
-    if not isinstance(spec.components, str):
-        replace(problem, n_components=least, allowed=None).check()
-        if problem.allowed is not None:
-            problem.check()
+    if isinstance(spec.components, str):
+        # Rows without a single cell, and fewer rows than components, are no obstacle where no number is given.
+        problem.emission.check(problem.rows)
+        return
+    replace(problem, n_components=least, allowed=None).check()
+    if problem.allowed is not None:
+        problem.check()
 
 
 def _chosen(spec: Mixture, problem: MixtureProblem) -> ComponentChoice:

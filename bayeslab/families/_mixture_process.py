@@ -29,6 +29,8 @@ MOST_PAIRS = 2_000
 _KEPT_CELLS, _KEPT = 5_000_000, 10
 # So many partitions go into summaries, fewer of many rows.
 _SUMMARISED, _SUMMARISED_CELLS = 500, 20_000_000
+# Pairs of rows are counted in so many draws, as long as these have so many pairs.
+_PAIRED, _PAIRED_CELLS = 4_000, 100_000_000
 
 # So many sweeps are made for a draw; of many rows, where they are dear, one.
 _SWEEPS, _FEW_ROWS = 5, 10_000
@@ -283,7 +285,10 @@ def summaries(labels: np.ndarray, rows: str) -> dict[str, tuple[tuple[str, ...],
         "partition_binder": ((rows,), point_partition(some, loss="binder").labels),
     }
     if some.shape[1] <= MOST_PAIRS:
-        out["together"] = ((rows, f"{rows}_2"), coclustering(some))
+        # Of few rows pairs are counted in more draws than point partitions are searched among.
+        most = min(len(labels), _PAIRED, max(len(some), _PAIRED_CELLS // some.shape[1] ** 2))
+        at = np.unique(np.linspace(0, len(labels) - 1, most).astype(int))
+        out["together"] = ((rows, f"{rows}_2"), coclustering(labels[at].astype(np.int64)))
     return out
 
 

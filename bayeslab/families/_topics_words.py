@@ -245,7 +245,7 @@ def _days(model: Model, data: Data) -> np.ndarray:
     if np.any(gone := column.absent()):
         raise DataError(f"column '{name}' has a missing cell (row {int(np.argmax(gone)) + 1})")
     if column.text:
-        day = np.unique(column.values, return_inverse=True)[1]
+        day = np.unique(_dates(name, column.values), return_inverse=True)[1]
     elif np.all(column.values == np.floor(column.values)):
         day = (column.values - column.values.min()).astype(np.int64)
     else:
@@ -255,6 +255,19 @@ def _days(model: Model, data: Data) -> np.ndarray:
             f"column '{name}' goes over {day.max() + 1:,} days, more than {_MOST_DAYS:,}; take longer steps"
         )
     return np.asarray(day, np.int64)
+
+
+def _dates(name: str, values: np.ndarray) -> np.ndarray:
+    """Text as dates: sorted as text, 9 would come after 10, and 2/1/2024 after 1/2/2024."""
+    out = np.empty(len(values), "datetime64[s]")
+    for i, text in enumerate(values.tolist()):
+        try:
+            out[i] = np.datetime64(text.strip(), "s")
+        except ValueError:
+            raise DataError(f"column '{name}', row {i + 1}: '{text}' is not a date such as 2024-05-01") from None
+    if np.isnat(out).any():
+        raise DataError(f"column '{name}', row {int(np.isnat(out).argmax()) + 1}: a date such as 2024-05-01 is missing")
+    return out
 
 
 def _counts(word: str, limits: WordLimits) -> bool:

@@ -362,6 +362,7 @@ def features(
     """What each row has of the features, their loadings, and the rows put together from them."""
     from bayeslab.families import _latent_rows
 
+    _there(model, data)
     seen = resolved(model, data)
     return _latent_rows.features(
         seen,

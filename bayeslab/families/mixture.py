@@ -591,6 +591,7 @@ def log_likelihoods(
     model: Model, data: Data, draws: Mapping[str, np.ndarray]
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Log density of each row at each draw, its component summed out; of partitions, given all other rows."""
+    _there(model, data)
     if "_labels" in draws:
         from bayeslab.families import _mixture_process
 
@@ -629,6 +630,9 @@ def predictive(
 
 def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
     """P(component | row) for new rows, averaged over the posterior draws."""
+    if _spec(model).regression is None:
+        # A column that is not there is more often misspelt than unknown; cells that are not known are left empty.
+        _there(model, new)
     if "_labels" in draws:
         from bayeslab.families import _mixture_process
 

@@ -121,8 +121,9 @@ def listing(fit: Fit) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row a cluster: ``rows``, ``together`` (how often two of them share a cluster, on average; NaN where there
-        are too many rows for a matrix of pairs), and means of numbers or the commonest word of each column.
+        One row a cluster: ``rows``, ``together`` (how often two of them share a cluster, on average; NaN for a single
+        row, and where there are too many rows for a matrix of pairs), and means of numbers or the commonest
+        word of each column.
     """
     import pandas as pd
 
@@ -135,7 +136,7 @@ def listing(fit: Fit) -> pd.DataFrame:
     for k in range(int(partition.max()) + 1):
         own = np.flatnonzero(partition == k)
         row: dict[str, Any] = {"cluster": k + 1, "rows": len(own)}
-        row["together"] = np.nan if pairs is None else float(pairs[np.ix_(own, own)].mean())
+        row["together"] = np.nan if pairs is None else _pairs_together(pairs[np.ix_(own, own)])
         for name in _mixture(fit).modelled:
             term = fit.data.term(name, missing=True)
             if term.codes is not None:
@@ -147,6 +148,12 @@ def listing(fit: Fit) -> pd.DataFrame:
                 row[name] = float(np.mean(cells[~np.isnan(cells)])) if (~np.isnan(cells)).any() else np.nan
         out.append(row)
     return pd.DataFrame(out)
+
+
+def _pairs_together(together: np.ndarray) -> float:
+    """The mean over pairs of different rows: a row is always with itself, which says nothing."""
+    n = len(together)
+    return float((together.sum() - np.trace(together)) / (n * (n - 1))) if n > 1 else np.nan
 
 
 def _mixture(fit: Fit) -> Any:

@@ -526,6 +526,9 @@ def prior_table(tree: xr.DataTree) -> pd.DataFrame:
     rows = {}
     for group in ("prior", "prior_predictive"):
         for name, values in tree[group].to_dataset().data_vars.items():
+            if str(name).startswith("_"):
+                # What the graph computes with, on scales of its own.
+                continue
             flat = values.to_numpy().astype(float).reshape(values.sizes["chain"] * values.sizes["draw"], -1)
             if flat.shape[1] > 1:
                 flat = flat.reshape(-1, 1)
