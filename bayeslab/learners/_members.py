@@ -43,8 +43,16 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 _USUAL: dict[str, list[dict[str, Any]]] = {
-    "classification": [{"learner": "logistic"}, {"learner": "decision_tree"}, {"learner": "random_forest"}],
-    "regression": [{"learner": "linear"}, {"learner": "regression_tree"}, {"learner": "random_forest"}],
+    "classification": [
+        {"learner": "logistic"},
+        {"learner": "decision_tree"},
+        {"learner": "random_forest", "n_estimators": 100},
+    ],
+    "regression": [
+        {"learner": "linear"},
+        {"learner": "regression_tree"},
+        {"learner": "random_forest", "n_estimators": 100},
+    ],
 }
 
 
@@ -123,9 +131,10 @@ def outputs(estimators: Sequence[Any], X: Array, n_classes: int) -> Array:
 
 def splits(target: Any, n_folds: int, rng: np.random.RandomState) -> Iterator[tuple[Any, Any]]:
     """Folds; of codes stratified where every class has rows enough."""
-    n_folds = min(n_folds, len(target))
-    if n_folds < 2:
-        raise ValueError(f"rows are left out in folds, which needs 2 rows or more; there is n_samples = {len(target)}")
+    if len(target) < n_folds:
+        raise ValueError(
+            f"{n_folds} folds need {n_folds} rows; there is n_samples = {len(target)}: take fewer folds (cv)"
+        )
     seed = int(rng.randint(np.iinfo(np.int32).max))
     counts = np.bincount(target) if np.asarray(target).dtype.kind == "i" else np.zeros(1, int)
     kind = StratifiedKFold if counts[counts > 0].min(initial=len(target)) >= n_folds and counts.any() else KFold

@@ -57,7 +57,9 @@ class Options(Spec):
     n_estimators: int = Field(100, ge=1, description="Rounds; fewer when nothing is left.")
     learning_rate: float = Field(0.1, gt=0, le=1, description="Of method: residual, the share of each answer added.")
     threshold: float | None = Field(
-        None, gt=0, description="Of method: threshold, an error above it is wrong; left out: the median error at first."
+        None,
+        gt=0,
+        description="Of method: threshold, an error above it is wrong; left out: third quartile of the first errors.",
     )
     loss: Literal["linear", "square", "exponential"] = Field("linear", description="Of method: drucker.")
 
@@ -143,7 +145,7 @@ class ThresholdBoost(EnsembleRegressor):
         None: a tree of depth 3.
     n_estimators : int
     threshold : float or None
-        None: the median error of the first learner.
+        None: the third quartile of the errors of the first learner, so that it is wrong on a quarter of the rows.
     random_state : int or None
 
     Attributes
@@ -176,11 +178,11 @@ class ThresholdBoost(EnsembleRegressor):
             made = seeded(one, rng).fit(X[at], y[at])
             gap = np.abs(np.asarray(made.predict(X), float) - y)
             if self.threshold_ is None:
-                self.threshold_ = float(np.median(gap))
+                self.threshold_ = float(np.quantile(gap, 0.75))
             wrong = gap > self.threshold_
             error = float(weights[wrong].sum())
             if error >= 0.5 and self.estimators_:
-                # No better than chance by these weights: start again from equal ones, as AdaBoost.M1's users do.
+                # No better than chance by these weights: the round is lost, and weights start again from equal ones.
                 weights = np.full(len(y), 1 / len(y))
                 continue
             error = min(max(error, 1e-10), 0.5 - 1e-3)

@@ -189,7 +189,7 @@ class CascadeClassifier(_Stages, EnsembleClassifier):
         if np.any(given <= 1 / n_classes) or np.any(given >= 1) or np.any(np.diff(given) < 0):
             raise ValueError(
                 f"thresholds rise, from above 1/{n_classes} (no guess is surer) to below 1 (a stage that asks for less"
-                f" than one before it would answer nothing more); given: {list(given)}"
+                f" than one before it would answer nothing more); given: {given.tolist()}"
             )
         return given
 
@@ -270,7 +270,7 @@ class CascadeRegressor(_Stages, EnsembleRegressor):
         if len(given) != len(errors):
             raise ValueError(f"{len(given)} thresholds for {len(errors)} stages: one each")
         if np.any(given <= 0) or np.any(np.diff(given) > 0):
-            raise ValueError(f"thresholds of standard errors are above 0 and do not rise; given: {list(given)}")
+            raise ValueError(f"thresholds of standard errors are above 0 and do not rise; given: {given.tolist()}")
         return given
 
     def standard_errors(self, stage: int, X: Any) -> Array:

@@ -22,6 +22,7 @@ from pydantic import Field
 from scipy import special
 from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
+from threadpoolctl import threadpool_limits
 
 from bayeslab.learners._members import EnsembleClassifier, EnsembleRegressor
 from bayeslab.spec import Spec
@@ -51,9 +52,9 @@ class Options(Spec):
     """Options of a mixture of experts."""
 
     n_experts: int = Field(3, ge=1, description="Number of experts.")
-    alpha: float = Field(1e-3, ge=0, description="Penalty on squared weights of the gate and of experts of classes.")
+    alpha: float = Field(1.0, ge=0, description="Penalty on squared weights of the gate and of experts of classes.")
     max_iter: int = Field(100, ge=1, description="Most rounds of expectation maximisation.")
-    tol: float = Field(1e-5, gt=0, description="Ends when the mean log likelihood rises by less.")
+    tol: float = Field(1e-4, gt=0, description="Ends when the mean log likelihood rises by less.")
     n_init: int = Field(5, ge=1, description="Starts.")
 
 
@@ -98,10 +99,12 @@ class _Gated:
 
     def _run(self, rows: Array, target: Any, rng: Any) -> Any:
         best: tuple[float, Any] | None = None
-        for _ in range(self.n_init):
-            found = self._once(rows, target, rng)
-            if best is None or found[1][-1] > best[0]:
-                best = found[1][-1], found
+        # Products of small matrices, many thousand times: threads only wait for each other.
+        with threadpool_limits(1, "blas"):
+            for _ in range(self.n_init):
+                found = self._once(rows, target, rng)
+                if best is None or found[1][-1] > best[0]:
+                    best = found[1][-1], found
         assert best is not None
         (self.gate_, experts), climbs = best[1]
         self.log_likelihoods_, self.n_iter_ = np.array(climbs), len(climbs)
@@ -165,9 +168,9 @@ class ExpertRegressor(_Gated, EnsembleRegressor):
     def __init__(
         self,
         n_experts: int = 3,
-        alpha: float = 1e-3,
+        alpha: float = 1.0,
         max_iter: int = 100,
-        tol: float = 1e-5,
+        tol: float = 1e-4,
         n_init: int = 5,
         random_state: Any = None,
     ) -> None:
@@ -225,9 +228,9 @@ class ExpertClassifier(_Gated, EnsembleClassifier):
     def __init__(
         self,
         n_experts: int = 3,
-        alpha: float = 1e-3,
+        alpha: float = 1.0,
         max_iter: int = 100,
-        tol: float = 1e-5,
+        tol: float = 1e-4,
         n_init: int = 5,
         random_state: Any = None,
     ) -> None:

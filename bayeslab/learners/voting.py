@@ -125,7 +125,7 @@ def combined(given: Any, rule: Rule = "sum", weights: Sequence[float] | Array | 
         given = np.eye(given.shape[-1])[given.argmax(axis=-1)]
     w = np.ones(len(given)) if weights is None or rule in ("sum", "plurality") else np.asarray(weights, float)
     if w.shape != (len(given),) or np.any(w < 0) or not w.sum() > 0:
-        raise ValueError(f"weights are one number a member, none below 0 and not all 0; given: {list(w)}")
+        raise ValueError(f"weights are one number a member, none below 0 and not all 0; given: {w.tolist()}")
     return np.asarray(np.tensordot(w / w.sum(), given, axes=1))
 
 

@@ -12,6 +12,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from bayeslab.learners import bagging, random_subspace
 from bayeslab.learners.bagging import MedianBagging, distinct_fraction
+from bayeslab.learners.condensed_nn import CondensedNN
 
 
 class SometimesWild(RegressorMixin, BaseEstimator):
@@ -85,21 +86,6 @@ def test_bagging_small():
     assert alike[0] > alike[1] > alike[2]
 
 
-def condensed(x, y, rng):
-    """Hart's condensed nearest neighbours, in the order of rows drawn: the rows kept."""
-    order = rng.permutation(len(x))
-    kept = [order[0]]
-    changed = True
-    while changed:
-        changed = False
-        for i in order:
-            nearest = kept[np.argmin(((x[kept] - x[i]) ** 2).sum(axis=1))]
-            if y[nearest] != y[i] and i not in kept:
-                kept.append(i)
-                changed = True
-    return np.array(kept)
-
-
 def moons(rng, n=120):
     y = rng.integers(2, size=n)
     angle = rng.uniform(0, np.pi, n)
@@ -111,7 +97,7 @@ def test_condensed_nn():
     """condensed-nn: the rows kept classify every training row correctly by their nearest neighbour."""
     rng = np.random.default_rng(4)
     x, y = moons(rng)
-    kept = condensed(x, y, rng)
+    kept = CondensedNN(random_state=0).fit(x, y).kept_
     assert len(kept) < 0.6 * len(x)
     assert KNeighborsClassifier(1).fit(x[kept], y[kept]).score(x, y) == 1
 
@@ -134,9 +120,7 @@ def test_stability():
         return made.fit(x[at], y[at]).predict(grid)
 
     def thinned(at):
-        rows = np.unique(at)
-        kept = rows[condensed(x[rows], y[rows], rng)]
-        return KNeighborsClassifier(1).fit(x[kept], y[kept]).predict(grid)
+        return CondensedNN(random_state=int(rng.integers(1000))).fit(x[at], y[at]).predict(grid)
 
     changes["knn"] = disagreement(lambda at: KNeighborsClassifier(9).fit(x[at], y[at]).predict(grid))
     changes["tree"] = disagreement(lambda at: DecisionTreeClassifier(random_state=0).fit(x[at], y[at]).predict(grid))

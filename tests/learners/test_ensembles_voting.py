@@ -234,5 +234,7 @@ def test_bad_options():
         build(Options(learners=[{"learner": "logistic"}]), "regression")
     with pytest.raises(ValueError, match="numbers have no product"):
         VotingRegressor(rule="product").fit(np.zeros((4, 1)), np.arange(4.0))
+    with pytest.raises(ValueError, match="5 folds need 5 rows"):
+        VotingClassifier(rule="weighted").fit(np.zeros((4, 1)), np.arange(4) % 2)
     with pytest.raises(ValueError, match="one class"):
         VotingClassifier().fit(np.zeros((4, 1)), np.zeros(4))
