@@ -14,6 +14,7 @@ from sklearn.svm import SVC
 from bayeslab.learners._gram import check_gram, smallest_eigenvalue
 from bayeslab.learners.kernel_perceptron import KernelPerceptron
 from bayeslab.learners.knn import KNNClassifier
+from bayeslab.learners.perceptron import Perceptron
 from bayeslab.learners.svm import SVMClassifier, SVMRegressor
 from bayeslab.theory.separability import separable, shattered
 
@@ -276,6 +277,32 @@ def test_kernelise_perceptron():
     np.testing.assert_allclose(found.decision_function(new), new @ w, atol=1e-9)
     assert found.converged_
     assert np.abs(found.dual_coef_[0]).sum() == found.n_updates_[0]
+
+
+def test_voted_perceptron():
+    """voted-perceptron: a vote for each row survived; from kernel values of the rows that were wrong the same votes."""
+    x, side = clouds(gap=0.6)
+    labels = (side > 0).astype(int)
+    found = Perceptron(use="voted", max_iter=1, shuffle=False, at_zero=0).fit(x, labels)
+    said, survived, wrong, lived = np.zeros(len(x)), [], [], 0
+    gram = 1 + x @ x.T
+    for i in range(len(x)):
+        if (said[i] > 0) != labels[i]:
+            survived.append(lived)
+            wrong.append(i)
+            said, lived = said + side[i] * gram[i], 1
+        else:
+            lived += 1
+    survived.append(lived)
+    assert len(wrong) > 3
+    assert sum(survived) == len(x)
+    np.testing.assert_array_equal(found._votes[0][1], survived)
+    new = np.random.default_rng(1).normal(size=(80, 2))
+    votes, score = np.full(80, -1.0) * survived[0], np.zeros(80)
+    for i, count in zip(wrong, survived[1:], strict=True):
+        score = score + side[i] * (1 + new @ x[i])
+        votes += count * np.where(score > 0, 1, -1)
+    np.testing.assert_array_equal(found.predict(new), (votes > 0).astype(int))
 
 
 def test_svm_permute():
