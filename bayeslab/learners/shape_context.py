@@ -2,9 +2,10 @@ r"""Learner ``shape_context``: images are alike when the outline of one, bent a 
 
 Points are spread over the outlines. Each sees the others in a histogram of log radius and angle, its shape context;
 points of two shapes are paired so that the sum of the costs between contexts, :math:`\tfrac12\chi^2`, is least (an
-assignment problem). A thin-plate spline, smoothed, bends the first shape onto its partners, and pairing begins again.
-The distance adds up how different contexts remain, how much the brightness differs around the pairs, and how much was
-bent [1]_; the k nearest images vote.
+assignment problem). A thin-plate spline, smoothed, can bend the first shape onto its partners, and pairing begins again
+(``n_iter``; also unlike shapes come closer then, so that it need not err less). The distance adds up how different
+contexts remain, how much the brightness differs around the pairs, and how much was bent [1]_; the k nearest images
+vote.
 
 Comparing costs milliseconds. Only ``n_candidates`` training images, those with the most similar pixels, are compared
 with an image, unless all are asked for.
@@ -80,7 +81,9 @@ class Options(Spec):
     n_candidates: int | None = Field(
         30, ge=1, description="Training images that are compared, those with the most similar pixels; null: all."
     )
-    n_iter: int = Field(1, ge=0, description="How often points are paired and the outline bent; 0: not bent at all.")
+    n_iter: int = Field(
+        0, ge=0, description="How often the outline is bent onto its pairs; at three times the cost or more."
+    )
 
 
 def outline(image: Any, n_points: int = 100) -> tuple[Array, Array]:
@@ -189,7 +192,7 @@ def thin_plate(points: Array, targets: Array, smoothing: float) -> tuple[Array, 
     return bend @ weights + plane @ solved[n:], max(energy, 0.0)
 
 
-def shape_distance(a: Shape, b: Shape, n_iter: int = 1) -> float:
+def shape_distance(a: Shape, b: Shape, n_iter: int = 0) -> float:
     """How far two shapes are apart: contexts, brightness around pairs, and bending of a onto b; 0 of equal images.
 
     Parameters
@@ -197,7 +200,7 @@ def shape_distance(a: Shape, b: Shape, n_iter: int = 1) -> float:
     a, b
         Shapes of images of the same size.
     n_iter
-        How often points are paired and a is bent.
+        How often a is bent and points are paired again.
     """
     if not len(a.points) or not len(b.points):
         return 0.0 if len(a.points) == len(b.points) else 1.0 + _BRIGHTNESS
@@ -239,7 +242,7 @@ class ShapeContextKNN(ClassifierMixin, BaseEstimator):
     n_candidates : int or None
         Training images that are compared with an image, those with the most similar pixels; None: all.
     n_iter : int
-        How often points are paired and outlines bent.
+        How often outlines are bent and points paired again.
     image_shape : (int, int) or None
         Height and width; None: square, or one line of pixels.
 
@@ -254,7 +257,7 @@ class ShapeContextKNN(ClassifierMixin, BaseEstimator):
         n_neighbors: int = 3,
         n_points: int = 100,
         n_candidates: int | None = 30,
-        n_iter: int = 1,
+        n_iter: int = 0,
         image_shape: tuple[int, int] | None = None,
     ) -> None:
         self.n_neighbors, self.n_points, self.n_candidates = n_neighbors, n_points, n_candidates
