@@ -61,7 +61,10 @@ def reason_against(spec: GaussianProcess, kernel: Kernel) -> str | None:
     if word in ("state_space", "sparse", "fitc") and not gaussian:
         return f"approximation: {word} is for likelihood gaussian; with {spec.likelihood} take laplace or hsgp"
     if word == "laplace" and gaussian:
-        return "with likelihood gaussian the function is integrated out exactly; approximations are sparse, fitc, hsgp"
+        return (
+            "with likelihood gaussian the function is integrated out exactly; approximations are state_space, sparse,"
+            " fitc, hsgp"
+        )
     if word == "laplace" and spec.likelihood == "binomial" and spec.link == "probit":
         return "approximation: laplace has binomial with the logit link only"
     if word == "state_space":

@@ -198,11 +198,15 @@ def _finished(whole: _Penalised, end: Maximum, positive: np.ndarray, fixed: np.n
 
     def natural(u: np.ndarray) -> np.ndarray:
         out = end.parameters.copy()
-        out[free] = np.where(positive[free], end.parameters[free] * np.exp(u), end.parameters[free] + u)
+        # A step too long is infinite or zero here, and refused below.
+        with np.errstate(over="ignore"):
+            out[free] = np.where(positive[free], end.parameters[free] * np.exp(u), end.parameters[free] + u)
         return out
 
     def falling(u: np.ndarray) -> tuple[float, np.ndarray]:
         at = natural(u)
+        if not np.isfinite(at).all() or (at[free & positive] <= 0).any():
+            return 1e300, np.zeros(len(u))
         value, gradient = whole.log_marginal(at)
         if not np.isfinite(value):
             return 1e300, np.zeros(len(u))

@@ -230,6 +230,11 @@ def exact(model: Model, data: Data) -> Plan | str:
     seen = resolved(model, data)
     _there(seen, data)
     _affordable(seen)
+    if seen.spec.approximation is not None and seen.gaussian and not seen.dims:
+        raise ModelError(
+            f"every hyperparameter is a number, and approximation: {seen.spec.approximation} is for hyperparameters"
+            " that are inferred: leave it out (the answer is exact), or give one of them a prior"
+        )
     if seen.spec.approximation is not None:
         return f"approximation: {seen.spec.approximation} is for hyperparameters that are inferred"
     _distinguishable(seen)

@@ -127,7 +127,7 @@ def test_prior_quantiles_are_those_of_the_distributions():
     ("spec", "words"),
     [
         ({"approximation": "state_space", "likelihood": "poisson"}, "laplace or hsgp"),
-        ({"approximation": "laplace"}, "integrated out exactly"),
+        ({"approximation": "laplace"}, "integrated out exactly; approximations are state_space"),
         ({"approximation": "state_space", "kernel": "RationalQuadratic(x)"}, "no state-space form"),
         ({"approximation": "hsgp", "kernel": "Matern12(x)"}, "Matern12 has no sum"),
     ],
@@ -135,6 +135,18 @@ def test_prior_quantiles_are_those_of_the_distributions():
 def test_combinations_that_cannot_be_are_named(spec, words):
     with pytest.raises(ModelError, match=words):
         bl.fit(model(**spec), data=table(), method="map", runs=None, progress=False)
+
+
+@pytest.mark.parametrize("word", ["state_space", "sparse", "fitc", "hsgp"])
+def test_with_nothing_to_infer_there_is_nothing_to_approximate(word):
+    numbers = {"kernel": "Matern52(x, 1, 2)", "priors": {"sigma": 0.3, "Intercept": 0}}
+    with pytest.raises(ModelError, match=f"approximation: {word} is for hyperparameters .* leave it out"):
+        bl.fit(model(approximation=word, **numbers), data=table(), runs=None, progress=False)
+
+
+def test_a_constant_outcome_fails_in_the_verdict_and_warns_of_nothing_else():
+    fit = bl.fit(model(), data=table().assign(y=3.0), method="map", seed=1, runs=None, progress=False)
+    assert fit.verdict.status == "fail"
 
 
 def test_options_go_with_their_approximation():
