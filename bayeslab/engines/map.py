@@ -55,8 +55,11 @@ class Options(Spec):
 
 
 def refuse(model: Model, data: Data) -> str | None:
-    """A mode of the parameters says nothing about discrete nodes that were summed out."""
-    latent = registry.load("families", model.model.family).summed_out(model, data.names())
+    """Where a mode misleads, and discrete nodes that were summed out, of which it says nothing."""
+    family = registry.load("families", model.model.family)
+    if hasattr(family, "no_mode") and (reason := family.no_mode(model, data)) is not None:
+        return str(reason)
+    latent = family.summed_out(model, data.names())
     if latent:
         return (
             f"the discrete nodes {', '.join(latent)} are summed out, and their values at a point estimate would be"

@@ -47,6 +47,8 @@ Contract. A family module has
     (:class:`bayeslab.exact.answer.VariationalPlan`), or why it cannot.
 ``optimum(model, data, with_priors, restarts, rng) -> PointEstimate | None`` (optional)
     the mode of the posterior, or the maximum of the likelihood, where the family finds it without compiling a graph.
+``no_mode(model, data) -> str | None`` (optional)
+    why the mode of the graph's parameters would be a wrong answer.
 ``forecast(model, data) -> dict[str, str]`` (optional)
     what is to be found out and what that will cost, for ``bayeslab check``.
 ``preferred(model, data) -> (engine, reason) | None`` (optional)

@@ -252,10 +252,22 @@ def optimum(
         return _gp_mode.optimum(seen, with_priors, restarts, rng)
 
 
+def no_mode(model: Model, data: Data) -> str | None:
+    """The function and its hyperparameters have no useful mode together: it grows or vanishes with the scale."""
+    seen = resolved(model, data)
+    if seen.spec.likelihood == "gaussian" or seen.spec.approximation == "laplace":
+        return None
+    return (
+        f"of {seen.spec.likelihood} outcomes it would be the mode of the function and its hyperparameters together,"
+        f" where the scale is far off; write approximation: laplace, which integrates the function out, or take"
+        f" method nuts"
+    )
+
+
 def preferred(model: Model, data: Data) -> tuple[str, str] | None:
     """The mode of the hyperparameters, where sampling them would take hours."""
     seen = resolved(model, data)
-    if seen.y is None or not seen.dims or not isinstance(exact(model, data), str):
+    if seen.y is None or not seen.dims or not isinstance(exact(model, data), str) or no_mode(model, data):
         return None
     if (seen.spec.approximation is None and seen.n <= _MANY) or _seconds(seen) * _EVALUATIONS < _PATIENCE:
         return None

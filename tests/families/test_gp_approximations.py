@@ -180,3 +180,11 @@ def test_pictures(exact):
         assert made._repr_png_().startswith(b"\x89PNG")
     with pytest.raises(OptionError, match="did you mean 'function'"):
         exact.process.plot("functions")
+
+
+@pytest.mark.parametrize("given", [{}, {"approximation": "hsgp"}])
+def test_no_mode_of_function_and_hyperparameters_together(given):
+    """It would be far from any estimate of either: refused, with what to do; the Laplace approximation has one."""
+    counted = table(20, "bernoulli")
+    with pytest.raises(bl.BayeslabError, match=r"function and its hyperparameters together.*approximation: laplace"):
+        bl.fit(model(likelihood="bernoulli", **given), counted, method="map", runs=None, progress=False)
