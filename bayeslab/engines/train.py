@@ -53,6 +53,8 @@ def run(job: Job) -> Outcome:
     labels = {**job.data.labels, "input": np.array(ready.names), "column": np.array(ready.columns(job.data))}
     if ready.classes is not None:
         labels["class"] = ready.classes
+    if named := ready.spec.options.get("learners"):
+        labels["member"] = np.array(_distinct([one["learner"] for one in named]))
     attrs = attributes(job) | {"how": f"{ready.spec.learner}, {ready.task}"}
     groups = {
         "posterior": labelled(
@@ -74,6 +76,11 @@ def run(job: Job) -> Outcome:
         )
     timings = {"train": trained - begun, "cross_validate": time.perf_counter() - trained}
     return Outcome(groups, Verdict(tuple(findings)), True, timings)
+
+
+def _distinct(words: list[str]) -> list[str]:
+    """Words, numbered where one is there several times."""
+    return [w if words.count(w) == 1 else f"{w}_{words[: i + 1].count(w)}" for i, w in enumerate(words)]
 
 
 def _told(found: Any) -> Finding:

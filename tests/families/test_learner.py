@@ -179,3 +179,15 @@ def test_decisions():
 def test_shipped(name, least):
     found = bl.fit(MODELS / f"{name}.yaml", progress=False, runs=None)
     assert found.summary().loc["accuracy (left out)", "value"] >= least
+
+
+def test_members_are_named():
+    """Weights of an ensemble carry the words of its members."""
+    members = [
+        {"learner": "linear"},
+        {"learner": "regression_tree"},
+        {"learner": "regression_tree", "leaves": "constant"},
+    ]
+    found = fit(model(learner="voting", target="y", learners=members), DIABETES, folds=2)
+    rows = [row for row in found.summary().index if row.startswith("weight[")]
+    assert rows == ["weight[linear]", "weight[regression_tree_1]", "weight[regression_tree_2]"]
