@@ -602,8 +602,7 @@ FEW = {"x": np.array([1.0, 2.0, 3.5]), "y": np.array([1.0, 1.0, 1.0]), "word": [
     ("spec", "data", "said"),
     [
         ({"columns": ["x"], "components": 0}, FEW, "at least 1 component, not 0"),
-        ({"columns": ["x"], "components": "dirichlet_process"}, FEW, "not there yet; use sampled"),
-        ({"columns": ["x"], "components": "many"}, FEW, "or sampled; not 'many'"),
+        ({"columns": ["x"], "components": "many"}, FEW, "or dirichlet_process; not 'many'"),
         ({"columns": ["x"], "components": []}, FEW, "at least one number"),
         ({"columns": ["x"], "components": 4}, FEW, "3 rows cannot support 4 components; use at most 3"),
         ({"columns": ["x", "y"]}, FEW, "column 'y' is constant: it cannot tell components apart"),
