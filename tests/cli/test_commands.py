@@ -100,7 +100,7 @@ def test_predict(run, folder, capsys, tmp_path):
     code, out, _ = call(capsys, "predict", run, "--kind", "draws", "-o", tmp_path / "d.nc")
     assert code == 0 and (tmp_path / "d.nc").stat().st_size > 1000
     code, _, err = call(capsys, "predict", run, "--kind", "median")
-    assert code == 1 and "mean, draws or probabilities" in err
+    assert code == 1 and "mean, draws, probabilities or components" in err
 
 
 def test_simulate(folder, capsys, tmp_path):

@@ -9,6 +9,8 @@ import pytest
 from nbclient import NotebookClient
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
+# Their fits are made without progress.
+QUIET = {"07_clusters", "09_gaussian_processes"}
 
 
 def test_there_are_notebooks():
@@ -23,7 +25,8 @@ def test_outputs_are_kept(path):
     assert not [output for output in outputs if output.output_type == "error"]
     assert any("image/png" in output.get("data", {}) for output in outputs)
     shown = "".join(str(output.get("data", {}).get("text/html", "")) for output in outputs)
-    assert "4 of 4 chains done" in shown, "progress must survive saving"
+    if path.stem not in QUIET:
+        assert "4 of 4 chains done" in shown, "progress must survive saving"
 
 
 # The kernel is another process: its sockets close when they close.
