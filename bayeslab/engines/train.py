@@ -7,6 +7,7 @@ is how it did on rows that it had not seen, by cross-validation with everything,
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from bayeslab.spec import Model, Spec
 __all__ = ["USES_GRAPH", "Options", "refuse", "run"]
 
 USES_GRAPH = False
+_SIDES = ("own", "left out")
 
 
 class Options(Spec):
@@ -48,7 +50,7 @@ def run(job: Job) -> Outcome:
     matrix, outcome = ready.matrix(job.data), ready.outcome(job.data)
     inside = _learned.answers(found.estimator, matrix, ready.classes)
     outside = _left_out(job, ready, matrix, outcome, options.folds) if options.folds else None
-    values = _reported(job, found, inside if outside is None else outside[0], outcome)
+    values = _reported(job, found, inside if outside is None else outside.predicted, outcome)
     lead = {"chain": np.arange(1), "draw": np.arange(1)}
     labels = {**job.data.labels, "input": np.array(ready.names), "column": np.array(ready.columns(job.data))}
     if ready.classes is not None:
@@ -67,9 +69,12 @@ def run(job: Job) -> Outcome:
         **observed_groups(job.model, job.data, attributes(job)),
     }
     findings = [_told(found)]
+    if training := _training(ready, found, outside):
+        arrays, dims = ({n: pair[i] for n, pair in training.items()} for i in (1, 0))
+        groups["training"] = labelled(arrays, dims, labels | {"rows": np.array(_SIDES)}, {}, attrs)
     if outside is not None:
         groups["cross_validation"] = _group(job, ready, outside, outcome, labels, attrs)
-        findings += _judged(ready, inside, *outside, outcome)
+        findings += _judged(ready, inside, outside.predicted, outside.fold, outcome)
     else:
         findings.append(
             Finding("warn", "left out", "", None, "no row was left out: how well it predicts is unknown", "set folds")
@@ -91,18 +96,49 @@ def _told(found: Any) -> Finding:
     return Finding("pass", "training", "", None, text)
 
 
-def _left_out(
-    job: Job, ready: Any, matrix: np.ndarray, outcome: np.ndarray, folds: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Predictions of every row by a learner that has not seen it, and the row's fold."""
+@dataclass(frozen=True, eq=False)
+class _LeftOut:
+    """Predictions of every row by a learner that has not seen it.
+
+    Attributes
+    ----------
+    predicted, fold : ndarray
+        By row.
+    staged : list of (ndarray, ndarray)
+        Of each fold the errors after each round, on the learner's own rows and on those left out.
+    """
+
+    predicted: np.ndarray
+    fold: np.ndarray
+    staged: list[tuple[np.ndarray, np.ndarray]]
+
+
+def _left_out(job: Job, ready: Any, matrix: np.ndarray, outcome: np.ndarray, folds: int) -> _LeftOut:
     splitter = _learned._splitter(ready, outcome, folds, job.seed)
     shape = (len(outcome),) if ready.classes is None else (len(outcome), len(ready.classes))
-    out, fold = np.zeros(shape), np.zeros(len(outcome), int)
+    out, fold, staged = np.zeros(shape), np.zeros(len(outcome), int), []
     for number, (inside, outside) in enumerate(splitter.split(matrix, outcome)):
         job.progress.note(f"fold {number + 1} of {folds}")
         one = _learned.fitted(ready, matrix[inside], outcome[inside], job.seed)
         out[outside], fold[outside] = _learned.answers(one.estimator, matrix[outside], ready.classes), number
-    return out, fold
+        staged.append(
+            (one.staged_errors(matrix[inside], outcome[inside]), one.staged_errors(matrix[outside], outcome[outside]))
+        )
+    return _LeftOut(out, fold, staged)
+
+
+def _training(ready: Any, found: Any, outside: _LeftOut | None) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """How training went: curves of the learner itself, and errors by round in the folds."""
+    module = ready.spec.module
+    out = dict(module.curves(found.learner)) if hasattr(module, "curves") else {}
+    if outside is not None and (most := max(len(own) for own, _ in outside.staged)):
+        staged = np.full((len(outside.staged), len(_SIDES), most), np.nan)
+        for fold, sides in enumerate(outside.staged):
+            for side, errors in enumerate(sides):
+                # A fold that ended early answers the same from then on.
+                staged[fold, side] = np.pad(errors, (0, most - len(errors)), mode="edge")
+        out["staged_error"] = (("fold", "rows", "fold_round"), staged)
+    return out
 
 
 def _reported(
@@ -138,7 +174,7 @@ def measures(predicted: np.ndarray, outcome: np.ndarray, classes: np.ndarray | N
 
 def _group(job: Job, ready: Any, outside: Any, outcome: np.ndarray, labels: Any, attrs: Any) -> Any:
     """Predictions left out, and scores of all rows together and of each fold."""
-    predicted, fold = outside
+    predicted, fold = outside.predicted, outside.fold
     each = [measures(predicted[fold == k], outcome[fold == k], ready.classes) for k in range(fold.max() + 1)]
     whole = measures(predicted, outcome, ready.classes)
     rows = job.model.data.rows

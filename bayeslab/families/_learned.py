@@ -189,12 +189,26 @@ class Learned:
         return answers(self.estimator, self.ready.matrix(data), self.classes)
 
     @property
-    def learner(self) -> Any:
-        """The trained learner inside the pipeline; the last one, where probabilities are calibrated on folds."""
+    def pipeline(self) -> Any:
+        """Columns and learner without what makes probabilities of its scores."""
         inner = self.estimator
         if hasattr(inner, "calibrated_classifiers_"):
             inner = inner.calibrated_classifiers_[-1].estimator
-        return inner.named_steps["learner"]
+        return inner
+
+    @property
+    def learner(self) -> Any:
+        """The trained learner inside the pipeline."""
+        return self.pipeline.named_steps["learner"]
+
+    def staged_errors(self, matrix: Array, outcome: NDArray[Any]) -> Array:
+        """Share of errors, or root mean squared error, after each round; empty where there are no rounds."""
+        if not hasattr(self.learner, "staged_predict"):
+            return np.zeros(0)
+        stages = self.learner.staged_predict(self.pipeline[:-1].transform(matrix))
+        if self.classes is None:
+            return np.array([np.sqrt(np.mean((said - outcome) ** 2)) for said in stages])
+        return np.array([np.mean(said != outcome) for said in stages])
 
 
 def answers(estimator: Any, matrix: Array, classes: np.ndarray | None) -> Array:

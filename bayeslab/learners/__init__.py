@@ -17,6 +17,8 @@ Contract. A learner module has
     the scikit-learn estimator, not fitted; ``categorical`` are the positions of columns that hold codes.
 ``reported(estimator) -> dict`` (optional)
     what was learned, for the table of a fit: name to (dims, array).
+``curves(estimator) -> dict`` (optional)
+    how training went: name to (dims, array), the last dimension ``pass`` (over the rows) or ``round`` (of boosting).
 ``examples() -> list``
     estimators that the module defines, as scikit-learn's checks of estimators are to see them.
 

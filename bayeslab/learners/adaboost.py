@@ -29,7 +29,19 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_
 from bayeslab.learners._stump_kernels import best_stump
 from bayeslab.spec import Spec
 
-__all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "AdaBoost", "Options", "Stump", "build", "examples", "reported"]
+__all__ = [
+    "CATEGORIES",
+    "MISSING",
+    "SCALE",
+    "TASKS",
+    "AdaBoost",
+    "Options",
+    "Stump",
+    "build",
+    "curves",
+    "examples",
+    "reported",
+]
 
 Array = NDArray[np.float64]
 
@@ -274,6 +286,11 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
         "first_error": ((), np.array(estimator.errors_[0])),
         "last_error": ((), np.array(estimator.errors_[-1])),
     }
+
+
+def curves(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Weighted error of the learner of each round."""
+    return {"weighted_error": (("round",), estimator.errors_)}
 
 
 def examples() -> list[BaseEstimator]:

@@ -195,6 +195,14 @@ class ThresholdBoost(EnsembleRegressor):
         self.votes_, self.weights_ = np.array(votes), weights
         return self
 
+    def staged_predict(self, X: Any) -> Iterator[Array]:
+        """The weighted mean of the learners so far, after each."""
+        X = self._new(X)
+        total = np.zeros(len(X))
+        for vote, weight, one in zip(self.votes_, np.cumsum(self.votes_), self.estimators_, strict=True):
+            total = total + vote * one.predict(X)
+            yield total / weight
+
     def predict(self, X: Any) -> Array:
         """The mean of all, weighted by their votes."""
         X = self._new(X)

@@ -35,6 +35,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeslab.learners._augment import moved
 from bayeslab.learners._convolution_kernels import scatter
+from bayeslab.learners._curves import by_pass
 from bayeslab.learners._layers_kernels import adam, add_penalty
 from bayeslab.spec import Spec
 
@@ -48,6 +49,7 @@ __all__ = [
     "Options",
     "Shape",
     "build",
+    "curves",
     "examples",
     "gradient",
     "maps",
@@ -407,6 +409,12 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
         "passes": ((), np.array(float(sum(net.n_iter_ for net in nets)))),
         "training_loss": ((), np.array(nets[0].loss_curve_[-1])),
     }
+
+
+def curves(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Loss of each pass, of boosted nets for each net."""
+    nets = getattr(estimator, "estimators_", [estimator])
+    return by_pass("loss", [net.loss_curve_ for net in nets], "net")
 
 
 def examples() -> list[BaseEstimator]:

@@ -25,6 +25,7 @@ from sklearn.linear_model import Lasso, LinearRegression, Ridge, lasso_path
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from bayeslab.learners._curves import by_pass
 from bayeslab.learners._descent import safe_rate
 from bayeslab.learners._descent_kernels import LINEAR, stochastic
 from bayeslab.spec import Spec
@@ -38,6 +39,7 @@ __all__ = [
     "Options",
     "Path",
     "build",
+    "curves",
     "examples",
     "path",
     "reported",
@@ -199,6 +201,12 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Weights of the standardised columns."""
     return {"intercept": ((), np.array(float(estimator.intercept_))), "weight": (("column",), estimator.coef_)}
+
+
+def curves(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Mean squared error after each pass of gradient descent."""
+    found = getattr(estimator, "losses_", None)
+    return {} if found is None else by_pass("squared_error", [found])
 
 
 def examples() -> list[BaseEstimator]:

@@ -25,6 +25,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from bayeslab.learners._curves import by_pass
 from bayeslab.learners._descent import safe_rate
 from bayeslab.learners._descent_kernels import LIKELIHOOD, SQUARED, stochastic
 from bayeslab.spec import Spec
@@ -37,6 +38,7 @@ __all__ = [
     "GradientLogistic",
     "Options",
     "build",
+    "curves",
     "examples",
     "gradient",
     "loss",
@@ -216,6 +218,11 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     if len(estimator.coef_) == 1:
         return {"intercept": ((), estimator.intercept_[0]), "weight": (("column",), estimator.coef_[0])}
     return {"intercept": (("class",), estimator.intercept_), "weight": (("class", "column"), estimator.coef_)}
+
+
+def curves(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Mean loss after each pass of gradient descent."""
+    return by_pass("loss", getattr(estimator, "losses_", []))
 
 
 def examples() -> list[BaseEstimator]:

@@ -31,6 +31,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from bayeslab.learners._curves import by_pass
 from bayeslab.learners._layers import ACTIVATIONS, Layers, curvature, forward, gradient, loss, n_weights
 from bayeslab.learners._layers_kernels import adam, add_penalty, momentum
 from bayeslab.spec import Spec
@@ -45,6 +46,7 @@ __all__ = [
     "Options",
     "build",
     "contributions",
+    "curves",
     "examples",
     "reported",
     "saliency",
@@ -428,6 +430,15 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
         "passes": ((), np.array(float(estimator.n_iter_))),
         "training_loss": ((), np.array(estimator.loss_curve_[-1])),
     }
+
+
+def curves(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Loss of each pass, also on rows held out if there are any."""
+    # Passes after pruning watch no rows.
+    watched = np.full(len(estimator.loss_curve_), np.nan)
+    watched[: len(estimator.validation_curve_)] = estimator.validation_curve_
+    found = by_pass("loss", [estimator.loss_curve_])
+    return found | by_pass("held_out_loss", [watched]) if estimator.validation_curve_ else found
 
 
 def examples() -> list[BaseEstimator]:

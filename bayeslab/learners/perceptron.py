@@ -30,6 +30,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bayeslab.learners._curves import by_pass
 from bayeslab.learners._descent_kernels import perceptron as one_pass
 from bayeslab.spec import Spec
 
@@ -41,6 +42,7 @@ __all__ = [
     "Options",
     "Perceptron",
     "build",
+    "curves",
     "examples",
     "novikoff_bound",
     "reported",
@@ -245,6 +247,11 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
         "updates": (unit, np.asarray(estimator.n_updates_[0] if not unit else estimator.n_updates_, float)),
         "converged": ((), np.array(float(estimator.converged_))),
     }
+
+
+def curves(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Training rows that the weights get wrong after each pass."""
+    return by_pass("errors", estimator.errors_)
 
 
 def examples() -> list[BaseEstimator]:
