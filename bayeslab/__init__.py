@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from bayeslab.results.cross_validation import cross_validate as cross_validate
     from bayeslab.results.cross_validation import learning_curve as learning_curve
     from bayeslab.results.fit import Fit as Fit
+    from bayeslab.results.learner import plot_regions as plot_regions
     from bayeslab.results.predict import simulate as simulate
     from bayeslab.spec import Model as Model
     from bayeslab.structures import learn as learn
@@ -68,6 +69,7 @@ _PUBLIC = {
     "load": ("bayeslab.io.modelfile", "load"),
     "network": ("bayeslab.networks", "network"),
     "open": ("bayeslab.fitting", "open_run"),
+    "plot_regions": ("bayeslab.results.learner", "plot_regions"),
     "resume": ("bayeslab.fitting", "resume"),
     "save": ("bayeslab.io.modelfile", "save"),
     "schema": ("bayeslab.io.modelfile", "schema"),

@@ -13,6 +13,7 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from bayeslab.errors import OptionError
 
-__all__ = ["CalibrationBins", "brier_score", "calibration_bins", "log_score"]
+__all__ = ["CalibrationBins", "brier_score", "calibration_bins", "class_bins", "log_score"]
 
 Array = NDArray[np.float64]
 
@@ -94,3 +95,13 @@ def calibration_bins(
     lower = np.where(hits == 0, 0.0, beta.ppf(tail, hits + 0.5, count - hits + 0.5))
     upper = np.where(hits == count, 1.0, beta.ppf(1 - tail, hits + 0.5, count - hits + 0.5))
     return CalibrationBins(predicted, hits / count, lower, upper, count)
+
+
+def class_bins(
+    probabilities: Array, outcomes: NDArray[np.int64], classes: Sequence[str], n_bins: int = 10, ci_prob: float = 0.89
+) -> tuple[str, CalibrationBins]:
+    """One curve for all classes: of two that of the second; of more every case counts once for each (``any``)."""
+    if len(classes) == 2:
+        return classes[1], calibration_bins(probabilities[:, 1], outcomes == 1, n_bins, ci_prob)
+    happened = outcomes[:, None] == np.arange(len(classes))
+    return "any", calibration_bins(probabilities.ravel(), happened.ravel(), n_bins, ci_prob)

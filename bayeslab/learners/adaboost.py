@@ -256,13 +256,20 @@ class AdaBoost(ClassifierMixin, BaseEstimator):
         *_, total = self.staged_votes(X)
         return np.asarray(self.classes_[total.argmax(axis=1)])
 
+    def staged_margins(self, X: Any, y: Any) -> Iterator[Array]:
+        """Share of votes for the true class less that for the best other, in [-1, 1], after each round."""
+        at = np.searchsorted(self.classes_, np.asarray(y))
+        rows = np.arange(len(at))
+        for total, votes in zip(self.staged_votes(X), np.cumsum(self.votes_), strict=True):
+            share = total / votes
+            own = share[rows, at]
+            share[rows, at] = -np.inf
+            yield own - share.max(axis=1)
+
     def margins(self, X: Any, y: Any) -> Array:
         """Share of votes for the true class less that for the best other, in [-1, 1]."""
-        *_, total = self.staged_votes(X)
-        share, at = total / self.votes_.sum(), np.searchsorted(self.classes_, np.asarray(y))
-        own = share[np.arange(len(share)), at]
-        share[np.arange(len(share)), at] = -np.inf
-        return np.asarray(own - share.max(axis=1))
+        *_, last = self.staged_margins(X, y)
+        return last
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:

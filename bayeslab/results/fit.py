@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from bayeslab.results.gaussian_process import FittedProcess
+    from bayeslab.results.learner import FittedLearner
     from bayeslab.results.structures import Structures
     from bayeslab.results.topics import FittedTopics
 
@@ -235,6 +236,19 @@ class Fit:
         from bayeslab.results.gaussian_process import process_of
 
         return process_of(self)
+
+    @cached_property
+    def learner(self) -> FittedLearner:
+        """A classical learner: predictions of rows left out, confusions, margins, training curves, and pictures.
+
+        Raises
+        ------
+        OptionError
+            The model is of another family.
+        """
+        from bayeslab.results.learner import learner_of
+
+        return learner_of(self)
 
     def diagnose(self) -> Verdict:
         """The verdict: pass, warn or fail, and what each check found."""
