@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -290,12 +291,13 @@ def _info(model: Model, data: Data, engine: str, reason: str, options: Any, seed
         "data_digests": data.dataset.digests(),
         "memory": {},
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": _versions(),
+        "versions": dict(_versions()),
         "timings": {},
         "verdict": None,
     }
 
 
+@cache
 def _versions() -> dict[str, str]:
     out = {"python": sys.version.split()[0]}
     for package in (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,16 +44,20 @@ class Families:
         families = tuple((*(number[p] for p in parents.get(v, ())), number[v]) for v in states)
         return cls(np.array([len(s) for s in states.values()], dtype=np.int64), families)
 
-    @property
+    @cached_property
     def shapes(self) -> list[tuple[int, ...]]:
         return [tuple(int(self.cards[v]) for v in family) for family in self.families]
 
-    @property
+    @cached_property
     def sizes(self) -> list[int]:
         return [int(np.prod(shape, dtype=np.int64)) for shape in self.shapes]
 
     def arrays(self) -> tuple[NDArray[np.int64], ...]:
         """``starts``, ``members``, ``strides``: variables of each family and their strides; ``offsets`` of tables."""
+        return self._arrays
+
+    @cached_property
+    def _arrays(self) -> tuple[NDArray[np.int64], ...]:
         starts = np.cumsum([0, *(len(f) for f in self.families)], dtype=np.int64)
         members = np.array([v for f in self.families for v in f], dtype=np.int64)
         steps = [np.prod(shape[j + 1 :], dtype=np.int64) for shape in self.shapes for j in range(len(shape))]

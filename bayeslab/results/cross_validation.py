@@ -282,11 +282,13 @@ def _fitted(entry: _Entry, rows: NDArray[np.int64], method: str | None, options:
 def _scored(
     entry: _Entry, task: _Task, split: Split, method: str | None, options: Any, seed: int
 ) -> tuple[Array, Array | None]:
-    """Predictions of the rows left out, and the log probability or density of their outcomes."""
+    """Predictions of the rows left out, and of numbers the log density of their outcomes."""
     try:
         fit = _fitted(entry, split.inside, method, options, seed)
         test = entry.whole.dataset.take(split.outside)
-        return _predicted(fit, task, test), _log_densities(fit, task, test)
+        predicted = _predicted(fit, task, test)
+        # Probabilities of classes are averaged over the posterior already.
+        return predicted, _log_densities(fit, task, test) if task.classes is None else None
     except BayeslabError as error:
         raise type(error)(f"{entry.name}, with {len(split.inside)} rows: {error.message}") from None
 
@@ -311,7 +313,7 @@ def _predicted(fit: Fit, task: _Task, test: Dataset) -> Array:
 
 
 def _log_densities(fit: Fit, task: _Task, test: Dataset) -> Array | None:
-    """Log predictive probability or density of each outcome; None where the model has none."""
+    """Log predictive density of each outcome; None where the model has none."""
     from scipy.special import logsumexp
 
     from bayeslab.results.predict import bound_to, log_likelihood
@@ -336,7 +338,7 @@ def _measures(task: _Task, predicted: Array, outcome: NDArray[Any], log_density:
         return out | ({"log_score": float(np.mean(log_density))} if log_density is not None else {})
     out = {
         "accuracy": float(np.mean(predicted.argmax(axis=1) == outcome)),
-        "log_score": float(np.mean(log_density)) if log_density is not None else scores.log_score(predicted, outcome),
+        "log_score": scores.log_score(predicted, outcome),
         "brier": scores.brier_score(predicted, outcome),
     }
     if task.loss is not None:
