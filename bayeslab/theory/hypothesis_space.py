@@ -71,6 +71,10 @@ class HypothesisSpace:
         at, seen = np.asarray(inputs, int), np.asarray(values)
         return np.asarray((self.tables[:, at] == seen).all(axis=1))
 
+    def realizes(self, truth: Any) -> bool:
+        """Whether a hypothesis has the values of ``truth`` at all inputs: whether it can be learned without error."""
+        return bool((self.tables == np.asarray(truth)).all(axis=1).any())
+
     def posterior(self, inputs: Any, values: Any, noise: float = 0.0) -> Array:
         """Probability of each hypothesis after noisy or noise-free values.
 

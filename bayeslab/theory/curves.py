@@ -1,0 +1,112 @@
+r"""Curves through points: what a set of basis functions can reach, and Ockham's razor.
+
+A hypothesis is :math:`h(x) = \sum_j w_j \phi_j(x)`. With as many functions as points some curve goes through all of
+them, a polynomial of degree n - 1 through n points, and says little about what lies between. Of several spaces of
+curves the simplest is preferred that has one which agrees with the data [1]_; whether the space has the true function
+at all (whether the problem is realizable) matters more than how many functions it has.
+
+References
+----------
+.. [1] Russell, Norvig (2010). Artificial Intelligence: A Modern Approach, 3rd ed., section 18.2.
+.. [2] Blumer, Ehrenfeucht, Haussler, Warmuth (1987). Occam's razor. Information Processing Letters 24, 377-380.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.errors import DataError, OptionError
+
+__all__ = ["Basis", "Curve", "fit_curve", "polynomial", "simplest"]
+
+Array = NDArray[np.float64]
+Basis = Sequence[Callable[[Array], Array]]
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A sum of basis functions.
+
+    Attributes
+    ----------
+    basis : sequence of functions
+    weights : ndarray
+        One for each function.
+    residual : float
+        The greatest distance from a point that it was fitted to.
+    """
+
+    basis: Basis
+    weights: Array
+    residual: float
+
+    def __call__(self, x: Any) -> Array:
+        """Its values."""
+        return np.asarray(_columns(x, self.basis) @ self.weights)
+
+
+def polynomial(degree: int) -> Basis:
+    """The powers of x up to a degree, the constant first."""
+    if degree < 0:
+        raise OptionError(f"a degree is a whole number from 0, not {degree!r}")
+    return [partial(_power, k) for k in range(degree + 1)]
+
+
+def _power(k: int, x: Array) -> Array:
+    return np.asarray(x**k)
+
+
+def _columns(x: Any, basis: Basis) -> Array:
+    points = np.asarray(x, float)
+    return np.stack([np.broadcast_to(f(points), points.shape) for f in basis], axis=-1)
+
+
+def fit_curve(x: Any, y: Any, basis: Basis) -> Curve:
+    """The curve of least squares.
+
+    Parameters
+    ----------
+    x, y
+        Points, of equal length.
+    basis
+        Functions of an array of x; see :func:`polynomial`.
+    """
+    target = np.asarray(y, float)
+    columns = _columns(x, basis)
+    # Powers of large x differ by orders of magnitude.
+    scale = np.maximum(np.abs(columns).max(axis=0), 1e-300)
+    weights = np.linalg.lstsq(columns / scale, target, rcond=None)[0] / scale
+    return Curve(basis, weights, float(np.abs(columns @ weights - target).max()))
+
+
+def simplest(x: Any, y: Any, spaces: Sequence[Basis], tolerance: float = 1e-6) -> tuple[int, Curve]:
+    """The first of the spaces, the simplest first, that has a curve through all points.
+
+    Parameters
+    ----------
+    tolerance
+        How far a point may lie from the curve, as a share of the spread of y.
+
+    Returns
+    -------
+    position : int
+        Of the space.
+    curve : Curve
+
+    Raises
+    ------
+    DataError
+        None has: the problem is not realizable in any of them.
+    """
+    allowed = tolerance * max(float(np.std(y)), 1e-300)
+    for position, basis in enumerate(spaces):
+        found = fit_curve(x, y, basis)
+        if found.residual <= allowed:
+            return position, found
+    raise DataError("no space has a curve that agrees with all points")
