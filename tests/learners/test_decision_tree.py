@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import bayeslab as bl
 from bayeslab.learners._tree_kernels import best_splits
 from bayeslab.learners.decision_tree import MultiwayTree, deviation, entropy
 from tests.learners.restaurant import DOMAINS, NAMES, all_inputs, original_tree, rows, sample
@@ -149,39 +150,45 @@ def test_dice_overfit():
 
 def test_majority_size():
     """dtree-majority-size: leaves of the early-stopping tree of the majority function."""
-    for n, leaves in zip((1, 3, 5, 7), (2, 6, 20, 70), strict=True):
+    for n, leaves in zip((1, 3, 5, 7, 9, 11), (2, 6, 20, 70, 252, 924), strict=True):
         table = np.array(list(itertools.product([0, 1], repeat=n)), float)
         tree = MultiwayTree(tuple(range(n))).fit(table, table.sum(axis=1) > n / 2)
         assert tree.n_leaves_ == leaves == math.comb(n + 1, (n + 1) // 2)
 
 
+def flipped(rng, x, share):
+    """Each cell with a chance another value of its column."""
+    out = x.copy()
+    for j, domain in enumerate(DOMAINS.values()):
+        at = rng.random(len(x)) < share
+        out[at, j] = (out[at, j] + rng.integers(1, len(domain), size=at.sum())) % len(domain)
+    return out
+
+
 def test_noise_in_labels_and_attributes():
-    """noise-label-attr: errors grow with the share of wrong labels; cutting makes trees smaller and better."""
+    """noise-label-attr: error rises in proportion to wrong labels, steeper with wrong cells; cut trees are better."""
     rng = np.random.default_rng(2)
-    test, truth = sample(rng, 2000)
-    errors: dict[str, list[float]] = {"grown": [], "cut": [], "attribute": []}
-    sizes = []
-    for noise in (0.0, 0.1, 0.2):
-        each = []
-        for _ in range(6):
+    rates = np.array([0.0, 0.05, 0.1, 0.15, 0.2])
+    errors, sizes = np.zeros((5, 4)), np.zeros((5, 2))
+    for k, noise in enumerate(rates):
+        for _ in range(8):
             x, y = sample(rng, 300)
-            flip = rng.random(300) < noise
-            noisy = np.where(flip, np.where(y == "Y", "N", "Y"), y)
-            grown = MultiwayTree(ALL).fit(x, noisy)
-            cut = MultiwayTree(ALL, significance=0.01).fit(x, noisy)
-            z = x.copy()
-            for j, d in enumerate(DOMAINS.values()):
-                swap = rng.random(300) < noise
-                z[swap, j] = rng.integers(len(d), size=swap.sum())
-            attribute = MultiwayTree(ALL).fit(z, y)
-            each.append([1 - m.score(test, truth) for m in (grown, cut, attribute)])
-            sizes.append((noise, grown.n_nodes_, cut.n_nodes_))
-        for name, value in zip(errors, np.mean(each, axis=0), strict=True):
-            errors[name].append(value)
-    assert errors["grown"][0] < errors["grown"][1] < errors["grown"][2]
-    assert errors["cut"][2] < errors["grown"][2]
-    assert errors["attribute"][1] > errors["grown"][0]
-    assert all(c < g for noise, g, c in sizes if noise == 0.2)
+            new, truth = sample(rng, 2000)
+            wrong = np.where(rng.random(300) < noise, np.where(y == "Y", "N", "Y"), y)
+            spoilt, new_spoilt = flipped(rng, x, noise), flipped(rng, new, noise)
+            for m, level in enumerate((None, 0.01)):
+                by_label = MultiwayTree(ALL, significance=level).fit(x, wrong)
+                by_cell = MultiwayTree(ALL, significance=level).fit(spoilt, y)
+                errors[k, [m, 2 + m]] += 1 - by_label.score(new, truth), 1 - by_cell.score(new_spoilt, truth)
+                sizes[k, m] += by_label.n_nodes_
+    grown, cut, grown_cells, cut_cells = errors.T / 8
+    assert np.corrcoef(rates, grown)[0, 1] > 0.98
+    slopes = [np.polyfit(rates, e, 1)[0] for e in (grown, grown_cells)]
+    assert slopes[1] > 1.1 * slopes[0]
+    assert (grown_cells[1:] > grown[1:]).all()
+    assert (cut[1:] < 0.6 * grown[1:]).all()
+    assert (cut_cells[1:] < grown_cells[1:]).all()
+    assert (sizes[1:, 1] < 0.5 * sizes[1:, 0]).all()
 
 
 def test_missing():
@@ -215,7 +222,8 @@ def test_equality_splits():
 def test_split_point(seed):
     """split-point: the best cut is that of an exhaustive search, between rows of different classes."""
     rng = np.random.default_rng(seed)
-    x, y = np.round(rng.normal(size=40), 1), rng.integers(3, size=40)
+    x = np.round(rng.normal(size=40), 1)
+    y = np.digitize(x + 0.3 * rng.normal(size=40), [-0.6, 0.6])
     gain, _, cut = best_splits(x[:, None], y, np.ones(40), np.arange(40), np.zeros(1, np.int64), 3, False)
     distinct = np.unique(x)
     middles = (distinct[1:] + distinct[:-1]) / 2
@@ -223,7 +231,14 @@ def test_split_point(seed):
     whole = np.bincount(y, minlength=3)
     gains = [entropy(whole) - c.sum() / 40 * entropy(c) - (40 - c.sum()) / 40 * entropy(whole - c) for c in counts]
     assert gain[0] == pytest.approx(max(gains))
-    assert gains[int(np.argmin(np.abs(middles - cut[0])))] == pytest.approx(max(gains))
+    chosen = int(np.argmin(np.abs(middles - cut[0])))
+    assert gains[chosen] == pytest.approx(max(gains))
+    # Cuts between two values whose rows all have one class are not worth a look: none is better than those that are.
+    kinds = [set(y[x == v]) for v in distinct]
+    changes = [len(a | b) > 1 for a, b in itertools.pairwise(kinds)]
+    assert changes[chosen]
+    assert 0 < sum(changes) < len(changes)
+    assert max(g for g, c in zip(gains, changes, strict=True) if c) == pytest.approx(max(gains))
 
 
 def test_size_limited():
@@ -245,6 +260,20 @@ def test_learning_curve():
     everything, truth = all_inputs(), original_tree(all_inputs())
     scores = [MultiwayTree(ALL).fit(*sample(rng, 100)).score(everything, truth) for _ in range(40)]
     assert abs(np.mean(scores) - 0.9524) < 4 * 0.0145 * math.sqrt(1 / 40 + 1 / 60)
+
+
+def test_learning_curve_of_one_hundred_examples():
+    """dtree-learning-curve: of 100 examples 20 random parts of each size are learned from, the others are predicted."""
+    x, y = sample(np.random.default_rng(9), 100)
+    words = np.char.add("v", x.astype(int).astype(str))
+    table = {name: words[:, j] for j, name in enumerate(NAMES)} | {"wait": y}
+    model = bl.Model(model={"family": "learner", "learner": "decision_tree", "target": "wait", "significance": None})
+    sizes = [2, 10, 30, 60, 90]
+    found = bl.learning_curve({"tree": model}, table, sizes=sizes, repeats=20, progress=False)
+    mean = found.table("accuracy")["accuracy"].to_numpy()
+    assert (np.diff(mean) > -0.03).all()
+    assert mean[0] < 0.7
+    assert mean[-1] > 0.88
 
 
 def test_weighted_training():

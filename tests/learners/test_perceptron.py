@@ -9,9 +9,11 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from bayeslab.learners._descent_kernels import kernel_perceptron as one_pass
+from bayeslab.learners.decision_tree import MultiwayTree
 from bayeslab.learners.kernel_perceptron import KernelPerceptron
 from bayeslab.learners.perceptron import Perceptron, novikoff_bound
 from bayeslab.theory.separability import separable, separating_plane
+from tests.learners.restaurant import DOMAINS, all_inputs, original_tree, sample
 
 BITS = np.array(list(itertools.product([0, 1], repeat=2)))
 # Facts F24: exercise 20.15 of the second edition of Russell and Norvig.
@@ -104,12 +106,15 @@ def test_correct_row_changes_nothing():
 def test_seismic():
     """threshold-classifier, seismic-separator, seismic-training (F22, F23): a line like the printed one is learned."""
     rng = np.random.default_rng(2)
-    x = np.column_stack([rng.uniform(4.5, 7, 63), rng.uniform(2.5, 7, 63)])
+    x = np.column_stack([rng.uniform(4.5, 7, 90), rng.uniform(2.5, 7, 90)])
     score = -4.9 + 1.7 * x[:, 0] - x[:, 1]
-    x, score = x[np.abs(score) > 0.3], score[np.abs(score) > 0.3]
+    # 63 rows, as many as printed, that leave a gap.
+    x, score = x[np.abs(score) > 0.3][:63], score[np.abs(score) > 0.3][:63]
+    assert len(x) == 63
     found = Perceptron(max_iter=100_000, random_state=0).fit(x, score > 0)
     assert found.converged_
     assert found.score(x, score > 0) == 1
+    assert found.errors_[0][-1] == 0 < found.errors_[0][0]
     printed = Perceptron().fit([[0, 0], [1, 1]], [0, 1])
     printed.intercept_, printed.coef_ = np.array([-4.9]), np.array([[1.7, -1.0]])
     assert printed.decision_function([[5.4, 3.7]])[0] == pytest.approx(0.58)
@@ -130,11 +135,67 @@ def test_cycle_and_pocket():
     """perceptron-cycle: never at rest on rows that no plane separates; the pocket keeps the best that was seen."""
     x, y = noisy(0)
     assert not separable(x, y)
+    # More than 10,000 steps.
     last = Perceptron(max_iter=150, random_state=1).fit(x, y)
     pocket = Perceptron(max_iter=150, use="pocket", random_state=1).fit(x, y)
     assert not last.converged_
     assert (pocket.predict(x) != y).sum() == pocket.errors_[0].min() <= last.errors_[0].min()
     assert last.errors_[0].max() > last.errors_[0].min()
+    xor = BITS[:, 0] ^ BITS[:, 1]
+    stuck = Perceptron(max_iter=2500, random_state=0).fit(BITS, xor)
+    assert not stuck.converged_
+    assert stuck.n_updates_[0] >= 2500, "a change in every pass"
+    assert stuck.errors_[0].min() == 1, "a plane that has one of the four wrong is visited"
+
+
+def test_majority():
+    """majority-learning: of 11 inputs, 1 where 6 or more are: the perceptron is above the tree at every size."""
+    everything = np.array(list(itertools.product([0, 1], repeat=11)), float)
+    truth = everything.sum(axis=1) >= 6
+    rng = np.random.default_rng(0)
+    for n in (10, 20, 40, 60, 80, 100):
+        scores = []
+        for seed in range(15):
+            while len(np.unique(truth[at := rng.integers(2048, size=n)])) < 2:
+                pass
+            # Inputs standardised, as the family has them.
+            plane = Perceptron(max_iter=200, random_state=seed).fit(2 * everything[at] - 1, truth[at])
+            tree = MultiwayTree(tuple(range(11))).fit(everything[at], truth[at])
+            scores.append([plane.score(2 * everything - 1, truth), tree.score(everything, truth)])
+        of_plane, of_tree = np.mean(scores, axis=0)
+        assert of_plane > of_tree, n
+    assert of_plane > 0.95
+    assert of_tree < 0.78
+
+
+def test_restaurant():
+    """perceptron-restaurant (F18, F48): the best plane is right on 73.96 % of codes, 97.40 % of indicators, not on 65 %.
+
+    With as many examples as the tree has, the perceptron stays below it.
+    """
+    everything = all_inputs()
+    truth = original_tree(everything)
+
+    def indicators(table):
+        return np.column_stack([table[:, [j]] == np.arange(len(d)) for j, d in enumerate(DOMAINS.values())]).astype(
+            float
+        )
+
+    for rows, share in ((everything, 0.7396), (indicators(everything), 0.9740)):
+        best = LogisticRegression(C=1e6, max_iter=5000).fit(rows, truth)
+        assert best.score(rows, truth) == pytest.approx(share, abs=1e-4)
+    rng = np.random.default_rng(1)
+    for n in (20, 50, 100):
+        scores = []
+        for seed in range(10):
+            x, y = sample(rng, n)
+            tree = MultiwayTree(tuple(range(10))).fit(x, y).score(everything, truth)
+            for code in (np.asarray, indicators):
+                plane = Perceptron(max_iter=300, use="averaged", random_state=seed).fit(code(x), y)
+                scores.append([plane.score(code(everything), truth), tree])
+        of_codes, of_indicators = (np.mean(scores[k::2], axis=0) for k in (0, 1))
+        assert of_codes[0] < of_codes[1] - 0.1
+        assert of_indicators[0] < of_indicators[1] - 0.01
 
 
 def test_decay():
