@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -28,10 +28,10 @@ def command(
     from bayeslab import fitting
     from bayeslab.errors import OptionError
     from bayeslab.io.tables import write_netcdf, write_table
+    from bayeslab.results.predict import suited
 
     fit = fitting.open_run(run)
-    if kind is None:
-        kind = _suited(fit)
+    kind = kind or suited(fit)
     if kind == "draws" and (out is None or out.suffix != ".nc"):
         raise OptionError("draws go into a NetCDF file: --out draws.nc")
     result = fit.predict(data, kind, ci_prob=ci_prob, seed=seed)  # type: ignore[arg-type]
@@ -46,26 +46,3 @@ def command(
         output(None, result.to_string(index=False, float_format=lambda x: f"{x:.4g}"))
     if out is not None:
         print(f"written {out}")
-
-
-def _suited(fit: Any) -> str:
-    """States have no mean: a net is asked for probabilities, of its target or of whatever a row leaves open.
-
-    Sequences of several classes are asked for their class, learners of names for those, and where all columns hold
-    words rows are asked for their state or component.
-    """
-    spec = fit.model.model
-    if spec.family == "learner":
-        return "probabilities" if spec.target in fit.data.labels else "mean"
-    if getattr(spec, "classes", None) is not None:
-        return "probabilities"
-    if "categorical" in (getattr(spec, "emission", None), getattr(spec, "component", None)):
-        return "probabilities"
-    if spec.family == "topics":
-        return "probabilities"
-    if spec.family != "bayes_net":
-        return "mean"
-    if spec.structure is not None and not isinstance(spec.structure, str):
-        return "mean" if spec.structure.score in ("bge", "gaussian_bic") else "probabilities"
-    asked = spec.variables if spec.target is None else [spec.target]
-    return "probabilities" if all(spec.variables[v].states for v in asked) else "mean"

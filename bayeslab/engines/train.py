@@ -24,6 +24,8 @@ from bayeslab.spec import Model, Spec
 __all__ = ["USES_GRAPH", "Options", "refuse", "run"]
 
 USES_GRAPH = False
+# Rows that tell the spread of errors to two percent.
+_ENOUGH = 1000
 _SIDES = ("own", "left out")
 
 
@@ -48,9 +50,8 @@ def run(job: Job) -> Outcome:
     trained = time.perf_counter()
     ready, options = found.ready, job.options
     matrix, outcome = ready.matrix(job.data), ready.outcome(job.data)
-    inside = _learned.answers(found.estimator, matrix, ready.classes)
     outside = _left_out(job, ready, matrix, outcome, options.folds) if options.folds else None
-    values = _reported(job, found, inside if outside is None else outside.predicted, outcome)
+    values = _reported(job, found, outside, matrix, outcome)
     lead = {"chain": np.arange(1), "draw": np.arange(1)}
     labels = {**job.data.labels, "input": np.array(ready.names), "column": np.array(ready.columns(job.data))}
     if ready.classes is not None:
@@ -74,6 +75,7 @@ def run(job: Job) -> Outcome:
         groups["training"] = labelled(arrays, dims, labels | {"rows": np.array(_SIDES)}, {}, attrs)
     if outside is not None:
         groups["cross_validation"] = _group(job, ready, outside, outcome, labels, attrs)
+        inside = _learned.answers(found.estimator, matrix, ready.classes)
         findings += _judged(ready, inside, outside.predicted, outside.fold, outcome)
     else:
         findings.append(
@@ -142,14 +144,19 @@ def _training(ready: Any, found: Any, outside: _LeftOut | None) -> dict[str, tup
 
 
 def _reported(
-    job: Job, found: Any, predicted: np.ndarray, outcome: np.ndarray
+    job: Job, found: Any, outside: _LeftOut | None, matrix: np.ndarray, outcome: np.ndarray
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """What the learner says of itself, the spread of its errors, and the seed that trains it again."""
     module, out = found.ready.spec.module, {}
     if hasattr(module, "reported"):
         out = {name: (dims, np.asarray(v)) for name, (dims, v) in module.reported(found.learner).items()}
     if found.classes is None:
-        spread = float(np.sqrt(np.mean((outcome - predicted) ** 2)))
+        if outside is not None:
+            gap = outcome - outside.predicted
+        else:
+            some = np.linspace(0, len(outcome) - 1, min(len(outcome), _ENOUGH)).astype(int)
+            gap = outcome[some] - _learned.answers(found.estimator, matrix[some], None)
+        spread = float(np.sqrt(np.mean(gap**2)))
         # Also a learner without an error on its rows has one on others.
         out["sigma"] = ((), np.array(max(spread, 1e-6 * max(float(np.std(outcome)), 1e-300))))
     return out | {"_seed": ((), np.array(job.seed, np.int64))}

@@ -17,6 +17,9 @@ __all__ = ["Learned", "Prepared", "prepared", "train"]
 
 Array = NDArray[np.float64]
 
+# Rows of a piece of the matrix of inputs.
+_PIECE = 2048
+
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
@@ -46,25 +49,41 @@ class Prepared:
         return "regression" if self.classes is None else "classification"
 
     def matrix(self, data: Data) -> Array:
-        """Inputs, shape (rows, inputs): numbers, and codes of names; NaN where a cell is missing."""
-        understood = self.spec.module.MISSING
-        out = np.empty((_n_rows(self.model, data), len(self.names)))
-        for j, (name, n_levels) in enumerate(zip(self.names, self.levels, strict=True)):
-            if not data.has(name):
-                raise DataError(f"the data have no column '{name}', which the learner uses{hint(name, data.names())}")
-            term = data.term(name, missing=True)
-            if (term.value is None) != (n_levels > 0):
-                raise DataError(f"column '{name}' holds {'numbers' if n_levels else 'names'}; the fit had the other")
-            values = np.asarray(term.codes if n_levels else term.value, float)
-            out[:, j] = np.where(values < 0, np.nan, values) if n_levels else values
-            gone = np.flatnonzero(np.isnan(out[:, j]))
-            if len(gone) and not understood:
-                raise DataError(
-                    f"column '{name}' has {len(gone)} missing cell{'s' * (len(gone) > 1)} (row {int(gone[0]) + 1}), and"
-                    f" {self.spec.learner} does not understand them: drop the rows, leave the column out, or take"
-                    f" {listed(sorted(_understanding()))}"
-                )
+        """Inputs, shape (rows, inputs): numbers, and codes of names; NaN where a cell is missing; read-only."""
+        key = f"inputs {self.names} {self.levels}"
+        if key not in data.memo:
+            data.memo[key] = self._matrix(data)
+        found: Array = data.memo[key]
+        return found
+
+    def _matrix(self, data: Data) -> Array:
+        shown = [self._input(data, name, n_levels) for name, n_levels in zip(self.names, self.levels, strict=True)]
+        out = np.empty((_n_rows(self.model, data), len(shown)))
+        # Columns into rows, a piece at a time that fits the processor's cache.
+        for a in range(0, len(out), _PIECE):
+            np.stack([values[a : a + _PIECE] for values in shown], axis=1, out=out[a : a + _PIECE])
+        out.setflags(write=False)
         return out
+
+    def _input(self, data: Data, name: str, n_levels: int) -> Array:
+        if not data.has(name):
+            raise DataError(f"the data have no column '{name}', which the learner uses{hint(name, data.names())}")
+        term = data.term(name, missing=True)
+        if (term.value is None) != (n_levels > 0):
+            raise DataError(f"column '{name}' holds {'numbers' if n_levels else 'names'}; the fit had the other")
+        values = np.asarray(term.codes if n_levels else term.value, float)
+        if n_levels:
+            values = np.where(values < 0, np.nan, values)
+        if self.spec.module.MISSING or not np.isnan(values.sum()):
+            return values
+        gone = np.flatnonzero(np.isnan(values))
+        if not len(gone):
+            return values
+        raise DataError(
+            f"column '{name}' has {len(gone)} missing cell{'s' * (len(gone) > 1)} (row {int(gone[0]) + 1}), and"
+            f" {self.spec.learner} does not understand them: drop the rows, leave the column out, or take"
+            f" {listed(sorted(_understanding()))}"
+        )
 
     def columns(self, data: Data) -> list[str]:
         """Names of the columns that the learner sees: inputs, and of names one for each level."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 import networkx as nx
 import numpy as np
 from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_serializer, model_validator
+from scipy.special import ndtri
 
 from bayeslab import registry
 from bayeslab.dataset import Data
@@ -246,6 +247,19 @@ def predictive(
         u = rng.random((n, len(predicted)))
         values = np.minimum((u[:, :, None] > up_to).sum(axis=2), len(found.classes) - 1)
     return {_spec(model).target: ((model.data.rows,), values)}
+
+
+def tables(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray], kind: str, ci_prob: float
+) -> dict[str, dict[str, np.ndarray]] | None:
+    """Predicted numbers, with the error left out as their spread; None for classes, which have probabilities."""
+    found = _of_fit(model, data, draws)
+    if kind != "mean" or found.classes is not None:
+        return None
+    predicted, sigma = found.predicted(data), float(draws["sigma"][0])
+    reach, percent = sigma * ndtri((1 + ci_prob) / 2), f"{100 * ci_prob:g}"
+    interval = {f"eti{percent}_lb": predicted - reach, f"eti{percent}_ub": predicted + reach}
+    return {"": {"mean": predicted, "sd": np.full(len(predicted), sigma)} | interval}
 
 
 def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:

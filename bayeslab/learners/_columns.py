@@ -40,16 +40,22 @@ class Columns(TransformerMixin, BaseEstimator):
         numbers = np.array([n == 0 for n in self.levels], bool)
         self.centre_, self.spread_ = np.zeros(table.shape[1]), np.ones(table.shape[1])
         if self.scale and numbers.any():
-            self.centre_[numbers] = np.nanmean(table[:, numbers], axis=0)
-            spread = np.nanstd(table[:, numbers], axis=0)
+            shown = table if numbers.all() else table[:, numbers]
+            # A sum is NaN where any cell is: cheaper than looking at all of them, and mostly there is none.
+            gaps = bool(np.isnan(shown.sum()))
+            self.centre_[numbers] = np.nanmean(shown, axis=0) if gaps else shown.mean(axis=0)
+            spread = np.nanstd(shown, axis=0) if gaps else shown.std(axis=0)
             self.spread_[numbers] = np.where(spread > 0, spread, 1.0)
         return self
 
     def transform(self, X: Any) -> Array:
         """The matrix; of a missing code all indicators are missing."""
         check_is_fitted(self, "centre_")
-        table = (np.asarray(X, float) - self.centre_) / self.spread_
-        if self.categories == "codes":
+        table = np.asarray(X, float)
+        if self.scale:
+            table = table - self.centre_
+            table /= self.spread_
+        if self.categories == "codes" or not any(self.levels):
             return table
         return np.column_stack([self._column(table[:, j], n) for j, n in enumerate(self.levels)])
 

@@ -95,7 +95,8 @@ class _Neighbourly(BaseEstimator):
                 raise ValueError(f"Leaving a row out needs two; there is n_samples = {len(X)}")
             tried = np.arange(1, min(len(X) - 1, 50) + 1, 2)
             errors = self.leave_one_out_errors(tried)
-            self.n_neighbors_ = int(tried[int(np.argmin(np.round(errors, 12)))])
+            best = int(np.argmin(np.round(errors, 12)))
+            self.n_neighbors_, self.leave_one_out_error_ = int(tried[best]), float(errors[best])
         else:
             self.n_neighbors_ = int(self.n_neighbors)
         if not 1 <= self.n_neighbors_ <= len(X) and getattr(self, "combine", "") != "interpolate":
@@ -354,11 +355,10 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Neighbours that answer, and the error of training rows left out."""
+    """Neighbours that answer; where they were chosen by leaving rows out, the error that way."""
     out: dict[str, tuple[tuple[str, ...], np.ndarray]] = {"n_neighbors": ((), np.array(float(estimator.n_neighbors_)))}
-    costly = estimator.metric == "local" or getattr(estimator, "combine", "") == "interpolate"
-    if not costly and len(estimator._points) > estimator.n_neighbors_:
-        out["leave_one_out_error"] = ((), estimator.leave_one_out_errors([estimator.n_neighbors_])[0])
+    if estimator.n_neighbors == "leave_one_out":
+        out["leave_one_out_error"] = ((), np.array(estimator.leave_one_out_error_))
     return out
 
 

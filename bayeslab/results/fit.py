@@ -432,7 +432,7 @@ class Fit:
     def predict(
         self,
         data: Any = None,
-        kind: Literal["mean", "draws", "probabilities", "components"] = "mean",
+        kind: Literal["mean", "draws", "probabilities", "components"] | None = None,
         *,
         ci_prob: float = 0.89,
         seed: int | None = None,
@@ -445,6 +445,7 @@ class Fit:
             New data, without the outcome (a column of its name is ignored); None: the data of the
             fit. Factors keep the levels of the fit, ``mean(...)`` and its kin keep their values.
         kind
+            None: what suits the outcome, ``probabilities`` of classes, states and components, else ``mean``.
             ``mean``: a table with mean, sd and interval of each row's predictive distribution;
             ``draws``: a Dataset of draws, dims (chain, draw, ...), of a point estimate several at the
             point; ``probabilities``: for discrete outcomes a table with the probability of each value;

@@ -225,8 +225,9 @@ def _unpredictable(graph: pymc.Model, given: Mapping[str, Any], names: list[str]
 type Kind = Literal["mean", "draws", "probabilities", "components"]
 
 
-def predict(fit: Fit, data: Any, kind: Kind, *, ci_prob: float, seed: int) -> Any:
+def predict(fit: Fit, data: Any, kind: Kind | None = None, *, ci_prob: float, seed: int) -> Any:
     """See :meth:`bayeslab.results.fit.Fit.predict`."""
+    kind = kind or suited(fit)
     if kind not in ("mean", "draws", "probabilities", "components"):
         raise OptionError(f"kind is mean, draws, probabilities or components, not {kind!r}")
     if not 0 < ci_prob < 1:
@@ -255,6 +256,30 @@ def predict(fit: Fit, data: Any, kind: Kind, *, ci_prob: float, seed: int) -> An
         if exact is not None:
             return _like(pd.DataFrame(exact), data)
     return summarised(fit, _draws(fit, bound, seed, _replications(fit, bound)), data, kind, ci_prob)
+
+
+def suited(fit: Fit) -> Kind:
+    """The kind of answer that suits the outcome.
+
+    States have no mean: a net is asked for probabilities, of its target or of whatever a row leaves open. Sequences
+    of several classes are asked for their class, learners of names for those, and where all columns hold words rows
+    are asked for their state or component.
+    """
+    spec: Any = fit.model.model
+    if spec.family == "learner":
+        return "probabilities" if spec.target in fit.data.labels else "mean"
+    if getattr(spec, "classes", None) is not None:
+        return "probabilities"
+    if "categorical" in (getattr(spec, "emission", None), getattr(spec, "component", None)):
+        return "probabilities"
+    if spec.family == "topics":
+        return "probabilities"
+    if spec.family != "bayes_net":
+        return "mean"
+    if spec.structure is not None and not isinstance(spec.structure, str):
+        return "mean" if spec.structure.score in ("bge", "gaussian_bic") else "probabilities"
+    asked = spec.variables if spec.target is None else [spec.target]
+    return "probabilities" if all(spec.variables[v].states for v in asked) else "mean"
 
 
 def _joined(fit: Fit, data: Data, parts: Mapping[str, Mapping[str, np.ndarray]]) -> pd.DataFrame:
