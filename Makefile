@@ -50,6 +50,7 @@ bench: $(VENV)/.stamp-peers  ## times against plain PyMC, Bambi, pyAgrum, pgmpy,
 	$(BIN)/python tests/bench/topics.py
 	$(BIN)/python tests/bench/gaussian_process.py
 	$(BIN)/python tests/bench/learners.py
+	$(BIN)/python tests/bench/wrapped.py
 	$(BIN)/python tests/bench/back_propagation.py
 	$(BIN)/python tests/bench/digits.py
 
