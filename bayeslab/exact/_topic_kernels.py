@@ -280,34 +280,73 @@ def sweep_paired(words, offsets, sides, z, by_word, total, alpha, beta, widths, 
                         share[s, new] = (own[new] + alpha[new]) * inverse[s, new]
 
 
+@numba.njit(cache=True, nogil=True)
+def _of_word(given, w, z, same, last, step, row):  # type: ignore[no-untyped-def]
+    """``row``: concentrations of word w in topics, with those tokens of the document that are this word: the one at
+    ``last``, before it that at ``same[last]``, and so on until -1."""
+    row[:] = given[w]
+    while last >= 0:
+        row[z[last]] += step
+        last = same[last]
+
+
+@numba.njit(cache=True, nogil=True)
+def _seated(k, by, side, alpha, sizes, step, own, by_side, share):  # type: ignore[no-untyped-def]
+    """Topic k has one token more of the document (by = 1), or one less (by = -1)."""
+    own[k] += by
+    by_side[side, k] += by
+    for s in range(len(sizes)):
+        share[s, k] = (own[k] + alpha[k]) / (sizes[s, k] + step * by_side[s, k])
+
+
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def sweep_given(words, offsets, z, topics, alpha, r, n_sweeps, after, mean):  # type: ignore[no-untyped-def]
-    """Gibbs sweeps over documents whose topics (n_words, n_padded) are given; from sweep ``after`` on their
-    counts are added to ``mean`` (n_documents, n_padded)."""
-    n_padded = len(alpha)
-    share = np.empty(n_padded, np.float32)
+def sweep_given(words, offsets, z, given, sizes, sides, step, alpha, r, n_sweeps, after, mean):  # type: ignore[no-untyped-def]
+    """Gibbs sweeps over documents apart from each other, what is known of topics being given; from sweep ``after`` on
+    their counts are added to ``mean`` (n_documents, n_padded).
+
+    Parameters
+    ----------
+    given : float32 (n_words, n_padded)
+        Concentrations of words in topics, or the probabilities themselves.
+    sizes : float32 (n_sides, n_padded)
+        Their sums over the words of each vocabulary; ones where probabilities are given.
+    sides : int64 (n_words,)
+        Which vocabulary a word is of.
+    step : float32
+        What a token of the document adds to the concentration: 1, or 0 where probabilities are given.
+    """
+    n_padded, n_sides = len(alpha), len(sizes)
+    share, row = np.empty((n_sides, n_padded), np.float32), np.empty(n_padded, np.float32)
     sums, scanned = np.zeros(n_padded + BLOCK, np.float32), np.empty(BLOCK, np.float32)
-    own = np.empty(n_padded, np.int64)
+    own, by_side = np.empty(n_padded, np.float32), np.empty((n_sides, n_padded), np.float32)
+    last, same = np.full(len(given), -1, np.int64), np.empty(len(words), np.int64)
     for d in range(len(offsets) - 1):
-        own[:] = 0
-        for i in range(offsets[d], offsets[d + 1]):
-            own[z[i]] += 1
-        for k in range(n_padded):
-            share[k] = np.float32(own[k]) + alpha[k]
-        for s in range(n_sweeps):
-            for i in range(offsets[d], offsets[d + 1]):
-                w, old = np.int64(words[i]), np.int64(z[i])
-                less = (np.float32(own[old] - 1) + alpha[old]) * topics[w, old]
-                new = _picked(r, share, topics, w * n_padded, _ZERO, old, less, sums, scanned, alpha)
+        begin, n = offsets[d], offsets[d + 1] - offsets[d]
+        own[:], by_side[:] = _ZERO, _ZERO
+        for s in range(n_sides):
+            share[s] = alpha / sizes[s]
+        for i in range(n):
+            w = words[begin + i]
+            same[i], last[w] = last[w], i
+            _seated(z[begin + i], _ONE, sides[w], alpha, sizes, step, own, by_side, share)
+        topic = z[begin : begin + n]
+        for sweep in range(n_sweeps):
+            for i in range(n):
+                w, old = np.int64(words[begin + i]), np.int64(topic[i])
+                side = sides[w]
+                _of_word(given, w, topic, same, last[w], step, row)
+                less = (own[old] - _ONE + alpha[old]) * (row[old] - step)
+                less /= sizes[side, old] + step * (by_side[side, old] - _ONE)
+                new = _picked(r, share[side], row, 0, _ZERO, old, less, sums, scanned, alpha)
                 if new != old:
-                    z[i] = new
-                    own[old] -= 1
-                    own[new] += 1
-                    share[old] = np.float32(own[old]) + alpha[old]
-                    share[new] = np.float32(own[new]) + alpha[new]
-            if s >= after:
+                    topic[i] = new
+                    _seated(old, -_ONE, side, alpha, sizes, step, own, by_side, share)
+                    _seated(new, _ONE, side, alpha, sizes, step, own, by_side, share)
+            if sweep >= after:
                 for k in range(n_padded):
                     mean[d, k] += own[k]
+        for i in range(n):
+            last[words[begin + i]] = -1
 
 
 @numba.njit(cache=True, nogil=True)
@@ -463,8 +502,8 @@ def sweep_sparse(words, offsets, places, starts, z, alpha, beta, r, n_sweeps):  
 
 
 @numba.njit(cache=True, nogil=True)
-def left_to_right(words, offsets, topics, alpha, r, n_particles, n_fresh, out):  # type: ignore[no-untyped-def]
-    """Estimates of log p(words of each document | topics, alpha): ``out`` (n_documents,).
+def left_to_right(words, offsets, given, sizes, sides, step, alpha, r, n_particles, n_fresh, out):  # type: ignore[no-untyped-def]
+    """Estimates of log p(words of each document | what is known of topics, alpha): ``out`` (n_documents,).
 
     Particles hold the topics of the tokens so far. The next token's probability, averaged over them, is a factor of the
     estimate; then particles are chosen again in proportion to it, draw the token's topic, and ``n_fresh`` earlier ones
@@ -472,57 +511,81 @@ def left_to_right(words, offsets, topics, alpha, r, n_particles, n_fresh, out): 
 
     Parameters
     ----------
-    topics : float32 (n_words, n_padded)
+    given, sizes, sides, step
+        As of ``sweep_given``.
     alpha : float32 (n_padded,)
         Zero for padding.
     """
-    n_padded, longest = len(alpha), 0
+    n_padded, n_sides, longest = len(alpha), len(sizes), 0
     for d in range(len(offsets) - 1):
         longest = max(longest, offsets[d + 1] - offsets[d])
-    z, z_next = np.empty((n_particles, longest), np.int32), np.empty((n_particles, longest), np.int32)
-    share, share_next = np.empty((n_particles, n_padded), np.float32), np.empty((n_particles, n_padded), np.float32)
-    chance, sums = np.empty(n_particles), np.zeros(n_padded + BLOCK, np.float32)
-    scanned = np.empty(BLOCK, np.float32)
+    z, same = np.empty((n_particles, longest), np.int32), np.empty(longest, np.int64)
+    own, row = np.empty((n_particles, n_padded), np.float32), np.empty(n_padded, np.float32)
+    by_side = np.empty((n_particles, n_sides, n_padded), np.float32)
+    share = np.empty((n_particles, n_sides, n_padded), np.float32)
+    chance, copies = np.empty(n_particles), np.empty(n_particles, np.int64)
+    sums, scanned = np.zeros(n_padded + BLOCK, np.float32), np.empty(BLOCK, np.float32)
+    last = np.full(len(given), -1, np.int64)
     width = 0.0
     for k in range(n_padded):
         width += alpha[k]
     for d in range(len(offsets) - 1):
         begin, total = offsets[d], 0.0
-        share[:] = alpha
+        own[:], by_side[:] = _ZERO, _ZERO
+        for s in range(n_sides):
+            share[:, s] = alpha / sizes[s]
         for i in range(offsets[d + 1] - begin):
             w = np.int64(words[begin + i])
+            side = sides[w]
             for m in range(n_particles):
-                own = 0.0
+                _of_word(given, w, z[m], same, last[w], step, row)
+                here = 0.0
                 for k in range(n_padded):
-                    own += np.float64(topics[w, k]) * np.float64(share[m, k])
-                chance[m] = own / (i + width)
+                    here += np.float64(row[k]) * np.float64(share[m, side, k])
+                chance[m] = here / (i + width)
             mean = chance.mean()
             total += np.log(mean)
             # Systematic: one random number, evenly spaced.
             point, source, reached = _fine(r) * mean, 0, chance[0]
-            for m in range(n_particles):
+            copies[:] = 0
+            for _ in range(n_particles):
                 while point >= reached and source < n_particles - 1:
                     source += 1
                     reached += chance[source]
-                z_next[m, :i] = z[source, :i]
-                share_next[m] = share[source]
+                copies[source] += 1
                 point += mean
-            z, z_next, share, share_next = z_next, z, share_next, share
-            first = np.int64(_fine(r) * i)
+            # Those that are chosen stay where they are; their copies take the places of those that are not.
+            source = 0
             for m in range(n_particles):
-                new = _picked(r, share[m], topics, w * n_padded, _ZERO, -1, _ZERO, sums, scanned, alpha)
+                if copies[m] > 0:
+                    continue
+                while copies[source] < 2:
+                    source += 1
+                copies[source] -= 1
+                z[m, :i], own[m], by_side[m], share[m] = z[source, :i], own[source], by_side[source], share[source]
+            same[i], first = last[w], np.int64(_fine(r) * i)
+            for m in range(n_particles):
+                _of_word(given, w, z[m], same, last[w], step, row)
+                new = _picked(r, share[m, side], row, 0, _ZERO, -1, _ZERO, sums, scanned, alpha)
                 z[m, i] = new
-                share[m, new] += _ONE
-                for step in range(min(n_fresh, i)):
-                    j = first + step
+                _seated(new, _ONE, side, alpha, sizes, step, own[m], by_side[m], share[m])
+            last[w] = i
+            for m in range(n_particles):
+                for move in range(min(n_fresh, i)):
+                    j = first + move
                     j -= i * (j >= i)
                     v, old = np.int64(words[begin + j]), np.int64(z[m, j])
-                    less = (share[m, old] - _ONE) * topics[v, old]
-                    new = _picked(r, share[m], topics, v * n_padded, _ZERO, old, less, sums, scanned, alpha)
+                    other = sides[v]
+                    _of_word(given, v, z[m], same, last[v], step, row)
+                    less = (own[m, old] - _ONE + alpha[old]) * (row[old] - step)
+                    less /= sizes[other, old] + step * (by_side[m, other, old] - _ONE)
+                    new = _picked(r, share[m, other], row, 0, _ZERO, old, less, sums, scanned, alpha)
                     if new != old:
                         z[m, j] = new
-                        share[m, old] -= _ONE
-                        share[m, new] += _ONE
+                        _seated(old, -_ONE, other, alpha, sizes, step, own[m], by_side[m], share[m])
+                        _seated(new, _ONE, other, alpha, sizes, step, own[m], by_side[m], share[m])
+        for i in range(offsets[d + 1] - begin):
+            last[words[begin + i]] = -1
         out[d] = total
 
 

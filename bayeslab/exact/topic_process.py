@@ -40,6 +40,8 @@ __all__ = ["ProcessPrior", "given", "log_words", "proportions", "run", "simulate
 
 # After each sweep.
 _PROPOSALS = 3
+# Topics without tokens that new documents may have.
+_STICKS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,14 +204,22 @@ def log_words(corpus: Corpus, state: State) -> float:
     return float(words - (gammaln(counts.sum(axis=0) + width) - gammaln(width)).sum())
 
 
-def given(corpus: Corpus, state: State) -> tuple[NDArray[np.float64], TopicPrior]:
-    """Topics and concentrations for :func:`bayeslab.exact.topics.infer` and :func:`bayeslab.exact.topics.held_out`.
+def given(
+    corpus: Corpus, state: State, rng: np.random.Generator
+) -> tuple[NDArray[np.float64], TopicPrior, NDArray[np.float64]]:
+    """What a draw says of new documents: means of topics, concentrations, and how well topics are known.
 
-    All topics without tokens are taken together as one more, in which all words are as probable.
+    These are ``words_of_topics``, ``prior`` and ``sizes`` of :func:`bayeslab.exact.topics.held_out`. Behind the topics
+    with tokens come the first of those without, their weights drawn by breaking sticks; the last has all that is left.
     """
-    found = topics(corpus, state)
-    every = np.vstack([found, np.full((1, corpus.n_words), 1 / corpus.n_words)])
-    return every, TopicPrior(np.maximum(float(state["alpha"]) * state["weights"], 1e-30), float(state["beta"]))
+    found, beta, gamma = topics(corpus, state), float(state["beta"]), float(state["gamma"])
+    parts = np.append(rng.beta(1, gamma, _STICKS - 1), 1.0)
+    left = state["weights"][-1] * np.append(1.0, np.cumprod(1 - parts[:-1]))
+    weights = np.append(state["weights"][:-1], left * parts)
+    every = np.vstack([found, np.full((_STICKS, corpus.n_words), 1 / corpus.n_words)])
+    tokens = np.bincount(state["z"], minlength=len(weights))
+    prior = TopicPrior(np.maximum(float(state["alpha"]) * weights, 1e-30), beta)
+    return every, prior, np.asarray(tokens + beta * corpus.n_words)
 
 
 def simulate(

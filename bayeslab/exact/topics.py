@@ -11,8 +11,8 @@ from which Gibbs steps draw one token after the other [2]_,
 .. math:: p(z_{di} = k \mid \text{rest}) \propto (n_{dk} + \alpha_k) \frac{n_{kw} + \beta}{n_k + V \beta}.
 
 The proportions of documents that were not seen have no closed form. :func:`held_out` estimates the probability of such
-documents without bias by particles from left to right [3]_; the bounds that variational programs print are not this
-probability.
+documents without bias by particles from left to right [3]_, given topics or with topics integrated out; the bounds that
+variational programs print are not this probability.
 
 References
 ----------
@@ -294,16 +294,24 @@ def infer(
     prior: TopicPrior,
     rng: np.random.Generator,
     *,
+    sizes: NDArray[np.floating] | None = None,
+    sides: NDArray[np.int64] | None = None,
     sweeps: int = 100,
     tune: int = 50,
 ) -> NDArray[np.float64]:
-    """Proportions of topics (n_documents, n_topics) of new documents, for given topics (n_topics, n_words)."""
+    """Proportions of topics (n_documents, n_topics) of new documents, each on its own.
+
+    Parameters
+    ----------
+    words_of_topics, sizes, sides
+        As of :func:`held_out`.
+    """
     from bayeslab.exact._topic_kernels import sweep_given
 
-    n, given = _padded(prior.n_topics), _given(words_of_topics)
     first = start(corpus, prior.n_topics, rng)
-    z, own, mean = first["z"].copy(), first["rng"].copy(), np.zeros((corpus.n_documents, n))
-    sweep_given(corpus.words, corpus.offsets, z, given, _alpha(prior), own, sweeps + tune, tune, mean)
+    z, own, mean = first["z"].copy(), first["rng"].copy(), np.zeros((corpus.n_documents, _padded(prior.n_topics)))
+    given = _given(words_of_topics, sizes, sides)
+    sweep_given(corpus.words, corpus.offsets, z, *given, _alpha(prior), own, sweeps + tune, tune, mean)
     total = mean[:, : prior.n_topics] / sweeps + prior.alpha
     return np.asarray(total / total.sum(axis=1, keepdims=True))
 
@@ -314,16 +322,26 @@ def held_out(
     prior: TopicPrior,
     rng: np.random.Generator,
     *,
+    sizes: NDArray[np.floating] | None = None,
+    sides: NDArray[np.int64] | None = None,
     particles: int = 20,
     fresh: int = 50,
 ) -> NDArray[np.float64]:
-    """log p(document | topics, alpha) of each document, estimated from left to right [3]_.
+    """log p(document | topics, alpha) of each document, each on its own, estimated from left to right [3]_.
 
     The estimate of p is unbiased for any number of particles (those that fit are multiplied, as in a particle filter);
     its logarithm is too low by about half of its variance.
 
     Parameters
     ----------
+    words_of_topics : ndarray (n_topics, n_words)
+        Probabilities of words; with ``sizes`` their means.
+    sizes : ndarray (n_topics,) or (n_sides, n_topics), optional
+        How well topics are known: topic k has the distribution Dirichlet(sizes[k] · words_of_topics[k]), which is
+        integrated out; the words of the document count as they are read. Given the topics of the tokens of other
+        documents, their number plus beta times that of the words. Default: topics are known.
+    sides : ndarray of int (n_words,), optional
+        Of several vocabularies, each with topics of its own: which a word is of.
     particles : int
         More of them make the variance less.
     fresh : int
@@ -333,16 +351,23 @@ def held_out(
 
     out = np.zeros(corpus.n_documents)
     own = rng.integers(1, np.iinfo(np.uint64).max, 4, np.uint64)
-    given, alpha = _given(words_of_topics), _alpha(prior)
-    left_to_right(corpus.words, corpus.offsets, given, alpha, own, particles, fresh, out)
+    given = _given(words_of_topics, sizes, sides)
+    left_to_right(corpus.words, corpus.offsets, *given, _alpha(prior), own, particles, fresh, out)
     return out
 
 
-def _given(words_of_topics: NDArray[np.floating]) -> NDArray[np.float32]:
-    """By word and topic, padded."""
-    out = np.zeros((words_of_topics.shape[1], _padded(len(words_of_topics))), np.float32)
-    out[:, : len(words_of_topics)] = words_of_topics.T
-    return out
+def _given(
+    words_of_topics: NDArray[np.floating], sizes: NDArray[np.floating] | None, sides: NDArray[np.int64] | None
+) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int64], np.float32]:
+    """What kernels are told of topics: concentrations by word and topic, padded, and how tokens add to them."""
+    n_topics, n_words = words_of_topics.shape
+    of_word = np.zeros(n_words, np.int64) if sides is None else np.asarray(sides, np.int64)
+    each = np.ones((int(of_word.max(initial=0)) + 1, n_topics)) if sizes is None else np.atleast_2d(sizes)
+    table = np.zeros((n_words, _padded(n_topics)), np.float32)
+    table[:, :n_topics] = words_of_topics.T * each[of_word]
+    whole = np.ones((len(each), table.shape[1]), np.float32)
+    whole[:, :n_topics] = each
+    return table, whole, of_word, np.float32(sizes is not None)
 
 
 def simulate(

@@ -20,9 +20,19 @@ from bayeslab.exact import topics as lda
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note, SteppedChains
 from bayeslab.exact.topic_concentrations import draw_alpha, draw_beta
 from bayeslab.exact.topics import Corpus, TopicPrior
-from bayeslab.families._topics_words import Documents
+from bayeslab.families._topics_words import Documents, counted
 
-__all__ = ["SAME", "by_gibbs", "held_out_group", "held_out_note", "per_word", "some_pairs", "topics_note"]
+__all__ = [
+    "SAME",
+    "Kept",
+    "by_gibbs",
+    "held_out_group",
+    "held_out_note",
+    "of_draw",
+    "per_word",
+    "some_pairs",
+    "topics_note",
+]
 
 # Topics are taken as the same from this affinity on, the sum over words of √(p q): 1 for equal ones.
 SAME = 0.7
@@ -31,10 +41,12 @@ _MEANS, _FEW_CELLS = 200, 20_000
 _KEPT, _KEPT_CELLS = 10, 20_000_000
 # The probability of words is looked at for so many pairs of document and word at most.
 _PAIRS = 20_000
-# Held-out documents are judged by so many draws of all chains together, with so many particles.
-_JUDGED, _PARTICLES = 12, 20
+# Held-out documents are judged by so many draws of all chains together, each with so many particles, which draw so many
+# earlier words anew at each word.
+_JUDGED, _PARTICLES, _FRESH = 40, 6, 20
 
 type Arrays = Mapping[str, np.ndarray]
+type Kept = Mapping[str, tuple[tuple[str, ...], np.ndarray]]
 
 
 def by_gibbs(spec: Any, documents: Documents, apart: Documents | None) -> GibbsPlan:
@@ -73,7 +85,7 @@ def by_gibbs(spec: Any, documents: Documents, apart: Documents | None) -> GibbsP
     how = f"topics of {documents.corpus.n_tokens:,} words drawn in turns, topics and proportions integrated out"
     labels = {"topic": np.arange(1, n + 1), "word": documents.vocabulary, documents.dim: documents.labels}
     if sampler.dated is not None:
-        labels["day"] = np.arange(sampler.dated[0].n_days)
+        labels["day"] = documents.dates[: sampler.dated[0].n_days]
     return GibbsPlan(how, sample, dims, labels, SteppedChains(sampler.begin, sampler.advance, finish))
 
 
@@ -180,6 +192,7 @@ class _Sampler:
             "theta_square": np.zeros((d, k)),
             "kept": np.array(0),
             "kept_phi": np.zeros((kept, k, v), np.float32),
+            "kept_size": np.zeros((kept, len(self.bounds) - 1, k), np.float32),
             "kept_alpha": np.zeros((kept, k)),
             "kept_beta": np.zeros(kept),
         }
@@ -254,6 +267,7 @@ class _Sampler:
             # Documents to come are of the last day.
             last = alpha if of_days is None else of_days[-1]
             now["kept_phi"][kept], now["kept_alpha"][kept], now["kept_beta"][kept] = phi[order], last[order], beta
+            now["kept_size"][kept] = sizes[:, order]
             now["kept"] = np.array(kept + 1)
 
 
@@ -368,16 +382,18 @@ def _means(each: list[Arrays], orders: list[np.ndarray], agreeing: np.ndarray, d
 
 
 def _kept(each: list[Arrays], orders: list[np.ndarray]) -> dict[str, Any]:
-    """Some draws of topics of every chain, to predict from."""
-    phi, alpha, beta, chain = [], [], [], []
+    """Some draws of every chain, to predict from: given the topics of words, a topic is Dirichlet(size · phi)."""
+    phi, size, alpha, beta, chain = [], [], [], [], []
     for c, (state, order) in enumerate(zip(each, orders, strict=True)):
         n = int(state["kept"])
         phi.append(state["kept_phi"][:n][:, order])
+        size.append(state["kept_size"][:n][..., order])
         alpha.append(state["kept_alpha"][:n][:, order])
         beta.append(state["kept_beta"][:n])
         chain += [c] * n
     return {
         "phi": (("kept", "topic", "word"), np.concatenate(phi)),
+        "size": (("kept", "side", "topic"), np.concatenate(size)),
         "alpha": (("kept", "topic"), np.concatenate(alpha)),
         "beta": (("kept",), np.concatenate(beta)),
         "from_chain": (("kept",), np.array(chain)),
@@ -385,7 +401,11 @@ def _kept(each: list[Arrays], orders: list[np.ndarray]) -> dict[str, Any]:
 
 
 def topics_note(chains: list[int], likeness: np.ndarray, best: int) -> list[Note]:
+    """Which topics all chains have."""
     same = likeness >= SAME
+    if not same.shape[1]:
+        text = "no topic with a hundredth of the words stays for half of the draws: there is none to tell"
+        return [Note("warn", "topics", text, "give a number of topics, or a larger beta, which makes fewer of them")]
     lone = np.flatnonzero(~same.all(axis=0))
     if len(chains) == 1:
         return [Note("warn", "topics", "one chain cannot say whether topics are found again", "run several chains")]
@@ -407,30 +427,37 @@ def topics_note(chains: list[int], likeness: np.ndarray, best: int) -> list[Note
 # --------------------------------------------------------------------------------- held out
 
 
-def held_out_group(apart: Documents, kept: Mapping[str, tuple[tuple[str, ...], np.ndarray]]) -> dict[str, Any]:
-    """Log probability of documents, averaged over draws of the topics; by document and draw."""
-    phi, alpha, beta = (kept[name][1] for name in ("phi", "alpha", "beta"))
+def held_out_group(apart: Documents, kept: Kept) -> dict[str, Any]:
+    """Log probability of documents given draws: by document and draw."""
     chain = kept["from_chain"][1]
-    some = np.unique(np.linspace(0, len(phi) - 1, min(len(phi), _JUDGED)).astype(int))
-    corpus = apart.corpus.take(apart.corpus.lengths > 0)
+    some = np.unique(np.linspace(0, len(chain) - 1, min(len(chain), _JUDGED)).astype(int))
+    there = apart.take(np.flatnonzero(apart.corpus.lengths))
     rng = np.random.default_rng(0)
     each = [
-        lda.held_out(corpus, phi[s].astype(float), TopicPrior(alpha[s], float(beta[s])), rng, particles=_PARTICLES)
-        for s in some
+        lda.held_out(there.corpus, *draw, rng, **more, particles=_PARTICLES, fresh=_FRESH)
+        for draw, more in (of_draw(there, kept, s) for s in some)
     ]
     return {
         "log_probability": (("held_out_draw", "held_out_document"), np.stack(each)),
         "from_chain": (("held_out_draw",), chain[some]),
-        "n_words": (("held_out_document",), corpus.lengths),
+        "n_words": (("held_out_document",), there.corpus.lengths),
     }
 
 
-def held_out_note(judged: Mapping[str, tuple[tuple[str, ...], np.ndarray]]) -> Note:
+def of_draw(documents: Documents, kept: Kept, s: int) -> tuple[tuple[np.ndarray, TopicPrior], dict[str, Any]]:
+    """What is known of topics in one of the draws that are kept, to judge or place documents by."""
+    phi, prior = kept["phi"][1][s].astype(float), TopicPrior(kept["alpha"][1][s], float(kept["beta"][1][s]))
+    # Draws of topics themselves have no size.
+    sizes = kept["size"][1][s] if "size" in kept else None
+    return (phi, prior), {"sizes": sizes, "sides": documents.sides}
+
+
+def held_out_note(judged: Kept) -> Note:
     value, error = per_word(*(judged[name][1] for name in ("log_probability", "n_words", "from_chain")))
     n, words = len(judged["n_words"][1]), int(judged["n_words"][1].sum())
     text = (
-        f"log probability of a word in {n:,} held-out documents ({words:,} words) {value:.4f} ± {error:.2g} (Monte"
-        f" Carlo error); perplexity {np.exp(-value):,.1f}"
+        f"log probability of a word in {counted(n, 'held-out document')} ({counted(words, 'word')}) {value:.4f} ±"
+        f" {error:.2g} (Monte Carlo error); perplexity {np.exp(-value):,.1f}"
     )
     return Note("pass", "held out", text)
 

@@ -28,6 +28,8 @@ __all__ = ["by_gibbs"]
 # Topics are told that are in this share of the draws with so large a share of the words.
 _THERE, _LARGE = 0.5, 0.01
 _START = 10
+# Weight of a topic that is not there.
+_NONE = 1e-30
 _MEANS, _KEPT, _KEPT_CELLS, _MOST_SEEN = 200, 10, 20_000_000, 300
 
 type Arrays = Mapping[str, np.ndarray]
@@ -120,9 +122,10 @@ class _Sampler:
         room = max(1, min(_KEPT, draws, _KEPT_CELLS // (len(phi) * corpus.n_words)))
         kept = int(now["kept"])
         if kept < room and (draw + 1) * room >= (kept + 1) * draws:
-            every, prior = topic_process.given(corpus, own)
+            rng = np.random.default_rng([*own["seed"].tolist(), int(own["sweep"]), 1])
+            every, prior, known = topic_process.given(corpus, own, rng)
             now[f"kept_phi_{kept}"], now[f"kept_alpha_{kept}"] = every.astype(np.float32), prior.alpha
-            now[f"kept_beta_{kept}"], now[f"kept_size_{kept}"] = np.array(prior.beta), sizes
+            now[f"kept_beta_{kept}"], now[f"kept_size_{kept}"] = np.array(prior.beta), known
             now["kept"] = np.array(kept + 1)
 
     def _sum(self, now: dict[str, Any], own: Arrays, phi: np.ndarray, theta: np.ndarray, sizes: np.ndarray) -> None:
@@ -235,29 +238,35 @@ def _told(each: list[Arrays], best: int, documents: Documents) -> tuple[dict[str
 
 def _kept(each: list[Arrays], told: np.ndarray, words: np.ndarray) -> dict[str, Any]:
     """Some draws of every chain: first the topics that are told, then the others, filled up with some of no weight."""
-    phi, alpha, beta, chain = [], [], [], []
+    phi, alpha, size, beta, chain = [], [], [], [], []
     for c, state in enumerate(each):
         for i in range(int(state["kept"])):
-            own, weight = state[f"kept_phi_{i}"], state[f"kept_alpha_{i}"]
-            b, size_of = float(state[f"kept_beta_{i}"]), state[f"kept_size_{i}"]
-            counts = np.maximum(own[:-1] * (size_of + b * own.shape[1])[:, None] - b, 0)
-            slot = paired(words, _shares(counts))
-            out, size = told.astype(np.float32), np.full(len(told), 1e-30)
-            known = np.flatnonzero(slot >= 0)
-            out[slot[known]], size[slot[known]] = own[known], weight[known]
-            others = np.setdiff1d(np.arange(len(own)), known)
-            phi.append(np.vstack([out, own[others]]))
-            alpha.append(np.append(size, weight[others]))
+            own, weight, known = (state[f"kept_{name}_{i}"] for name in ("phi", "alpha", "size"))
+            b = float(state[f"kept_beta_{i}"])
+            slot = paired(words, _shares(np.maximum(np.rint(own * known[:, None] - b), 0)))
+            at = np.flatnonzero(slot >= 0)
+            others = np.setdiff1d(np.arange(len(own)), at)
+            mine, share, whole = told.astype(np.float32), np.full(len(told), _NONE), np.ones(len(told))
+            mine[slot[at]], share[slot[at]], whole[slot[at]] = own[at], weight[at], known[at]
+            phi.append(np.vstack([mine, own[others]]))
+            alpha.append(np.append(share, weight[others]))
+            size.append(np.append(whole, known[others]))
             beta.append(b)
             chain.append(c)
     most = max(len(a) for a in alpha)
     filled = [np.vstack([p, np.full((most - len(p), p.shape[1]), 1 / p.shape[1], np.float32)]) for p in phi]
     return {
         "phi": (("kept", "topic_of_draw", "word"), np.stack(filled)),
-        "alpha": (("kept", "topic_of_draw"), np.stack([np.append(a, np.full(most - len(a), 1e-30)) for a in alpha])),
+        "size": (("kept", "side", "topic_of_draw"), _level(size, most, 1.0)[:, None]),
+        "alpha": (("kept", "topic_of_draw"), _level(alpha, most, _NONE)),
         "beta": (("kept",), np.array(beta)),
         "from_chain": (("kept",), np.array(chain)),
     }
+
+
+def _level(rows: list[np.ndarray], length: int, filler: float) -> np.ndarray:
+    """Rows of the same length."""
+    return np.stack([np.append(row, np.full(length - len(row), filler)) for row in rows])
 
 
 def _number(n_topics: np.ndarray) -> Note:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Concentrations are drawn for every day.
 _MOST_DAYS = 10_000
 
-__all__ = ["Documents", "documents_of", "every_document", "held_out_documents", "new_documents", "row_data"]
+__all__ = ["Documents", "counted", "documents_of", "every_document", "held_out_documents", "new_documents", "row_data"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +50,8 @@ class Documents:
         Where the words of each begin.
     day : ndarray of int, (n_documents,), or None
         Of documents day by day: from 0 on, rising.
+    dates : ndarray
+        What each day is in the data: a whole number, or a date as text.
     """
 
     corpus: Corpus
@@ -61,6 +63,7 @@ class Documents:
     languages: tuple[str, ...] = ()
     blocks: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     day: np.ndarray | None = None
+    dates: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @cached_property
     def counts(self) -> np.ndarray:
@@ -85,6 +88,11 @@ class Documents:
         """Where the words of each language begin, also where there is one."""
         return self.blocks if len(self.languages) > 1 else np.array([0, self.corpus.n_words])
 
+    @property
+    def sides(self) -> np.ndarray:
+        """Which language each word of the vocabulary is of."""
+        return np.repeat(np.arange(len(self.bounds) - 1), np.diff(self.bounds))
+
     @cached_property
     def word_shares(self) -> np.ndarray:
         """Share of each word among all tokens (of its language)."""
@@ -92,6 +100,11 @@ class Documents:
         for begin, end in pairwise(self.bounds):
             counts[begin:end] /= max(counts[begin:end].sum(), 1)
         return counts
+
+
+def counted(n: int, noun: str) -> str:
+    """How many there are: 1 document, 2 documents."""
+    return f"{n:,} {noun}{'s' * (n != 1)}"
 
 
 def _spec(model: Model) -> Topics:
@@ -143,7 +156,8 @@ def every_document(model: Model, data: Data) -> Documents:
         found = _from_counts(model, data, None) if _spec(model).counted else _from_text(model, data, None)
         _check(model, found)
         if _spec(model).time is not None:
-            found = replace(found, day=_days(model, data))
+            day, dates = _days(model, data)
+            found = replace(found, day=day, dates=dates)
         data.memo["documents"] = found
     out: Documents = data.memo["documents"]
     return out
@@ -233,8 +247,8 @@ def _of_column(model: Model, data: Data, name: str, vocabulary: list[str] | None
     return Documents(Corpus.of(ids, len(words)), np.array(words, dtype=str), dim, labels, dropped, unknown)
 
 
-def _days(model: Model, data: Data) -> np.ndarray:
-    """The day of each document, from 0 on.
+def _days(model: Model, data: Data) -> tuple[np.ndarray, np.ndarray]:
+    """The day of each document, from 0 on, and what each day is in the data.
 
     Whole numbers are days, with those between that have no documents; text (dates as 2024-05-01) is sorted, and a day
     is what differs.
@@ -245,16 +259,20 @@ def _days(model: Model, data: Data) -> np.ndarray:
     if np.any(gone := column.absent()):
         raise DataError(f"column '{name}' has a missing cell (row {int(np.argmax(gone)) + 1})")
     if column.text:
-        day = np.unique(_dates(name, column.values), return_inverse=True)[1]
+        dates, day = np.unique(_dates(name, column.values), return_inverse=True)
+        # Text as it was written, not with the seconds that no one gave.
+        dates = np.array([str(date).removesuffix("T00:00:00") for date in dates])
     elif np.all(column.values == np.floor(column.values)):
-        day = (column.values - column.values.min()).astype(np.int64)
+        first = column.values.min()
+        day = (column.values - first).astype(np.int64)
+        dates = int(first) + np.arange(min(int(day.max()), _MOST_DAYS) + 1)
     else:
         raise DataError(f"column '{name}' holds days: whole numbers or dates as text")
     if day.max() > _MOST_DAYS:
         raise DataError(
             f"column '{name}' goes over {day.max() + 1:,} days, more than {_MOST_DAYS:,}; take longer steps"
         )
-    return np.asarray(day, np.int64)
+    return np.asarray(day, np.int64), dates
 
 
 def _dates(name: str, values: np.ndarray) -> np.ndarray:
@@ -366,8 +384,8 @@ def _check(model: Model, found: Documents) -> None:
             else "there is nothing in the first"
         )
         raise DataError(
-            f"{len(empty)} of {found.corpus.n_documents:,} documents have no words ({found.dim} {shown}): {why}; leave"
-            f" the rows out, or loosen {limits}"
+            f"{len(empty)} of {counted(found.corpus.n_documents, 'document')} {'has' if len(empty) == 1 else 'have'} no"
+            f" words ({found.dim} {shown}): {why}; leave the rows out, or loosen {limits}"
         )
     if len(found.vocabulary) == 1:
         raise DataError(

@@ -14,7 +14,6 @@ References
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,9 +23,8 @@ import numpy as np
 from bayeslab.engines._groups import labelled
 from bayeslab.errors import DataError, OptionError, hint
 from bayeslab.exact import topics as lda
-from bayeslab.exact.topics import TopicPrior
-from bayeslab.families._topics_gibbs import SAME, held_out_group, per_word
-from bayeslab.families._topics_words import Documents, documents_of, held_out_documents, new_documents
+from bayeslab.families._topics_gibbs import SAME, Kept, held_out_group, of_draw, per_word
+from bayeslab.families._topics_words import Documents, counted, documents_of, held_out_documents, new_documents
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,7 +66,7 @@ class HeldOut:
     def __str__(self) -> str:
         return (
             f"log probability of a word {self.log_probability:.4f} ± {self.mcse:.2g} (Monte Carlo error), perplexity"
-            f" {self.perplexity:,.1f}, in {self.n_documents:,} documents with {self.n_words:,} words"
+            f" {self.perplexity:,.1f}, in {counted(self.n_documents, 'document')} with {counted(self.n_words, 'word')}"
         )
 
 
@@ -305,6 +303,8 @@ class FittedTopics:
     def days(self) -> pd.DataFrame:
         """Of documents day by day: means and standard deviations of the topics' shares, a row a day and topic.
 
+        Days are those of the data: dates are of NumPy's type, so that a drawing has them at their distances.
+
         Raises
         ------
         OptionError
@@ -315,7 +315,9 @@ class FittedTopics:
         if "day_share" not in self._group:
             raise OptionError("documents have no days: the model names their column with `time`")
         mean, sd = (self._group[name].to_numpy() for name in ("day_share", "day_share_sd"))
-        index = pd.MultiIndex.from_product([range(len(mean)), range(1, self.n_topics + 1)], names=["day", "topic"])
+        days = self._group["day"].to_numpy()
+        when = days if np.issubdtype(days.dtype, np.number) else pd.to_datetime(days.astype(str), format="ISO8601")
+        index = pd.MultiIndex.from_product([when, range(1, self.n_topics + 1)], names=["day", "topic"])
         return pd.DataFrame({"share": mean.ravel(), "sd": sd.ravel()}, index=index).reset_index()
 
     def documents_of(self, topic: int, n: int = 5) -> pd.DataFrame:
@@ -337,8 +339,10 @@ class FittedTopics:
     def held_out(self, data: Any = None) -> HeldOut:
         """How probable documents are that were not fitted, by particles from left to right.
 
-        The probability of a document is averaged over draws of the topics; each is estimated without bias. (What other
-        programs print is a bound.)
+        Of each document on its own its probability given the documents of the fit is estimated: the mean over draws of
+        the topics of their words (or of the topics themselves, of methods with a graph) of its probability given them,
+        which in turn is estimated without bias, proportions and topics integrated out. (What other programs print is a
+        bound.)
 
         Parameters
         ----------
@@ -569,19 +573,16 @@ def predicted(fit: Fit, data: Data, given: Any, kind: str, *, ci_prob: float, se
     return _long(documents, told, ci_prob)
 
 
-def _theta_draws(
-    documents: Documents, kept: Mapping[str, tuple[tuple[str, ...], np.ndarray]], rng: np.random.Generator
-) -> np.ndarray:
+def _theta_draws(documents: Documents, kept: Kept, rng: np.random.Generator) -> np.ndarray:
     """Draws of the proportions (n_draws, n_documents, n_topics), topics from their draws."""
-    phi, alpha, beta = (kept[name][1] for name in ("phi", "alpha", "beta"))
-    corpus = documents.corpus
-    once = max(1, len(phi) * (_TUNE + 1) * corpus.n_tokens)
-    repeats = max(1, min(-(-_DRAWS // len(phi)), _VISITS // once))
+    corpus, n = documents.corpus, len(kept["from_chain"][1])
+    once = max(1, n * (_TUNE + 1) * corpus.n_tokens)
+    repeats = max(1, min(-(-_DRAWS // n), _VISITS // once))
     out = []
-    for s in range(len(phi)):
-        prior = TopicPrior(alpha[s], float(beta[s]))
+    for s in range(n):
+        (phi, prior), more = of_draw(documents, kept, s)
         for _ in range(repeats):
-            mean = lda.infer(corpus, phi[s].astype(float), prior, rng, sweeps=1, tune=_TUNE)
+            mean = lda.infer(corpus, phi, prior, rng, **more, sweeps=1, tune=_TUNE)
             # Of one draw of the words' topics the mean is a Dirichlet distribution's.
             whole = corpus.lengths + prior.alpha.sum()
             drawn = np.maximum(rng.standard_gamma(mean * whole[:, None]), 1e-300)

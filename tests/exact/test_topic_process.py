@@ -149,12 +149,32 @@ def test_new_documents_have_a_probability(planted: tuple[Corpus, np.ndarray]) ->
     corpus, phi = planted
     prior = ProcessPrior()
     state = hdp.run(corpus, hdp.start(corpus, prior, np.random.default_rng(4), n_topics=2), prior, 150)
-    words, own = hdp.given(corpus, state)
     rng = np.random.default_rng(5)
+    words, own, sizes = hdp.given(corpus, state, rng)
     new, _ = lda.simulate([60] * 20, phi, TopicPrior.even(8, 2.0), rng)
-    ours = lda.held_out(new, words, own, rng).sum()
+    ours = lda.held_out(new, words, own, rng, sizes=sizes).sum()
     truth = lda.held_out(new, phi, TopicPrior.even(8, 2.0), rng).sum()
     assert 0 < truth - ours < 0.15 * new.n_tokens
+
+
+def test_probability_of_a_new_document_is_that_given_the_old_ones() -> None:
+    """p(new | old) is p(new, old) / p(old), partitions of all tokens summed out in both."""
+    prior, new = ProcessPrior(0.8, 1.5, 0.4), [1, 0, 0]
+
+    def log_evidence(corpus: Corpus) -> float:
+        each = [log_probability(z, corpus, 0.8, 1.5, 0.4) for z in partitions(corpus.n_tokens)]
+        return float(np.log(np.exp(each).sum()))
+
+    exact = np.exp(log_evidence(Corpus.of([[0, 0, 1], [1, 1], new], 2)) - log_evidence(TINY))
+    rng = np.random.default_rng(9)
+    state, one, found = hdp.start(TINY, prior, rng), Corpus.of([new], 2), []
+    for _ in range(4_000):
+        state = hdp.run(TINY, state, prior, 2)
+        words, own, sizes = hdp.given(TINY, state, rng)
+        found.append(np.exp(lda.held_out(one, words, own, rng, sizes=sizes, particles=4)[0]))
+    error = np.reshape(found, (40, -1)).mean(axis=1).std(ddof=1) / np.sqrt(40)
+    assert error < 0.01 * exact
+    assert abs(np.mean(found) - exact) < 4 * error
 
 
 def test_simulated_tokens_have_the_expected_partition() -> None:

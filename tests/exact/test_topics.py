@@ -96,6 +96,42 @@ def test_held_out_probability_is_the_sum_over_assignments() -> None:
     assert np.all(error < 3e-3 * np.exp(exact))
 
 
+@pytest.mark.parametrize("sides", [np.zeros(3, int), np.array([0, 0, 1])], ids=["one", "two"])
+def test_held_out_probability_sums_over_topics_too(sides: np.ndarray) -> None:
+    """Topics that are Dirichlet distributions, of one vocabulary or two: words of the document count as it is read."""
+    known = np.array([[0.3, 1.2, 0.1], [2.0, 0.4, 0.3]])
+    prior = TopicPrior(np.array([0.4, 0.9]), 0.1)
+    documents = [[0, 1, 0, 2], [2, 2, 1]]
+
+    def log_seen(counts: np.ndarray, a: np.ndarray) -> float:
+        return float((gammaln(counts + a) - gammaln(a)).sum() + gammaln(a.sum()) - gammaln((a + counts).sum()))
+
+    exact = []
+    for words in documents:
+        total = 0.0
+        for z in product(range(2), repeat=len(words)):
+            height = log_seen(np.bincount(z, minlength=2), prior.alpha)
+            for k in range(2):
+                counts = np.bincount([w for w, t in zip(words, z, strict=True) if t == k], minlength=3)
+                height += sum(log_seen(counts[sides == s], known[k, sides == s]) for s in set(sides.tolist()))
+            total += np.exp(height)
+        exact.append(total)
+    sizes = np.stack([known[:, sides == s].sum(axis=1) for s in range(int(sides.max()) + 1)])
+    phi, rng = known / sizes[sides].T, np.random.default_rng(11)
+    for particles, fresh in ((1, 50), (5, 2)):
+        runs = np.exp(
+            [
+                topics.held_out(
+                    Corpus.of(documents, 3), phi, prior, rng, sizes=sizes, sides=sides, particles=particles, fresh=fresh
+                )
+                for _ in range(2_000)
+            ]
+        )
+        error = runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
+        assert np.all(np.abs(runs.mean(axis=0) - exact) < 4.5 * error)
+        assert np.all(error < 0.01 * np.array(exact))
+
+
 def test_runs_in_pieces_are_one_run(way: None) -> None:
     rng = np.random.default_rng(3)
     corpus = Corpus.of(rng.integers(0, 50, (20, 30)), 50)

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp
 
 import bayeslab as bl
 from bayeslab import fitting
@@ -16,7 +16,7 @@ from bayeslab.engines import _stepped
 from bayeslab.errors import DataError, ModelError, OptionError, Stopped
 from bayeslab.exact import topics as lda
 from bayeslab.exact.topics import TopicPrior
-from bayeslab.families import _topics_graph, _topics_variational
+from bayeslab.families import _topics_gibbs, _topics_graph, _topics_variational
 from bayeslab.families import topics as family
 from bayeslab.families._topics_words import documents_of
 from bayeslab.io.documents import STOP_WORDS, words_of
@@ -53,17 +53,18 @@ def enumerated():
         theta = (by_document + ALPHA) / (by_document.sum(1, keepdims=True) + 2 * ALPHA)
         phi = (by_word + BETA) / (by_word.sum(1, keepdims=True) + 3 * BETA)
         weights.append(joint)
-        chance.append((theta @ phi, phi))
+        chance.append(theta @ phi)
     joints = np.array(weights)
     p = np.exp(joints - joints.max())
     counts = np.array([[2, 1, 0], [0, 1, 1], [1, 0, 2]])
-    predictive, phis = (np.array([c[i] for c in chance]) for i in (0, 1))
-    return p / p.sum(), joints, predictive, phis, counts
+    return p / p.sum(), joints, np.array(chance), counts
 
 
 @pytest.fixture(scope="module")
 def tiny_fit():
-    return fitted(model(alpha=ALPHA, beta=BETA), TINY, draws=2000, tune=50)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_topics_gibbs, "_KEPT", 500)
+        return fitted(model(alpha=ALPHA, beta=BETA), TINY, draws=2000, tune=50)
 
 
 def agrees(fit, name, exact):
@@ -73,14 +74,14 @@ def agrees(fit, name, exact):
 
 def test_gibbs_is_the_sum_over_all_assignments(enumerated, tiny_fit):
     """lda: the sampler through the family against enumeration."""
-    p, joints, predictive, _, counts = enumerated
+    p, joints, predictive, counts = enumerated
     assert tiny_fit.method == "gibbs"
     agrees(tiny_fit, "log_joint", p @ joints)
     agrees(tiny_fit, "log_word", p @ (np.log(predictive) * counts).sum(axis=(1, 2)) / counts.sum())
 
 
 def test_nuts_is_the_sum_over_all_assignments(enumerated):
-    p, _, predictive, _, _ = enumerated
+    p, _, predictive, _ = enumerated
     fit = fitted(model(alpha=ALPHA, beta=BETA), TINY, "nuts", draws=1000, tune=500, chains=2, target_accept=0.9)
     assert fit.posterior["phi"].dims[2:] == ("topic", "word")
     draws = np.einsum("csdk,cskw->csdw", fit.posterior["theta"].to_numpy(), fit.posterior["phi"].to_numpy())
@@ -93,19 +94,56 @@ def test_nuts_is_the_sum_over_all_assignments(enumerated):
     assert fit.topics.n_topics == 2 and np.allclose(fit.topics.phi.sum(axis=1), 1)
 
 
-def test_held_out_probability_is_the_sum_over_all_assignments(enumerated, tiny_fit):
-    """Of two words of a new document: over all topics of the new words, and of the old ones."""
-    p, _, _, phis, _ = enumerated
-    theta = np.array([[(ALPHA + (i == j)) / (2 * ALPHA + 1) for j in (0, 1)] for i in (0, 1)]) / 2
-    exact = np.log(np.einsum("z,ij,zi,zj->", p, theta, phis[:, :, 0], phis[:, :, 2]))
-    found = tiny_fit.topics.held_out({"text": [["a", "c"]]})
-    draws = tiny_fit.topics.draws["phi"][1].astype(float)
-    each = np.log(np.einsum("ij,zi,zj->z", theta, draws[:, :, 0], draws[:, :, 2]))
-    # Twelve of the draws of topics, each with the error of particles of two words.
-    error = each.std(ddof=1) / np.sqrt(12)
-    assert found.n_words == 2
-    assert abs(2 * found.log_probability - exact) < 4 * error
-    assert 0.2 * error < 2 * found.mcse < 5 * error
+def log_evidence(documents):
+    """log p(words of the documents), summed over all topics of all of them."""
+    words = np.array([ord(word) - ord("a") for document in documents for word in document])
+    owner = np.repeat(np.arange(len(documents)), [len(document) for document in documents])
+    z = np.array(list(product(range(2), repeat=len(words))))
+    by_document = np.stack([(z[:, owner == d] == 0).sum(axis=1) for d in range(len(documents))], axis=1)
+    by_document = np.stack([by_document, np.bincount(owner) - by_document], axis=2)
+    by_word = np.stack([[(z[:, words == w] == k).sum(axis=1) for w in range(3)] for k in range(2)]).transpose(2, 0, 1)
+    joint = 0.0
+    for counts, a in ((by_document, ALPHA), (by_word, BETA)):
+        size = counts.shape[2] * a
+        joint += (gammaln(counts + a) - gammaln(a)).sum(axis=(1, 2))
+        joint += (gammaln(size) - gammaln(counts.sum(axis=2) + size)).sum(axis=1)
+    return logsumexp(joint)
+
+
+def test_held_out_probability_is_that_given_the_documents_of_the_fit(tiny_fit, monkeypatch):
+    """p(new | old) is p(new, old) / p(old), the topics of all words, new and old, summed out in both."""
+    monkeypatch.setattr(_topics_gibbs, "_JUDGED", 2_000)
+    new = ["a", "c", "c", "c"]
+    exact = log_evidence([*TINY, new]) - log_evidence(TINY)
+    found = tiny_fit.topics.held_out({"text": [new]})
+    assert found.n_words == 4 and 0 < found.mcse < 0.01
+    assert abs(found.log_probability - exact / 4) < 4 * found.mcse
+    # With words of topics at their means, as if the new ones said nothing of them, it would be far off.
+    kept = tiny_fit.topics.draws
+    corpus, rng = lda.Corpus.of([[0, 2, 2, 2]], 3), np.random.default_rng(0)
+    prior = TopicPrior(np.full(2, ALPHA), BETA)
+    fixed = [lda.held_out(corpus, phi.astype(float), prior, rng)[0] for phi in kept["phi"][1]]
+    assert abs(logsumexp(fixed) - np.log(len(fixed)) - exact) / 4 > 8 * found.mcse
+
+
+def test_new_documents_have_the_topics_that_all_words_say(tiny_fit):
+    """Proportions of a new document given the draws of the others, by sums over the topics of its words."""
+    kept = tiny_fit.topics.draws
+    found = tiny_fit.predict({"text": [["a", "c", "c"]]}, "draws")["theta"].to_numpy()[0, :, 0]
+    exact = []
+    for phi, size in zip(kept["phi"][1].astype(float), kept["size"][1][:, 0], strict=True):
+        weights, means = [], []
+        for z in product(range(2), repeat=3):
+            one = np.bincount(z, minlength=2)
+            by_word = np.stack([np.bincount([w for w, t in zip((0, 2, 2), z, strict=True) if t == k], minlength=3)
+                                for k in range(2)])  # fmt: skip
+            a = phi * size[:, None]
+            joint = (gammaln(one + ALPHA)).sum() + (gammaln(by_word + a) - gammaln(a)).sum()
+            weights.append(joint + (gammaln(size) - gammaln(size + one)).sum())
+            means.append((one + ALPHA) / (3 + 2 * ALPHA))
+        exact.append(np.exp(weights - logsumexp(weights)) @ means)
+    gone = found[:, 0] - np.repeat([e[0] for e in exact], len(found) // len(exact))
+    assert abs(gone.mean()) < 4 * gone.std() / np.sqrt(len(gone))
 
 
 def test_tiny_topics_trade_places_and_shares_do_not_collapse(tiny_fit):
@@ -234,8 +272,10 @@ def test_topics_without_a_fixed_number(planted):
     assert np.abs(found.theta[:, order] - theta[:50]).mean() < 0.08
     assert ((found.theta > 0.1).sum(axis=0) > 5).all()
     assert (found.table()["there"] > 0.9).all() and (found.table()["chains"] == "2 of 2").all()
-    wide = fit.predict({"text": [["w00", "w03", "w05"] * 6]}, "probabilities")
-    assert wide[f"P(topic {order[0] + 1})"][0] > 0.8 and "P(other topics)" in wide
+    # Three words again and again are more like a topic that was not there; ten words are like the first.
+    new = [[f"w{i:02d}" for i in range(10)] * 2, ["w00", "w03", "w05"] * 6]
+    wide = fit.predict({"text": new}, "probabilities")
+    assert wide[f"P(topic {order[0] + 1})"][0] > 0.8 and wide["P(other topics)"][1] > 0.5
     again = fitted(spec, documents[:50], draws=150, tune=150, chains=2, cores=2)
     same(fit, again)
     with pytest.raises(ModelError, match="no graph of fixed size"):
@@ -283,7 +323,7 @@ def test_topics_day_by_day(planted):
         for _ in range(6):
             own = rng.dirichlet(8 * share / share.sum())
             documents.append([f"w{w:02d}" for w in rng.choice(30, 40, p=own @ phi / (own @ phi).sum())])
-            days.append(day)
+            days.append(1990 + day)
     shuffled = rng.permutation(len(days))
     data = {"text": [documents[i] for i in shuffled], "date": [days[i] for i in shuffled]}
     fit = bl.fit(
@@ -295,6 +335,7 @@ def test_topics_day_by_day(planted):
     rising, falling = table[order[0] + 1], table[order[1] + 1]
     assert rising.iloc[-1] - rising.iloc[0] > 0.5 and falling.iloc[0] - falling.iloc[-1] > 0.5
     assert "tau" in fit.posterior and found.plot("days").axes
+    assert table.index.tolist() == list(range(1990, 2002))
     # Documents are told in the order of their days, under their own names.
     assert np.all(np.diff(np.array(data["date"])[found.documents]) >= 0)
     still = bl.fit(
@@ -312,6 +353,20 @@ def test_topics_day_by_day(planted):
         model(3, alpha=0.3, beta=0.1), [data["text"][i] for i in in_order], draws=20, tune=20, chains=1, seed=2
     )
     np.testing.assert_array_equal(still.posterior["log_joint"].to_numpy(), plain.posterior["log_joint"].to_numpy())
+
+
+def test_days_are_called_as_in_the_data():
+    """Dates keep their distances, in tables and drawings."""
+    dates = ["2024-05-01", "2024-01-01", "2024-02-01", "2024-01-01"]
+    data = {"text": [["x", "y"], ["y", "z"], ["x"], ["z", "z"]], "date": dates}
+    fit = bl.fit(
+        model(2, time="date"), data, draws=20, tune=20, chains=1, seed=2, progress=False, runs=None
+    )  # fmt: skip
+    assert fit.data_tree["topics"]["day"].values.tolist() == ["2024-01-01", "2024-02-01", "2024-05-01"]
+    days = fit.topics.days()["day"].drop_duplicates()
+    assert days.diff().dt.days.tolist()[1:] == [31, 90]
+    line = fit.topics.plot("days").axes[0].lines[0]
+    assert np.diff(line.get_xdata()).astype("timedelta64[D]").astype(int).tolist() == [31, 90]
 
 
 # --------------------------------------------------------------------------------- same seed, same draws
@@ -399,7 +454,7 @@ def test_stop_words_and_limits():
 
 def test_counts_of_a_matrix_and_a_zero_row():
     spec = model(document="document", word="word", count="count")
-    with pytest.raises(DataError, match="1 of 3 documents have no words"):
+    with pytest.raises(DataError, match="1 of 3 documents has no words"):
         fitting.check(spec, bl.Topics.table(np.array([[1, 2], [0, 0], [1, 0]])))
     with pytest.raises(ModelError, match="2 documents and 3 words for counts of shape"):
         bl.Topics.table(np.eye(2), ["a", "b", "c"])
