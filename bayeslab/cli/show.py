@@ -81,11 +81,7 @@ def _show_topics(
     from bayeslab.results.topics import rich_table
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
-    console.print(
-        f"[bold]{result.model.name}[/bold]  {found.n_topics} topics of {len(found.documents):,} documents,"
-        f" {len(found.vocabulary):,} words",
-        soft_wrap=True,
-    )
+    console.print(f"[bold]{result.model.name}[/bold]  {found.title}", soft_wrap=True)
     console.print()
     console.print(rich_table(table))
     if judged is not None:

@@ -410,14 +410,16 @@ def topics_note(chains: list[int], likeness: np.ndarray, best: int) -> list[Note
     if len(chains) == 1:
         return [Note("warn", "topics", "one chain cannot say whether topics are found again", "run several chains")]
     if not len(lone):
-        text = f"all {same.shape[1]} topics are found by all {len(chains)} chains (affinity at least {SAME:g})"
+        n = same.shape[1]
+        which = f"all {n} topics are" if n > 1 else "the topic is"
+        text = f"{which} found by all {len(chains)} chains (affinity at least {SAME:g})"
         return [Note("pass", "topics", text)]
     agreeing = int(same.all(axis=1).sum())
     shown = ", ".join(f"{k + 1} (by {int(same[:, k].sum())})" for k in lone[:8]) + (" ..." if len(lone) > 8 else "")
     n = len(chains)
     text = (
-        f"{len(lone)} of {same.shape[1]} topics are not found by all {n} chains: {shown}; words and proportions are"
-        f" those of the {agreeing} of {n} chains that agree with the most probable one, chain {chains[best]}"
+        f"{len(lone)} of {counted(same.shape[1], 'topic')} not found by all {n} chains: {shown}; words and proportions"
+        f" are those of the {agreeing} of {n} chains that agree with the most probable one, chain {chains[best]}"
     )
     return [
         Note("warn", "topics", text, "run longer (tune), take fewer topics, or rely only on topics all chains find")

@@ -173,8 +173,8 @@ def new_documents(
     unknown, known = int(found.unknown.sum()), found.corpus.n_tokens
     if unknown:
         warnings.warn(
-            f"{unknown:,} of {unknown + known:,} words of the new documents are not in the vocabulary of the fit"
-            " and are left out",
+            f"{unknown:,} of {counted(unknown + known, 'word')} of the new documents not in the vocabulary of the fit:"
+            " left out",
             stacklevel=2,
         )
     return found

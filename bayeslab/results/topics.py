@@ -198,6 +198,12 @@ class FittedTopics:
         return len(self.phi)
 
     @property
+    def title(self) -> str:
+        """How many topics, documents and words there are."""
+        n_documents, n_words = counted(len(self.documents), "document"), counted(len(self.vocabulary), "word")
+        return f"{counted(self.n_topics, 'topic')} of {n_documents}, {n_words}"
+
+    @property
     def shares(self) -> np.ndarray:
         """Share of each topic among all words, (n_topics,): posterior means."""
         values = self._group["share"]
@@ -421,6 +427,8 @@ class FittedTopics:
 
         if what not in PICTURES:
             raise OptionError(f"unknown picture '{what}'{hint(what, PICTURES)}")
+        if not self.n_topics:
+            raise OptionError("no topic stays for half of the draws: there is nothing to draw")
         if what == "words":
             each = [self.words(k, n_words) for k in range(1, self.n_topics + 1)]
             return plots.words(each)
@@ -456,7 +464,7 @@ class FittedTopics:
         return page(self, self._fit)
 
     def __repr__(self) -> str:
-        lines = [f"<{self.n_topics} topics of {len(self.documents):,} documents, {len(self.vocabulary):,} words>"]
+        lines = [f"<{self.title}>"]
         shares = self.table(1)["share"]
         lines += [
             f"{k:>3} {100 * share:5.1f} %  {' '.join(words)}"

@@ -16,7 +16,7 @@ from bayeslab.engines import _stepped
 from bayeslab.errors import DataError, ModelError, OptionError, Stopped
 from bayeslab.exact import topics as lda
 from bayeslab.exact.topics import TopicPrior
-from bayeslab.families import _topics_gibbs, _topics_graph, _topics_variational
+from bayeslab.families import _topics_gibbs, _topics_graph, _topics_process, _topics_variational
 from bayeslab.families import topics as family
 from bayeslab.families._topics_words import documents_of
 from bayeslab.io.documents import STOP_WORDS, words_of
@@ -284,6 +284,19 @@ def test_topics_without_a_fixed_number(planted):
         model(3, gamma=1.0)
 
 
+def test_a_process_without_lasting_topics_says_so(planted, monkeypatch, tmp_path):
+    monkeypatch.setattr(_topics_process, "_THERE", 2.0)
+    fit = fitted(model("hdp", beta=0.1), planted[2][:8], draws=10, tune=10, chains=2, cores=1)
+    found = fit.topics
+    assert found.n_topics == 0 and "no topic with a hundredth of the words" in str(fit.verdict)
+    assert found.table().empty and repr(found).startswith("<0 topics of 8 documents")
+    found.save_html(tmp_path / "topics.html")
+    with pytest.raises(OptionError, match="nothing to draw"):
+        found.plot("map")
+    wide = fit.predict({"text": [["w00", "w01"]]}, "probabilities")
+    assert wide["P(other topics)"].tolist() == [1.0]
+
+
 def test_topics_of_two_languages(planted):
     """lda-bilingual: words of both languages go with the same topics; a document in one of them is placed."""
     phi, theta, _ = planted
@@ -463,7 +476,7 @@ def test_counts_of_a_matrix_and_a_zero_row():
 @pytest.mark.parametrize(
     ("content", "data", "message"),
     [
-        ({}, {"text": ["lion mouse", "the of and"]}, "1 of 2 documents have no words .*stop words"),
+        ({}, {"text": ["lion mouse", "the of and"]}, "1 of 2 documents has no words .*stop words"),
         ({}, {"text": ["lion mouse", ""]}, "nothing in the first"),
         ({}, {"text": ["lion lion", "lion"]}, "vocabulary has one word, 'lion'"),
         ({}, {"text": ["the", "of"]}, "no word is left"),
