@@ -71,7 +71,8 @@ def run(job: Job) -> Outcome:
     }
     findings = [_told(found)]
     if training := _training(ready, found, outside):
-        arrays, dims = ({n: pair[i] for n, pair in training.items()} for i in (1, 0))
+        arrays = {n: values for n, (_, values) in training.items()}
+        dims = {n: names for n, (names, _) in training.items()}
         groups["training"] = labelled(arrays, dims, labels | {"rows": np.array(_SIDES)}, {}, attrs)
     if outside is not None:
         groups["cross_validation"] = _group(job, ready, outside, outcome, labels, attrs)
