@@ -220,6 +220,11 @@ def _judged(ready: Any, inside: np.ndarray, outside: np.ndarray, fold: np.ndarra
         better = own > common or scores.log_score(outside, outcome) > guessing
         apart = f"on its own rows {100 * float(np.mean(inside.argmax(axis=1) == outcome)):.1f} %"
     yield Finding("pass", "training error", "", None, apart)
+        if better and own <= common:
+            text += (
+                f"; its probabilities are better than the shares of the classes (log score"
+                f" {scores.log_score(outside, outcome):.3f}, of guessing {guessing:.3f})"
+            )
     if better:
         yield Finding("pass", "left out", "", own, text)
     else:

@@ -463,8 +463,15 @@ class CrossValidation:
             }  # fmt: skip
         return pd.DataFrame.from_dict(rows, orient="index")
 
-    def calibration(self, model: str, bins: int = 10, *, ci_prob: float = 0.89) -> pd.DataFrame:
+    def calibration(
+        self, model: str, bins: int = 10, *, together: bool = False, ci_prob: float = 0.89
+    ) -> pd.DataFrame:
         """Predicted probabilities of rows left out against how often the class was the true one.
+
+        Parameters
+        ----------
+        together
+            One curve for more than two classes, in which each row counts once for each of them (state ``any``).
 
         Returns
         -------
@@ -480,13 +487,20 @@ class CrossValidation:
         said = self.predictions[model]
         there = ~np.isnan(said[..., 0])
         happened = np.broadcast_to(self._outcome, there.shape)[there]
+        if together:
+            curves = [scores.class_bins(said[there], happened, self.classes, bins, ci_prob)]
+        else:
+            each = range(len(self.classes)) if len(self.classes) > 2 else [1]
+            curves = [
+                (self.classes[k], scores.calibration_bins(said[there][:, k], happened == k, bins, ci_prob))
+                for k in each
+            ]
         parts = []
-        for k in range(len(self.classes)) if len(self.classes) > 2 else [1]:
-            found = scores.calibration_bins(said[there][:, k], happened == k, bins, ci_prob)
+        for state, found in curves:
             parts.append(
                 pd.DataFrame(
                     {
-                        "state": [self.classes[k]] * len(found.count),
+                        "state": [state] * len(found.count),
                         "predicted": found.predicted,
                         "observed": found.observed,
                         f"eti{100 * ci_prob:g}_lb": found.lower,
@@ -504,12 +518,13 @@ class CrossValidation:
         return scores_plot(self.scores, measure or self.measures[0], list(self.table.index))
 
     def plot_calibration(self, bins: int = 10) -> Any:
-        """Calibration curves of all models (of two classes the second); a matplotlib figure."""
+        """Calibration curves of all models: of two classes the second, of more all together; a matplotlib figure."""
         from bayeslab.plots.learning import calibration_plot
 
-        curves = {name: self.calibration(name, bins) for name in self.models}
-        state = next(iter(curves.values()))["state"].iloc[-1]
-        return calibration_plot({n: c[c["state"] == state] for n, c in curves.items()}, f"{self.target} = {state}")
+        curves = {name: self.calibration(name, bins, together=True) for name in self.models}
+        state = next(iter(curves.values()))["state"].iloc[0]
+        event = f"any {self.target}" if state == "any" else f"{self.target} = {state}"
+        return calibration_plot(curves, event)
 
     def _told(self) -> str:
         how = "leave one out" if self._folds in ("loo", self._n_rows) else f"{self._folds} folds"

@@ -272,7 +272,7 @@ def _decimals(mcse: float, sd: float) -> int | None:
 
 def _number(value: float, decimals: int | None) -> str:
     if not math.isfinite(value):
-        return str(value)
+        return "–" if math.isnan(value) else str(value)
     if decimals is None:
         if value == round(value) and abs(value) < 1e7:
             return f"{value:.0f}"

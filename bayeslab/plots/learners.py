@@ -1,0 +1,358 @@
+"""Learners: regions of classes, margins, training by pass and round, paths of penalties, confusions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayeslab.plots._figure import ACCENT, MUTED, OTHER, figure, grid, plain
+
+__all__ = ["Axis", "Regions", "confusion", "curves", "margins", "path", "regions", "staged"]
+
+# Okabe and Ito (2008), without black: that is for lines.
+_COLOURS = (ACCENT, "#E69F00", "#009E73", "#CC79A7", "#56B4E9", OTHER, "#F0E442")
+_MARKS = ("o", "^", "s", "D", "v", "P", "X", "*", "<", ">")
+_DASHES = ("-", "--", "-.", ":")
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """One input of a picture of regions.
+
+    Attributes
+    ----------
+    name : str
+    at : ndarray
+        Where predictions were made; of names their positions.
+    points : ndarray
+        The values of the rows.
+    levels : tuple of str
+        Names; none of numbers.
+    """
+
+    name: str
+    at: np.ndarray
+    points: np.ndarray
+    levels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Regions:
+    """Predictions over one or two inputs, and the rows fitted to.
+
+    Attributes
+    ----------
+    axes : tuple of Axis
+    predicted : ndarray
+        Shape (len(second), len(first), classes), or without the last axis of numbers; of one input without the first.
+    outcome : ndarray
+        Of the rows: codes of classes, or numbers.
+    target : str
+    classes : tuple of str
+        None of numbers.
+    marked : ndarray of int
+        Rows to mark, such as support vectors.
+    street : ndarray or None
+        Scores of which -1, 0 and 1 are drawn, as ``predicted`` without classes.
+    note : str
+        Where the other inputs are.
+    """
+
+    axes: tuple[Axis, ...]
+    predicted: np.ndarray
+    outcome: np.ndarray
+    target: str
+    classes: tuple[str, ...]
+    marked: np.ndarray
+    street: np.ndarray | None
+    note: str
+
+
+def regions(pictures: Mapping[str, Regions], columns: int = 3) -> Any:
+    """Regions of one or several models beside each other.
+
+    A region has the colour of its most probable class, the paler the less sure; numbers have shades. Points are rows,
+    circles around them support vectors, dashes the street of a machine.
+    """
+    n = len(pictures)
+    columns = min(columns, n)
+    rows = -(-n // columns)
+    size = (5.6, 4.6) if n == 1 else (4.0 * columns + 0.6, 3.7 * rows)
+    made, axes = grid(n, *size, columns)
+    for place, (title, one) in zip(axes, pictures.items(), strict=True):
+        if len(one.axes) == 1:
+            _line(made, place, one)
+        else:
+            _plane(made, place, one, bar=n == 1)
+        if title:
+            place.set_title(title, fontsize=10, loc="left")
+        plain(place)
+    first = next(iter(pictures.values()))
+    if first.note:
+        made.supxlabel(first.note, fontsize=8, color="#555555", x=0.01, ha="left")
+    if first.classes and len(first.axes) == 2:
+        handles, labels = axes[0].get_legend_handles_labels()
+        few = len(labels) <= 6
+        if n == 1 and few:
+            axes[0].legend(
+                handles,
+                labels,
+                frameon=False,
+                fontsize=8,
+                loc="upper left",
+                bbox_to_anchor=(1, 1),
+                title=first.target,
+                title_fontsize=8,
+            )
+        else:
+            made.legend(
+                handles,
+                labels,
+                frameon=False,
+                fontsize=8,
+                loc="outside upper center",
+                ncols=min(len(labels), 10),
+                title=first.target,
+                title_fontsize=8,
+            )
+    return made
+
+
+def _colours(n: int) -> np.ndarray:
+    from matplotlib.colors import to_rgb
+
+    return np.array([to_rgb(_COLOURS[k % len(_COLOURS)]) for k in range(n)])
+
+
+def shades(predicted: np.ndarray) -> np.ndarray:
+    """Colours (..., 3) of probabilities (..., classes): that of the most probable class, white where none is more."""
+    n = predicted.shape[-1]
+    best = predicted.max(axis=-1)
+    sure = np.clip((best - 1 / n) / (1 - 1 / n), 0, 1)[..., None]
+    depth = 0.08 + 0.42 * sure
+    return np.asarray(1 - depth * (1 - _colours(n)[predicted.argmax(axis=-1)]))
+
+
+def _plane(made: Any, axes: Any, one: Regions, *, bar: bool) -> None:
+    x, y = one.axes
+    if one.classes:
+        axes.pcolormesh(x.at, y.at, shades(one.predicted), shading="nearest", rasterized=True)
+        _borders(axes, one)
+        _classes(axes, one)
+    else:
+        spread = (float(one.outcome.min()), float(one.outcome.max()))
+        style = {"cmap": "cividis", "vmin": spread[0], "vmax": spread[1]}
+        shown = axes.pcolormesh(x.at, y.at, one.predicted, shading="nearest", rasterized=True, **style)
+        axes.scatter(_spread(x), _spread(y), c=one.outcome, s=16, edgecolors="white", linewidths=0.5, **style)
+        if bar:
+            made.colorbar(shown, ax=axes, label=one.target, shrink=0.85)
+    if len(one.marked):
+        at = one.marked
+        axes.plot(
+            _spread(x)[at], _spread(y)[at], "o", mfc="none", mec="black", mew=0.8, markersize=9, label="support vector"
+        )
+    for axis, ticks in ((x, axes.set_xticks), (y, axes.set_yticks)):
+        if axis.levels:
+            ticks(range(len(axis.levels)), axis.levels)
+    axes.set(xlabel=x.name, ylabel=y.name)
+
+
+def _borders(axes: Any, one: Regions) -> None:
+    """Where the most probable class changes, and of a machine its street; along names cells show it."""
+    x, y = one.axes
+    if x.levels or y.levels:
+        return
+    best = one.predicted.argmax(axis=-1)
+    for k in np.unique(best)[:-1] if len(one.classes) == 2 else np.unique(best):
+        lead = one.predicted[..., k] - np.delete(one.predicted, k, axis=-1).max(axis=-1)
+        if lead.min() < 0 < lead.max():
+            axes.contour(x.at, y.at, lead, levels=[0.0], colors="#333333", linewidths=1.0)
+    if one.street is not None:
+        axes.contour(x.at, y.at, one.street, levels=[-1.0, 1.0], colors="#333333", linewidths=0.9, linestyles="--")
+        axes.contour(x.at, y.at, one.street, levels=[0.0], colors="#333333", linewidths=0.9, linestyles=":")
+        axes.plot([], [], "--", color="#333333", linewidth=0.9, label="street: score ±1")
+        axes.plot([], [], ":", color="#333333", linewidth=0.9, label="score 0")
+
+
+def _classes(axes: Any, one: Regions) -> None:
+    x, y = (_spread(axis) for axis in one.axes)
+    size = 26 if len(x) <= 400 else 12
+    # Darker than their regions, or they would be lost in them.
+    for k, (word, colour) in enumerate(zip(one.classes, 0.75 * _colours(len(one.classes)), strict=True)):
+        own = one.outcome == k
+        style = {"marker": _MARKS[k % len(_MARKS)], "color": [colour], "s": size}
+        axes.scatter(x[own], y[own], edgecolors="white", linewidths=0.5, label=word, **style)
+
+
+def _spread(axis: Axis) -> np.ndarray:
+    """The rows' places; those of names a little apart, always by the same amounts."""
+    if not axis.levels:
+        return axis.points
+    own = np.random.default_rng(len(axis.name)).uniform(-0.28, 0.28, len(axis.points))
+    return np.asarray(axis.points + own)
+
+
+def _line(made: Any, axes: Any, one: Regions) -> None:
+    (x,) = one.axes
+    style: dict[str, Any] = {"marker": "o"} if x.levels else {}
+    if one.classes:
+        for k, word in enumerate(one.classes):
+            colour = _COLOURS[k % len(_COLOURS)]
+            axes.plot(x.at, one.predicted[:, k], _DASHES[k % 4], color=colour, label=word, **style)
+            own = _spread(x)[one.outcome == k]
+            axes.plot(own, np.full(len(own), -0.03 - 0.035 * k), "|", color=colour, markersize=6, alpha=0.7)
+        axes.set(xlabel=x.name, ylabel=f"probability of {one.target}", ylim=(-0.03 - 0.035 * len(one.classes), 1.02))
+        axes.legend(frameon=False, fontsize=8)
+    else:
+        axes.plot(_spread(x), one.outcome, ".", color=MUTED, markersize=4, label="rows")
+        axes.plot(x.at, one.predicted, color=ACCENT, label="prediction", **style)
+        axes.set(xlabel=x.name, ylabel=one.target)
+        axes.legend(frameon=False, fontsize=8)
+    if x.levels:
+        axes.set_xticks(range(len(x.levels)), x.levels)
+
+
+def margins(parts: Mapping[str, np.ndarray], xlabel: str, street: bool = False) -> Any:
+    """Cumulative distributions of margins: left of zero are errors.
+
+    Parameters
+    ----------
+    parts
+        Margins by what to call them, in order.
+    street
+        Lines where the street of a machine ends.
+    """
+    made, axes = figure(6.0, 3.8)
+    axes.axvline(0, color=MUTED, linewidth=0.8)
+    if street:
+        axes.axvline(1, color=MUTED, linewidth=0.8, linestyle="--")
+    from matplotlib import colormaps
+
+    # Rounds follow each other: from pale to dark.
+    shade = colormaps["Blues"](np.linspace(0.35, 1.0, len(parts))) if len(parts) > 2 else [ACCENT, OTHER]
+    for i, (name, values) in enumerate(parts.items()):
+        at = np.sort(values)
+        look = {"color": shade[i], "linestyle": "-" if i == len(parts) - 1 else _DASHES[1 + i % 3]}
+        axes.step(np.r_[at[0], at], np.arange(len(at) + 1) / len(at), where="post", label=name, **look)
+    axes.set(xlabel=xlabel, ylabel="share of rows up to it", ylim=(0, 1.02))
+    if len(parts) > 1:
+        axes.legend(frameon=False, fontsize=8)
+    plain(axes)
+    return made
+
+
+def curves(parts: Sequence[tuple[str, Mapping[str, np.ndarray]]], xlabel: str) -> Any:
+    """Loss or errors by pass: one panel a quantity, one line a unit.
+
+    Parameters
+    ----------
+    parts
+        What is measured, and values by unit.
+    """
+    made, every = grid(len(parts), 6.4, 1.0 + 2.6 * len(parts))
+    for axes, (name, units) in zip(every, parts, strict=True):
+        for i, (unit, values) in enumerate(units.items()):
+            known = ~np.isnan(values)
+            at = np.flatnonzero(known) + 1
+            mark = {"marker": "o", "markersize": 3} if len(at) <= 30 else {}
+            axes.plot(
+                at, values[known], _DASHES[i % 4], color=_COLOURS[i % len(_COLOURS)], label=unit, linewidth=1.3, **mark
+            )
+        every_value = np.concatenate([v[~np.isnan(v)] for v in units.values()])
+        if every_value.min() > 0 and every_value.max() > 50 * every_value.min():
+            axes.set_yscale("log")
+        elif every_value.min() >= 0:
+            axes.set_ylim(0, None)
+        axes.set(ylabel=name)
+        if len(units) > 1:
+            axes.legend(frameon=False, fontsize=8)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        plain(axes)
+    every[-1].set(xlabel=xlabel)
+    return made
+
+
+def staged(own: np.ndarray, left_out: np.ndarray, measure: str) -> Any:
+    """Error by round on the learners' own rows and on rows left out; bands: a standard error over folds.
+
+    Parameters
+    ----------
+    own, left_out : ndarray (folds, rounds)
+    """
+    made, axes = figure(6.2, 3.8)
+    at = np.arange(own.shape[1]) + 1
+    for values, name, colour, line in ((own, "own rows", ACCENT, "--"), (left_out, "rows left out", OTHER, "-")):
+        mean = values.mean(axis=0)
+        if len(values) > 1:
+            error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
+            axes.fill_between(at, np.maximum(mean - error, 0), mean + error, color=colour, alpha=0.15, linewidth=0)
+        axes.plot(at, mean, line, color=colour, label=name)
+    axes.set(xlabel="round", ylabel=measure, ylim=(0, None), xlim=(1, max(len(at), 2)))
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.legend(frameon=False, fontsize=8)
+    plain(axes)
+    return made
+
+
+def path(alphas: np.ndarray, coefficients: np.ndarray, names: Sequence[str], chosen: float | None, penalty: str) -> Any:
+    """Weights by the strength of the penalty, from strong to weak; the names stand where the lines end."""
+    made, axes = figure(6.8, 4.2)
+    for j, name in enumerate(names):
+        axes.plot(
+            alphas,
+            coefficients[:, j],
+            _DASHES[j // len(_COLOURS) % 4],
+            color=_COLOURS[j % len(_COLOURS)],
+            linewidth=1.4,
+            label=name,
+        )
+    axes.set_xscale("log")
+    axes.invert_xaxis()
+    axes.axhline(0, color=MUTED, linewidth=0.6)
+    if chosen is not None:
+        axes.axvline(chosen, color="black", linewidth=0.9, linestyle=":")
+        axes.annotate(
+            f"alpha = {chosen:g}",
+            (chosen, 1),
+            xycoords=("data", "axes fraction"),
+            xytext=(4, -3),
+            textcoords="offset points",
+            fontsize=8,
+            va="top",
+        )
+    axes.set(xlabel=f"alpha of the {penalty}", ylabel="weight of the standardised column")
+    if len(names) <= 24:
+        axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
+    plain(axes)
+    return made
+
+
+def confusion(table: np.ndarray, classes: Sequence[str], target: str) -> Any:
+    """How many rows left out of each class were called which; shades are shares of the class."""
+    n = len(classes)
+    made, every = grid(1, max(3.6, 0.42 * n + 1.6), max(3.2, 0.42 * n + 1.2))
+    axes = every[0]
+    shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
+    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    for i, j in np.ndindex(table.shape):
+        if table[i, j]:
+            axes.text(
+                j,
+                i,
+                f"{table[i, j]:,}",
+                ha="center",
+                va="center",
+                fontsize=8,
+                color="white" if shares[i, j] > 0.55 else "black",
+            )
+    turned = {"rotation": 45, "ha": "right"} if max(map(len, classes)) > 5 else {}
+    axes.set_xticks(range(n), classes, **turned)
+    axes.set_yticks(range(n), classes)
+    axes.set(xlabel="said of rows left out", ylabel=target)
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    return made

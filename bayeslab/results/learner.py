@@ -1,0 +1,543 @@
+"""What a fit of a learner says: predictions of rows left out, how training went, margins, and pictures.
+
+References
+----------
+.. [1] Schapire, Freund, Bartlett, Lee (1998). Boosting the margin. Annals of Statistics 26, 1651-1686.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from bayeslab.dataset import Data
+from bayeslab.decisions import scores
+from bayeslab.errors import DataError, OptionError, hint, listed
+from bayeslab.families import learner as family
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayeslab.families._learned import Learned
+    from bayeslab.plots.learners import Axis, Regions
+    from bayeslab.results.fit import Fit
+
+__all__ = ["PICTURES", "FittedLearner", "learner_of", "plot_regions"]
+
+PICTURES = ("regions", "training", "staged", "margins", "calibration", "confusion", "path")
+# Predictions along an input of numbers; fewer of models with draws, each of which predicts.
+_GRID, _GRID_OF_DRAWS, _BLOCK = 160, 50, 4096
+
+
+def learner_of(fit: Fit) -> FittedLearner:
+    """See :attr:`bayeslab.results.fit.Fit.learner`."""
+    if fit.model.model.family != "learner":
+        raise OptionError(f"the family {fit.model.model.family} is no learner")
+    return FittedLearner(fit)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedLearner:
+    """A trained learner.
+
+    Parameters
+    ----------
+    fit : Fit
+    """
+
+    fit: Fit
+
+    @cached_property
+    def _learned(self) -> Learned:
+        """Trained again where the fit comes from a run folder."""
+        return family.learned(self.fit.model, self.fit.data, self.fit.seed)
+
+    @property
+    def estimator(self) -> Any:
+        """The trained scikit-learn pipeline: from columns to probabilities or numbers."""
+        return self._learned.estimator
+
+    @property
+    def learner(self) -> Any:
+        """The trained learner inside it."""
+        return self._learned.learner
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """Options that tuning chose."""
+        return dict(self._learned.chosen)
+
+    @property
+    def _classes(self) -> tuple[str, ...]:
+        found = self._learned.classes
+        return () if found is None else tuple(str(c) for c in found)
+
+    def _group(self, name: str, what: str, advice: str) -> Any:
+        if name not in self.fit.data_tree.children:
+            raise OptionError(f"there is no {what}: {advice}")
+        return self.fit.data_tree.children[name].to_dataset()
+
+    def _left_out(self) -> tuple[np.ndarray, np.ndarray]:
+        """What was said of each row when it was left out, and the truth."""
+        group = self._group("cross_validation", "prediction of rows left out", "fit with folds")
+        return group["predicted"].to_numpy(), self._learned.outcome(self.fit.data)
+
+    def _of_classes(self, what: str) -> tuple[str, ...]:
+        if not self._classes:
+            raise OptionError(f"{what} of classes, and '{self._target}' is a number")
+        return self._classes
+
+    @property
+    def _target(self) -> str:
+        return str(self._learned.ready.spec.target)
+
+    # -- tables
+
+    def left_out(self) -> pd.DataFrame:
+        """What was said of each row when it was left out: probabilities of classes or the number, fold, and truth."""
+        import pandas as pd
+
+        predicted, outcome = self._left_out()
+        rows = self.fit.model.data.rows
+        fold = self.fit.data_tree.children["cross_validation"]["fold_of"].to_numpy()
+        table = pd.DataFrame({rows: self.fit.data.labels[rows], "fold": fold})
+        if not self._classes:
+            return table.assign(**{self._target: outcome, "predicted": predicted})
+        words = np.array(self._classes)
+        table[self._target], table["predicted"] = words[outcome.astype(int)], words[predicted.argmax(axis=1)]
+        return table.assign(**{f"P({self._target}={c})": predicted[:, k] for k, c in enumerate(words)})
+
+    def confusion(self) -> pd.DataFrame:
+        """How many rows of each class (rows of the table) were called which when they were left out."""
+        import pandas as pd
+
+        classes = self._of_classes("a table of confusions is")
+        predicted, outcome = self._left_out()
+        counts = np.zeros((len(classes), len(classes)), int)
+        np.add.at(counts, (outcome.astype(int), predicted.argmax(axis=1)), 1)
+        return pd.DataFrame(
+            counts, index=pd.Index(classes, name=self._target), columns=pd.Index(classes, name="predicted")
+        )
+
+    def calibration(self, bins: int = 10, *, ci_prob: float = 0.89) -> pd.DataFrame:
+        """Probabilities said of rows left out against how often the class was the true one; of two the second.
+
+        Of more classes every row counts once for each of them (``state`` is ``any``).
+        """
+        import pandas as pd
+
+        classes = self._of_classes("calibration curves are")
+        predicted, outcome = self._left_out()
+        state, found = scores.class_bins(predicted, outcome.astype(int), classes, bins, ci_prob)
+        return pd.DataFrame(
+            {
+                "state": state,
+                "predicted": found.predicted,
+                "observed": found.observed,
+                f"eti{100 * ci_prob:g}_lb": found.lower,
+                f"eti{100 * ci_prob:g}_ub": found.upper,
+                "n": found.count,
+            }
+        )
+
+    def training(self) -> pd.DataFrame:
+        """Loss, errors or whatever the learner counts, by pass over the rows or round.
+
+        Raises
+        ------
+        OptionError
+            The learner is not trained in passes or rounds.
+        """
+        import pandas as pd
+
+        parts = [
+            pd.DataFrame({"curve": name, "unit": unit, along: np.arange(len(v)) + 1, "value": v}).dropna()
+            for name, along, units in self._curves()
+            for unit, v in units.items()
+        ]
+        return pd.concat(parts, ignore_index=True)
+
+    def _curves(self) -> list[tuple[str, str, dict[str, np.ndarray]]]:
+        """Name, what it goes along, and values by unit."""
+        word = self._learned.ready.spec.learner
+        none = f"{word} is not trained in passes over the rows that are counted"
+        group = self._group("training", "training curve", none)
+        out = []
+        for name, values in group.data_vars.items():
+            if name == "staged_error":
+                continue
+            along = str(values.dims[-1])
+            units = [""] if values.ndim == 1 else [str(u) for u in _names_along(values)]
+            rows = np.atleast_2d(values.to_numpy())
+            out.append((str(name).replace("_", " "), along, dict(zip(units, rows, strict=True))))
+        if not out:
+            raise OptionError(f"there is no training curve: {none}")
+        return out
+
+    def staged(self, data: Any = None) -> pd.DataFrame:
+        """Error after each round of boosting: the share of wrong classes, or the root of the mean squared error.
+
+        Parameters
+        ----------
+        data
+            Rows with the outcome, on which the learner of all rows is judged; None: the learners of the folds, on their
+            own rows and on those left out.
+
+        Raises
+        ------
+        OptionError
+            The learner has no rounds.
+        """
+        import pandas as pd
+
+        if data is not None:
+            from bayeslab.results.predict import bound_to
+
+            bound = bound_to(self.fit, data)
+            errors = self._learned.staged_errors(self._learned.ready.matrix(bound), self._learned.outcome(bound))
+            if not len(errors):
+                raise OptionError(self._no_rounds())
+            return pd.DataFrame({"round": np.arange(len(errors)) + 1, "error": errors})
+        own, left_out = self._staged()
+        return pd.DataFrame(
+            {"round": np.arange(own.shape[1]) + 1, "own": own.mean(axis=0), "left_out": left_out.mean(axis=0)}
+        )
+
+    def _no_rounds(self) -> str:
+        return f"{self._learned.ready.spec.learner} is not trained in rounds; adaboost and boosted_regression are"
+
+    def _staged(self) -> tuple[np.ndarray, np.ndarray]:
+        """Errors of the folds on their own rows and on those left out, shape (folds, rounds)."""
+        if not hasattr(self.learner, "staged_predict"):
+            raise OptionError(self._no_rounds())
+        group = self._group("training", "error by round", "fit with folds")
+        if "staged_error" not in group:
+            raise OptionError("there is no error by round: fit with folds")
+        values = group["staged_error"].to_numpy()
+        return values[:, 0], values[:, 1]
+
+    def margins(self) -> dict[str, np.ndarray]:
+        """Margins of the rows: positive where the class is right, the larger the surer.
+
+        Of boosting the share of votes for the true class less that for the best other [1]_, after some of the rounds;
+        of a support vector machine of two classes the score on the side of the true class (at 1 the street ends); of
+        other learners the probability of the true class less that of the best other, also of rows left out.
+        """
+        self._of_classes("margins are")
+        found, data = self._learned, self.fit.data
+        outcome = found.outcome(data).astype(int)
+        inside = found.pipeline[:-1].transform(found.ready.matrix(data))
+        if hasattr(found.learner, "staged_margins"):
+            every = [m.copy() for m in found.learner.staged_margins(inside, outcome)]
+            shown = sorted({min(n, len(every)) for n in (1, 5, 20, 100, 1000)} | {len(every)})
+            return {f"{n} round{'s' * (n > 1)}": every[n - 1] for n in shown}
+        if self._street():
+            return {"training rows": np.where(outcome == 1, 1, -1) * found.learner.decision_function(inside)}
+        out = {"own rows": _lead(found.predicted(data), outcome)}
+        if "cross_validation" in self.fit.data_tree.children:
+            out["rows left out"] = _lead(self._left_out()[0], outcome)
+        return out
+
+    def _street(self) -> bool:
+        """Whether the learner is a machine between two classes."""
+        return hasattr(self.learner, "street_widths") and len(self._classes) == 2
+
+    def path(self, penalty: str | None = None) -> pd.DataFrame:
+        """Weights of the standardised columns by the strength of the penalty, ``ridge`` or ``lasso``.
+
+        Raises
+        ------
+        OptionError
+            The learner is not linear.
+        """
+        import pandas as pd
+
+        from bayeslab.learners import linear
+
+        spec, found = self._learned.ready.spec, self._learned
+        if spec.learner != "linear":
+            raise OptionError(f"a path of weights is of the learner linear, not of {spec.learner}")
+        if penalty not in (None, "ridge", "lasso"):
+            raise OptionError(f"unknown penalty '{penalty}'{hint(str(penalty), ('ridge', 'lasso'))}")
+        own = penalty or spec.options.get("penalty", "none")
+        kind: Literal["ridge", "lasso"] = "ridge" if own == "ridge" else "lasso"
+        columns = found.pipeline[:-1].transform(found.ready.matrix(self.fit.data))
+        along = linear.path(columns, found.outcome(self.fit.data), kind)
+        table = pd.DataFrame(along.coefficients, columns=found.ready.columns(self.fit.data))
+        table.insert(0, "alpha", along.alphas)
+        table.attrs["penalty"] = kind
+        return table
+
+    # -- pictures
+
+    def plot(
+        self,
+        what: str | None = None,
+        *,
+        inputs: Sequence[str] | None = None,
+        at: Mapping[str, Any] | None = None,
+        bins: int = 10,
+        penalty: str | None = None,
+    ) -> Any:
+        """A drawing; a matplotlib figure.
+
+        Parameters
+        ----------
+        what
+            ``regions`` (predictions over two inputs, with the rows; support vectors are circled), ``training`` (loss
+            or errors by pass), ``staged`` (error by round), ``margins`` (their cumulative distribution),
+            ``calibration`` and ``confusion`` (of rows left out), ``path`` (weights of a linear learner by the strength
+            of the penalty). None: ``regions``.
+        inputs
+            Of ``regions``: one or two inputs; default the first two columns of numbers. Others are at their medians,
+            or most frequent names.
+        at
+            Of ``regions``: other values of them.
+        bins
+            Of ``calibration``.
+        penalty
+            Of ``path``: ``ridge`` or ``lasso``.
+        """
+        from bayeslab.plots import learners as plots
+
+        what = what or "regions"
+        if what not in PICTURES:
+            raise OptionError(f"unknown picture '{what}'{hint(what, PICTURES)}")
+        if what == "regions":
+            return plot_regions({"": self.fit}, inputs, at)
+        if what == "training":
+            found = self._curves()
+            return plots.curves([(name, units) for name, _, units in found], found[0][1])
+        if what == "staged":
+            measure = "share of errors" if self._classes else f"rmse of '{self._target}'"
+            return plots.staged(*self._staged(), measure)
+        if what == "margins":
+            street = self._street()
+            label = "probability of the true class less that of the best other"
+            if hasattr(self.learner, "staged_margins"):
+                label = "margin: share of votes for the true class less that for the best other"
+            elif street:
+                label = "score, to the true side"
+            return plots.margins(self.margins(), label, street)
+        if what == "confusion":
+            return plots.confusion(self.confusion().to_numpy(), self._classes, self._target)
+        if what == "calibration":
+            from bayeslab.plots.learning import calibration_plot
+
+            table = self.calibration(bins)
+            return calibration_plot({str(self._learned.ready.spec.learner): table}, _event(self._target, table))
+        table = self.path(penalty)
+        spec = self._learned.ready.spec
+        own = spec.options.get("penalty") == table.attrs["penalty"]
+        alpha = float(self.learner.alpha) if own and hasattr(self.learner, "alpha") else None
+        return plots.path(
+            table["alpha"].to_numpy(),
+            table.iloc[:, 1:].to_numpy(),
+            list(table.columns[1:]),
+            alpha,
+            table.attrs["penalty"],
+        )
+
+
+def _event(target: str, table: pd.DataFrame) -> str:
+    state = table["state"].iloc[0]
+    return f"any {target}" if state == "any" else f"{target} = {state}"
+
+
+def _names_along(values: Any) -> list[Any]:
+    dim = values.dims[0]
+    if dim in values.coords:
+        return list(values[dim].to_numpy())
+    return [f"{dim} {k + 1}" for k in range(values.sizes[dim])]
+
+
+def _lead(predicted: np.ndarray, outcome: np.ndarray) -> np.ndarray:
+    """Probability of the true class less that of the best other."""
+    at = np.arange(len(predicted))
+    own, rest = predicted[at, outcome], predicted.copy()
+    rest[at, outcome] = -np.inf
+    return np.asarray(own - rest.max(axis=1))
+
+
+# ------------------------------------------------------------------------------------ regions
+
+
+def plot_regions(
+    fits: Mapping[str, Fit], inputs: Sequence[str] | None = None, at: Mapping[str, Any] | None = None
+) -> Any:
+    """Predictions of fits of any family over one or two inputs, beside each other; a matplotlib figure.
+
+    Parameters
+    ----------
+    fits
+        By the titles of their pictures.
+    inputs
+        Columns of the data; default the first two of numbers.
+    at
+        Values of other columns; default medians of numbers and the most frequent names.
+    """
+    from bayeslab.plots import learners as plots
+
+    if not fits:
+        raise OptionError("nothing to draw: give fits by name, {'name': fit, ...}")
+    return plots.regions({title: _regions(fit, inputs, dict(at or {})) for title, fit in fits.items()})
+
+
+def _regions(fit: Fit, inputs: Sequence[str] | None, at: dict[str, Any]) -> Regions:
+    from bayeslab.plots.learners import Regions
+
+    target, used = _target_of(fit), _used(fit)
+    names = _chosen(fit.data, inputs, used)
+    for name in at:
+        if name not in used:
+            raise OptionError(f"the model does not use a column '{name}'{hint(name, used)}")
+        if name in names:
+            raise OptionError(f"'{name}' varies in the picture, and a value of it is given: leave one of them out")
+    outcome, classes = _outcome(fit.data, target)
+    learns = fit.model.model.family == "learner"
+    axes = tuple(_axis(fit.data, name, _GRID if learns else _GRID_OF_DRAWS) for name in names)
+    rest = {n: at.get(n, _typical(fit.data, n)) for n in used if n not in names}
+    places = np.meshgrid(*(axis.at for axis in axes))
+    table = {
+        axis.name: fit.data.labels[axis.name][p.astype(int).ravel()] if axis.levels else p.ravel()
+        for axis, p in zip(axes, places, strict=True)
+    }
+    table |= {name: np.repeat(np.array([value]), places[0].size) for name, value in rest.items()}
+    predicted = _predicted(fit, table, target, classes)
+    marked, street = np.zeros(0, int), None
+    if learns:
+        marked, street = _machine(fit, table, places[0].shape)
+    shape = places[0].shape if len(axes) == 2 else places[0].size
+    shown = predicted.reshape(*np.atleast_1d(shape), *predicted.shape[1:])
+    return Regions(axes, shown, outcome, target, classes, marked, street, _note(rest, at))
+
+
+def _note(rest: Mapping[str, Any], at: Mapping[str, Any]) -> str:
+    """Where the other inputs are; of many only how they were chosen."""
+    if not rest:
+        return ""
+    if len(rest) > 5:
+        given = ", ".join(f"{n} = {_short(v)}" for n, v in at.items())
+        return f"other inputs: {given + '; ' if given else ''}medians and most frequent names"
+    return "other inputs: " + ", ".join(f"{n} = {_short(v)}" for n, v in rest.items())
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)
+
+
+def _target_of(fit: Fit) -> str:
+    from bayeslab import registry
+
+    own = getattr(fit.model.model, "target", None)
+    if own is not None:
+        return str(own)
+    found = registry.load("families", fit.model.model.family).outcomes(fit.model, fit.data.names())
+    if len(found) != 1:
+        raise OptionError(f"regions are of models with one target; this one has {listed(found) or 'none'}")
+    return str(found[0])
+
+
+def _used(fit: Fit) -> list[str]:
+    """Columns of the table that the model may look at."""
+    target, rows = _target_of(fit), fit.model.data.rows
+    every = [n for n, c in fit.data.dataset.columns.items() if c.dims == (rows,) and n != target]
+    if fit.model.model.family == "learner":
+        own = set(family.learned(fit.model, fit.data, fit.seed).ready.names)
+        if own <= set(every):
+            return [n for n in every if n in own]
+    return every
+
+
+def _named(data: Data, name: str) -> bool:
+    """Whether a column holds names: text, or numbers that stand for levels."""
+    return bool(data.dataset.columns[name].text or name in data.factors)
+
+
+def _chosen(data: Data, inputs: Sequence[str] | None, used: Sequence[str]) -> list[str]:
+    if inputs is None:
+        names = sorted(used, key=lambda n: _named(data, n))[:2]
+    else:
+        names = [inputs] if isinstance(inputs, str) else list(inputs)
+    for name in names:
+        if name not in used:
+            raise OptionError(f"the model does not use a column '{name}'{hint(name, used)}")
+    if not 1 <= len(names) <= 2 or len(set(names)) < len(names):
+        raise OptionError(f"regions are over one or two inputs, not {listed(names) or 'none'}")
+    return names
+
+
+def _typical(data: Data, name: str) -> Any:
+    """The median, or the most frequent name."""
+    term = data.term(name, missing=True)
+    if _named(data, name):
+        return data.labels[name][np.bincount(term.codes[term.codes >= 0]).argmax()]
+    values = np.asarray(term.value)
+    middle = float(np.nanmedian(values.astype(float)))
+    return round(middle) if values.dtype.kind in "ib" else middle
+
+
+def _axis(data: Data, name: str, n: int) -> Axis:
+    from bayeslab.plots.learners import Axis
+
+    term = data.term(name, missing=True)
+    if _named(data, name):
+        levels = tuple(str(x) for x in data.labels[name])
+        return Axis(name, np.arange(len(levels), dtype=float), np.where(term.codes < 0, np.nan, term.codes), levels)
+    values = np.asarray(term.value)
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    if values.dtype.kind in "ib" and high - low < 12:
+        return Axis(name, np.arange(low, high + 1), values.astype(float))
+    margin = 0.05 * (high - low) or 0.5
+    return Axis(name, np.linspace(low - margin, high + margin, n), values.astype(float))
+
+
+def _outcome(data: Data, target: str) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Codes of classes and their names, or numbers and no names."""
+    term = data.term(target, missing=True)
+    if term.codes is not None:
+        return np.asarray(term.codes, int), tuple(str(x) for x in data.labels[target])
+    values = np.asarray(term.value)
+    if set(np.unique(values).tolist()) <= {0, 1}:
+        return values.astype(int), ("0", "1")
+    return values.astype(float), ()
+
+
+def _predicted(fit: Fit, table: Mapping[str, np.ndarray], target: str, classes: tuple[str, ...]) -> np.ndarray:
+    """Probabilities of classes or expected numbers, in blocks."""
+    import pandas as pd
+
+    frame = pd.DataFrame(dict(table))
+    parts = []
+    for start in range(0, len(frame), _BLOCK):
+        block = frame.iloc[start : start + _BLOCK].reset_index(drop=True)
+        if not classes:
+            found = pd.DataFrame(fit.predict(block, "mean"))
+            parts.append(np.asarray((found[found["node"] == target] if "node" in found else found)["mean"], float))
+            continue
+        found = pd.DataFrame(fit.predict(block, "probabilities"))
+        wanted = [f"P({target}={c})" for c in classes]
+        if not set(wanted) & set(found.columns):
+            raise DataError(f"the model gives no probabilities of '{target}'")
+        parts.append(found.reindex(columns=wanted, fill_value=0.0).to_numpy(float))
+    return np.concatenate(parts)
+
+
+def _machine(fit: Fit, table: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray | None]:
+    """Support vectors among the rows, and of a machine of two classes its scores."""
+    from bayeslab.results.predict import bound_to
+
+    found = learner_of(fit)
+    inner = getattr(found.learner, "regressor_", found.learner)
+    marked = np.asarray(getattr(inner, "support_", np.zeros(0, int)), int)
+    if not found._street() or len(shape) < 2:
+        return marked, None
+    import pandas as pd
+
+    matrix = found._learned.ready.matrix(bound_to(fit, pd.DataFrame(dict(table))))
+    scores_ = found._learned.pipeline.decision_function(matrix)
+    return marked, np.asarray(scores_, float).reshape(shape)
