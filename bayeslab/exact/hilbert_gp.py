@@ -6,11 +6,15 @@ covariance function [1]_. The functions do not depend on the hyperparameters: th
 evidence and its gradient need Φ'Φ and Φ'y only. Periodic kernels have a cosine series of their own, constants and
 linear kernels are such sums as they stand.
 
-The box has to be wide enough for the longest lengthscale and the sines fast enough for the shortest; `choose_basis`
-follows the rules that [2]_ found by experiment: for half-range s of the data, a box of half-width c s with c at
-least 1.2 and at least a ℓ_max / s, and m = b c s / ℓ_min functions, where (a, b) are (3.2, 1.75) for ExpQuad,
-(4.1, 2.65) for Matern52 and (4.5, 3.42) for Matern32. Functions multiply over the columns of a term: more than
-three columns are too many.
+The box has to be wide enough for the longest lengthscale and the sines fast enough for the shortest. As in [2]_
+a box of half-width c s, for inputs in a domain of half-width s, has c at least 1.2, and m = b c s / ℓ_min functions,
+but the rules here hold at the edges of the domain and with little noise, too. Walls mirror the process: at an edge the
+variance is k(0) - k(2 d) with d the distance of the wall, which is a ℓ_max with a = 1.86 for ExpQuad, 1.79 for Matern52
+and 1.92 for Matern32, so that 0.1 % of the variance is missing there (1 % for Matérn). The share of the variance at
+frequencies above ω is that of Student's distribution with 2ν degrees of freedom outside ± ω ℓ: b leaves out 0.1 % of
+it in one column (2.1, 4.4, 8.2) and 1 % in several (1.6, 2.6, 3.7; the values of [2]_ are 1.75, 2.65, 3.42). Functions
+multiply over the columns of a term: more than three columns are too many. Inputs outside the domain are refused: near
+the walls the functions are no such process.
 
 References
 ----------
@@ -30,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.errors import ModelError, OptionError
+from bayeslab.errors import DataError, ModelError
 from bayeslab.exact.covariance import Argument, Kernel, Node
 from bayeslab.exact.gaussian_process import LeaveOneOut, NotPositiveDefinite
 from bayeslab.exact.gp_likelihoods import Likelihood
@@ -45,18 +49,45 @@ __all__ = [
     "reason_against",
 ]
 
-# Smoothness of the spectral density, and the rules for the box and the number of functions.
-_SPECTRA = {"ExpQuad": (math.inf, 3.2, 1.75), "Matern52": (2.5, 4.1, 2.65), "Matern32": (1.5, 4.5, 3.42)}
+# Order of the Matérn process, and the distance of the walls from the inputs in lengthscales.
+_SPECTRA = {"ExpQuad": (math.inf, 1.86), "Matern52": (2.5, 1.79), "Matern32": (1.5, 1.92)}
+# Share of the variance at frequencies above those of the sines, in one column and in several.
+_LEFT_OUT = (1e-3, 1e-2)
+_NARROWEST = 1.2
 _MOST = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class _Wall:
-    """A column in a box: its middle, half the width, and how many sines."""
+class Box:
+    """A column in a box.
 
-    middle: float
+    Attributes
+    ----------
+    low, high : float
+        The domain: where the functions serve.
+    half_width : float
+        Of the box, around the middle of the domain.
+    n : int
+        How many sines.
+    shortest, longest : float
+        The lengthscales that they serve.
+    """
+
+    low: float
+    high: float
     half_width: float
     n: int
+    shortest: float
+    longest: float
+
+    @property
+    def middle(self) -> float:
+        return 0.5 * (self.low + self.high)
+
+    def outside(self, column: np.ndarray) -> np.ndarray:
+        """Which values are not in the domain."""
+        slack = 1e-9 * self.half_width
+        return (column < self.low - slack) | (column > self.high + slack)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,14 +171,14 @@ class HilbertBasis:
     Parameters
     ----------
     kernel : Kernel
-    walls : mapping of (str, str) to _Wall
+    walls : mapping of (str, str) to Box
         By term and column; see `choose_basis`.
     harmonics : int
         Cosines of each periodic term.
     """
 
     kernel: Kernel
-    walls: Mapping[tuple[str, str], _Wall]
+    walls: Mapping[tuple[str, str], Box]
     harmonics: int = 12
 
     @cached_property
@@ -179,7 +210,13 @@ class HilbertBasis:
         return {t.text: slice(int(a), int(b)) for t, a, b in zip(self.terms, ends[:-1], ends[1:], strict=True)}
 
     def features(self, x: np.ndarray) -> np.ndarray:
-        """Φ, (n, n_functions)."""
+        """Φ, (n, n_functions).
+
+        Raises
+        ------
+        DataError
+            Inputs lie outside the domain of the functions.
+        """
         x = np.asarray(x, float)
         return np.concatenate([self._of_term(term, x) for term in self.terms], axis=1)
 
@@ -189,6 +226,7 @@ class HilbertBasis:
             out = np.ones((len(x), 1))
             for name, column in zip(term.columns, columns, strict=True):
                 wall = self.walls[term.text, name]
+                _inside(name, column, wall)
                 angle = (
                     np.pi * np.arange(1, wall.n + 1) * ((column - wall.middle) / wall.half_width + 1.0)[:, None] / 2.0
                 )
@@ -280,13 +318,24 @@ class HilbertBasis:
         )
 
 
+def _inside(name: str, column: np.ndarray, box: Box) -> None:
+    if box.outside(column).any():
+        row = int(np.argmax(box.outside(column)))
+        low, high = min(box.low, float(column.min())), max(box.high, float(column.max()))
+        raise DataError(
+            f"column '{name}', row {row + 1}: {column[row]:g} lies outside {box.low:.6g} to {box.high:.6g}, where the"
+            f" functions of approximation: hsgp serve; fit with domain: {{{name}: [{low:.6g}, {high:.6g}]}}, or take"
+            " another approximation"
+        )
+
+
 def choose_basis(
     kernel: Kernel,
     x: np.ndarray,
     lengthscales: Mapping[str, tuple[float, float]],
     *,
     functions: int | Sequence[int] | None = None,
-    factor: float | None = None,
+    domain: Mapping[str, tuple[float, float]] | None = None,
     harmonics: int | None = None,
 ) -> HilbertBasis:
     """A box and functions that serve a range of lengthscales.
@@ -295,14 +344,14 @@ def choose_basis(
     ----------
     kernel : Kernel
     x : array of shape (n, columns)
-        The inputs, and any where predictions are wanted.
+        The inputs.
     lengthscales : mapping of str to (float, float)
         By hyperparameter, the smallest and largest that matter: a central interval of the prior, say. Not needed for
         those that are fixed.
     functions : int or sequence of int, optional
         How many for each column, instead of what the rule says; a sequence is by the kernel's columns.
-    factor : float, optional
-        c, instead of what the rule says.
+    domain : mapping of str to (float, float), optional
+        By column, where predictions are wanted; the range of the inputs without it.
     harmonics : int, optional
         Cosines for periodic terms; without it, as many as leave out a share of the variance below 1e-6 at the smallest
         lengthscale, at most 60.
@@ -315,27 +364,37 @@ def choose_basis(
     found = _terms(kernel)
     if isinstance(found, str):
         raise ModelError(found)
-    if factor is not None and factor <= 1.0:
-        raise OptionError(f"the box is wider than the data: a factor above 1, not {factor:g}")
     x = np.asarray(x, float)
-    walls: dict[tuple[str, str], _Wall] = {}
+    walls: dict[tuple[str, str], Box] = {}
     cosines = 1
     for term in found:
+        share = _LEFT_OUT[len(term.columns) > 1]
         for part in term.spectral:
             for k, name in enumerate(part.columns):
                 column = kernel.columns.index(name)
                 limits = _range(part.arguments["lengthscale"][k], lengthscales)
                 given = functions[column] if isinstance(functions, Sequence) else functions
-                walls[term.text, name] = _wall(x[:, column], part.word, limits, given, factor)
+                span = (domain or {}).get(name, (float(x[:, column].min()), float(x[:, column].max())))
+                walls[term.text, name] = _box(span, part.word, limits, given, share)
         if term.other is not None and term.other.word == "Periodic":
             cosines = max(cosines, _cosines(_range(term.other.arguments["lengthscale"][0], lengthscales)[0]))
     basis = HilbertBasis(kernel, walls, harmonics or cosines)
     if basis.n_functions > _MOST:
-        raise ModelError(
-            f"{basis.n_functions} functions are needed for the shortest lengthscales, more than {_MOST}; narrow the"
-            " priors of lengthscales, or take approximation: sparse"
-        )
+        raise ModelError(_too_many(basis, len(x)))
     return basis
+
+
+def _too_many(basis: HilbertBasis, n: int) -> str:
+    m = basis.n_functions
+    each = "; ".join(
+        f"{box.n} of {column} for lengthscales from {box.shortest:.3g}" for (_, column), box in basis.walls.items()
+    )
+    return (
+        f"{m:,} functions are needed ({each}), more than {_MOST:,}: with {n:,} rows they fill {8e-9 * n * m:.2g} GB,"
+        f" and an evaluation takes about {4.0 * m**3 / 15e9:.2g} s. Give lengthscales priors with less mass near zero,"
+        " say `functions: 20` for so many a column (lengthscales too short for them are told after the fit), or take"
+        " approximation: sparse"
+    )
 
 
 def _range(argument: Argument, lengthscales: Mapping[str, tuple[float, float]]) -> tuple[float, float]:
@@ -345,15 +404,16 @@ def _range(argument: Argument, lengthscales: Mapping[str, tuple[float, float]]) 
     return low, high
 
 
-def _wall(
-    column: np.ndarray, word: str, limits: tuple[float, float], functions: int | None, factor: float | None
-) -> _Wall:
-    low, high = float(column.min()), float(column.max())
-    half = 0.5 * (high - low) or 1.0
-    _, a, b = _SPECTRA[word]
-    c = factor or max(1.2, a * limits[1] / half)
-    n = functions or math.ceil(b * c * half / limits[0])
-    return _Wall(0.5 * (low + high), c * half, max(int(n), 3))
+def _box(span: tuple[float, float], word: str, limits: tuple[float, float], functions: int | None, share: float) -> Box:
+    from scipy import stats
+
+    half = 0.5 * (span[1] - span[0]) or 1.0
+    nu, distance = _SPECTRA[word]
+    law = stats.norm if math.isinf(nu) else stats.t(2 * nu)
+    frequency = 2.0 / np.pi * float(law.isf(0.5 * share))  # of the fastest sine, times lengthscale over half-width
+    width = max(_NARROWEST * half, half + distance * limits[1])
+    n = max(int(functions or math.ceil(frequency * width / limits[0])), 3)
+    return Box(*span, width, n, frequency * width / n, (width - half) / distance)
 
 
 def _cosines(shortest: float) -> int:
@@ -645,8 +705,13 @@ class HilbertLatent:
 
 def _remarks(basis: HilbertBasis) -> list[str]:
     boxes = ", ".join(
-        f"{wall.n} sines of {column} in a box from {wall.middle - wall.half_width:.4g} to"
-        f" {wall.middle + wall.half_width:.4g}"
-        for (_, column), wall in basis.walls.items()
+        f"{box.n} sines of {column} for {box.low:.4g} to {box.high:.4g} and {_served(box)}"
+        for (_, column), box in basis.walls.items()
     )
     return [f"{basis.n_functions} functions stand for the process{': ' if boxes else ''}{boxes}"]
+
+
+def _served(box: Box) -> str:
+    if box.shortest < box.longest:
+        return f"lengthscales from {box.shortest:.2g} to {box.longest:.2g}"
+    return f"lengthscales from {box.shortest:.2g}, longer than the box is for"

@@ -45,12 +45,15 @@ __all__ = [
     "process_at",
     "reason_against",
     "regression_of",
+    "unserved",
     "vector_of",
 ]
 
 INDUCING = 100
-# Share of a lengthscale's prior that boxes and functions need not serve, on either side.
-_OUTSIDE = 0.1
+# Shares of a lengthscale's prior that boxes and functions need not serve, below and above.
+_BELOW, _ABOVE = 0.1, 0.05
+# Functions of hsgp serve beyond the inputs by this share of their range.
+_MARGIN = 0.05
 
 
 def reason_against(spec: GaussianProcess, kernel: Kernel) -> str | None:
@@ -138,13 +141,53 @@ def _basis(seen: Resolved) -> Any:
             low, _, high = prior_quantiles(seen, parameter.name)
             limits[parameter.name] = (low, high)
     try:
-        return choose_basis(seen.kernel, seen.x, limits, functions=seen.spec.functions)
+        return choose_basis(seen.kernel, seen.x, limits, functions=seen.spec.functions, domain=_domain(seen))
     except ModelError as error:
-        raise ModelError(error.message, path=("model", "approximation")) from None
+        raise ModelError(error.message, path=error.path or ("model", "approximation")) from None
+
+
+def _domain(seen: Resolved) -> dict[str, tuple[float, float]]:
+    """Where functions serve, by column: as the model says, or the inputs with a margin."""
+    out = {}
+    for name, values in zip(seen.kernel.columns, seen.x.T, strict=True):
+        low, high = float(values.min()), float(values.max())
+        margin = _MARGIN * (high - low)
+        given = (seen.spec.domain or {}).get(name)
+        if given is not None and (low < given[0] or high > given[1]):
+            raise ModelError(
+                f"the data have '{name}' from {low:g} to {high:g}, which is not inside [{given[0]:g}, {given[1]:g}]",
+                path=("model", "domain", name),
+            )
+        out[name] = given or (low - margin, high + margin)
+    return out
+
+
+def unserved(seen: Resolved, draws: Mapping[str, np.ndarray]) -> list[tuple[str, str, float | None, str, str]]:
+    """Lengthscales of a posterior that the functions of hsgp do not serve."""
+    out = []
+    basis = seen.approximated.basis
+    for term in basis.terms:
+        for part in term.spectral:
+            for argument, column in zip(part.arguments["lengthscale"], part.columns, strict=False):
+                if argument.name not in seen.dims:
+                    continue
+                low, high = np.quantile(draws[argument.name], [0.05, 0.95])
+                box = basis.walls[term.text, column]
+                if low < box.shortest:
+                    text = f"draws reach down to {low:.3g}; {box.n} sines of {column} serve from {box.shortest:.3g}"
+                    enough = int(np.ceil(1.1 * box.n * box.shortest / low))
+                    advice = f"standard deviations are too small; fit with `functions: {enough}` or more"
+                    out.append(("functions", argument.name, float(low), text, advice))
+                if high > 2.0 * box.longest:
+                    text = f"draws reach up to {high:.3g}; the box of {column} serves up to {box.longest:.3g}"
+                    span = 0.5 * (high - box.longest)
+                    wide = f"domain: {{{column}: [{box.low - span:.4g}, {box.high + span:.4g}]}}"
+                    out.append(("box", argument.name, float(high), text, f"fit with a wider box, `{wide}`"))
+    return out
 
 
 def prior_quantiles(seen: Resolved, name: str) -> tuple[float, float, float]:
-    """Quantiles 0.1, 0.5 and 0.9 of a hyperparameter's prior; from scales of the data where it has no numbers."""
+    """Quantiles 0.1, 0.5 and 0.95 of a hyperparameter's prior; from scales of the data where it has no numbers."""
     if name in seen.fixed:
         return (seen.fixed[name],) * 3
     found = _quantiles(str(seen.nodes[name]))
@@ -183,7 +226,7 @@ def _quantiles(text: str) -> tuple[float, float, float] | None:
     with np.errstate(all="ignore"):
         heights = np.nan_to_num(np.exp(density(grid)), posinf=0.0)
     steps = np.concatenate([[0.0], np.cumsum(0.5 * (heights[1:] + heights[:-1]) * np.diff(grid))])
-    low, middle, high = np.interp(np.array([_OUTSIDE, 0.5, 1 - _OUTSIDE]) * steps[-1], steps, grid)
+    low, middle, high = np.interp(np.array([_BELOW, 0.5, 1 - _ABOVE]) * steps[-1], steps, grid)
     return float(low), float(middle), float(high)
 
 

@@ -341,7 +341,7 @@ def _parameters(
         spread, middle = (float(np.std(y)) or abs(float(np.mean(y))) or 1.0), float(np.mean(y))
     elif link == "log" and y is not None and len(y):
         middle = float(np.log(max(float(np.mean(y)), 0.5 / len(y))))
-    scales = Scales(x, kernel.columns, spread)
+    scales = Scales(x, kernel.columns, spread, _finest(spec, kernel))
     degrees = {leaf.word: leaf.option for leaf in kernel.root.leaves()}
     defaults = {p.name: default_prior(p, scales, degrees.get(p.word, 1)) for p in kernel.parameters}
     positive = {p.name: f"the {p.role} of {p.word or 'a term'}" for p in kernel.parameters if p.support == "positive"}
@@ -356,6 +356,13 @@ def _parameters(
         widths = [2.5 * spread / (float(np.std(column)) or 1.0) for column in design[:, int(intercept) :].T]
         defaults["b"] = f"Normal(0, [{', '.join(_number(w) for w in widths)}])"
     return _written(spec, defaults, positive)
+
+
+def _finest(spec: GaussianProcess, kernel: Kernel) -> float:
+    """The share of an input's range that a few functions resolve; exact processes have no such limit."""
+    if spec.approximation != "hsgp":
+        return 0.0
+    return 1 / 50 if len(kernel.columns) == 1 else 1 / 10
 
 
 def _written(

@@ -273,6 +273,10 @@ def repairs(seen: Resolved, draws: Draws) -> tuple[tuple[str, str, float | None,
     """Whether covariances had a factor only with more jitter than the model says."""
     if seen.y is None or not (seen.dims or seen.gaussian):
         return ()
+    if seen.spec.approximation == "hsgp":
+        from bayeslab.families import _gp_approximate
+
+        return tuple(_gp_approximate.unserved(seen, draws))
     if seen.spec.approximation is not None:
         return ()
     n_draws = _count(seen, draws)

@@ -43,9 +43,11 @@ class Scales:
     columns : tuple of str
     spread : float
         Standard deviation of the outcome, on the scale of the function.
+    finest : float
+        The least share of a column's range that counts as its resolution.
     """
 
-    def __init__(self, x: np.ndarray, columns: tuple[str, ...], spread: float) -> None:
+    def __init__(self, x: np.ndarray, columns: tuple[str, ...], spread: float, finest: float = 0.0) -> None:
         self.spread = spread
         self.low: dict[str, float] = {}
         self.high: dict[str, float] = {}
@@ -56,7 +58,7 @@ class Scales:
             self.low[name], self.high[name] = float(distinct[0]), float(distinct[-1])
             span = self.high[name] - self.low[name]
             gap = float(np.median(np.diff(distinct))) if len(distinct) > 1 else 0.0
-            self.gap[name] = min(gap, span / 10) if span > 0 else 0.1
+            self.gap[name] = max(min(gap, span / 10), finest * span) if span > 0 else 0.1
             self.size[name] = float(np.sqrt(np.mean(values**2))) or 1.0
 
     def resolution(self, columns: tuple[str, ...]) -> float:

@@ -96,6 +96,11 @@ class GaussianProcess(Family):
     functions: int | None = Field(
         None, ge=1, description="How many basis functions for each column (hsgp); default by lengthscales' priors."
     )
+    domain: dict[str, tuple[float, float]] | None = Field(
+        None,
+        description="By column, where predictions are wanted (hsgp): its functions serve there only; default the inputs"
+        " with 5 % of their range on either side.",
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> GaussianProcess:
@@ -110,6 +115,11 @@ class GaussianProcess(Family):
             raise ValueError("`inducing` goes with approximation: sparse or fitc")
         if self.functions is not None and self.approximation != "hsgp":
             raise ValueError("`functions` goes with approximation: hsgp")
+        if self.domain is not None and self.approximation != "hsgp":
+            raise ValueError("`domain` goes with approximation: hsgp")
+        for name, (low, high) in (self.domain or {}).items():
+            if not low < high:
+                raise ValueError(f"domain of {name}: [low, high], not [{low:g}, {high:g}]")
         return self
 
 
@@ -154,6 +164,11 @@ def _approximable(spec: GaussianProcess, kernel: Kernel) -> None:
     reason = _gp_approximate.reason_against(spec, kernel)
     if reason is not None:
         raise ModelError(reason, path=("model", "approximation"))
+    for name in spec.domain or {}:
+        if name not in kernel.columns:
+            raise ModelError(
+                f"the kernel has no column '{name}'{hint(name, kernel.columns)}", path=("model", "domain", name)
+            )
 
 
 def factors(model: Model) -> set[str]:

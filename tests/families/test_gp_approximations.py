@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import pandas as pd
 import pytest
 
 import bayeslab as bl
-from bayeslab.errors import ModelError, OptionError
+from bayeslab.errors import DataError, ModelError, OptionError
 from bayeslab.exact.gp_likelihoods import Bernoulli
 from bayeslab.exact.laplace_gp import LaplaceRegression
 from bayeslab.families import _gp_approximate, _gp_model, _gp_predict
@@ -118,7 +119,7 @@ def test_prior_quantiles_are_those_of_the_distributions():
         ("Gamma(2, 0.1)", gamma(2, scale=10)),
         ("Normal(-3, 2)", norm(-3, 2)),
     ):
-        np.testing.assert_allclose(_gp_approximate._quantiles(text), law.ppf([0.1, 0.5, 0.9]), rtol=2e-3)
+        np.testing.assert_allclose(_gp_approximate._quantiles(text), law.ppf([0.1, 0.5, 0.95]), rtol=2e-3)
     assert _gp_approximate._quantiles("HalfNormal(tau)") is None
     assert _gp_approximate._quantiles("HalfFlat()") is None
 
@@ -149,9 +150,32 @@ def test_a_constant_outcome_fails_in_the_verdict_and_warns_of_nothing_else():
     assert fit.verdict.status == "fail"
 
 
+def test_functions_of_hsgp_say_what_they_serve():
+    """By themselves they serve the posterior; too few are told with how many would do, and the domain is theirs."""
+    options = {"method": "map", "restarts": 1, "seed": 1, "runs": None, "progress": False}
+    fit = bl.fit(model(approximation="hsgp"), table(), **options)
+    assert fit.verdict.status == "pass", str(fit.verdict)
+    fit.process.plot("function")  # a margin of the data's range belongs to the domain
+    with pytest.raises(DataError, match=r"column 'x', row 2: 14 lies outside .*fit with domain: \{x: \[.*, 14\]\}"):
+        fit.predict(pd.DataFrame({"x": [1.0, 14.0]}))
+    wide = bl.fit(model(approximation="hsgp", domain={"x": (0, 14)}), table(), **options)
+    exact = bl.fit(model(), table(), **options)
+    found, wanted = (f.predict(pd.DataFrame({"x": [9.0, 12.0, 14.0]})) for f in (wide, exact))
+    np.testing.assert_allclose(found["sd"], wanted["sd"], rtol=0.05)
+    few = bl.fit(model(approximation="hsgp", functions=5), table(), **options)
+    told = re.search(r"WARN  functions .*5 sines of x serve from .*\n.*`functions: (\d+)`", str(few.verdict))
+    assert told, str(few.verdict)
+    assert bl.fit(model(approximation="hsgp", functions=int(told[1])), table(), **options).verdict.status == "pass"
+
+
 def test_options_go_with_their_approximation():
     with pytest.raises(ModelError, match="sparse or fitc"):
         model(inducing=10)
+    with pytest.raises(ModelError, match="`domain` goes with approximation: hsgp"):
+        model(domain={"x": (0, 1)})
+    for given, said in (({"z": (0, 1)}, "domain.z.*no column 'z'"), ({"x": (2, 3)}, "domain.x.*not inside")):
+        with pytest.raises(ModelError, match=said):
+            bl.fit(model(approximation="hsgp", domain=given), table(), method="map", runs=None, progress=False)
     with pytest.raises(ModelError, match="hsgp"):
         model(functions=10, approximation="sparse")
 
