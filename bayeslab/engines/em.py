@@ -13,10 +13,10 @@ from typing import Any, Literal, cast
 import numpy as np
 from pydantic import Field
 
-from bayeslab import registry
 from bayeslab.dataset import Data
 from bayeslab.engines._groups import attributes, labelled, observed_groups
 from bayeslab.engines._job import Job, Outcome
+from bayeslab.engines._plans import Planned
 from bayeslab.errors import EngineRefusal, ModelError
 from bayeslab.exact.answer import EMPlan
 from bayeslab.exact.expectation_maximisation import Problem, Restarts, Smooth, Variant, restarted, standard_errors
@@ -52,30 +52,21 @@ class Options(Spec):
     cores: int = Field(1, ge=1, description="Searches at a time; the results do not depend on it.")
 
 
+_PLANS = Planned("em", "expectation maximisation is not known for the family {family}")
+refuse = _PLANS.refuse
+
+
 def plan(model: Model, data: Data) -> EMPlan | str:
     """How EM applies, or why not; remembered on the data."""
-    family = registry.load("families", model.model.family)
-    if not hasattr(family, "em"):
-        return f"expectation maximisation is not known for the family {model.model.family}"
-    if "em plan" not in data.memo:
-        data.memo["em plan"] = family.em(model, data)
-    found: EMPlan | str = data.memo["em plan"]
+    found: EMPlan | str = _PLANS.plan(model, data)
     return found
-
-
-def refuse(model: Model, data: Data) -> str | None:
-    """Only families that say how."""
-    found = plan(model, data)
-    return found if isinstance(found, str) else None
 
 
 def run(job: Job) -> Outcome:
     """Search from several starts and report the best end."""
     begun = time.perf_counter()
     options: Options = job.options
-    found = plan(job.model, job.data)
-    if isinstance(found, str):
-        raise EngineRefusal(f"method em does not apply: {found}")
+    found: EMPlan = _PLANS.of(job)
     job.progress.note(f"EM: {found.how}")
     problem = _problem(found, options)
     searches, notes = _searched(job, found, problem)

@@ -14,12 +14,12 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from bayeslab import registry
 from bayeslab.dataset import Data
 from bayeslab.engines._groups import attributes, labelled, observed_groups
 from bayeslab.engines._job import Job, Outcome
+from bayeslab.engines._plans import Planned
 from bayeslab.engines._structure_groups import structure_groups
-from bayeslab.errors import EngineRefusal, OptionError
+from bayeslab.errors import OptionError
 from bayeslab.exact.answer import Answer, Plan
 from bayeslab.results.checks import Finding, Verdict
 from bayeslab.spec import Model, Spec
@@ -43,14 +43,13 @@ class Options(Spec):
     )
 
 
+_PLANS = Planned("exact", "no closed form is known for the family {family}")
+refuse = _PLANS.refuse
+
+
 def plan(model: Model, data: Data) -> Plan | str:
     """How the model can be solved exactly, or why not; remembered on the data."""
-    family = registry.load("families", model.model.family)
-    if not hasattr(family, "exact"):
-        return f"no closed form is known for the family {model.model.family}"
-    if "plan" not in data.memo:
-        data.memo["plan"] = family.exact(model, data)
-    found: Plan | str = data.memo["plan"]
+    found: Plan | str = _PLANS.plan(model, data)
     return found
 
 
@@ -63,18 +62,10 @@ def solved_as(found: Plan, scales: str) -> Answer:
     return found.empirical()
 
 
-def refuse(model: Model, data: Data) -> str | None:
-    """Only models with a closed form."""
-    found = plan(model, data)
-    return found if isinstance(found, str) else None
-
-
 def run(job: Job) -> Outcome:
     """Solve the model and draw from the solution."""
     begun = time.perf_counter()
-    found = plan(job.model, job.data)
-    if isinstance(found, str):
-        raise EngineRefusal(f"method exact does not apply: {found}")
+    found: Plan = _PLANS.of(job)
     answer = solved_as(found, job.options.scales)
     solved = time.perf_counter()
     chains, draws = job.options.chains, job.options.draws

@@ -13,12 +13,11 @@ from dataclasses import replace
 import numpy as np
 from pydantic import Field
 
-from bayeslab import registry
 from bayeslab.dataset import Data
 from bayeslab.engines._groups import attributes, labelled, observed_groups, relabelled
 from bayeslab.engines._job import Job, Outcome
+from bayeslab.engines._plans import Planned
 from bayeslab.engines._stepped import stepped
-from bayeslab.errors import EngineRefusal
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan
 from bayeslab.progress import ChainState
 from bayeslab.results.checks import Finding, Verdict, judge_mcmc
@@ -42,21 +41,14 @@ class Options(Spec):
     )
 
 
+_PLANS = Planned("gibbs", "Gibbs steps are not known for the family {family}")
+refuse = _PLANS.refuse
+
+
 def plan(model: Model, data: Data) -> GibbsPlan | str:
     """How Gibbs steps apply, or why not; remembered on the data."""
-    family = registry.load("families", model.model.family)
-    if not hasattr(family, "gibbs"):
-        return f"Gibbs steps are not known for the family {model.model.family}"
-    if "gibbs plan" not in data.memo:
-        data.memo["gibbs plan"] = family.gibbs(model, data)
-    found: GibbsPlan | str = data.memo["gibbs plan"]
+    found: GibbsPlan | str = _PLANS.plan(model, data)
     return found
-
-
-def refuse(model: Model, data: Data) -> str | None:
-    """Only families that say how."""
-    found = plan(model, data)
-    return found if isinstance(found, str) else None
 
 
 def run(job: Job) -> Outcome:
@@ -64,9 +56,7 @@ def run(job: Job) -> Outcome:
     import xarray as xr
 
     begun = time.perf_counter()
-    found = plan(job.model, job.data)
-    if isinstance(found, str):
-        raise EngineRefusal(f"method gibbs does not apply: {found}")
+    found: GibbsPlan = _PLANS.of(job)
     options: Options = job.options
     job.progress.note(f"Gibbs steps: {found.how}")
     drawn, complete = _sampled(job, found, options)

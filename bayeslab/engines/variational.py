@@ -20,11 +20,10 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from bayeslab import registry
 from bayeslab.dataset import Data
 from bayeslab.engines._groups import attributes, labelled, observed_groups
 from bayeslab.engines._job import Job, Outcome
-from bayeslab.errors import EngineRefusal
+from bayeslab.engines._plans import Planned
 from bayeslab.exact.answer import VariationalEnd, VariationalPlan
 from bayeslab.results.checks import Finding, Verdict, judge_approximation, pareto_smoothed
 from bayeslab.spec import Model, Spec
@@ -52,30 +51,23 @@ class Options(Spec):
     tolerance: float = Field(1e-5, ge=0, description="Stop when the ELBO rises by less than this.")
 
 
+_PLANS = Planned(
+    "variational", "coordinate ascent is not known for the family {family}; take advi, pathfinder or laplace"
+)
+refuse = _PLANS.refuse
+
+
 def plan(model: Model, data: Data) -> VariationalPlan | str:
     """How factors are found, or why not; remembered on the data."""
-    family = registry.load("families", model.model.family)
-    if not hasattr(family, "variational"):
-        return f"coordinate ascent is not known for the family {model.model.family}; take advi, pathfinder or laplace"
-    if "variational plan" not in data.memo:
-        data.memo["variational plan"] = family.variational(model, data)
-    found: VariationalPlan | str = data.memo["variational plan"]
+    found: VariationalPlan | str = _PLANS.plan(model, data)
     return found
-
-
-def refuse(model: Model, data: Data) -> str | None:
-    """Only families that say how."""
-    found = plan(model, data)
-    return found if isinstance(found, str) else None
 
 
 def run(job: Job) -> Outcome:
     """Search from several starts, and draw from the best end."""
     begun = time.perf_counter()
     options: Options = job.options
-    found = plan(job.model, job.data)
-    if isinstance(found, str):
-        raise EngineRefusal(f"method variational does not apply: {found}")
+    found: VariationalPlan = _PLANS.of(job)
     job.progress.note(f"variational EM: {found.how}")
     rng = np.random.default_rng(job.seed)
     ends, interrupted = _searched(job, found, rng)

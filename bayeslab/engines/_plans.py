@@ -1,0 +1,56 @@
+"""How a family says that an engine applies: it makes a plan, or tells why there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bayeslab import registry
+from bayeslab.dataset import Data
+from bayeslab.engines._job import Job
+from bayeslab.errors import EngineRefusal
+from bayeslab.spec import Model
+
+__all__ = ["Planned"]
+
+
+class Planned:
+    """The plans of one engine.
+
+    Parameters
+    ----------
+    method : str
+        The engine's name, which is the family's function that makes the plan.
+    unknown : str
+        What is said of a family without one; ``{family}`` is its name.
+    """
+
+    def __init__(self, method: str, unknown: str) -> None:
+        self.method, self.unknown = method, unknown
+
+    def plan(self, model: Model, data: Data) -> Any:
+        """The plan, or why there is none (a str); remembered on the data."""
+        make = getattr(registry.load("families", model.model.family), self.method, None)
+        if make is None:
+            return self.unknown.format(family=model.model.family)
+        key = f"{self.method} plan"
+        if key not in data.memo:
+            data.memo[key] = make(model, data)
+        return data.memo[key]
+
+    def refuse(self, model: Model, data: Data) -> str | None:
+        """Why there is no plan."""
+        found = self.plan(model, data)
+        return found if isinstance(found, str) else None
+
+    def of(self, job: Job) -> Any:
+        """The plan of a job.
+
+        Raises
+        ------
+        EngineRefusal
+            There is none.
+        """
+        found = self.plan(job.model, job.data)
+        if isinstance(found, str):
+            raise EngineRefusal(f"method {self.method} does not apply: {found}")
+        return found
