@@ -217,14 +217,12 @@ def _judged(ready: Any, inside: np.ndarray, outside: np.ndarray, fold: np.ndarra
         # Probabilities can be better than those of guessing where the most probable class is always the same.
         shares = np.bincount(outcome, minlength=len(ready.classes)) / len(outcome)
         guessing = float(np.log(shares[outcome]).mean())
-        better = own > common or scores.log_score(outside, outcome) > guessing
+        log_score = scores.log_score(outside, outcome)
+        better = own > common or log_score > guessing
+        if better and own <= common:
+            text += f"; but its probabilities are better than guessing (log score {log_score:.3f}, not {guessing:.3f})"
         apart = f"on its own rows {100 * float(np.mean(inside.argmax(axis=1) == outcome)):.1f} %"
     yield Finding("pass", "training error", "", None, apart)
-        if better and own <= common:
-            text += (
-                f"; its probabilities are better than the shares of the classes (log score"
-                f" {scores.log_score(outside, outcome):.3f}, of guessing {guessing:.3f})"
-            )
     if better:
         yield Finding("pass", "left out", "", own, text)
     else:

@@ -463,9 +463,7 @@ class CrossValidation:
             }  # fmt: skip
         return pd.DataFrame.from_dict(rows, orient="index")
 
-    def calibration(
-        self, model: str, bins: int = 10, *, together: bool = False, ci_prob: float = 0.89
-    ) -> pd.DataFrame:
+    def calibration(self, model: str, bins: int = 10, *, together: bool = False, ci_prob: float = 0.89) -> pd.DataFrame:
         """Predicted probabilities of rows left out against how often the class was the true one.
 
         Parameters
