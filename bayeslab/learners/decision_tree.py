@@ -9,7 +9,11 @@ Number columns are cut in two where the class changes. Greedy growth goes on unt
 tests that chance explains are cut off again: of a node with leaves below it the deviation
 :math:`\Delta = \sum_k \sum_c (n_{kc} - \hat n_{kc})^2 / \hat n_{kc}` from no relation at all is compared with the
 :math:`\chi^2` distribution with (branches − 1)(classes − 1) degrees of freedom [2]_ (the source's first edition has the
-sample size for the number of values). Rows with a missing cell go down all branches, in proportion [1]_.
+sample size for the number of values). Instead, tests can be cut off that make the description of tree and exceptions
+longer [3]_. Rows with a missing cell go down all branches, in proportion [1]_.
+
+A tree is a set of rules, a path each (:meth:`MultiwayTree.rules`), and rules in order are a tree
+(:meth:`MultiwayTree.from_rules`).
 
 References
 ----------
@@ -22,7 +26,7 @@ References
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
@@ -67,6 +71,9 @@ class Options(Spec):
     criterion: Literal["gain", "gain_ratio"] = Field("gain", description="What tests are chosen by.")
     significance: float | None = Field(
         0.05, gt=0, lt=1, description="Tests below which chance is as good are cut off at this level; null: none are."
+    )
+    pruning: Literal["significance", "bits"] = Field(
+        "significance", description="What cuts tests off: chance, or a description in bits that they make longer."
     )
     equality: bool = Field(False, description="Tests of one value against the rest, not a branch for every value.")
     max_nodes: int | None = Field(None, ge=1, description="Growth, breadth first, ends at so many nodes.")
@@ -159,6 +166,8 @@ class MultiwayTree(ClassifierMixin, BaseEstimator):
     criterion : {"gain", "gain_ratio"}
     significance : float or None
         Level of the tests that are cut off after growth; None: none are.
+    pruning : {"significance", "bits"}
+        With ``bits`` tests are cut off that make the description of tree and rows longer, and the level is of no use.
     equality : bool
     max_nodes : int or None
         Growth, breadth first, ends at so many nodes.
@@ -175,13 +184,15 @@ class MultiwayTree(ClassifierMixin, BaseEstimator):
         categorical: tuple[int, ...] = (),
         criterion: str = "gain",
         significance: float | None = None,
+        pruning: str = "significance",
         equality: bool = False,
         max_nodes: int | None = None,
         min_gain: float = 0.0,
         min_rows: int = 2,
     ) -> None:
         self.categorical, self.criterion, self.significance = categorical, criterion, significance
-        self.equality, self.max_nodes, self.min_gain, self.min_rows = equality, max_nodes, min_gain, min_rows
+        self.pruning, self.equality, self.max_nodes = pruning, equality, max_nodes
+        self.min_gain, self.min_rows = min_gain, min_rows
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -196,6 +207,8 @@ class MultiwayTree(ClassifierMixin, BaseEstimator):
         self.classes_, codes = np.unique(y, return_inverse=True)
         if self.criterion not in ("gain", "gain_ratio"):
             raise ValueError(f"criterion is gain or gain_ratio, not {self.criterion!r}")
+        if self.pruning not in ("significance", "bits"):
+            raise ValueError(f"pruning is significance or bits, not {self.pruning!r}")
         self._n_values = np.zeros(X.shape[1], np.int64)
         for j in self.categorical:
             seen = X[~np.isnan(X[:, j]), j]
@@ -203,7 +216,9 @@ class MultiwayTree(ClassifierMixin, BaseEstimator):
                 raise ValueError(f"column {j} is one of codes 0, 1, ...; it has {seen[seen != np.floor(seen)][:1]}")
             self._n_values[j] = int(seen.max()) + 1 if len(seen) else 1
         self.root_ = self._grown(np.ascontiguousarray(X), codes.astype(np.int64), weights)
-        if self.significance is not None:
+        if self.pruning == "bits":
+            self._shorten(self.root_, X.shape[1])
+        elif self.significance is not None:
             _prune(self.root_, self.significance)
         return self
 
@@ -358,13 +373,95 @@ class MultiwayTree(ClassifierMixin, BaseEstimator):
 
     def _bits(self, node: Node, columns: int) -> float:
         if node.column is None:
-            n, right = node.counts.sum(), node.counts.max(initial=0.0)
-            wrong = n - right
-            which = (gammaln(n + 1) - gammaln(wrong + 1) - gammaln(right + 1)) / np.log(2)
-            return float(1 + np.log2(len(self.classes_)) + np.log2(n + 1) + which)
-        cuts = np.log2(max(node.counts.sum(), 1)) if self._n_values[node.column] == 0 else 0.0
-        left = columns - 1 if self._n_values[node.column] else columns
-        return float(1 + np.log2(max(columns, 1)) + cuts + sum(self._bits(c, max(left, 1)) for c in node.children))
+            return self._leaf_bits(node)
+        own, left = self._test_bits(node, columns)
+        return own + sum(self._bits(child, left) for child in node.children)
+
+    def _leaf_bits(self, node: Node) -> float:
+        n, right = node.counts.sum(), node.counts.max(initial=0.0)
+        wrong = n - right
+        which = (gammaln(n + 1) - gammaln(wrong + 1) - gammaln(right + 1)) / np.log(2)
+        return float(1 + np.log2(len(self.classes_)) + np.log2(n + 1) + which)
+
+    def _test_bits(self, node: Node, columns: int) -> tuple[float, int]:
+        """Bits of a test, and the columns that are left below it: codes are asked once, numbers again and again."""
+        coded = self._n_values[node.column] > 0
+        cuts = 0.0 if coded else np.log2(max(node.counts.sum(), 1))
+        return float(1 + np.log2(max(columns, 1)) + cuts), max(columns - 1, 1) if coded else columns
+
+    def _shorten(self, node: Node, columns: int) -> float:
+        """Bits of a node once tests below it that cost more than they save are cut off."""
+        leaf = self._leaf_bits(node)
+        if node.column is None:
+            return leaf
+        own, left = self._test_bits(node, columns)
+        whole = own + sum(self._shorten(child, left) for child in node.children)
+        if whole < leaf:
+            return whole
+        node.column, node.children = None, []
+        return leaf
+
+    @classmethod
+    def from_rules(cls, rules: Sequence[Rule], n_values: Sequence[int], equality: bool = False) -> Self:
+        """A tree that answers what the first rule does that covers a row: of a list, or of another tree.
+
+        The first condition of the first rule that is still open is tested; in each branch the rules are what is left
+        of them there. Of the rules of a tree it is that tree again.
+
+        Parameters
+        ----------
+        rules
+            In order. All rows are covered by one of them, for instance by a last one without conditions.
+        n_values
+            Number of values of each column of codes; 0 of a number column.
+        equality
+            Tests of one value against the rest, not a branch for every value.
+        """
+        made = cls(tuple(j for j, n in enumerate(n_values) if n), equality=equality)
+        made.classes_ = np.unique([rule.label for rule in rules])
+        made.n_features_in_, made._n_values = len(n_values), np.array(n_values, np.int64)
+        known = tuple((-np.inf, np.inf) if n == 0 else tuple(range(n)) for n in n_values)
+        made.root_ = made._of_rules(list(rules), known)
+        return made
+
+    def _of_rules(self, rules: list[Rule], known: tuple[tuple[float, ...], ...]) -> Node:
+        if not rules:
+            raise ValueError("the rules do not cover all rows: let a last one have no conditions")
+        if not rules[0].conditions:
+            return Node((self.classes_ == rules[0].label).astype(float))
+        column, _, value = rules[0].conditions[0]
+        own = known[column]
+        if self._n_values[column] == 0:
+            parts: list[tuple[float, ...]] = [(own[0], value), (value, own[1])]
+        elif self.equality:
+            parts = [(value,), tuple(v for v in own if v != value)]
+        else:
+            parts = [(v,) for v in own]
+        node = Node(np.zeros(len(self.classes_)), column, float(value))
+        for part in parts:
+            below = (*known[:column], part, *known[column + 1 :])
+            left = [r for r in (_left(rule, below, self._n_values) for rule in rules) if r is not None]
+            child = self._of_rules(left, below)
+            node.children.append(child)
+            node.counts = node.counts + child.counts
+        return node
+
+
+def _left(rule: Rule, known: tuple[tuple[float, ...], ...], n_values: NDArray[np.int64]) -> Rule | None:
+    """A rule without the conditions that are known to hold; None where one is known not to."""
+    open_ = []
+    for column, sign, value in rule.conditions:
+        own = known[column]
+        if n_values[column] == 0:
+            low, high = own
+            truth = sign == "<=" if high <= value else sign == ">" if low >= value else None
+        else:
+            truth = sign == "!=" if value not in own else sign == "=" if len(own) == 1 else None
+        if truth is False:
+            return None
+        if truth is None:
+            open_.append((column, sign, value))
+    return Rule(tuple(open_), rule.label)
 
 
 def _depth(node: Node) -> int:

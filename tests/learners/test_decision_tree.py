@@ -11,6 +11,7 @@ from scipy import stats
 
 import bayeslab as bl
 from bayeslab.learners._tree_kernels import best_splits
+from bayeslab.learners.decision_list import DecisionList
 from bayeslab.learners.decision_tree import MultiwayTree, deviation, entropy
 from tests.learners.restaurant import DOMAINS, NAMES, all_inputs, original_tree, rows, sample
 
@@ -312,6 +313,50 @@ def test_description_length():
     stump = MultiwayTree((0, 1, 2, 3)).fit(table, told)
     none = MultiwayTree((0, 1, 2, 3), max_nodes=1).fit(table, told)
     assert stump.description_length() < none.description_length()
+
+
+def test_cut_by_bits():
+    """Cut by bits a tree is smaller and better on new rows, and no cut that is left would make it shorter."""
+    rng = np.random.default_rng(11)
+    x, y = sample(rng, 300)
+    wrong = np.where(rng.random(300) < 0.1, np.where(y == "Y", "N", "Y"), y)
+    everything, truth = all_inputs(), original_tree(all_inputs())
+    grown, cut = MultiwayTree(ALL).fit(x, wrong), MultiwayTree(ALL, pruning="bits").fit(x, wrong)
+    assert cut.description_length() < grown.description_length()
+    assert cut.n_nodes_ < 0.5 * grown.n_nodes_
+    assert cut.score(everything, truth) > grown.score(everything, truth)
+    shortest = cut.description_length()
+    for node in cut.root_.walk():
+        if node.column is not None:
+            kept = node.column, node.children
+            node.column, node.children = None, []
+            assert cut.description_length() >= shortest - 1e-9
+            node.column, node.children = kept
+    noise = rng.integers(3, size=(300, 4)).astype(float)
+    assert MultiwayTree((0, 1, 2, 3), pruning="bits").fit(noise, rng.integers(2, size=300)).n_nodes_ == 1
+    with pytest.raises(ValueError, match="pruning is significance or bits"):
+        MultiwayTree(pruning="chance").fit(X, Y)
+
+
+@pytest.mark.parametrize("equality", [False, True])
+def test_rules_are_a_tree_again(equality):
+    """dtree-represent: of the rules of a tree the same tree grows, numbers and codes; of a list one that says the same."""
+    rng = np.random.default_rng(12)
+    x, y = sample(rng, 120)
+    x = np.column_stack([x, np.round(rng.normal(size=120), 1)])
+    y = np.where((x[:, 10] > 0.4) & (x[:, 3] == 1), "Y", y)
+    tree = MultiwayTree(ALL, equality=equality).fit(x, y)
+    sizes = [*(len(d) for d in DOMAINS.values()), 0]
+    again = MultiwayTree.from_rules(tree.rules(), sizes, equality)
+    of_tree, of_again = ([(n.column, len(n.children)) for n in t.root_.walk()] for t in (tree, again))
+    assert of_again == of_tree
+    new = np.column_stack([sample(rng, 1000)[0], rng.normal(size=1000)])
+    np.testing.assert_array_equal(again.predict(new), tree.predict(new))
+    found = DecisionList(k=2, categorical=ALL).fit(x[:, :10], np.where(x[:, 0] == 1, "Y", y))
+    as_tree = MultiwayTree.from_rules(found.rules_, sizes[:10], equality)
+    np.testing.assert_array_equal(as_tree.predict(all_inputs()), found.predict(all_inputs()))
+    with pytest.raises(ValueError, match="do not cover all rows"):
+        MultiwayTree.from_rules(found.rules_[:-1], sizes[:10], equality)
 
 
 def plain_gain(table, y, rows, j, n_values):

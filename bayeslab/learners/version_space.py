@@ -1,0 +1,246 @@
+r"""Learner ``version_space``: all conjunctions at once, each as probable as the rows make it.
+
+A hypothesis asks every input for one value, or for none in particular; one more says no to everything. Numbers are cut
+at quantiles, so that a value is a range. With the prior of the hypotheses and a chance :math:`\epsilon` that a row has
+the wrong class Bayes' theorem gives
+
+.. math:: P(h \mid D) \propto P(h)\, \epsilon^{\text{wrong}} (1 - \epsilon)^{\text{right}}.
+
+Without noise and with equal priors that is one over the size of the version space for each hypothesis that agrees with
+all rows, and 0 for others [1]_. A row is classified by the vote of all hypotheses, each with its probability
+(``bayes``, which errs least on average), or by the most probable one (``map``). When more specific conjunctions are
+more probable beforehand the latter is what Find-S finds.
+
+All hypotheses are gone through, which is less than it seems: how many rows each of them covers is the sum of two
+entries of the same table for one input less, as in a data cube [2]_.
+
+References
+----------
+.. [1] Mitchell (1997). Machine Learning. McGraw-Hill, sections 2.5 and 6.3.
+.. [2] Gray et al. (1997). Data cube: a relational aggregation operator generalizing group-by, cross-tab, and
+   sub-totals. Data Mining and Knowledge Discovery 1, 29-53.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayeslab.spec import Spec
+
+__all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Options", "VersionSpace", "build", "examples", "reported"]
+
+Array = NDArray[np.float64]
+
+TASKS = ("classification",)
+CATEGORIES: Literal["codes", "indicators"] = "codes"
+SCALE = False
+MISSING = False
+
+_MOST = 10_000_000
+_PRIORS = {"uniform": 0.0, "specific": -1.0, "general": 1.0}
+
+
+class Options(Spec):
+    """Options of the version space."""
+
+    prior: Literal["uniform", "specific", "general"] = Field(
+        "uniform", description="All conjunctions alike, or each value asked for doubles (halves) the probability."
+    )
+    noise: float = Field(0.0, ge=0, lt=0.5, description="Chance that a row has the wrong class.")
+    use: Literal["bayes", "map"] = Field("bayes", description="The vote of all, or the most probable conjunction.")
+    cuts: int = Field(2, ge=1, description="Places at which a number column is cut: quantiles.")
+    positive: int | None = Field(
+        None,
+        ge=0,
+        description="Number of the class that is the concept, in the order of the levels; left out: the last.",
+    )
+
+
+class VersionSpace(ClassifierMixin, BaseEstimator):
+    """The posterior of all conjunctions of values.
+
+    Parameters
+    ----------
+    categorical : tuple of int
+        Columns of codes; all others are numbers, cut at quantiles.
+    prior : {"uniform", "specific", "general"}
+    noise : float
+        Chance that a row has the wrong class, below one half.
+    use : {"bayes", "map"}
+    cuts : int
+        Places at which a number column is cut.
+    positive : int or None
+        Position of the concept in ``classes_``; None: the last.
+
+    Attributes
+    ----------
+    values_ : list of ndarray
+        The codes of each input in the training rows; of a number column the numbers of its ranges.
+    edges_ : dict of int to ndarray
+        Where number columns are cut.
+    posterior_ : ndarray, shape (values of input 1 + 1, values of input 2 + 1, ...)
+        Probability of each conjunction; the last place along an axis asks nothing of that input.
+    nothing_ : float
+        Probability of the hypothesis that covers no row.
+    n_consistent_ : int
+        Hypotheses that agree with all rows: the size of the version space.
+    hypothesis_ : ndarray, shape (n_features,)
+        The value that the most probable conjunction asks of each input, NaN where any will do; all NaN and
+        ``nothing_`` above all others where it covers nothing.
+    """
+
+    def __init__(
+        self,
+        categorical: tuple[int, ...] = (),
+        prior: str = "uniform",
+        noise: float = 0.0,
+        use: str = "bayes",
+        cuts: int = 2,
+        positive: int | None = None,
+    ) -> None:
+        self.categorical, self.prior, self.noise, self.use = categorical, prior, noise, use
+        self.cuts, self.positive = cuts, positive
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        # What is no conjunction of a few values is not learned.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Go through all conjunctions of the values there are."""
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        self.classes_ = np.unique(y)
+        if len(self.classes_) > 2:
+            raise ValueError(f"Only binary classification is supported. Classes: {self.classes_}")
+        if self.prior not in _PRIORS or self.use not in ("bayes", "map") or not 0 <= self.noise < 0.5:
+            raise ValueError(
+                f"prior is one of {', '.join(_PRIORS)}, use is bayes or map, and noise lies in [0, 0.5): "
+                f"{self.prior!r}, {self.use!r}, {self.noise!r}"
+            )
+        self.positive_ = len(self.classes_) - 1 if self.positive is None else self.positive
+        if not 0 <= self.positive_ < len(self.classes_):
+            raise ValueError(f"positive is the position of one of the classes {self.classes_}, not {self.positive!r}")
+        places = np.linspace(0, 1, self.cuts + 2)[1:-1]
+        numbers = [j for j in range(X.shape[1]) if j not in self.categorical]
+        self.edges_ = {j: np.unique(np.quantile(X[:, j], places)) for j in numbers}
+        coded = self._coded(X)
+        self.values_ = [np.unique(column) for column in coded.T]
+        if (n := np.prod([len(v) + 1.0 for v in self.values_])) > _MOST:
+            raise ValueError(
+                f"there are {n:.3g} conjunctions of the values of {X.shape[1]} columns, more than {_MOST:,} to go"
+                " through: leave columns out"
+            )
+        concept = y == self.classes_[self.positive_]
+        cells = [np.searchsorted(v, column) for v, column in zip(self.values_, coded.T, strict=True)]
+        covered = [_covered(cells, [len(v) for v in self.values_], rows) for rows in (concept, ~concept)]
+        wrong = np.append((concept.sum() - covered[0] + covered[1]).ravel(), concept.sum())
+        self._weigh(wrong, len(y), covered[0].shape)
+        return self
+
+    def _coded(self, X: Array) -> Array:
+        """Codes; of numbers the ranges that they lie in."""
+        out = X.copy()
+        for j, edges in self.edges_.items():
+            out[:, j] = np.searchsorted(edges, X[:, j], side="left")
+        return out
+
+    def _weigh(self, wrong: Array, n: int, shape: tuple[int, ...]) -> None:
+        """Posterior probabilities, from the rows that each hypothesis has wrong; the last covers nothing."""
+        log_prior = np.zeros(shape)
+        for axis, size in enumerate(shape):
+            asked = np.ones(size)
+            asked[-1] = 0
+            along = [1] * len(shape)
+            along[axis] = size
+            log_prior = log_prior - _PRIORS[self.prior] * np.log(2) * asked.reshape(along)
+        # What covers nothing is more specific than any.
+        score = np.append(log_prior.ravel(), -_PRIORS[self.prior] * np.log(2) * (len(shape) + 1))
+        self.n_consistent_ = int(np.sum(wrong == 0))
+        if self.noise > 0:
+            score = score + wrong * np.log(self.noise) + (n - wrong) * np.log1p(-self.noise)
+        elif self.n_consistent_ == 0:
+            raise ValueError("no conjunction agrees with all rows: give noise, the chance of a wrong class")
+        else:
+            score[wrong > 0] = -np.inf
+        p = np.exp(score - logsumexp(score))
+        # Of equals the first in the order of the values.
+        best = int(np.flatnonzero(p >= p.max() * (1 - 1e-9))[0])
+        self.posterior_, self.nothing_, self.map_probability_ = p[:-1].reshape(shape), float(p[-1]), float(p[best])
+        self.hypothesis_ = np.full(len(shape), np.nan)
+        weights = self.posterior_
+        if self.use == "map":
+            weights = np.zeros(shape)
+        if best < p.size - 1:
+            at = np.unravel_index(best, shape)
+            for j, values in enumerate(self.values_):
+                if at[j] < len(values):
+                    self.hypothesis_[j] = values[at[j]]
+            if self.use == "map":
+                weights[at] = 1.0
+        # Of every row that there can be the probability of the hypotheses that cover it; the last place: another value.
+        share = weights
+        for axis in range(len(shape)):
+            own, any_value = np.split(share, [shape[axis] - 1], axis=axis)
+            share = np.concatenate([own + any_value, any_value], axis=axis)
+        self._share = share
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probability of the classes: of the hypotheses that cover the row, and of noise."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        at = []
+        for values, column in zip(self.values_, self._coded(X).T, strict=True):
+            place = np.minimum(np.searchsorted(values, column), len(values) - 1)
+            at.append(np.where(values[place] == column, place, len(values)))
+        share = np.clip(self._share[tuple(at)], 0.0, 1.0)
+        p = share * (1 - self.noise) + (1 - share) * self.noise
+        if len(self.classes_) == 1:
+            return np.ones((len(p), 1))
+        return np.column_stack([1 - p, p] if self.positive_ == 1 else [p, 1 - p])
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The more probable class; of equals the concept."""
+        p = self.predict_proba(X)
+        if len(self.classes_) == 1:
+            return np.repeat(self.classes_, len(p))
+        concept = p[:, self.positive_] >= 0.5 - 1e-12
+        return np.where(concept, self.classes_[self.positive_], self.classes_[1 - self.positive_])
+
+
+def _covered(cells: list[NDArray[np.int64]], sizes: list[int], rows: NDArray[np.bool_]) -> Array:
+    """Rows that each conjunction covers: counts of cells, and along each axis their sum for any value."""
+    counts = np.zeros(sizes)
+    np.add.at(counts, tuple(cell[rows] for cell in cells), 1.0)
+    for axis in range(len(sizes)):
+        counts = np.concatenate([counts, counts.sum(axis=axis, keepdims=True)], axis=axis)
+    return counts
+
+
+def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
+    """The version space."""
+    return VersionSpace(categorical, **options.model_dump())
+
+
+def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Size of the version space, the most probable conjunction (NaN: any value) and its probability."""
+    return {
+        "consistent": ((), np.array(float(estimator.n_consistent_))),
+        "value": (("input",), estimator.hypothesis_),
+        "probability": ((), np.array(estimator.map_probability_)),
+    }
+
+
+def examples() -> list[BaseEstimator]:
+    """For scikit-learn's checks."""
+    return [VersionSpace(noise=0.1)]
