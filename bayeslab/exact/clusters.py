@@ -10,6 +10,9 @@ from one to another, and averages over draws of "component 1" mean nothing. Thre
 - *Label-free summaries*: how often two rows share a component (:func:`coclustering`), and the single partition with
   the least expected loss (:func:`point_partition`) under Binder's loss [3]_ or the variation of information [4]_.
 
+Clusterings by different algorithms, or from different samples of the rows, are put together in the same way: clusters
+of the ensemble are those of average linkage on how often two rows are together (:func:`combined_clusters` [7]_).
+
 References
 ----------
 .. [1] Papastamoulis, Iliopoulos (2010). An artificial allocations based solution to the label switching
@@ -21,6 +24,7 @@ References
 .. [5] Dahl, Johnson, Müller (2022). Search algorithms and loss functions for Bayesian clustering.
    J. Computational and Graphical Statistics 31, 1189-1201 (the greedy search).
 .. [6] Hubert, Arabie (1985). Comparing partitions. J. Classification 2, 193-218.
+.. [7] Fred, Jain (2005). Combining multiple clusterings using evidence accumulation. IEEE PAMI 27, 835-850.
 """
 
 from __future__ import annotations
@@ -38,6 +42,7 @@ __all__ = [
     "binder_loss",
     "canonical",
     "coclustering",
+    "combined_clusters",
     "contingency",
     "ordered",
     "permute",
@@ -190,7 +195,11 @@ def _agreed(probabilities: np.ndarray, permutations: np.ndarray, max_iterations:
 
 
 def coclustering(labels: np.ndarray) -> np.ndarray:
-    """Share of draws (S, N) in which two rows are in the same cluster, (N, N)."""
+    """Share of draws (S, N) in which two rows are in the same cluster, (N, N).
+
+    A draw may leave rows out (label -1): the share is of the draws that have both; rows never together have 0.
+    """
+    labels = np.asarray(labels)
     _check_labels(labels)
     if labels.shape[1] > _MOST_ROWS:
         raise DataError(
@@ -199,9 +208,12 @@ def coclustering(labels: np.ndarray) -> np.ndarray:
         )
     out = np.zeros((labels.shape[1], labels.shape[1]))
     for draw in labels:
-        member = np.eye(draw.max() + 1)[draw]
-        out += member @ member.T
-    return out / len(labels)
+        member = draw[:, None] == np.arange(draw.max() + 1)
+        out += member.astype(float) @ member.T
+    if labels.min() >= 0:
+        return out / len(labels)
+    there = (labels >= 0).astype(float)
+    return np.where(np.eye(len(out), dtype=bool), 1.0, out / np.maximum(there.T @ there, 1))
 
 
 def _binder_against(labels: np.ndarray, together: np.ndarray) -> float:
@@ -260,18 +272,40 @@ def point_partition(
     return Partition(np.array(best[1]), best[0], loss)
 
 
-def _candidates(distinct: np.ndarray, counts: np.ndarray, together: np.ndarray, limit: int) -> list[np.ndarray]:
-    from scipy.cluster.hierarchy import fcluster, linkage
+def combined_clusters(labels: np.ndarray, n_clusters: int) -> np.ndarray:
+    """One clustering from several (S, N): so many clusters by average linkage on 1 - coclustering [7]_.
+
+    Names of clusters do not matter; a clustering may leave rows out (label -1).
+    """
+    from scipy.cluster.hierarchy import fcluster
+
+    if n_clusters < 1:
+        raise OptionError(f"there is at least one cluster, not {n_clusters!r}")
+    together = coclustering(labels)
+    if len(together) == 1:
+        return np.zeros(1, int)
+    return canonical(fcluster(_linkage(together), n_clusters, "maxclust"))
+
+
+def _linkage(together: np.ndarray) -> np.ndarray:
+    """The average-linkage tree on 1 - coclustering."""
+    from scipy.cluster.hierarchy import linkage
     from scipy.spatial.distance import squareform
+
+    distance = np.round(1 - together, 12)
+    np.fill_diagonal(distance, 0.0)
+    return linkage(squareform(distance, checks=False), "average")
+
+
+def _candidates(distinct: np.ndarray, counts: np.ndarray, together: np.ndarray, limit: int) -> list[np.ndarray]:
+    from scipy.cluster.hierarchy import fcluster
 
     # The most frequent draws; more would cost time and hardly differ.
     often = distinct[np.argsort(-counts, kind="stable")[:100]]
     found = [draw for draw in often if draw.max() < limit]
     n_rows = len(together)
     if n_rows > 1:
-        distance = np.round(1 - together, 12)
-        np.fill_diagonal(distance, 0.0)
-        tree = linkage(squareform(distance, checks=False), "average")
+        tree = _linkage(together)
         found += [canonical(fcluster(tree, k, "maxclust")) for k in range(1, min(limit, n_rows) + 1)]
     return list({tuple(c): c for c in [*found, np.zeros(n_rows, int)]}.values())
 

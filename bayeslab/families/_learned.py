@@ -74,15 +74,21 @@ class Prepared:
         values = np.asarray(term.codes if n_levels else term.value, float)
         if n_levels:
             values = np.where(values < 0, np.nan, values)
-        if self.spec.module.MISSING or not np.isnan(values.sum()):
+        if np.isfinite(values.sum()):
             return values
+        endless = np.flatnonzero(np.isinf(values))
+        if len(endless):
+            raise DataError(
+                f"column '{name}' holds {values[endless[0]]:g} (row {int(endless[0]) + 1}), and learners take finite"
+                f" numbers: drop the row{'s' * (len(endless) > 1)}, or leave the column out"
+            )
         gone = np.flatnonzero(np.isnan(values))
-        if not len(gone):
+        if self.spec.module.MISSING or not len(gone):
             return values
         raise DataError(
             f"column '{name}' has {len(gone)} missing cell{'s' * (len(gone) > 1)} (row {int(gone[0]) + 1}), and"
             f" {self.spec.learner} does not understand them: drop the rows, leave the column out, or take"
-            f" {listed(sorted(_understanding()))}"
+            f" {listed(sorted(_understanding(self.task)))}"
         )
 
     def columns(self, data: Data) -> list[str]:
@@ -102,9 +108,12 @@ class Prepared:
             raise DataError(f"the data have no column '{name}', the target{hint(name, data.names())}")
         term = data.term(name, missing=True)
         values = np.asarray(term.value if self.classes is None else term.codes, float)
-        gone = np.flatnonzero(np.isnan(values) | ((values < 0) if self.classes is not None else False))
+        gone = np.flatnonzero(~np.isfinite(values) | ((values < 0) if self.classes is not None else False))
         if len(gone):
-            raise DataError(f"the target '{name}' is missing in {len(gone)} rows (row {int(gone[0]) + 1}): drop them")
+            raise DataError(
+                f"the target '{name}' is missing or infinite in {len(gone)} row{'s' * (len(gone) > 1)}"
+                f" (row {int(gone[0]) + 1}): drop what has no outcome"
+            )
         return values if self.classes is None else values.astype(np.int64)
 
     def estimator(self, seed: int) -> Any:
@@ -121,10 +130,11 @@ class Prepared:
         return _seeded(whole, seed)
 
 
-def _understanding() -> Iterator[str]:
+def _understanding(task: str) -> Iterator[str]:
     from bayeslab import registry
 
-    return (word for word in registry.names("learners") if registry.load("learners", word).MISSING)
+    modules = ((word, registry.load("learners", word)) for word in registry.names("learners"))
+    return (word for word, module in modules if module.MISSING and task in module.TASKS)
 
 
 def _n_rows(model: Model, data: Data) -> int:
@@ -317,8 +327,9 @@ def _with_probabilities(ready: Prepared, estimator: Any, matrix: Array, outcome:
     fewest = int(np.bincount(outcome)[np.unique(outcome)].min())
     if fewest < 2:
         raise DataError(
-            f"a class with one row leaves nothing to calibrate the probabilities of {ready.spec.learner} on: leave it"
-            f" out, or take a learner with probabilities of its own"
+            f"a class with one row among {len(outcome)} leaves nothing to calibrate the probabilities of"
+            f" {ready.spec.learner} on: leave the class out, ask for fewer folds, or take a learner with probabilities"
+            f" of its own"
         )
     method = "isotonic" if wanted == "isotonic" else "sigmoid"
     folds = _splitter(ready, outcome, min(5, fewest), seed)

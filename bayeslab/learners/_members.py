@@ -1,4 +1,7 @@
-"""What ensembles share: members named in a model file, their seeds, their outputs, and outputs out of fold."""
+"""What ensembles share: members named in a model file, their seeds, weights of rows, outputs, and outputs out of fold.
+
+Weights of rows are handed on to members that take them; a member that takes none sees rows drawn by weight.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Annotated, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier
@@ -20,23 +23,28 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter, validate_data
 
 from bayeslab import registry
 from bayeslab.errors import hint, listed
+from bayeslab.spec import Spec
 
 __all__ = [
+    "Ensemble",
     "EnsembleClassifier",
     "EnsembleRegressor",
     "Member",
+    "MemberOptions",
     "built",
     "built_all",
+    "drawn",
     "out_of_fold",
     "outputs",
     "seeded",
     "shares",
     "splits",
     "trained",
+    "weight_name",
 ]
 
 Array = NDArray[np.float64]
@@ -61,8 +69,12 @@ def _known(given: dict[str, Any]) -> dict[str, Any]:
     word = given.get("learner")
     if word not in words:
         raise ValueError(f"a member is {{learner: WORD, ...options}}; unknown learner {word!r}{hint(str(word), words)}")
+    known, options = registry.load("learners", word).Options, {k: v for k, v in given.items() if k != "learner"}
+    for name in options:
+        if name not in known.model_fields:
+            raise ValueError(f"the learner {word} has no option '{name}'{hint(name, known.model_fields)}")
     try:
-        registry.load("learners", word).Options.model_validate({k: v for k, v in given.items() if k != "learner"})
+        known.model_validate(options)
     except ValidationError as error:
         found = error.errors(include_url=False)[0]
         where = ".".join(map(str, found["loc"]))
@@ -71,6 +83,16 @@ def _known(given: dict[str, Any]) -> dict[str, Any]:
 
 
 Member = Annotated[dict[str, Any], AfterValidator(_known)]
+
+
+class MemberOptions(Spec):
+    """Options of every ensemble of several members."""
+
+    learners: list[Member] = Field(
+        default_factory=list,
+        description="Members: {learner: WORD, ...its options}; left out: a linear one, a tree and a forest.",
+    )
+    cv: int = Field(5, ge=2, description="Folds in which rows are left out.")
 
 
 def built(given: Mapping[str, Any], task: str, categorical: tuple[int, ...] = ()) -> Any:
@@ -105,11 +127,36 @@ def seeded(estimator: Any, rng: np.random.RandomState) -> Any:
     return made.set_params(**{name: int(rng.randint(np.iinfo(np.int32).max)) for name in sorted(wanted)})
 
 
-def trained(estimator: Any, X: Array, target: Any, rng: np.random.RandomState) -> Any:
+def weight_name(estimator: Any) -> str | None:
+    """The keyword with which ``fit`` takes weights of rows, of a pipeline for its last step; None: it takes none."""
+    prefix = ""
+    while isinstance(estimator, Pipeline):
+        name, estimator = estimator.steps[-1]
+        prefix += f"{name}__"
+    return f"{prefix}sample_weight" if has_fit_parameter(estimator, "sample_weight") else None
+
+
+def drawn(target: Any, weights: Array, rng: np.random.RandomState) -> NDArray[np.int64]:
+    """Rows drawn by weight, as many as there are; of codes with more than one, where that can be."""
+    several = len(np.unique(target)) > 1 and np.asarray(target).dtype.kind == "i"
+    for _ in range(100):
+        at = rng.choice(len(target), len(target), p=weights / weights.sum())
+        if not several or len(np.unique(target[at])) > 1:
+            return np.asarray(at)
+    return np.arange(len(target))
+
+
+def trained(estimator: Any, X: Array, target: Any, rng: np.random.RandomState, weights: Array | None = None) -> Any:
     """A copy trained on the rows; of rows with one class (codes) one that says it."""
     if np.asarray(target).dtype.kind == "i" and len(np.unique(target)) == 1:
         return DummyClassifier(strategy="most_frequent").fit(X, target)
-    return seeded(estimator, rng).fit(X, target)
+    made = seeded(estimator, rng)
+    if weights is None:
+        return made.fit(X, target)
+    if name := weight_name(made):
+        return made.fit(X, target, **{name: weights})
+    at = drawn(target, weights, rng)
+    return made.fit(X[at], target[at])
 
 
 def shares(estimator: Any, X: Array, n_classes: int) -> Array:
@@ -142,22 +189,78 @@ def splits(target: Any, n_folds: int, rng: np.random.RandomState) -> Iterator[tu
 
 
 def out_of_fold(
-    estimators: Sequence[Any], X: Array, target: Any, n_classes: int, n_folds: int, rng: np.random.RandomState
+    estimators: Sequence[Any],
+    X: Array,
+    target: Any,
+    n_classes: int,
+    n_folds: int,
+    rng: np.random.RandomState,
+    weights: Array | None = None,
 ) -> Array:
     """Outputs as of :func:`outputs`, each row's by members that have not seen it."""
     shape = (len(estimators), len(X), n_classes) if n_classes else (len(estimators), len(X))
     out = np.zeros(shape)
     for inside, outside in splits(target, n_folds, rng):
-        fold = [trained(one, X[inside], target[inside], rng) for one in estimators]
+        known = None if weights is None else weights[inside]
+        fold = [trained(one, X[inside], target[inside], rng, known) for one in estimators]
         out[:, outside] = outputs(fold, X[outside], n_classes)
     return out
 
 
-class EnsembleClassifier(ClassifierMixin, BaseEstimator):
-    """What classifiers of several members do alike: rows checked, classes as codes, answers by ``predict_proba``."""
+class Ensemble(BaseEstimator):
+    """What ensembles of both tasks do alike."""
 
     estimators: Any
+    cv: int
     random_state: Any
+    estimators_: list[Any]
+
+    def _rows(self, X: Any, y: Any) -> tuple[Array, Any]:
+        """Rows as numbers, and codes of classes or numbers."""
+        raise NotImplementedError
+
+    def _usual(self) -> list[Any]:
+        raise NotImplementedError
+
+    def _weighted_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Any, Array | None]:
+        """Rows and their weights; a row of weight 0 is not there."""
+        if sample_weight is None:
+            return *self._rows(X, y), None
+        X, y = validate_data(self, X, y, dtype=None, ensure_all_finite=False)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        there = weights > 0
+        return *self._rows(X[there], y[there]), weights[there]
+
+    @property
+    def _n_classes(self) -> int:
+        return len(getattr(self, "classes_", ()))
+
+    def _members(self) -> list[Any]:
+        return self._usual() if self.estimators is None else list(self.estimators)
+
+    def _rng(self) -> np.random.RandomState:
+        rng: np.random.RandomState = check_random_state(self.random_state)
+        return rng
+
+    def _new(self, X: Any) -> Array:
+        check_is_fitted(self)
+        return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
+
+    def _left_out(self, X: Array, target: Any, rng: np.random.RandomState, weights: Array | None = None) -> Array:
+        """Answers of the members for rows that they have not seen."""
+        return out_of_fold(self._members(), X, target, self._n_classes, self.cv, rng, weights)
+
+    def _train(
+        self, members: Sequence[Any], X: Array, target: Any, rng: np.random.RandomState, weights: Array | None = None
+    ) -> None:
+        self.estimators_ = [trained(one, X, target, rng, weights) for one in members]
+
+    def _outputs(self, X: Array) -> Array:
+        return outputs(self.estimators_, X, self._n_classes)
+
+
+class EnsembleClassifier(ClassifierMixin, Ensemble):
+    """What classifiers of several members do alike: rows checked, classes as codes, answers by ``predict_proba``."""
 
     def _rows(self, X: Any, y: Any) -> tuple[Array, Codes]:
         X, y = validate_data(self, X, y, dtype=np.float64)
@@ -167,18 +270,8 @@ class EnsembleClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"Classification needs rows of two classes; there is one class, {self.classes_[0]!r}")
         return X, codes.astype(np.int64)
 
-    def _members(self) -> list[Any]:
-        if self.estimators is not None:
-            return list(self.estimators)
+    def _usual(self) -> list[Any]:
         return [DecisionTreeClassifier(max_depth=5), GaussianNB(), KNeighborsClassifier()]
-
-    def _rng(self) -> np.random.RandomState:
-        rng: np.random.RandomState = check_random_state(self.random_state)
-        return rng
-
-    def _new(self, X: Any) -> Array:
-        check_is_fitted(self)
-        return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class."""
@@ -186,25 +279,12 @@ class EnsembleClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(self.classes_[best])
 
 
-class EnsembleRegressor(RegressorMixin, BaseEstimator):
+class EnsembleRegressor(RegressorMixin, Ensemble):
     """What regressions of several members do alike."""
-
-    estimators: Any
-    random_state: Any
 
     def _rows(self, X: Any, y: Any) -> tuple[Array, Array]:
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         return X, np.asarray(y, float)
 
-    def _members(self) -> list[Any]:
-        if self.estimators is not None:
-            return list(self.estimators)
+    def _usual(self) -> list[Any]:
         return [LinearRegression(), DecisionTreeRegressor(max_depth=6), KNeighborsRegressor(1)]
-
-    def _rng(self) -> np.random.RandomState:
-        rng: np.random.RandomState = check_random_state(self.random_state)
-        return rng
-
-    def _new(self, X: Any) -> Array:
-        check_is_fitted(self)
-        return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))

@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 from sklearn.metrics.pairwise import pairwise_distances, pairwise_kernels
 from sklearn.neighbors import NearestNeighbors
 
+from bayeslab.learners._gram import check_gram
+
 __all__ = ["METRICS", "Metric", "Neighbours", "Space", "local_metric", "sorted_rows"]
 
 Array = NDArray[np.float64]
@@ -29,6 +31,8 @@ Rows = NDArray[np.int64]
 Metric = Literal["minkowski", "hamming", "mahalanobis", "kernel", "local"]
 METRICS = ("minkowski", "hamming", "mahalanobis", "kernel", "local")
 _BLOCK = 4_000_000
+# Rows on which a kernel is tested.
+_TESTED = 300
 
 
 def sorted_rows(distances: Array, rows: Rows) -> tuple[Array, Rows]:
@@ -77,7 +81,8 @@ class Space:
         Raises
         ------
         ValueError
-            No such metric; p below one (no triangle inequality); columns of codes that hold other numbers.
+            No such metric; p below one (no triangle inequality); a kernel without Mercer's condition, on some of the
+            rows; columns of codes that hold other numbers.
         """
         if metric not in METRICS:
             raise ValueError(f"metric is one of {', '.join(METRICS)}, not {metric!r}")
@@ -88,6 +93,10 @@ class Space:
                 raise ValueError(f"column {j} is one of codes 0, 1, ...")
         levels = {j: int(X[:, j].max()) + 1 for j in categorical}
         plain = cls(metric, p if metric == "minkowski" else 2.0, levels, None, kernel, gamma)
+        if metric == "kernel":
+            at = np.unique(np.linspace(0, len(X) - 1, min(len(X), _TESTED)).astype(int))
+            some = plain.points(X[at])
+            check_gram(plain._kernel(some, some), f"{kernel} kernel")
         if metric != "mahalanobis":
             return plain
         return cls(metric, 2.0, levels, _whitening(plain.points(X)))
@@ -122,7 +131,7 @@ class Space:
 
     def _kernel(self, a: Array, b: Array) -> Array:
         extra = {} if self.gamma is None else {"gamma": self.gamma}
-        return np.asarray(pairwise_kernels(a, b, metric=self.kernel, **extra))
+        return np.asarray(pairwise_kernels(a, b, metric=self.kernel, filter_params=True, **extra))
 
 
 def _whitening(points: Array) -> Array:

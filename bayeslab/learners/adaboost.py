@@ -3,8 +3,8 @@ r"""Learner ``adaboost``: weak learners one after the other, each on rows weight
 After a round with the weighted error :math:`\epsilon` the weights of rows that were right are multiplied by
 :math:`\epsilon/(1-\epsilon)`, all are normalised, and the learner gets the vote :math:`z = \log((1-\epsilon)/\epsilon)`
 [1]_ (a printed pseudo-code that has :math:`\log(1-\epsilon)/\epsilon` is a misprint). The weak learner here is a
-single test, or any scikit-learn estimator that takes weights; one that does not sees rows drawn by weight
-(``resample``). Boosting goes on lowering the error on other rows after its own is zero because margins still grow [2]_.
+single test, or any other learner; one that takes no weights sees rows drawn by weight (``resample``). Boosting goes on
+lowering the error on other rows after its own is zero because margins still grow [2]_.
 
 References
 ----------
@@ -21,11 +21,12 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from bayeslab.learners._members import Member, built, drawn, seeded, weight_name
 from bayeslab.learners._stump_kernels import best_stump
 from bayeslab.spec import Spec
 
@@ -59,6 +60,9 @@ class Options(Spec):
         100, ge=1, description="Rounds; fewer when a learner is perfect or no better than chance."
     )
     weak: Literal["stump", "naive_bayes", "tree"] = Field("stump", description="The learner of a round.")
+    estimator: Member | None = Field(
+        None, description="Any other learner of a round: {learner: WORD, ...its options}; takes the place of weak."
+    )
     max_depth: int = Field(2, ge=1, description="Depth of weak: tree.")
     resample: bool = Field(False, description="Rows drawn by weight in place of weighted rows.")
 
@@ -211,16 +215,11 @@ class AdaBoost(ClassifierMixin, BaseEstimator):
         return self
 
     def _learned(self, X: Array, codes: Any, weights: Array, rng: Any) -> Any:
-        made = Stump(self.categorical) if self.estimator is None else clone(self.estimator)
-        if "random_state" in made.get_params():
-            made.set_params(random_state=rng.randint(np.iinfo(np.int32).max))
-        if not self.resample and has_fit_parameter(made, "sample_weight"):
-            return made.fit(X, codes, sample_weight=weights * len(X))
-        for _ in range(100):
-            at = rng.choice(len(X), len(X), p=weights)
-            if len(np.unique(codes[at])) > 1:
-                return made.fit(X[at], codes[at])
-        return made.fit(X, codes)
+        made = seeded(Stump(self.categorical) if self.estimator is None else self.estimator, rng)
+        if not self.resample and (name := weight_name(made)):
+            return made.fit(X, codes, **{name: weights * len(X)})
+        at = drawn(codes, weights, rng)
+        return made.fit(X[at], codes[at])
 
     def _said(self, made: Any, X: Array) -> Any:
         if isinstance(made, tuple):
@@ -275,7 +274,9 @@ class AdaBoost(ClassifierMixin, BaseEstimator):
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
     """AdaBoost over the weak learner asked for."""
     weak: Any = None
-    if options.weak == "naive_bayes":
+    if options.estimator is not None:
+        weak = built(options.estimator, task, categorical)
+    elif options.weak == "naive_bayes":
         from sklearn.naive_bayes import GaussianNB
 
         weak = GaussianNB()

@@ -78,12 +78,14 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
     """scikit-learn's bagging; of regressions also with the median."""
     usual = {"learner": "decision_tree" if task == "classification" else "regression_tree"}
     one = built(options.estimator or usual, task, categorical)
+    # As many rows as there are: a share of all would be warned of where these are few.
+    rows = options.max_samples if options.max_samples < 1 else None
     if task == "classification":
         if options.average == "median":
             raise ValueError("the median is for numbers; of classifiers probabilities are averaged")
-        return BaggingClassifier(one, options.n_estimators, max_samples=options.max_samples)
+        return BaggingClassifier(one, options.n_estimators, max_samples=rows)
     kind = MedianBagging if options.average == "median" else BaggingRegressor
-    return kind(one, options.n_estimators, max_samples=options.max_samples)
+    return kind(one, options.n_estimators, max_samples=rows)
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:

@@ -25,16 +25,15 @@ from sklearn.base import BaseEstimator
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor, NearestNeighbors
 
 from bayeslab.learners._members import (
+    Ensemble,
     EnsembleClassifier,
     EnsembleRegressor,
-    Member,
+    MemberOptions,
     built_all,
-    out_of_fold,
     shares,
     splits,
     trained,
 )
-from bayeslab.spec import Spec
 
 __all__ = [
     "CATEGORIES",
@@ -57,29 +56,47 @@ SCALE = True
 MISSING = False
 
 
-class Options(Spec):
-    """Options of a cascade."""
+class Options(MemberOptions):
+    """Options of a cascade; the members are its stages, in their order."""
 
-    learners: list[Member] = Field(
-        default_factory=list,
-        description="Stages in their order, {learner: WORD, ...its options}; left out: linear, tree, forest.",
-    )
     thresholds: list[float] | None = Field(
         None,
         description="One a stage: the least probability, rising; of regressions the largest standard error, falling."
         " Left out: from 0.8 to 0.95; of regressions quantiles of the first stage's.",
     )
     n_neighbors: int = Field(5, ge=1, description="Of the exceptions that answer last.")
-    cv: int = Field(5, ge=2, description="Folds in which rows are left out.")
 
 
-class _Stages:
+class _Stages(Ensemble):
     """What cascades of both kinds do."""
 
-    estimators_: list[Any]
+    def __init__(
+        self,
+        estimators: Any = None,
+        thresholds: Any = None,
+        n_neighbors: int = 5,
+        cv: int = 5,
+        random_state: Any = None,
+    ) -> None:
+        self.estimators, self.thresholds, self.n_neighbors = estimators, thresholds, n_neighbors
+        self.cv, self.random_state = cv, random_state
 
     def _sure(self, stage: int, X: Array) -> tuple[Array, Any]:
         raise NotImplementedError
+
+    def _one_each(self, n_stages: int) -> Array:
+        given = np.asarray(self.thresholds, float)
+        if len(given) != n_stages:
+            raise ValueError(f"{len(given)} thresholds for {n_stages} stages: one each")
+        return given
+
+    def _store(self, X: Array, target: Any, unsure: NDArray[np.bool_]) -> None:
+        """The rows of which no stage is sure."""
+        self.exceptions_ = np.flatnonzero(unsure)
+        self._tail = None
+        if n := len(self.exceptions_):
+            kind = KNeighborsClassifier if self._n_classes else KNeighborsRegressor
+            self._tail = kind(min(self.n_neighbors, n)).fit(X[self.exceptions_], target[self.exceptions_])
 
     def _last(self, X: Array) -> Array:
         raise NotImplementedError
@@ -118,7 +135,7 @@ def _harder(loss: Array, rng: Any) -> NDArray[np.int64]:
     return np.asarray(rng.choice(len(loss), len(loss), p=weights / weights.sum()), np.int64)
 
 
-class CascadeClassifier(_Stages, EnsembleClassifier):
+class CascadeClassifier(EnsembleClassifier, _Stages):
     """A cascade of classifiers.
 
     Parameters
@@ -139,17 +156,6 @@ class CascadeClassifier(_Stages, EnsembleClassifier):
         Training rows of which no stage was sure; without any the last stage answers what is left.
     """
 
-    def __init__(
-        self,
-        estimators: Any = None,
-        thresholds: Any = None,
-        n_neighbors: int = 5,
-        cv: int = 5,
-        random_state: Any = None,
-    ) -> None:
-        self.estimators, self.thresholds, self.n_neighbors = estimators, thresholds, n_neighbors
-        self.cv, self.random_state = cv, random_state
-
     def fit(self, X: Any, y: Any) -> Self:
         """Stage by stage, on what the one before misses."""
         X, codes = self._rows(X, y)
@@ -159,19 +165,15 @@ class CascadeClassifier(_Stages, EnsembleClassifier):
         left = np.ones(len(X), bool)
         self.estimators_ = []
         for one, least in zip(members, self.thresholds_, strict=True):
-            p = self._left_out(one, X, codes, loss, rng)
+            p = self._stage_left_out(one, X, codes, loss, rng)
             at = np.arange(len(X)) if loss is None else _harder(loss, rng)
             self.estimators_.append(trained(one, X[at], codes[at], rng))
             left &= p.max(axis=1) < least
             loss = 1 - p[np.arange(len(X)), codes]
-        self.exceptions_ = np.flatnonzero(left)
-        self._tail = None
-        if len(self.exceptions_):
-            near = KNeighborsClassifier(min(self.n_neighbors, len(self.exceptions_)))
-            self._tail = near.fit(X[self.exceptions_], codes[self.exceptions_])
+        self._store(X, codes, left)
         return self
 
-    def _left_out(self, one: Any, X: Array, codes: Any, loss: Array | None, rng: Any) -> Array:
+    def _stage_left_out(self, one: Any, X: Array, codes: Any, loss: Array | None, rng: Any) -> Array:
         """Probabilities of rows by stages that were not trained on them."""
         out = np.zeros((len(X), len(self.classes_)))
         for inside, outside in splits(codes, self.cv, rng):
@@ -183,9 +185,7 @@ class CascadeClassifier(_Stages, EnsembleClassifier):
     def _checked_thresholds(self, n_stages: int, n_classes: int) -> Array:
         if self.thresholds is None:
             return np.linspace(max(0.8, 1 / n_classes + 0.1), 0.95, n_stages)
-        given = np.asarray(self.thresholds, float)
-        if len(given) != n_stages:
-            raise ValueError(f"{len(given)} thresholds for {n_stages} stages: one each")
+        given = self._one_each(n_stages)
         if np.any(given <= 1 / n_classes) or np.any(given >= 1) or np.any(np.diff(given) < 0):
             raise ValueError(
                 f"thresholds rise, from above 1/{n_classes} (no guess is surer) to below 1 (a stage that asks for less"
@@ -214,7 +214,7 @@ class CascadeClassifier(_Stages, EnsembleClassifier):
         return self._answers(X, np.zeros((len(X), len(self.classes_))))
 
 
-class CascadeRegressor(_Stages, EnsembleRegressor):
+class CascadeRegressor(EnsembleRegressor, _Stages):
     """A cascade of regressions.
 
     Parameters
@@ -236,39 +236,22 @@ class CascadeRegressor(_Stages, EnsembleRegressor):
     exceptions_ : ndarray of int
     """
 
-    def __init__(
-        self,
-        estimators: Any = None,
-        thresholds: Any = None,
-        n_neighbors: int = 5,
-        cv: int = 5,
-        random_state: Any = None,
-    ) -> None:
-        self.estimators, self.thresholds, self.n_neighbors = estimators, thresholds, n_neighbors
-        self.cv, self.random_state = cv, random_state
-
     def fit(self, X: Any, y: Any) -> Self:
         """Stages on all rows; their errors on rows left out."""
         X, y = self._rows(X, y)
-        rng, members = self._rng(), self._members()
-        self._squares = (out_of_fold(members, X, y, 0, self.cv, rng) - y) ** 2
+        rng = self._rng()
+        self._squares = (self._left_out(X, y, rng) - y) ** 2
         self._near = NearestNeighbors(n_neighbors=min(4 * self.n_neighbors, len(X))).fit(X)
         errors = np.sqrt(self._squares[:, self._near.kneighbors(X, return_distance=False)].mean(axis=2))
         self.thresholds_ = self._checked_thresholds(errors)
-        self.estimators_ = [trained(one, X, y, rng) for one in members]
-        self.exceptions_ = np.flatnonzero((errors > self.thresholds_[:, None]).all(axis=0))
-        self._tail = None
-        if len(self.exceptions_):
-            near = KNeighborsRegressor(min(self.n_neighbors, len(self.exceptions_)))
-            self._tail = near.fit(X[self.exceptions_], y[self.exceptions_])
+        self._train(self._members(), X, y, rng)
+        self._store(X, y, (errors > self.thresholds_[:, None]).all(axis=0))
         return self
 
     def _checked_thresholds(self, errors: Array) -> Array:
         if self.thresholds is None:
             return np.quantile(errors[0], np.linspace(0.75, 0.25, len(errors)))
-        given = np.asarray(self.thresholds, float)
-        if len(given) != len(errors):
-            raise ValueError(f"{len(given)} thresholds for {len(errors)} stages: one each")
+        given = self._one_each(len(errors))
         if np.any(given <= 0) or np.any(np.diff(given) > 0):
             raise ValueError(f"thresholds of standard errors are above 0 and do not rise; given: {given.tolist()}")
         return given

@@ -102,6 +102,8 @@ class DecisionList(ClassifierMixin, BaseEstimator):
         self, literals: list[Rule], passed: NDArray[np.bool_], codes: Any, left: NDArray[np.bool_]
     ) -> tuple[tuple[tuple[int, str, float], ...], NDArray[np.bool_]] | None:
         """The smallest test that picks out rows of one class; of these the one that covers most, then the first."""
+        if not literals:
+            return None  # columns that do not vary have no test
         own = [(passed[:, left & (codes == c)]).astype(np.float32) for c in range(len(self.classes_))]
         for size in range(1, self.k + 1):
             best: tuple[float, tuple[int, ...]] | None = None

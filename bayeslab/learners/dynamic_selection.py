@@ -20,16 +20,7 @@ from pydantic import Field
 from sklearn.base import BaseEstimator
 from sklearn.neighbors import NearestNeighbors
 
-from bayeslab.learners._members import (
-    EnsembleClassifier,
-    EnsembleRegressor,
-    Member,
-    built_all,
-    out_of_fold,
-    outputs,
-    trained,
-)
-from bayeslab.spec import Spec
+from bayeslab.learners._members import Ensemble, EnsembleClassifier, EnsembleRegressor, MemberOptions, built_all
 
 __all__ = [
     "CATEGORIES",
@@ -52,26 +43,29 @@ SCALE = True
 MISSING = False
 
 
-class Options(Spec):
+class Options(MemberOptions):
     """Options of dynamic selection."""
 
-    learners: list[Member] = Field(
-        default_factory=list,
-        description="Members: {learner: WORD, ...its options}; left out: a linear one, a tree and a forest.",
-    )
     n_neighbors: int = Field(15, ge=1, description="Nearest training rows on which members are judged.")
-    cv: int = Field(5, ge=2, description="Folds in which rows are left out.")
 
 
-class _Local:
+class _Local(Ensemble):
     """The member with the least loss on the nearest rows."""
 
-    n_neighbors: int
-    losses_: Array
+    def __init__(self, estimators: Any = None, n_neighbors: int = 15, cv: int = 5, random_state: Any = None) -> None:
+        self.estimators, self.n_neighbors, self.cv, self.random_state = estimators, n_neighbors, cv, random_state
 
-    def _remember(self, X: Array, losses: Array) -> None:
-        self.losses_ = losses
+    def fit(self, X: Any, y: Any) -> Self:
+        """Judge members on rows left out, then train them on all."""
+        X, target = self._rows(X, y)
+        rng = self._rng()
+        self.losses_ = self._losses(self._left_out(X, target, rng), target)
         self._nearest = NearestNeighbors(n_neighbors=min(self.n_neighbors, len(X))).fit(X)
+        self._train(self._members(), X, target, rng)
+        return self
+
+    def _losses(self, left_out: Array, target: Any) -> Array:
+        raise NotImplementedError
 
     def _chosen(self, X: Array) -> NDArray[np.int64]:
         at = self._nearest.kneighbors(X, return_distance=False)
@@ -79,10 +73,14 @@ class _Local:
 
     def chosen(self, X: Any) -> NDArray[np.int64]:
         """Position of the member that answers, for each row."""
-        return self._chosen(self._new(X))  # type: ignore[attr-defined]
+        return self._chosen(self._new(X))
+
+    def _answer(self, X: Any) -> Array:
+        X = self._new(X)
+        return np.asarray(self._outputs(X)[self._chosen(X), np.arange(len(X))])
 
 
-class SelectionClassifier(_Local, EnsembleClassifier):
+class SelectionClassifier(EnsembleClassifier, _Local):
     """Classifiers, of which one is chosen for each row.
 
     Parameters
@@ -100,38 +98,26 @@ class SelectionClassifier(_Local, EnsembleClassifier):
         Out of fold.
     """
 
-    def __init__(self, estimators: Any = None, n_neighbors: int = 15, cv: int = 5, random_state: Any = None) -> None:
-        self.estimators, self.n_neighbors, self.cv, self.random_state = estimators, n_neighbors, cv, random_state
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Judge members on rows left out, then train them on all."""
-        X, codes = self._rows(X, y)
-        rng, members = self._rng(), self._members()
-        left_out = out_of_fold(members, X, codes, len(self.classes_), self.cv, rng)
-        wrong = left_out.argmax(axis=2) != codes
+    def _losses(self, left_out: Array, target: Any) -> Array:
+        wrong = left_out.argmax(axis=2) != target
         # Fewer than one wrong answer, so that it decides among equals only.
-        unsure = 1 - left_out[:, np.arange(len(codes)), codes]
-        self._remember(X, wrong + unsure / (self.n_neighbors + 1))
-        self.estimators_ = [trained(one, X, codes, rng) for one in members]
-        return self
+        unsure = 1 - left_out[:, np.arange(len(target)), target]
+        return np.asarray(wrong + unsure / (self.n_neighbors + 1))
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities by the member that is chosen."""
-        X = self._new(X)
-        given = outputs(self.estimators_, X, len(self.classes_))
-        return np.asarray(given[self._chosen(X), np.arange(len(X))])
+        return self._answer(X)
 
 
-class SelectionRegressor(_Local, EnsembleRegressor):
+class SelectionRegressor(EnsembleRegressor, _Local):
     """Regressions, of which one is chosen for each row.
 
     Parameters
     ----------
     estimators : list of estimators or None
         Members; None: a linear one, a tree and the nearest neighbour.
-    n_neighbors : int
-    cv : int
-    random_state : int or None
+    n_neighbors, cv, random_state
+        As of :class:`SelectionClassifier`.
 
     Attributes
     ----------
@@ -140,21 +126,12 @@ class SelectionRegressor(_Local, EnsembleRegressor):
         Absolute errors out of fold.
     """
 
-    def __init__(self, estimators: Any = None, n_neighbors: int = 15, cv: int = 5, random_state: Any = None) -> None:
-        self.estimators, self.n_neighbors, self.cv, self.random_state = estimators, n_neighbors, cv, random_state
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Judge members on rows left out, then train them on all."""
-        X, y = self._rows(X, y)
-        rng, members = self._rng(), self._members()
-        self._remember(X, np.abs(out_of_fold(members, X, y, 0, self.cv, rng) - y))
-        self.estimators_ = [trained(one, X, y, rng) for one in members]
-        return self
+    def _losses(self, left_out: Array, target: Any) -> Array:
+        return np.asarray(np.abs(left_out - target))
 
     def predict(self, X: Any) -> Array:
         """The number that the chosen member says."""
-        X = self._new(X)
-        return np.asarray(outputs(self.estimators_, X, 0)[self._chosen(X), np.arange(len(X))])
+        return self._answer(X)
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:

@@ -199,20 +199,21 @@ class OutputCodes(EnsembleClassifier):
         self.estimator, self.code, self.n_learners, self.decode = estimator, code, n_learners, decode
         self.cv, self.n_candidates, self.random_state = cv, n_candidates, random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Write or learn the code, train a learner for each column."""
-        X, codes = self._rows(X, y)
+        X, codes, weights = self._weighted_rows(X, y, sample_weight)
         rng = self._rng()
         one = DecisionTreeClassifier(max_depth=5) if self.estimator is None else self.estimator
-        self.code_ = self._code(X, codes, one, rng)
+        self.code_ = self._code(X, codes, weights, one, rng)
         self.estimators_ = []
         for column in self.code_.T:
             side = column[codes]
             used = side != 0
-            self.estimators_.append(trained(one, X[used], (side[used] > 0).astype(np.int64), rng))
+            own = None if weights is None else weights[used]
+            self.estimators_.append(trained(one, X[used], (side[used] > 0).astype(np.int64), rng, own))
         return self
 
-    def _code(self, X: Array, codes: Code, one: Any, rng: Any) -> Code:
+    def _code(self, X: Array, codes: Code, weights: Array | None, one: Any, rng: Any) -> Code:
         k = len(self.classes_)
         if not isinstance(self.code, str):
             return _checked_code(self.code, k)
@@ -225,10 +226,10 @@ class OutputCodes(EnsembleClassifier):
         if self.code == "optimised":
             return optimised(k, n, rng)
         if self.code == "learned":
-            return self._learned(X, codes, one, n, rng)
+            return self._learned(X, codes, weights, one, n, rng)
         raise ValueError(f"no code {self.code!r}")
 
-    def _learned(self, X: Array, codes: Code, one: Any, n_columns: int, rng: Any) -> Code:
+    def _learned(self, X: Array, codes: Code, weights: Array | None, one: Any, n_columns: int, rng: Any) -> Code:
         """Add the column, of some that divide the two classes most confused, that errs least on rows left out."""
         k = len(self.classes_)
         pool = exhaustive(k) if k <= _ALL else random_code(k, 50 * n_columns, rng)
@@ -242,9 +243,10 @@ class OutputCodes(EnsembleClassifier):
             best: tuple[float, int, Array] | None = None
             for j in dividing[: self.n_candidates]:
                 side = (pool[codes, j] > 0).astype(np.int64)
-                said = self._answer(out_of_fold([one], X, side, 2, self.cv, rng)[0][:, 1])
+                said = self._answer(out_of_fold([one], X, side, 2, self.cv, rng, weights)[0][:, 1])
                 whole = np.column_stack([answers, said])
-                wrong = float(np.mean(decoded(pool[:, [*chosen, j]], whole).argmax(axis=1) != codes))
+                missed = decoded(pool[:, [*chosen, j]], whole).argmax(axis=1) != codes
+                wrong = float(np.average(missed, weights=weights))
                 if best is None or wrong < best[0]:
                     best = wrong, j, whole
             assert best is not None
@@ -253,7 +255,7 @@ class OutputCodes(EnsembleClassifier):
             left.remove(j)
             said_class = decoded(pool[:, chosen], answers).argmax(axis=1)
             confused = np.zeros((k, k))
-            np.add.at(confused, (codes, said_class), 1)
+            np.add.at(confused, (codes, said_class), 1 if weights is None else weights)
             np.fill_diagonal(confused, 0)
         return np.asarray(pool[:, chosen])
 

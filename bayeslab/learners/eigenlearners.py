@@ -20,8 +20,7 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from bayeslab.learners._members import EnsembleClassifier, Member, built_all, out_of_fold, outputs, trained
-from bayeslab.spec import Spec
+from bayeslab.learners._members import EnsembleClassifier, MemberOptions, built_all
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Eigenlearners", "Options", "build", "examples", "reported"]
 
@@ -33,16 +32,11 @@ SCALE = False
 MISSING = False
 
 
-class Options(Spec):
+class Options(MemberOptions):
     """Options of eigenlearners."""
 
-    learners: list[Member] = Field(
-        default_factory=list,
-        description="Members: {learner: WORD, ...its options}; left out: a linear one, a tree and a forest.",
-    )
     n_components: int | None = Field(None, ge=1, description="Components kept; left out: by their share of variance.")
     share: float = Field(0.95, gt=0, lt=1, description="Share of variance that the components kept have.")
-    cv: int = Field(5, ge=2, description="Folds in which rows are left out.")
 
 
 class Eigenlearners(EnsembleClassifier):
@@ -81,21 +75,21 @@ class Eigenlearners(EnsembleClassifier):
     def fit(self, X: Any, y: Any) -> Self:
         """Probabilities out of fold, components, combiner; members are then trained on all rows."""
         X, codes = self._rows(X, y)
-        rng, members = self._rng(), self._members()
-        table = _flat(out_of_fold(members, X, codes, len(self.classes_), self.cv, rng))
+        rng = self._rng()
+        table = _flat(self._left_out(X, codes, rng))
         n = self.n_components
         wanted: Any = self.share if n is None else min(n, *table.shape)
         self.pca_ = PCA(wanted, svd_solver="full").fit(table)
         self.components_ = self.pca_.transform(table)
         self._scaler = StandardScaler().fit(self.components_)
         self.combiner_ = LogisticRegression(max_iter=1000).fit(self._scaler.transform(self.components_), codes)
-        self.estimators_ = [trained(one, X, codes, rng) for one in members]
+        self._train(self._members(), X, codes, rng)
         return self
 
     def components(self, X: Any) -> Array:
         """Components of rows."""
-        X = self._new(X)
-        return np.asarray(self.pca_.transform(_flat(outputs(self.estimators_, X, len(self.classes_)))))
+        given = self._outputs(self._new(X))
+        return np.asarray(self.pca_.transform(_flat(given)))
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities by the combiner."""

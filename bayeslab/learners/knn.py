@@ -64,7 +64,7 @@ class Options(Spec):
     )
     metric: Metric = Field("minkowski", description="The distance; local adapts to the classes around each query.")
     p: float = Field(2.0, ge=1, description="Of the Minkowski distance: 1 Manhattan, 2 Euclidean.")
-    kernel: str = Field("rbf", description="Of metric: kernel, one that scikit-learn names.")
+    kernel: Literal["linear", "poly", "rbf", "laplacian", "cosine"] = Field("rbf", description="Of metric: kernel.")
     gamma: float | None = Field(None, gt=0, description="Of that kernel; left out: one over the number of columns.")
     algorithm: Literal["auto", "kd_tree", "ball_tree", "brute"] = Field("auto", description="How neighbours are found.")
 
@@ -100,7 +100,9 @@ class _Neighbourly(BaseEstimator):
         else:
             self.n_neighbors_ = int(self.n_neighbors)
         if not 1 <= self.n_neighbors_ <= len(X) and getattr(self, "combine", "") != "interpolate":
-            raise ValueError(f"n_neighbors is {self.n_neighbors_!r}, and there are n_samples = {len(X)} rows")
+            raise ValueError(
+                f"n_neighbors is {self.n_neighbors_!r}, and there are n_samples = {len(X)} rows: take fewer"
+            )
 
     def _queries(self, X: Any) -> Array:
         check_is_fitted(self)

@@ -3,7 +3,8 @@ r"""Learner ``lsh``: nearest neighbours by locality-sensitive hashing, for many 
 As ``knn`` with Euclidean distances, but a query is compared only with the rows that share a bucket with it in one of
 many hash tables: a few thousand among millions. A row within ``radius`` of the query is among them with probability
 ``recall`` at least (the (r, cr) guarantee of [1]_); the sizes of the tables follow from that and from how far rows
-are apart. A query with no candidate at all is compared with every row.
+are apart. :class:`LSHIndex` is the index by itself: its ``near`` returns, for a query with a point within r, one
+within cr as often as promised, and none farther away. A query with no candidate at all is compared with every row.
 Where the nearest rows are hardly nearer than any (many columns without structure) the promise is kept, but much of
 the table is looked at and nothing is saved.
 
@@ -33,6 +34,7 @@ __all__ = [
     "SCALE",
     "TASKS",
     "LSHClassifier",
+    "LSHIndex",
     "LSHRegressor",
     "Options",
     "build",
@@ -60,15 +62,24 @@ class Options(Spec):
 
 
 class _Hashed(BaseEstimator):
-    n_neighbors: int
-    radius: float | None
-    recall: float
-    max_tables: int
-    random_state: Any
+    """The rows in hash tables."""
+
+    def __init__(
+        self,
+        n_neighbors: int = 5,
+        radius: float | None = None,
+        recall: float = 0.9,
+        max_tables: int = 48,
+        random_state: Any = None,
+    ) -> None:
+        self.n_neighbors, self.radius, self.recall = n_neighbors, radius, recall
+        self.max_tables, self.random_state = max_tables, random_state
 
     def _store(self, X: Array) -> None:
         if not 1 <= self.n_neighbors <= len(X):
-            raise ValueError(f"n_neighbors is {self.n_neighbors!r}, and there are n_samples = {len(X)} rows")
+            raise ValueError(
+                f"n_neighbors is {self.n_neighbors!r}, and there are n_samples = {len(X)} rows: take fewer"
+            )
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         centred = (X - X.mean(axis=0)).astype(np.float32)
         self.radius_ = self.radius or typical_radius(centred, self.n_neighbors, rng)
@@ -106,17 +117,6 @@ class LSHClassifier(ClassifierMixin, _Hashed):
     index_ : LSHIndex
     """
 
-    def __init__(
-        self,
-        n_neighbors: int = 5,
-        radius: float | None = None,
-        recall: float = 0.9,
-        max_tables: int = 48,
-        random_state: Any = None,
-    ) -> None:
-        self.n_neighbors, self.radius, self.recall = n_neighbors, radius, recall
-        self.max_tables, self.random_state = max_tables, random_state
-
     def fit(self, X: Any, y: Any) -> Self:
         """Hash the rows."""
         X, y = validate_data(self, X, y, dtype=np.float64)
@@ -151,17 +151,6 @@ class LSHRegressor(RegressorMixin, _Hashed):
     radius_ : float
     index_ : LSHIndex
     """
-
-    def __init__(
-        self,
-        n_neighbors: int = 5,
-        radius: float | None = None,
-        recall: float = 0.9,
-        max_tables: int = 48,
-        random_state: Any = None,
-    ) -> None:
-        self.n_neighbors, self.radius, self.recall = n_neighbors, radius, recall
-        self.max_tables, self.random_state = max_tables, random_state
 
     def fit(self, X: Any, y: Any) -> Self:
         """Hash the rows."""

@@ -24,7 +24,7 @@ from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
-from bayeslab.learners._members import EnsembleClassifier, EnsembleRegressor
+from bayeslab.learners._members import Ensemble, EnsembleClassifier, EnsembleRegressor
 from bayeslab.spec import Spec
 
 __all__ = [
@@ -76,17 +76,24 @@ def _softmax_weights(
     return np.asarray(found.x.reshape(start.shape))
 
 
-class _Gated:
+class _Gated(Ensemble):
     """What both mixtures do: starts, expectation maximisation, the gate."""
 
-    n_experts: int
-    alpha: float
-    max_iter: int
-    tol: float
-    n_init: int
     gate_: Array
     n_iter_: int
     log_likelihoods_: Array
+
+    def __init__(
+        self,
+        n_experts: int = 3,
+        alpha: float = 1.0,
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        n_init: int = 5,
+        random_state: Any = None,
+    ) -> None:
+        self.n_experts, self.alpha, self.max_iter = n_experts, alpha, max_iter
+        self.tol, self.n_init, self.random_state = tol, n_init, random_state
 
     def _start(self, shares: Array, rows: Array, target: Any) -> Any:
         raise NotImplementedError
@@ -133,7 +140,7 @@ class _Gated:
 
     def gate(self, X: Any) -> Array:
         """Shares of the experts, (rows, experts)."""
-        rows = _with_one(self._new(X))  # type: ignore[attr-defined]
+        rows = _with_one(self._new(X))
         return np.asarray(special.softmax(rows @ self.gate_.T, axis=1))
 
 
@@ -141,7 +148,7 @@ def _with_one(X: Array) -> Array:
     return np.column_stack([X, np.ones(len(X))])
 
 
-class ExpertRegressor(_Gated, EnsembleRegressor):
+class ExpertRegressor(EnsembleRegressor, _Gated):
     """Linear experts of a number, gated.
 
     Parameters
@@ -164,18 +171,6 @@ class ExpertRegressor(_Gated, EnsembleRegressor):
     log_likelihoods_ : ndarray
         Mean log likelihood, round by round.
     """
-
-    def __init__(
-        self,
-        n_experts: int = 3,
-        alpha: float = 1.0,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        n_init: int = 5,
-        random_state: Any = None,
-    ) -> None:
-        self.n_experts, self.alpha, self.max_iter = n_experts, alpha, max_iter
-        self.tol, self.n_init, self.random_state = tol, n_init, random_state
 
     def fit(self, X: Any, y: Any) -> Self:
         """Expectation maximisation from some starts."""
@@ -215,7 +210,7 @@ class ExpertRegressor(_Gated, EnsembleRegressor):
         return np.asarray((self.gate(X) * self.experts(X)).sum(axis=1))
 
 
-class ExpertClassifier(_Gated, EnsembleClassifier):
+class ExpertClassifier(EnsembleClassifier, _Gated):
     """Softmax experts of classes, gated; parameters are those of :class:`ExpertRegressor`.
 
     Attributes
@@ -224,18 +219,6 @@ class ExpertClassifier(_Gated, EnsembleClassifier):
     coef_ : ndarray, shape (experts, classes, inputs + 1)
     log_likelihoods_ : ndarray
     """
-
-    def __init__(
-        self,
-        n_experts: int = 3,
-        alpha: float = 1.0,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        n_init: int = 5,
-        random_state: Any = None,
-    ) -> None:
-        self.n_experts, self.alpha, self.max_iter = n_experts, alpha, max_iter
-        self.tol, self.n_init, self.random_state = tol, n_init, random_state
 
     def fit(self, X: Any, y: Any) -> Self:
         """Expectation maximisation from some starts."""

@@ -159,7 +159,8 @@ class _Combined(BaseEstimator):
         X = np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
         wide = np.zeros((len(X), self._n))
         for weight, scale, one in zip(self.weights_, self.scales_, self._kernels, strict=True):
-            if weight > 0:
+            # Of outcomes that do not vary there are no support vectors.
+            if weight > 0 and len(self.support_):
                 wide[:, self.support_] += weight * scale * self._values(one, X, self._rows)
         answers = "decision_function" if hasattr(self._machines[0], "decision_function") else "predict"
         return np.column_stack([getattr(machine, answers)(wide) for machine in self._machines])

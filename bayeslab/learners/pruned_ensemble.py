@@ -21,16 +21,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from sklearn.base import BaseEstimator
 
-from bayeslab.learners._members import (
-    EnsembleClassifier,
-    EnsembleRegressor,
-    Member,
-    built_all,
-    out_of_fold,
-    outputs,
-    trained,
-)
-from bayeslab.spec import Spec
+from bayeslab.learners._members import Ensemble, EnsembleClassifier, EnsembleRegressor, MemberOptions, built_all
 
 __all__ = [
     "CATEGORIES",
@@ -57,15 +48,10 @@ SCALE = False
 MISSING = False
 
 
-class Options(Spec):
+class Options(MemberOptions):
     """Options of ensemble pruning."""
 
-    learners: list[Member] = Field(
-        default_factory=list,
-        description="Members: {learner: WORD, ...its options}; left out: a linear one, a tree and a forest.",
-    )
     search: Search = Field("floating", description="How subsets are searched.")
-    cv: int = Field(5, ge=2, description="Folds in which rows are left out.")
 
 
 def quality(given: Array, target: Any, subset: tuple[int, ...]) -> Quality:
@@ -148,7 +134,27 @@ def selected(given: Any, target: Any, search: Search = "floating") -> tuple[int,
     return max(known.best.values(), key=lambda found: (found[0], -len(found[1])))[1]
 
 
-class PrunedClassifier(EnsembleClassifier):
+class _Pruned(Ensemble):
+    """The best subset on rows left out."""
+
+    def __init__(
+        self, estimators: Any = None, search: Search = "floating", cv: int = 5, random_state: Any = None
+    ) -> None:
+        self.estimators, self.search, self.cv, self.random_state = estimators, search, cv, random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose by rows left out, then train the chosen on all."""
+        X, target = self._rows(X, y)
+        rng, members = self._rng(), self._members()
+        self.kept_ = selected(self._left_out(X, target, rng), target, self.search)
+        self._train([members[j] for j in self.kept_], X, target, rng)
+        return self
+
+    def _mean(self, X: Any) -> Array:
+        return np.asarray(self._outputs(self._new(X)).mean(axis=0))
+
+
+class PrunedClassifier(EnsembleClassifier, _Pruned):
     """The mean of the classifiers that are kept.
 
     Parameters
@@ -166,52 +172,17 @@ class PrunedClassifier(EnsembleClassifier):
         Those kept.
     """
 
-    def __init__(
-        self, estimators: Any = None, search: Search = "floating", cv: int = 5, random_state: Any = None
-    ) -> None:
-        self.estimators, self.search, self.cv, self.random_state = estimators, search, cv, random_state
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Choose by rows left out, then train the chosen on all."""
-        X, codes = self._rows(X, y)
-        rng, members = self._rng(), self._members()
-        left_out = out_of_fold(members, X, codes, len(self.classes_), self.cv, rng)
-        self.kept_ = selected(left_out, codes, self.search)
-        self.estimators_ = [trained(members[j], X, codes, rng) for j in self.kept_]
-        return self
-
     def predict_proba(self, X: Any) -> Array:
         """The mean of the probabilities."""
-        X = self._new(X)
-        return np.asarray(outputs(self.estimators_, X, len(self.classes_)).mean(axis=0))
+        return self._mean(X)
 
 
-class PrunedRegressor(EnsembleRegressor):
-    """The mean of the regressions that are kept; parameters are those of :class:`PrunedClassifier`.
-
-    Attributes
-    ----------
-    kept_ : tuple of int
-    estimators_ : list
-    """
-
-    def __init__(
-        self, estimators: Any = None, search: Search = "floating", cv: int = 5, random_state: Any = None
-    ) -> None:
-        self.estimators, self.search, self.cv, self.random_state = estimators, search, cv, random_state
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Choose by rows left out, then train the chosen on all."""
-        X, y = self._rows(X, y)
-        rng, members = self._rng(), self._members()
-        self.kept_ = selected(out_of_fold(members, X, y, 0, self.cv, rng), y, self.search)
-        self.estimators_ = [trained(members[j], X, y, rng) for j in self.kept_]
-        return self
+class PrunedRegressor(EnsembleRegressor, _Pruned):
+    """The mean of the regressions that are kept; parameters and attributes are those of :class:`PrunedClassifier`."""
 
     def predict(self, X: Any) -> Array:
         """The mean of the numbers."""
-        X = self._new(X)
-        return np.asarray(outputs(self.estimators_, X, 0).mean(axis=0))
+        return self._mean(X)
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:

@@ -65,11 +65,18 @@ class Options(Spec):
 
 
 class _Bumps(BaseEstimator):
-    centres: str
-    n_centres: int
-    width: float | None
-    alpha: float
-    random_state: Any
+    """Bumps placed, and least squares on them."""
+
+    def __init__(
+        self,
+        centres: str = "kmeans",
+        n_centres: int = 20,
+        width: float | None = None,
+        alpha: float = 1e-6,
+        random_state: Any = None,
+    ) -> None:
+        self.centres, self.n_centres, self.width = centres, n_centres, width
+        self.alpha, self.random_state = alpha, random_state
 
     def _place(self, X: Array) -> None:
         if self.centres not in _PLACES:
@@ -164,17 +171,6 @@ class RBFRegressor(RegressorMixin, _Bumps):
     intercept_ : float
     """
 
-    def __init__(
-        self,
-        centres: str = "kmeans",
-        n_centres: int = 20,
-        width: float | None = None,
-        alpha: float = 1e-6,
-        random_state: Any = None,
-    ) -> None:
-        self.centres, self.n_centres, self.width = centres, n_centres, width
-        self.alpha, self.random_state = alpha, random_state
-
     def fit(self, X: Any, y: Any) -> Self:
         """Place the bumps, then solve."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
@@ -199,17 +195,6 @@ class RBFClassifier(ClassifierMixin, _Bumps):
     ----------
     centres_, widths_, coef_, intercept_ : ndarray
     """
-
-    def __init__(
-        self,
-        centres: str = "kmeans",
-        n_centres: int = 20,
-        width: float | None = None,
-        alpha: float = 1e-6,
-        random_state: Any = None,
-    ) -> None:
-        self.centres, self.n_centres, self.width = centres, n_centres, width
-        self.alpha, self.random_state = alpha, random_state
 
     def fit(self, X: Any, y: Any) -> Self:
         """Place the bumps, then solve."""

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from sklearn.base import BaseEstimator
 
-from bayeslab.learners._members import EnsembleClassifier, Member, built_all, out_of_fold, outputs, trained
-from bayeslab.spec import Spec
+from bayeslab.learners._members import EnsembleClassifier, MemberOptions, built_all
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Options", "Scann", "build", "examples", "reported"]
 
@@ -32,15 +31,10 @@ SCALE = False
 MISSING = False
 
 
-class Options(Spec):
+class Options(MemberOptions):
     """Options of SCANN."""
 
-    learners: list[Member] = Field(
-        default_factory=list,
-        description="Members: {learner: WORD, ...its options}; left out: a linear one, a tree and a forest.",
-    )
     n_components: int | None = Field(None, ge=1, description="Dimensions kept; left out: all that there are.")
-    cv: int = Field(5, ge=2, description="Folds in which rows are left out.")
 
 
 class Scann(EnsembleClassifier):
@@ -73,7 +67,7 @@ class Scann(EnsembleClassifier):
         """Answers out of fold, their analysis, class means; members are then trained on all rows."""
         X, codes = self._rows(X, y)
         rng, members, k = self._rng(), self._members(), len(self.classes_)
-        table = _indicators(out_of_fold(members, X, codes, k, self.cv, rng))
+        table = _indicators(self._left_out(X, codes, rng))
         mass = table.mean(axis=0) / len(members)
         used = mass > 0
         # All rows have the same mass, 1/N: every member says one class.
@@ -87,7 +81,7 @@ class Scann(EnsembleClassifier):
         self._axes[:, used] = right[:n] / np.sqrt(mass[used])
         self.coordinates_ = self._placed(table)
         self.means_ = np.array([self.coordinates_[codes == c].mean(axis=0) for c in range(k)])
-        self.estimators_ = [trained(one, X, codes, rng) for one in members]
+        self._train(members, X, codes, rng)
         return self
 
     def _placed(self, table: Array) -> Array:
@@ -97,8 +91,7 @@ class Scann(EnsembleClassifier):
 
     def coordinates(self, X: Any) -> Array:
         """Coordinates of rows, (rows, dimensions)."""
-        X = self._new(X)
-        return self._placed(_indicators(outputs(self.estimators_, X, len(self.classes_))))
+        return self._placed(_indicators(self._outputs(self._new(X))))
 
     def decision_function(self, X: Any) -> Array:
         """Less the squared distance to each class mean: of two classes that of the second less that of the first."""

@@ -25,21 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from scipy.optimize import nnls
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from bayeslab.learners._members import (
-    EnsembleClassifier,
-    EnsembleRegressor,
-    Member,
-    built_all,
-    out_of_fold,
-    outputs,
-    seeded,
-    trained,
-)
-from bayeslab.spec import Spec
+from bayeslab.learners._members import Ensemble, EnsembleClassifier, EnsembleRegressor, MemberOptions, built_all, seeded
 
 __all__ = [
     "CATEGORIES",
@@ -64,31 +54,29 @@ SCALE = False
 MISSING = False
 
 
-class Options(Spec):
+class Options(MemberOptions):
     """Options of stacking."""
 
-    learners: list[Member] = Field(
-        default_factory=list,
-        description="Members: {learner: WORD, ...its options}; left out: a linear one, a tree and a forest.",
-    )
     combiner: Combiner = Field("constrained", description="What is trained on their answers.")
     max_depth: int = Field(3, ge=1, description="Depth of combiner: tree.")
-    cv: int = Field(5, ge=2, description="Folds in which rows are left out.")
 
 
-def simplex_weights(outputs: Any, y: Any) -> Array:
+def simplex_weights(outputs: Any, y: Any, sample_weight: Any = None) -> Array:
     """Weights, none below 0 and with the sum 1, of the least squared error.
 
     Parameters
     ----------
     outputs : array, shape (members, rows)
     y : array, shape (rows,)
+    sample_weight : array or None, shape (rows,)
 
     Returns
     -------
     ndarray, shape (members,)
     """
     gaps = np.asarray(y, float)[:, None] - np.asarray(outputs, float).T
+    if sample_weight is not None:
+        gaps = gaps * np.sqrt(np.asarray(sample_weight, float) / np.mean(sample_weight))[:, None]
     size = np.sqrt(np.mean(gaps**2)) or 1.0
     rows = np.vstack([gaps / (size * np.sqrt(len(gaps))), np.ones(gaps.shape[1])])
     target = np.zeros(len(rows))
@@ -97,7 +85,51 @@ def simplex_weights(outputs: Any, y: Any) -> Array:
     return np.asarray(found / found.sum())
 
 
-class StackedClassifier(EnsembleClassifier):
+class _Stacked(Ensemble):
+    """Members, their answers out of fold, and what combines them."""
+
+    classes_: np.ndarray
+    combiner_: Any
+    weights_: Array
+
+    def __init__(
+        self,
+        estimators: Any = None,
+        combiner: Any = "constrained",
+        max_depth: int = 3,
+        cv: int = 5,
+        random_state: Any = None,
+    ) -> None:
+        self.estimators, self.combiner, self.max_depth = estimators, combiner, max_depth
+        self.cv, self.random_state = cv, random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train members in folds, the combiner, and members on all rows."""
+        X, target, weights = self._weighted_rows(X, y, sample_weight)
+        rng = self._rng()
+        self.left_out_ = self._left_out(X, target, rng, weights)
+        self._train(self._members(), X, target, rng, weights)
+        self.combiner_ = None
+        if self.combiner == "constrained":
+            self.weights_ = self._constrained(target, weights)
+            return self
+        made = seeded(self._combiner(), rng)
+        rows = self._inputs(self.left_out_)
+        self.combiner_ = made.fit(rows, target) if weights is None else made.fit(rows, target, sample_weight=weights)
+        return self
+
+    def _constrained(self, target: Any, weights: Array | None) -> Array:
+        raise NotImplementedError
+
+    def _combiner(self) -> Any:
+        raise NotImplementedError
+
+    def _inputs(self, given: Array) -> Array:
+        """What the combiner sees, (rows, columns)."""
+        raise NotImplementedError
+
+
+class StackedClassifier(EnsembleClassifier, _Stacked):
     """Classifiers, combined by one that is trained on their probabilities out of fold.
 
     Parameters
@@ -123,110 +155,63 @@ class StackedClassifier(EnsembleClassifier):
         Where it is constrained.
     """
 
-    def __init__(
-        self,
-        estimators: Any = None,
-        combiner: Any = "constrained",
-        max_depth: int = 3,
-        cv: int = 5,
-        random_state: Any = None,
-    ) -> None:
-        self.estimators, self.combiner, self.max_depth = estimators, combiner, max_depth
-        self.cv, self.random_state = cv, random_state
+    def _constrained(self, target: Any, weights: Array | None) -> Array:
+        each = None if weights is None else np.repeat(weights, self._n_classes)
+        return simplex_weights(
+            self.left_out_.reshape(len(self.left_out_), -1), np.eye(self._n_classes)[target].ravel(), each
+        )
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Train members in folds, the combiner, and members on all rows."""
-        X, codes = self._rows(X, y)
-        rng, members, n_classes = self._rng(), self._members(), len(self.classes_)
-        self.left_out_ = out_of_fold(members, X, codes, n_classes, self.cv, rng)
-        self.estimators_ = [trained(one, X, codes, rng) for one in members]
-        self.combiner_ = None
-        if self.combiner == "constrained":
-            self.weights_ = simplex_weights(self.left_out_.reshape(len(members), -1), np.eye(n_classes)[codes].ravel())
-            return self
+    def _combiner(self) -> Any:
         if self.combiner == "linear":
-            made: Any = LogisticRegression(max_iter=1000)
-        elif self.combiner == "tree":
-            made = DecisionTreeClassifier(max_depth=self.max_depth)
-        else:
-            made = clone(self.combiner)
-        self.combiner_ = seeded(made, rng).fit(self._inputs(self.left_out_), codes)
-        return self
+            return LogisticRegression(max_iter=1000)
+        return DecisionTreeClassifier(max_depth=self.max_depth) if self.combiner == "tree" else self.combiner
 
-    @staticmethod
-    def _inputs(given: Array) -> Array:
+    def _inputs(self, given: Array) -> Array:
         # The last class follows from the others.
         return np.moveaxis(given[:, :, :-1], 0, 1).reshape(given.shape[1], -1)
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities by the combiner."""
-        X = self._new(X)
-        given = outputs(self.estimators_, X, len(self.classes_))
+        given = self._outputs(self._new(X))
         if self.combiner_ is None:
             return np.asarray(np.tensordot(self.weights_, given, axes=1))
         return np.asarray(self.combiner_.predict_proba(self._inputs(given)))
 
 
-class StackedRegressor(EnsembleRegressor):
+class StackedRegressor(EnsembleRegressor, _Stacked):
     """Regressions, combined by one that is trained on their answers out of fold.
 
     Parameters
     ----------
     estimators : list of estimators or None
         Members; None: a linear one, a tree and the nearest neighbour.
-    combiner : {"linear", "constrained", "tree"} or estimator
-    max_depth : int
-        Of the tree.
-    cv : int
-    random_state : int or None
+    combiner, max_depth, cv, random_state
+        As of :class:`StackedClassifier`.
 
     Attributes
     ----------
-    estimators_ : list
+    estimators_, combiner_, weights_
+        As of :class:`StackedClassifier`.
     left_out_ : ndarray, shape (members, rows)
-    combiner_ : estimator
-        None where it is constrained.
-    weights_ : ndarray
-        Where it is constrained.
     """
 
-    def __init__(
-        self,
-        estimators: Any = None,
-        combiner: Any = "constrained",
-        max_depth: int = 3,
-        cv: int = 5,
-        random_state: Any = None,
-    ) -> None:
-        self.estimators, self.combiner, self.max_depth = estimators, combiner, max_depth
-        self.cv, self.random_state = cv, random_state
+    def _constrained(self, target: Any, weights: Array | None) -> Array:
+        return simplex_weights(self.left_out_, target, weights)
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Train members in folds, the combiner, and members on all rows."""
-        X, y = self._rows(X, y)
-        rng, members = self._rng(), self._members()
-        self.left_out_ = out_of_fold(members, X, y, 0, self.cv, rng)
-        self.estimators_ = [trained(one, X, y, rng) for one in members]
-        self.combiner_ = None
-        if self.combiner == "constrained":
-            self.weights_ = simplex_weights(self.left_out_, y)
-            return self
+    def _combiner(self) -> Any:
         if self.combiner == "linear":
-            made: Any = LinearRegression()
-        elif self.combiner == "tree":
-            made = DecisionTreeRegressor(max_depth=self.max_depth)
-        else:
-            made = clone(self.combiner)
-        self.combiner_ = seeded(made, rng).fit(self.left_out_.T, y)
-        return self
+            return LinearRegression()
+        return DecisionTreeRegressor(max_depth=self.max_depth) if self.combiner == "tree" else self.combiner
+
+    def _inputs(self, given: Array) -> Array:
+        return given.T
 
     def predict(self, X: Any) -> Array:
         """What the combiner makes of the members' answers."""
-        X = self._new(X)
-        given = outputs(self.estimators_, X, 0)
+        given = self._outputs(self._new(X))
         if self.combiner_ is None:
             return np.asarray(self.weights_ @ given)
-        return np.asarray(self.combiner_.predict(given.T), float)
+        return np.asarray(self.combiner_.predict(self._inputs(given)), float)
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:

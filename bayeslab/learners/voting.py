@@ -25,16 +25,7 @@ from pydantic import Field
 from scipy import special, stats
 from sklearn.base import BaseEstimator
 
-from bayeslab.learners._members import (
-    EnsembleClassifier,
-    EnsembleRegressor,
-    Member,
-    built_all,
-    out_of_fold,
-    outputs,
-    trained,
-)
-from bayeslab.spec import Spec
+from bayeslab.learners._members import EnsembleClassifier, EnsembleRegressor, MemberOptions, built_all, outputs
 
 __all__ = [
     "CATEGORIES",
@@ -62,19 +53,14 @@ SCALE = False
 MISSING = False
 
 
-class Options(Spec):
+class Options(MemberOptions):
     """Options of voting."""
 
-    learners: list[Member] = Field(
-        default_factory=list,
-        description="Members: {learner: WORD, ...its options}; left out: a linear one, a tree and a forest.",
-    )
     rule: Rule = Field("sum", description="How outputs are combined.")
     weights: list[float] | None = Field(None, description="Of rule: weighted; left out: from accuracy out of fold.")
     normalise: bool = Field(
         False, description="Raw scores of classifiers, standardised on the training rows, in place of probabilities."
     )
-    cv: int = Field(5, ge=2, description="Folds for weights.")
 
 
 def majority_error(n_voters: int, error: float) -> float:
@@ -180,31 +166,31 @@ class VotingClassifier(EnsembleClassifier):
         self.estimators, self.rule, self.weights, self.normalise = estimators, rule, weights, normalise
         self.cv, self.random_state = cv, random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train all members; their weights out of fold."""
-        X, codes = self._rows(X, y)
-        rng, members, n_classes = self._rng(), self._members(), len(self.classes_)
-        self.weights_ = self._weights(members, X, codes, rng)
-        self.estimators_ = [trained(one, X, codes, rng) for one in members]
+        X, codes, rows = self._weighted_rows(X, y, sample_weight)
+        rng, n_classes = self._rng(), len(self.classes_)
+        self.weights_ = self._weights(X, codes, rng, rows)
+        self._train(self._members(), X, codes, rng, rows)
         if self.normalise:
             found = [_scores(one, X, n_classes) for one in self.estimators_]
             self.centres_ = np.array([one.mean() for one in found])
             self.scales_ = np.array([one.std() or 1.0 for one in found])
         return self
 
-    def _weights(self, members: list[Any], X: Array, codes: Any, rng: Any) -> Array:
+    def _weights(self, X: Array, codes: Any, rng: Any, rows: Array | None) -> Array:
         if self.weights is not None:
             return np.asarray(self.weights, float)
         if self.rule not in ("weighted", "bayesian"):
-            return np.ones(len(members))
-        left_out = out_of_fold(members, X, codes, len(self.classes_), self.cv, rng)
+            return np.ones(len(self._members()))
+        left_out = self._left_out(X, codes, rng, rows)
         if self.rule == "weighted":
-            right = (left_out.argmax(axis=2) == codes).mean(axis=1)
-            guess = np.bincount(codes).max() / len(codes)
+            right = np.average(left_out.argmax(axis=2) == codes, axis=1, weights=rows)
+            guess = np.bincount(codes, rows).max() / (len(codes) if rows is None else rows.sum())
             above = np.maximum(right - guess, 0)
-            return np.asarray(above if above.any() else np.ones(len(members)))
-        of_truth = left_out[:, np.arange(len(codes)), codes]
-        return posterior_weights(np.log(np.maximum(of_truth, 1e-12)))
+            return np.asarray(above if above.any() else np.ones(len(above)))
+        of_truth = np.log(np.maximum(left_out[:, np.arange(len(codes)), codes], 1e-12))
+        return posterior_weights(of_truth if rows is None else rows * of_truth)
 
     def predict_proba(self, X: Any) -> Array:
         """The combined outputs over their sum."""
@@ -215,7 +201,7 @@ class VotingClassifier(EnsembleClassifier):
             standard = (found - self.centres_[:, None, None]) / self.scales_[:, None, None]
             given = special.softmax(standard, axis=2)
         else:
-            given = outputs(self.estimators_, X, n_classes)
+            given = self._outputs(X)
         total = combined(given, self.rule, self.weights_)
         size = total.sum(axis=1, keepdims=True)
         # All classes vetoed: nothing is known.
@@ -247,31 +233,33 @@ class VotingRegressor(EnsembleRegressor):
         self.estimators, self.rule, self.weights = estimators, rule, weights
         self.cv, self.random_state = cv, random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train all members; their weights out of fold."""
         if self.rule in ("product", "plurality"):
             raise ValueError(f"numbers have no {self.rule}: take sum, weighted, bayesian, median, min or max")
-        X, y = self._rows(X, y)
-        rng, members = self._rng(), self._members()
-        self.weights_ = self._weights(members, X, y, rng)
-        self.estimators_ = [trained(one, X, y, rng) for one in members]
+        X, y, rows = self._weighted_rows(X, y, sample_weight)
+        rng = self._rng()
+        self.weights_ = self._weights(X, y, rng, rows)
+        self._train(self._members(), X, y, rng, rows)
         return self
 
-    def _weights(self, members: list[Any], X: Array, y: Array, rng: Any) -> Array:
+    def _weights(self, X: Array, y: Array, rng: Any, rows: Array | None) -> Array:
         if self.weights is not None:
             return np.asarray(self.weights, float)
         if self.rule not in ("weighted", "bayesian"):
-            return np.ones(len(members))
-        gaps = (out_of_fold(members, X, y, 0, self.cv, rng) - y) ** 2
-        variance = np.maximum(gaps.mean(axis=1, keepdims=True), 1e-12 * max(float(np.var(y)), 1e-300))
+            return np.ones(len(self._members()))
+        gaps = (self._left_out(X, y, rng, rows) - y) ** 2
+        squared = np.average(gaps, axis=1, weights=rows)
+        variance = np.maximum(squared, 1e-12 * max(float(np.var(y)), 1e-300))[:, None]
         if self.rule == "weighted":
             return np.asarray(1 / variance[:, 0])
-        return posterior_weights(-0.5 * gaps / variance - 0.5 * np.log(variance))
+        density = -0.5 * gaps / variance - 0.5 * np.log(variance)
+        return posterior_weights(density if rows is None else rows * density)
 
     def predict(self, X: Any) -> Array:
         """The combined numbers."""
         X = self._new(X)
-        return combined(outputs(self.estimators_, X, 0), self.rule, self.weights_)
+        return combined(self._outputs(X), self.rule, self.weights_)
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:

@@ -10,13 +10,22 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from sklearn.ensemble import AdaBoostRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+import bayeslab as bl
+from bayeslab.learners import adaboost
+from bayeslab.learners._members import weight_name
 from bayeslab.learners.adaboost import AdaBoost, Stump
 from bayeslab.learners.boosted_regression import Options, ResidualBoost, ThresholdBoost, build
 from bayeslab.learners.decision_tree import MultiwayTree
+from bayeslab.learners.ecoc import OutputCodes
 from bayeslab.learners.schapire import SchapireBoost, majority_of_three
+from bayeslab.learners.stacking import StackedClassifier, StackedRegressor
+from bayeslab.learners.voting import VotingClassifier, VotingRegressor
 from tests.learners.restaurant import sample
 
 
@@ -138,6 +147,62 @@ def test_weighted_training():
         weighted = one.fit(x, y, sample_weight=w.astype(float)).predict(x)
         copied = one.fit(np.repeat(x, w, axis=0), np.repeat(y, w)).predict(x)
         np.testing.assert_array_equal(weighted, copied)
+
+
+@pytest.mark.parametrize(
+    "ensemble",
+    [
+        VotingClassifier([MultiwayTree(), GaussianNB(), LogisticRegression(C=10, tol=1e-8, max_iter=2000)]),
+        OutputCodes(GaussianNB(), code="one_against_all"),
+        OutputCodes(Pipeline([("columns", FunctionTransformer()), ("learner", GaussianNB())]), code="pairwise"),
+    ],
+)
+def test_weighted_training_of_ensembles(ensemble):
+    """weighted-training: ensembles hand weights on to their members; whole ones are copies, 0 leaves a row out."""
+    rng = np.random.default_rng(7)
+    y = np.arange(150) % 3
+    x = np.round(rng.normal(size=(150, 3)) + y[:, None] * [1.0, 0.5, 0.0], 1)
+    w = rng.integers(0, 4, size=150)
+    weighted = ensemble.fit(x, y, sample_weight=w.astype(float))
+    answer = "predict_proba" if hasattr(weighted, "predict_proba") else "decision_function"
+    first = getattr(weighted, answer)(x)
+    second = getattr(ensemble.fit(np.repeat(x, w, axis=0), np.repeat(y, w)), answer)(x)
+    np.testing.assert_allclose(first, second, atol=1e-5)
+    assert np.abs(first - getattr(ensemble.fit(x, y), answer)(x)).max() > 0.01, "weights do something"
+
+
+def test_weights_where_members_or_folds_draw_rows():
+    """weighted-training: rows that weigh a thousandth are as good as not there, also for members without weights."""
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=(200, 2))
+    y = (x[:, 0] > 0).astype(int)
+    w = np.where(np.arange(200) < 150, 1.0, 1e-3)
+    y[150:] = 1 - y[150:]
+    near = VotingClassifier([KNeighborsClassifier(5)], random_state=0).fit(x, y, sample_weight=w)
+    assert near.score(x[:150], y[:150]) > 0.95
+    numbers = np.where(w == 1, 3 * x[:, 0], 100.0)
+    for combiner in ("constrained", "linear", "tree"):
+        stacked = StackedClassifier([GaussianNB(), LogisticRegression()], combiner, random_state=0)
+        assert stacked.fit(x, y, sample_weight=w).score(x[:150], y[:150]) > 0.95
+    for combiner in ("constrained", "linear"):
+        lines = StackedRegressor([LinearRegression(), DecisionTreeRegressor()], combiner, random_state=0)
+        assert lines.fit(x, numbers, sample_weight=w).score(x[:150], numbers[:150]) > 0.8
+    votes = VotingRegressor([LinearRegression(), DecisionTreeRegressor(max_depth=1)], rule="weighted", random_state=0)
+    assert votes.fit(x, numbers, sample_weight=w).weights_[0] > 2 * votes.weights_[1]
+
+
+def test_any_learner_in_adaboost():
+    """boost-naive-bayes: in a model file any learner is boosted, with weights also where its columns are scaled first."""
+    x, y = disc(np.random.default_rng(9), 300)
+    for member, resampled in (("logistic", False), ("kernel_density", True)):
+        made = adaboost.build(adaboost.Options(estimator={"learner": member}, n_estimators=5), "classification")
+        found = made.set_params(random_state=0).fit(x, y)
+        assert found.score(x, y) > 0.95
+        assert (weight_name(made.estimator) is None) == resampled
+    data = {"a": x[:60, 0], "b": x[:60, 1], "side": np.array(["l", "r"])[y[:60]]}
+    spec = {"family": "learner", "learner": "adaboost", "target": "side", "n_estimators": 5}
+    fit = bl.fit(bl.Model(model=spec | {"estimator": {"learner": "decision_tree", "max_nodes": 3}}), data, folds=0)
+    assert "rounds" in str(fit.summary())
 
 
 def test_weak_learners_in_adaboost():

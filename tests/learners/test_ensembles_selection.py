@@ -13,7 +13,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier
 
-from bayeslab.learners._cluster_ensemble import co_association, combined_clusters
+from bayeslab.errors import OptionError
+from bayeslab.exact.clusters import coclustering, combined_clusters
 from bayeslab.learners.eigenlearners import Eigenlearners
 from bayeslab.learners.pruned_ensemble import PrunedClassifier, PrunedRegressor, quality, selected
 from bayeslab.learners.scann import Scann
@@ -104,7 +105,7 @@ def test_cluster_ensemble():
     """cluster-ensemble: co-association frequencies; planted clusters come back from clusterings that are all wrong."""
     labels = np.array([[0, 0, 1, 1], [5, 5, 5, 2], [0, 0, 1, -1]])
     expected = [[1, 1, 1 / 3, 0], [1, 1, 1 / 3, 0], [1 / 3, 1 / 3, 1, 1 / 2], [0, 0, 1 / 2, 1]]
-    np.testing.assert_allclose(co_association(labels), expected)
+    np.testing.assert_allclose(coclustering(labels), expected)
     rng = np.random.default_rng(1)
     truth = np.repeat([0, 1, 2], 20)
     runs = []
@@ -116,7 +117,10 @@ def test_cluster_ensemble():
     for c in range(3):
         assert len(set(found[truth == c])) == 1
     assert len(set(found)) == 3
-    np.testing.assert_allclose(co_association(runs), co_association([(one + 1) % 3 for one in runs]))
+    np.testing.assert_allclose(coclustering(runs), coclustering([(one + 1) % 3 for one in runs]))
+    np.testing.assert_array_equal(combined_clusters([[3, 3, 1]], 2), [0, 0, 1])
+    with pytest.raises(OptionError, match="at least one"):
+        combined_clusters(runs, 0)
 
 
 def test_diversify():
