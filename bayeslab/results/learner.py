@@ -181,6 +181,8 @@ class FittedLearner:
     def staged(self, data: Any = None) -> pd.DataFrame:
         """Error after each round of boosting: the share of wrong classes, or the root of the mean squared error.
 
+        Classes are those of the votes, before these are made probabilities.
+
         Parameters
         ----------
         data
