@@ -81,7 +81,8 @@ def run(job: Job) -> Outcome:
         arrays = {n: values for n, (_, values) in content.items()}
         groups[name] = labelled(arrays, {n: dims for n, (dims, _) in content.items()}, labels | lead, {}, attrs)
     judged = xr.DataTree.from_dict({name: groups[name] for name in ("posterior", "sample_stats")})
-    verdict = Verdict(tuple(_advised(finding) for finding in judge_mcmc(judged, notes=notes).findings))
+    judgement = judge_mcmc(judged, notes=notes, rejects=False)
+    verdict = Verdict(tuple(_advised(finding) for finding in judgement.findings))
     timings = {"sample": sampled - begun, "report": time.perf_counter() - sampled}
     return Outcome(groups, verdict, complete, timings)
 

@@ -37,6 +37,12 @@ type Clusters = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 # Clusters this much (in logs) less probable than another would not change a sum of doubles.
 _HOPELESS = 40.0
+# All clusters that a sweep passes over for a row weigh at most one part in so many (in logs) of its own or a new one.
+_PASSED = 5.0
+# Up to here four terms of artanh have all digits that count.
+_NEAR = 0.03
+# Determinants less a row, relative to what they were, that may be rounding.
+_ROUNDED = 1e-6
 # Of the proposals to split or merge, so many are splits: most merges are seen to be hopeless at once.
 _SPLITS = 0.2
 
@@ -89,6 +95,17 @@ def _square(s: np.ndarray, at: int, x: np.ndarray, column: int, d: int) -> float
 @numba.njit(cache=True, error_model="numpy", nogil=True)
 def _rank_one(s: np.ndarray, at: int, d: int, v: np.ndarray, sign: float) -> None:
     """The Cholesky factor of Ψ ± v v', and its log determinant."""
+    if d == 2:
+        # Written out: most moves of rows are in the plane.
+        first, cross, second = s[at + 3], s[at + 4], s[at + 5]
+        square = max(1.0 / (first * first) + sign * v[0] * v[0], 1.0)
+        new = math.sqrt(square)
+        cosine, sine = new * first, v[0] * first
+        cross = (cross + sign * sine * v[1]) / cosine
+        rest = cosine * v[1] - sine * cross
+        other = max(1.0 / (second * second) + sign * rest * rest, 1.0)
+        s[at], s[at + 3], s[at + 4], s[at + 5] = math.log(square * other), 1.0 / new, cross, 1.0 / math.sqrt(other)
+        return
     log_det, start = 0.0, at + 1 + d
     for k in range(d):
         old = 1.0 / s[start + k * (k + 1) // 2 + k]
@@ -196,7 +213,9 @@ def _given_others(s: np.ndarray, n: int, x: np.ndarray, law: Law) -> float:
         if code == 0:
             kappa, nu = hyper[h] + n, hyper[h + 1] + n - 1.0
             left = 1.0 - _square(s, at, x, column, d) * kappa / (kappa - 1.0)
-            left = max(left, math.exp(-s[at]))
+            if left < _ROUNDED:
+                # Determinants are at least one: less is rounding.
+                left = max(left, math.exp(-s[at]))
             total += tables[b, n] - tables[b, n - 1] - 0.5 * s[at] + 0.5 * nu * math.log(left)
         elif code == 1:
             if not math.isnan(x[column]):
@@ -554,31 +573,188 @@ def _pick(rng: np.random.Generator, logs: np.ndarray, count: int) -> int:
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
+def _fallen(logs: np.ndarray, many: int, point: float, left: float) -> tuple[int, float]:
+    """On which of ``many`` choices a uniform number falls, and the log of what weights are relative to.
+
+    Others follow that weigh at most ``left`` together, relative to the best; -1 if it depends on how much. ``logs``
+    become weights.
+    """
+    top, total, before = logs[0], 0.0, 0.0
+    for k in range(1, many):
+        top = max(top, logs[k])
+    for k in range(many):
+        logs[k] = math.exp(logs[k] - top)
+        total += logs[k]
+    low, high = point * total, point * (total + left)
+    for k in range(many):
+        after = before + logs[k]
+        if after > high:
+            return (k if before <= low else -1), top
+        before = after
+    return -1, top
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _fallen_of_all(
+    x: np.ndarray,
+    own: int,
+    clusters: Clusters,
+    count: int,
+    log_size: np.ndarray,
+    law: Law,
+    point: float,
+    top: float,
+    many: int,
+    bound: np.ndarray,
+    floor: float,
+    found: np.ndarray,
+    weights: np.ndarray,
+) -> int:
+    """The cluster, where those that were passed over come last: their ``bound`` is not above ``floor``."""
+    state, sizes, _, _ = clusters
+    for c in range(count):
+        if c != own and not bound[c] > floor:
+            found[many] = c
+            weights[many] = math.exp(log_size[sizes[c]] + _gain(state[c], sizes[c], x, law, -np.inf) - top)
+            many += 1
+    point *= weights[:many].sum()
+    for k in range(many):
+        point -= weights[k]
+        if point < 0.0:
+            return int(found[k])
+    return int(found[0])
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _transferred(
+    labels: np.ndarray,
+    n: int,
+    x: np.ndarray,
+    own: int,
+    chosen: int,
+    clusters: Clusters,
+    count: int,
+    law: Law,
+    work: np.ndarray,
+) -> tuple[int, int]:
+    """Put a row into another cluster, which may be new, and take it out of its own; where it is, and how many there are.
+
+    There is room for one more.
+    """
+    state, sizes, names, places = clusters
+    count += chosen == count
+    _change(state[chosen], sizes[chosen], x, 1, law, work)
+    sizes[chosen] += 1
+    labels[n] = names[chosen]
+    if sizes[own] == 1:
+        sizes[own] = 0
+        _removed(clusters, own, count, law)
+        return int(places[labels[n]]), count - 1
+    _change(state[own], sizes[own], x, -1, law, work)
+    sizes[own] -= 1
+    return chosen, count
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _sweep(
+    rng: np.random.Generator,
+    rows: np.ndarray,
+    labels: np.ndarray,
+    alone: np.ndarray,
+    log_size: np.ndarray,
+    alpha: float,
+    discount: float,
+    law: Law,
+    clusters: Clusters,
+    count: int,
+) -> tuple[Clusters, int, int]:
+    """Reassign each row in turn given all others; clusters, their number, and how many rows moved.
+
+    A uniform number picks a cluster by where it falls among the sums of weights. Clusters far less probable than the
+    row's own come last and are bounded only: where the pick depends on their weights, which is rare, these are summed.
+    """
+    state, sizes, _, places = clusters
+    room, work, moved = len(sizes), np.empty(rows.shape[1]), 0
+    logs, found, bound = np.empty(room + 2), np.empty(room + 2, np.int64), np.empty(room)
+    slack = _PASSED + math.log(count + 1.0)
+    left = math.exp(-slack)
+    for n in range(len(rows)):
+        x, own = rows[n], places[labels[n]]
+        found[0], many = own, 1
+        if sizes[own] == 1:
+            # Its cluster would be gone without it, and one of its own is new.
+            logs[0] = math.log(alpha + discount * (count - 1)) + alone[n]
+        else:
+            logs[0] = log_size[sizes[own] - 1] + _given_others(state[own], sizes[own], x, law)
+            logs[1], found[1], many = math.log(alpha + discount * count) + alone[n], count, 2
+        floor = max(logs[0], logs[many - 1]) - slack
+        for c in range(count):
+            if c != own:
+                size = log_size[sizes[c]]
+                bound[c] = size + _gain(state[c], sizes[c], x, law, floor - size)
+                if bound[c] > floor:
+                    logs[many], found[many] = bound[c], c
+                    many += 1
+        point = rng.random()
+        pick, top = _fallen(logs, many, point, count * left)
+        chosen = found[pick]
+        if pick < 0:
+            chosen = _fallen_of_all(x, own, clusters, count, log_size, law, point, top, many, bound, floor, found, logs)
+        if chosen == own:
+            continue
+        moved += 1
+        if chosen == count and count + 3 > room:
+            clusters = _grown(clusters, law)
+            state, sizes, _, places = clusters
+            room = len(sizes)
+            logs, found, bound = np.empty(room + 2), np.empty(room + 2, np.int64), np.empty(room)
+        _, count = _transferred(labels, n, x, own, chosen, clusters, count, law, work)
+    return clusters, count, moved
+
+
+# --------------------------------------------------------------------------------- rows of one or two columns
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
 def _note(quick: np.ndarray, c: int, clusters: Clusters, log_size: np.ndarray, law: Law) -> None:
-    """What a row's density in the cluster at a position takes, side by side for all clusters: one or two columns."""
+    """What densities take of a row of one or two columns in the cluster at a position, or given its others there."""
     state, sizes, _, _ = clusters
     blocks, hyper, tables, _ = law
     d, at, h, n = blocks[0, 2], blocks[0, 3], blocks[0, 4], sizes[c]
-    kappa = hyper[h] + n
+    kappa, nu = hyper[h] + n, hyper[h + 1] + n
     quick[0, c] = state[c, at + 1]
     if d == 2:
         quick[1, c], quick[2, c] = state[c, at + 2], state[c, at + 3]
         quick[3, c], quick[4, c] = state[c, at + 4], state[c, at + 5]
     else:
         quick[1, c], quick[2, c], quick[3, c], quick[4, c] = 0.0, state[c, at + 2], 0.0, 0.0
-    quick[5, c], quick[6, c] = kappa / (kappa + 1.0), hyper[h + 1] + n + 1.0
+    quick[5, c], quick[6, c] = kappa / (kappa + 1.0), nu + 1.0
     quick[7, c] = log_size[n] + tables[0, n + 1] - tables[0, n] - 0.5 * state[c, at]
+    quick[8, c], quick[9, c] = (kappa + 1.0) / (kappa - 1.0), 0.5 * (nu - 1.0)
+    quick[10, c] = log_size[n - 1] + tables[0, n] - tables[0, n - 1] - 0.5 * state[c, at]
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
-def _look(quick: np.ndarray, count: int, x: float, y: float, z: np.ndarray, bound: np.ndarray) -> None:
-    """Scaled squared distances of a row from all clusters, and bounds of its log density times their sizes."""
+def _noted(clusters: Clusters, count: int, log_size: np.ndarray, law: Law) -> np.ndarray:
+    """That of all clusters side by side, (11, room)."""
+    quick = np.empty((11, len(clusters[1])))
+    for c in range(count):
+        _note(quick, c, clusters, log_size, law)
+    return quick
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _look(quick: np.ndarray, count: int, x: float, y: float, tangent: np.ndarray, bound: np.ndarray) -> None:
+    """Log densities of a row in all clusters times their sizes: exact of clusters near to it, bounds of others."""
     for c in range(count):
         first = (x - quick[0, c]) * quick[2, c]
         second = (y - quick[1, c] - quick[3, c] * first) * quick[4, c]
-        z[c] = (first * first + second * second) * quick[5, c]
-        # log(1 + z) is at least 2 z / (2 + z), which needs no logarithm.
-        bound[c] = quick[7, c] - quick[6, c] * z[c] / (2.0 + z[c])
+        z = (first * first + second * second) * quick[5, c]
+        t = z / (2.0 + z)
+        # log(1 + z) = 2 artanh t, a series of positive terms.
+        u = t * t
+        tangent[c] = t
+        bound[c] = quick[7, c] - quick[6, c] * t * (1.0 + u * (1 / 3 + u * (1 / 5 + u / 7)))
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
@@ -595,7 +771,7 @@ def _rest(s: np.ndarray, x: np.ndarray, law: Law) -> float:
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
-def _sweep(
+def _sweep_plane(
     rng: np.random.Generator,
     rows: np.ndarray,
     labels: np.ndarray,
@@ -607,80 +783,64 @@ def _sweep(
     clusters: Clusters,
     count: int,
 ) -> tuple[Clusters, int, int]:
-    """Reassign each row in turn given all others; clusters, their number, and how many rows moved."""
-    state, sizes, names, places = clusters
-    blocks, _, _, pruned = law
-    planar = pruned and blocks[0, 2] <= 2
-    column, wide, more = blocks[0, 1], blocks[0, 2] == 2, len(blocks) > 1
-    quick, room = np.empty((8, len(sizes))), len(sizes)
-    for c in range(count if planar else 0):
-        _note(quick, c, clusters, log_size, law)
-    logs, found, z, bound = np.empty(room + 2), np.empty(room + 2, np.int64), np.empty(room), np.empty(room)
-    work, moved = np.empty(rows.shape[1]), 0
+    """`_sweep` of rows of one or two normal columns, and categories; the same up to rounding."""
+    state, sizes, _, places = clusters
+    column, wide, more = law[0][0, 1], law[0][0, 2] == 2, len(law[0]) > 1
+    at = law[0][0, 3]
+    room, work, moved = len(sizes), np.empty(rows.shape[1]), 0
+    logs, found = np.empty(room + 2), np.empty(room + 2, np.int64)
+    quick, tangent, bound = _noted(clusters, count, log_size, law), np.empty(room), np.empty(room)
+    slack = _PASSED + math.log(count + 1.0)
+    left, opening = math.exp(-slack), math.log(alpha + discount * count)
     for n in range(len(rows)):
-        x = rows[n]
         own = places[labels[n]]
-        found[0] = own
-        many = 1
+        _look(quick, count, rows[n, column], rows[n, column + 1] if wide else 0.0, tangent, bound)
+        found[0], many = own, 1
         if sizes[own] == 1:
-            # Its cluster would be gone without it, and one of its own is new.
             logs[0] = math.log(alpha + discount * (count - 1)) + alone[n]
-            best = logs[0]
+            floor = logs[0] - slack
         else:
-            logs[0] = log_size[sizes[own] - 1] + _given_others(state[own], sizes[own], x, law)
-            logs[1] = math.log(alpha + discount * count) + alone[n]
-            found[1] = count
-            best = max(logs[0], logs[1])
-            many = 2
-        floor = best - _HOPELESS
-        if planar:
-            _look(quick, count, x[column], x[column + 1] if wide else 0.0, z, bound)
-            for c in range(count):
-                if bound[c] > floor and c != own:
-                    value = quick[7, c] - 0.5 * quick[6, c] * math.log1p(z[c])
-                    if more:
-                        value += _rest(state[c], x, law)
-                    if value > floor:
-                        logs[many] = value
-                        found[many] = c
-                        many += 1
-        else:
-            for c in range(count):
-                if c != own:
-                    value = log_size[sizes[c]] + _gain(state[c], sizes[c], x, law, floor - log_size[sizes[c]])
-                    if value > floor:
-                        logs[many] = value
-                        found[many] = c
-                        many += 1
-        chosen = found[_pick(rng, logs, many)]
+            if more:
+                logs[0] = log_size[sizes[own] - 1] + _given_others(state[own], sizes[own], rows[n], law)
+            else:
+                share = 1.0 - 2.0 * tangent[own] / (1.0 - tangent[own]) * quick[8, own]
+                if share < _ROUNDED:
+                    share = max(share, math.exp(-state[own, at]))
+                logs[0] = quick[10, own] + quick[9, own] * math.log(share)
+            logs[1], found[1], many = opening + alone[n], count, 2
+            floor = max(logs[0], logs[1]) - slack
+        bound[own] = -np.inf
+        for c in range(count):
+            if bound[c] > floor:
+                found[many] = c
+                if tangent[c] > _NEAR:
+                    logs[many] = log_size[sizes[c]] + _gain(state[c], sizes[c], rows[n], law, -np.inf)
+                elif more:
+                    logs[many] = bound[c] + _rest(state[c], rows[n], law)
+                else:
+                    logs[many] = bound[c]
+                many += 1
+        point = rng.random()
+        pick, top = _fallen(logs, many, point, count * left)
+        chosen = found[pick]
+        if pick < 0:
+            chosen = _fallen_of_all(
+                rows[n], own, clusters, count, log_size, law, point, top, many, bound, floor, found, logs
+            )
         if chosen == own:
             continue
         moved += 1
-        if chosen == count:
-            if count + 3 > room:
-                clusters = _grown(clusters, law)
-                state, sizes, names, places = clusters
-                room = len(sizes)
-                logs, found, z, bound = np.empty(room + 2), np.empty(room + 2, np.int64), np.empty(room), np.empty(room)
-                quick = np.empty((8, room))
-                for c in range(count if planar else 0):
-                    _note(quick, c, clusters, log_size, law)
-            count += 1
-        _change(state[chosen], sizes[chosen], x, 1, law, work)
-        sizes[chosen] += 1
-        labels[n] = names[chosen]
-        if sizes[own] == 1:
-            sizes[own] = 0
-            _removed(clusters, own, count, law)
-            count -= 1
-            chosen = places[labels[n]]
-        else:
-            _change(state[own], sizes[own], x, -1, law, work)
-            sizes[own] -= 1
-        if planar:
-            _note(quick, chosen, clusters, log_size, law)
-            if own < count:
-                _note(quick, own, clusters, log_size, law)
+        if chosen == count and count + 3 > room:
+            clusters = _grown(clusters, law)
+            state, sizes, _, places = clusters
+            room = len(sizes)
+            logs, found = np.empty(room + 2), np.empty(room + 2, np.int64)
+            quick, tangent, bound = _noted(clusters, count, log_size, law), np.empty(room), np.empty(room)
+        chosen, count = _transferred(labels, n, rows[n], own, chosen, clusters, count, law, work)
+        opening = math.log(alpha + discount * count)
+        _note(quick, chosen, clusters, log_size, law)
+        if own < count:
+            _note(quick, own, clusters, log_size, law)
     return clusters, count, moved
 
 
@@ -940,9 +1100,9 @@ def run_segment(
         Clusters in the order in which they first appear.
     """
     n_sweeps, n_proposals, n_scans = moves
-    n_rows = len(rows)
+    n_rows, planar = len(rows), law[3] and law[0][0, 2] <= 2
     told, kept, number = np.empty((n_draws, 7)), np.empty((keep.sum(), n_rows), np.int32), 0
-    log_size = np.empty(n_rows + 1)
+    log_size = np.zeros(n_rows + 1)
     for n in range(1, n_rows + 1):
         log_size[n] = math.log(n - discount)
     for draw in range(n_draws):
@@ -951,9 +1111,8 @@ def run_segment(
             count = _named(labels)
             clusters = _gathered(rows, labels, count, law)
             if n_sweeps:
-                clusters, count, moved = _sweep(
-                    rng, rows, labels, alone, log_size, alpha, discount, law, clusters, count
-                )
+                given = (rng, rows, labels, alone, log_size, alpha, discount, law, clusters, count)
+                clusters, count, moved = _sweep_plane(*given) if planar else _sweep(*given)
             for _proposal in range(n_proposals * (2 if search[draw] else 1) if n_rows > 1 else 0):
                 clusters, count, good = _split_merge(
                     rng, rows, labels, log_size, alpha, discount, law, clusters, count, n_scans, search[draw]

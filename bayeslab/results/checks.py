@@ -157,6 +157,7 @@ def judge_mcmc(
     max_treedepth: int = 10,
     target_accept: float | None = None,
     notes: Sequence[Finding] = (),
+    rejects: bool = True,
 ) -> Verdict:
     """The verdict on draws of a Markov chain.
 
@@ -170,6 +171,9 @@ def judge_mcmc(
         The sampler's settings.
     notes
         Findings of others to append, such as that the run was interrupted.
+    rejects
+        Whether steps are proposals that may be rejected, so that chains in which nothing varies are stuck; draws from
+        conditional distributions are then as they should be, if all chains agree.
     """
     posterior = blocks(data_tree["posterior"].to_dataset())
     stats = _stats(data_tree)
@@ -177,7 +181,7 @@ def judge_mcmc(
     chains = _chain_names(data_tree)
     findings = [_chains(n_chains, n_draws)]
     if n_draws >= MIN_DRAWS:
-        findings += _convergence_findings(posterior, chains)
+        findings += _convergence_findings(posterior, chains, rejects)
     findings += _hamiltonian_findings(stats, chains, max_treedepth, target_accept)
     return Verdict((*findings, *notes))
 
@@ -586,14 +590,13 @@ def _chains(n_chains: int, n_draws: int) -> Finding:
     return Finding("pass", "chains", "", n_chains, text)
 
 
-def _convergence_findings(variables: Sequence[Block], chains: list[str]) -> Iterator[Finding]:
+def _convergence_findings(variables: Sequence[Block], chains: list[str], rejects: bool) -> Iterator[Finding]:
     found = convergence(variables)
     label = _Labels(variables)
     yield from _finite(found, label)
     if not found.judged.any():
         if found.all_finite.any():
-            text, advice = "no quantity varies: the chains never moved", "start from other initial values"
-            yield Finding("fail", "movement", "", None, text, advice)
+            yield _motionless(len(chains), rejects)
         return
     yield from _movement(found, chains)
     yield _r_hat_finding(found, label)
@@ -648,6 +651,14 @@ def _movement(found: Convergence, chains: list[str]) -> Iterator[Finding]:
         text = f"{', '.join(stuck)} never moved from one point"
         advice = "start from other initial values, tune longer, or raise target_accept"
         yield Finding("fail", "movement", stuck[0], len(stuck), text, advice)
+
+
+def _motionless(n_chains: int, rejects: bool) -> Finding:
+    if rejects:
+        text, advice = "no quantity varies: the chains never moved", "start from other initial values"
+        return Finding("fail", "movement", "", None, text, advice)
+    agree = f", and {n_chains} chains agree" if n_chains > 1 else ""
+    return Finding("pass", "movement", "", None, f"no quantity varies{agree}: all else has next to no probability")
 
 
 def _r_hat_finding(found: Convergence, label: _Labels) -> Finding:

@@ -284,6 +284,15 @@ def test_nothing_varies(rng):
     assert one(verdict, "movement").status == "fail"
 
 
+def test_nothing_varies_where_nothing_is_rejected(rng):
+    """Chains of full conditionals that agree on one value are right; apart from each other, they are not."""
+    same = tree({"number": np.ones((4, 400)), "entropy": np.zeros((4, 400))})
+    verdict = judge_mcmc(same, rejects=False)
+    assert verdict.status == "pass" and "4 chains agree" in one(verdict, "movement").message
+    apart = tree({"number": np.ones((4, 400)) * np.array([1, 1, 1, 2])[:, None]})
+    assert judge_mcmc(apart, rejects=False).status == "fail"
+
+
 def test_a_stuck_chain_fails(rng):
     x = rng.normal(size=(CHAINS, DRAWS, 3))
     x[1] = 0.1
