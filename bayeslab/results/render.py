@@ -255,9 +255,10 @@ def _cell(column: str, value: float, decimals: int | None, constant: bool) -> _C
             return _Cell("constant") if constant else _Cell("–" if math.isnan(value) else "inf", "fail")
         status: Status = "pass" if value <= checks.R_HAT_WARN else "warn" if value <= checks.R_HAT_FAIL else "fail"
         return _Cell(f"{value:.3f}" if value < checks.APART else f"{value:.2f}", status)
+    # What is learned from all rows has no folds.
+    if math.isnan(value) and (column.startswith("ess_") or column == "sd over folds"):
+        return _Cell("–")
     if column.startswith("ess_"):
-        if math.isnan(value):
-            return _Cell("–")
         status = "pass" if value >= _ESS_WARN else "warn" if value >= _ESS_WARN / 4 else "fail"
         return _Cell(f"{value:.0f}", status)
     return _Cell(_number(value, decimals))
@@ -272,7 +273,7 @@ def _decimals(mcse: float, sd: float) -> int | None:
 
 def _number(value: float, decimals: int | None) -> str:
     if not math.isfinite(value):
-        return "–" if math.isnan(value) else str(value)
+        return str(value)
     if decimals is None:
         if value == round(value) and abs(value) < 1e7:
             return f"{value:.0f}"
