@@ -1,9 +1,4 @@
-"""What a fit of a learner says: predictions of rows left out, how training went, margins, and pictures.
-
-References
-----------
-.. [1] Schapire, Freund, Bartlett, Lee (1998). Boosting the margin. Annals of Statistics 26, 1651-1686.
-"""
+"""What a fit of a learner says: predictions of rows left out, how training went, margins, and pictures."""
 
 from __future__ import annotations
 
@@ -225,9 +220,13 @@ class FittedLearner:
     def margins(self) -> dict[str, np.ndarray]:
         """Margins of the rows: positive where the class is right, the larger the surer.
 
-        Of boosting the share of votes for the true class less that for the best other [1]_, after some of the rounds;
+        Of boosting the share of votes for the true class less that for the best other, after some of the rounds;
         of a support vector machine of two classes the score on the side of the true class (at 1 the street ends); of
         other learners the probability of the true class less that of the best other, also of rows left out.
+
+        References
+        ----------
+        Schapire, Freund, Bartlett, Lee (1998). Boosting the margin. Annals of Statistics 26, 1651-1686.
         """
         self._of_classes("margins are")
         found, data = self._learned, self.fit.data

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from types import UnionType
@@ -19,6 +20,7 @@ from bayeslab.families._likelihoods import LIKELIHOODS
 from bayeslab.families._net_structure import Structure
 from bayeslab.families.bayes_net import BayesNet, Decision, Utility, Variable
 from bayeslab.families.hmm import HMM
+from bayeslab.families.learner import Learner
 from bayeslab.families.mixture import Mixture
 from bayeslab.families.regression import Regression
 from bayeslab.families.topics import Topics
@@ -93,6 +95,11 @@ def topics() -> str:
     return table(Topics)
 
 
+def learner() -> str:
+    """The keys of the family of learners."""
+    return table(Learner)
+
+
 def likelihoods() -> str:
     """The likelihoods of a regression, with their links and what they need besides."""
     rows = ["| likelihood | the response | links, default first | further parameters and their default priors |"]
@@ -146,6 +153,61 @@ def engines() -> str:
     return "\n\n".join(parts)
 
 
+_INPUTS = {"codes": "a number for each", "indicators": "a column for each", "texts": "the text itself"}
+
+
+def learners() -> str:
+    """All learners: what they are, what they learn, and how columns reach them."""
+    rows = ["| learner | | learns | names become | numbers | missing cells |", "|---|---|---|---|---|---|"]
+    for name in registry.names("learners"):
+        module = registry.load("learners", name)
+        about = _markdown(module.__doc__).partition("\n\n")[0]
+        about = re.sub(r"\s+", " ", about).rstrip(".").replace("|", r"\|")
+        tasks = {"classification": "classes", "regression": "numbers"}
+        shown = [
+            f"`{name}`",
+            about,
+            " and ".join(tasks[task] for task in module.TASKS),
+            _INPUTS[module.CATEGORIES],
+            "standardised" if module.SCALE else "as they are",
+            "understood" if module.MISSING else "refused",
+        ]
+        rows.append(f"| {' | '.join(shown)} |")
+    return "\n".join(rows)
+
+
+def learner_words() -> dict[str, str]:
+    """By learner what its module says of it, with its sources, and its options."""
+    out = {}
+    for name in registry.names("learners"):
+        module = registry.load("learners", name)
+        options = table(module.Options) if module.Options.model_fields else "It has no options."
+        out[name] = f"{_markdown(module.__doc__)}\n\n{options}"
+    return out
+
+
+def _markdown(docstring: str) -> str:
+    """A module's numpydoc as Markdown, without the words it begins with."""
+    text = re.sub(r"^Learner ``\w+``: ", "", docstring.strip())
+    text = text[0].upper() + text[1:]
+    text, _, sources = text.partition("References\n----------\n")
+    text = re.sub(r"^\.\. math::\s*((?:.+\n?)(?:^ +.+\n?)*)", _displayed, text, flags=re.MULTILINE)
+    text = _inline(text)
+    found = re.split(r"^\.\. \[(\d+)\] ", sources, flags=re.MULTILINE)[1:]
+    listed = [f"[{n}] {_inline(' '.join(source.split()))}" for n, source in zip(found[::2], found[1::2], strict=True)]
+    return "\n\n".join([text.strip(), *(["Sources: " + " ".join(listed)] if listed else [])])
+
+
+def _displayed(found: re.Match[str]) -> str:
+    return f"$$\n{' '.join(found[1].split())}\n$$\n"
+
+
+def _inline(text: str) -> str:
+    text = re.sub(r":math:`([^`]*)`", lambda m: f"${' '.join(m[1].split())}$", text)
+    text = re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)`", r"`\1`", text)
+    return re.sub(r"\[(\d+)\]_", r"[\1]", text.replace("``", "`"))
+
+
 def commands() -> str:
     """What each command's --help says."""
     parts = []
@@ -170,6 +232,9 @@ PARTS = {
         distributions,
         functions,
         engines,
+        learner,
+        learners,
+        learner_words,
         commands,
     )
 }
@@ -185,10 +250,21 @@ def setup(app: Any) -> dict[str, Any]:
         required_arguments = 1
 
         def run(self) -> list[Any]:
-            text = PARTS[self.arguments[0]]()
-            node = nodes.Element()
-            self.state.nested_parse(StringList(text.splitlines(), source="reference"), self.content_offset, node)
-            return list(node.children)
+            found: Any = PARTS[self.arguments[0]]()
+            if isinstance(found, str):
+                return list(self._parsed(found, nodes.Element()).children)
+            # Headings inside a directive would not be in the table of contents; sections are.
+            parts = []
+            for name, text in found.items():
+                section = nodes.section(ids=[nodes.make_id(name)], names=[name])
+                section += nodes.title(name, name)
+                self.state.document.note_implicit_target(section, section)
+                parts.append(self._parsed(text, section))
+            return parts
+
+        def _parsed(self, text: str, into: Any) -> Any:
+            self.state.nested_parse(StringList(text.splitlines(), source="reference"), self.content_offset, into)
+            return into
 
     app.add_directive("reference", Reference)
     return {"parallel_read_safe": True}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bayeslab import registry
 from bayeslab.expressions import FUNCTIONS
 from bayeslab.families._distributions import DISTRIBUTIONS
 from bayeslab.io.modelfile import read
@@ -33,13 +34,32 @@ def test_examples_are_model_files(page, number, block, tmp_path):
     read(file)
 
 
-def test_the_reference_is_complete():
+@pytest.fixture(scope="module")
+def reference():
     place = importlib.util.spec_from_file_location("reference", DOCS / "_ext" / "reference.py")
-    reference = importlib.util.module_from_spec(place)
-    place.loader.exec_module(reference)
+    module = importlib.util.module_from_spec(place)
+    place.loader.exec_module(module)
+    return module
+
+
+def test_the_reference_is_complete(reference):
     assert all(f"`{name}`" in reference.distributions() for name in DISTRIBUTIONS)
     assert all(f"`{name}`" in reference.functions() for name in FUNCTIONS)
     assert "target_accept" in reference.engines() and "restarts" in reference.engines()
     assert "--resume" in reference.commands()
     keys = reference.keys()
     assert "`derive`" in keys and "`dims`" in keys
+
+
+def test_every_learner_has_its_place(reference):
+    """The guide says when to choose it; its words, options and sources are written in Markdown."""
+    guide = (DOCS / "learners.md").read_text().partition("## Which one")[2].partition("\n## ")[0]
+    words = reference.learner_words()
+    for name in registry.names("learners"):
+        assert f"`{name}`" in guide
+        assert not re.search(r":\w+:`|``|\.\. (\[|\w+::)|\]_", words[name]), name
+        assert all(f"| `{key}` |" in words[name] for key in registry.load("learners", name).Options.model_fields)
+        assert f"| `{name}` |" in reference.learners()
+    assert r"$z = \log((1-\epsilon)/\epsilon)$" in words["adaboost"]
+    assert "$$\n\\mathrm{Gain}(A)" in words["decision_tree"]
+    assert "Sources: [1] Quinlan (1986)" in words["decision_tree"]
