@@ -153,26 +153,16 @@ def engines() -> str:
     return "\n\n".join(parts)
 
 
-_INPUTS = {"codes": "a number for each", "indicators": "a column for each", "texts": "the text itself"}
-
-
 def learners() -> str:
     """All learners: what they are, what they learn, and how columns reach them."""
-    rows = ["| learner | | learns | names become | numbers | missing cells |", "|---|---|---|---|---|---|"]
+    rows = ["| learner | | learns | inputs |", "|---|---|---|---|"]
+    tasks = {"classification": "classes", "regression": "numbers"}
     for name in registry.names("learners"):
         module = registry.load("learners", name)
-        about = _markdown(module.__doc__).partition("\n\n")[0]
-        about = re.sub(r"\s+", " ", about).rstrip(".").replace("|", r"\|")
-        tasks = {"classification": "classes", "regression": "numbers"}
-        shown = [
-            f"`{name}`",
-            about,
-            " and ".join(tasks[task] for task in module.TASKS),
-            _INPUTS[module.CATEGORIES],
-            "standardised" if module.SCALE else "as they are",
-            "understood" if module.MISSING else "refused",
-        ]
-        rows.append(f"| {' | '.join(shown)} |")
+        about = " ".join(_markdown(module.__doc__).partition("\n\n")[0].split()).rstrip(".")
+        inputs = [module.CATEGORIES, *["scaled"] * module.SCALE, *["missing"] * module.MISSING]
+        learns = ", ".join(tasks[task] for task in module.TASKS)
+        rows.append(f"| `{name}` | {about} | {learns} | {', '.join(inputs)} |")
     return "\n".join(rows)
 
 
