@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from bayeslab.results.fit import Fit as Fit
     from bayeslab.results.learner import plot_regions as plot_regions
     from bayeslab.results.predict import simulate as simulate
+    from bayeslab.results.validation_curve import validation_curve as validation_curve
     from bayeslab.spec import Model as Model
     from bayeslab.structures import learn as learn
 
@@ -75,6 +76,7 @@ _PUBLIC = {
     "schema": ("bayeslab.io.modelfile", "schema"),
     "simulate": ("bayeslab.results.predict", "simulate"),
     "to_pymc": ("bayeslab.fitting", "to_pymc"),
+    "validation_curve": ("bayeslab.results.validation_curve", "validation_curve"),
 }
 
 __all__ = [*_PUBLIC, "__version__"]

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from bayeslab.errors import OptionError, hint
 
-__all__ = ["LOSSES", "Asymmetric", "Decision", "expected_losses", "from_draws", "from_probabilities"]
+__all__ = ["LOSSES", "Asymmetric", "Decision", "expected_losses", "from_draws", "from_probabilities", "incurred"]
 
 Array = NDArray[np.float64]
 
@@ -74,6 +74,30 @@ class Decision:
     expected_loss: Array
 
 
+def incurred(states: np.ndarray, actions: np.ndarray, loss: Loss | Array = "squared") -> Array:
+    """What actions cost in the states that came about; nothing where they are right.
+
+    Parameters
+    ----------
+    states, actions
+        Numbers or names; under a matrix positions.
+    loss
+        ``squared``, ``absolute``, ``zero_one``, an :class:`Asymmetric`, or a matrix (states, actions).
+    """
+    states, actions = np.asarray(states), np.asarray(actions)
+    if isinstance(loss, str):
+        if loss == "zero_one":
+            return np.asarray(states != actions, float)
+        if loss in ("squared", "absolute"):
+            gap = states.astype(float) - actions
+            return np.asarray(gap**2 if loss == "squared" else np.abs(gap))
+        raise OptionError(f"unknown loss '{loss}'{hint(loss, LOSSES)}")
+    if isinstance(loss, Asymmetric):
+        gap = states.astype(float) - actions
+        return np.where(gap > 0, loss.under * gap, -loss.over * gap)
+    return np.asarray(np.asarray(loss, float)[states, actions])
+
+
 def from_draws(draws: np.ndarray, loss: Loss = "squared") -> Decision:
     """Best actions for quantities known by draws.
 
@@ -86,15 +110,10 @@ def from_draws(draws: np.ndarray, loss: Loss = "squared") -> Decision:
     """
     if isinstance(loss, Asymmetric):
         action = np.quantile(draws, loss.quantile, axis=0, method="inverted_cdf")
-        gap = draws - action
-        cost = np.where(gap > 0, loss.under * gap, -loss.over * gap).mean(axis=0)
-        return Decision(action, cost)
-    if loss == "squared":
-        action = draws.mean(axis=0)
-        return Decision(action, ((draws - action) ** 2).mean(axis=0))
-    if loss == "absolute":
-        action = np.median(draws, axis=0)
-        return Decision(action, np.abs(draws - action).mean(axis=0))
+        return Decision(action, incurred(draws, action, loss).mean(axis=0))
+    if loss == "squared" or loss == "absolute":
+        action = draws.mean(axis=0) if loss == "squared" else np.median(draws, axis=0)
+        return Decision(action, incurred(draws, action, loss).mean(axis=0))
     if loss == "zero_one":
         return _mode(draws)
     raise OptionError(f"unknown loss '{loss}'{hint(loss, LOSSES)}")

@@ -12,7 +12,7 @@ from bayeslab.plots._figure import ACCENT, MUTED, OTHER, figure, plain
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["calibration_plot", "learning_curve_plot", "scores_plot"]
+__all__ = ["calibration_plot", "learning_curve_plot", "scores_plot", "validation_curve_plot"]
 
 # Okabe and Ito (2008).
 _COLOURS = (ACCENT, OTHER, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -60,6 +60,21 @@ def learning_curve_plot(table: pd.DataFrame, target: str) -> Any:
         axes.fill_between(own["size"], own[low], own[high], color=_COLOURS[i % len(_COLOURS)], alpha=0.15, linewidth=0)
         axes.plot(own["size"], own[measure], label=str(name), **_style(i))
     axes.set(xlabel="rows fitted to", ylabel=f"{measure} of '{target}' on other rows")
+    axes.legend(frameon=False, fontsize="small")
+    plain(axes)
+    return made
+
+
+def validation_curve_plot(table: pd.DataFrame, what: str, best: int) -> Any:
+    """Scores of the rows fitted to and of rows left out, by the value of an option; the best one is marked."""
+    made, axes = figure()
+    option = table.columns[0]
+    at = np.arange(len(table))
+    axes.axvline(best, color=MUTED, linewidth=0.8)
+    axes.plot(at, table["training"], label="rows fitted to", **_style(0))
+    axes.errorbar(at, table["left_out"], yerr=table["sd"], label="rows left out ± sd", capsize=2, **_style(1))
+    axes.set_xticks(at, [str(x) for x in table[option]])
+    axes.set(xlabel=str(option), ylabel=what)
     axes.legend(frameon=False, fontsize="small")
     plain(axes)
     return made

@@ -41,7 +41,7 @@ __all__ = ["CrossValidation", "LearningCurve", "Split", "cross_validate", "learn
 Array = NDArray[np.float64]
 
 # Less is better.
-_LOSSES = {"brier", "cost", "rmse", "mae"}
+LOSSES = {"brier", "cost", "rmse", "mae"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,6 +293,19 @@ def _scored(
         raise type(error)(f"{entry.name}, with {len(split.inside)} rows: {error.message}") from None
 
 
+def _both_sides(
+    entry: _Entry, task: _Task, split: Split, method: str | None, options: Any, seed: int
+) -> dict[str, float]:
+    """Scores of the rows left out, and, with ``training_`` before their names, of the rows fitted to."""
+    try:
+        fit = _fitted(entry, split.inside, method, options, seed)
+        sides = [_predicted(fit, task, entry.whole.dataset.take(rows)) for rows in (split.inside, split.outside)]
+    except BayeslabError as error:
+        raise type(error)(f"{entry.name}, with {len(split.inside)} rows: {error.message}") from None
+    own = _measures(task, sides[0], task.outcome[split.inside], None)
+    return _measures(task, sides[1], task.outcome[split.outside], None) | {f"training_{n}": x for n, x in own.items()}
+
+
 def _predicted(fit: Fit, task: _Task, test: Dataset) -> Array:
     """Probabilities of the classes (rows, classes), or expected values (rows,)."""
     n_rows = len(test.columns[task.target].values)
@@ -415,7 +428,7 @@ class CrossValidation:
                         row[f"{measure}_sd"] = float(np.std(values, ddof=1))
             rows[name] = row
         frame = pd.DataFrame.from_dict(rows, orient="index").rename_axis("model")
-        return frame.sort_values(first, ascending=first in _LOSSES, kind="stable")
+        return frame.sort_values(first, ascending=first in LOSSES, kind="stable")
 
     def difference(self, first: str, second: str, measure: str | None = None, margin: float = 0.01) -> PairedDifference:
         """How probable it is that one model is better than another by more than a margin.
@@ -445,7 +458,7 @@ class CrossValidation:
             self.scores[self.scores["model"] == name].sort_values("split")[chosen].to_numpy()
             for name in (first, second)
         )
-        sign = -1.0 if chosen in _LOSSES else 1.0
+        sign = -1.0 if chosen in LOSSES else 1.0
         return correlated_t(sign * (a - b), float(self.scores["rows"].mean()) / self._n_rows, margin)
 
     def differences(self, measure: str | None = None, margin: float = 0.01) -> pd.DataFrame:

@@ -1,0 +1,169 @@
+"""An option of a model, such as its size: scores on the rows fitted to and on rows left out, by its value.
+
+With size the error of the rows fitted to falls; that of rows left out falls as well, and rises again where the model
+begins to fit what is chance in its rows [1]_. Sizes are tried in the order given, and the search may end once the
+training error no longer changes: nothing larger can fit better.
+
+References
+----------
+.. [1] Kearns, Mansour, Ng, Ron (1997). An experimental and theoretical comparison of model selection methods. Machine
+   Learning 27, 7-50.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from bayeslab.errors import OptionError, hint
+from bayeslab.progress import reporter
+from bayeslab.results import cross_validation as crossed
+from bayeslab.spec import Model
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["ValidationCurve", "validation_curve"]
+
+
+class ValidationCurve:
+    """Scores by the value of an option.
+
+    Attributes
+    ----------
+    option : str
+    scores : pandas.DataFrame
+        One row a value and split: each score of the rows fitted to (``training``) and of those left out.
+    values : list
+        The values tried, in their order.
+    """
+
+    def __init__(self, option: str, values: Sequence[Any], records: list[dict[str, Any]], target: str) -> None:
+        import pandas as pd
+
+        self.option, self.values, self.target = option, list(values), target
+        self.scores = pd.DataFrame(records)
+
+    def _measure(self, measure: str | None) -> str:
+        known = [c.removeprefix("training_") for c in self.scores.columns if c.startswith("training_")]
+        chosen = measure or known[0]
+        if chosen not in known:
+            raise OptionError(f"no score '{chosen}'{hint(chosen, known)}")
+        return chosen
+
+    def table(self, measure: str | None = None) -> pd.DataFrame:
+        """Means over splits on the rows fitted to and on rows left out, and the standard deviation of the latter."""
+        import pandas as pd
+
+        chosen, rows = self._measure(measure), []
+        for place, value in enumerate(self.values):
+            own = self.scores[self.scores["place"] == place]
+            left_out = own[chosen].to_numpy()
+            rows.append(
+                {
+                    self.option: value,
+                    "training": float(own[f"training_{chosen}"].mean()),
+                    "left_out": float(np.average(left_out, weights=own["rows"])),
+                    "sd": float(np.std(left_out, ddof=1)) if len(left_out) > 1 else float("nan"),
+                }
+            )
+        return pd.DataFrame(rows)
+
+    def best(self, measure: str | None = None) -> Any:
+        """The value with the best score on rows left out; of equals the first."""
+        chosen = self._measure(measure)
+        left_out = self.table(chosen)["left_out"].to_numpy()
+        return self.values[int(left_out.argmin() if chosen in crossed.LOSSES else left_out.argmax())]
+
+    def plot(self, measure: str | None = None) -> Any:
+        """Both curves, and the best value; a matplotlib figure."""
+        from bayeslab.plots.learning import validation_curve_plot
+
+        chosen = self._measure(measure)
+        place = self.values.index(self.best(chosen))
+        return validation_curve_plot(self.table(chosen), f"{chosen} of '{self.target}'", place)
+
+    def __repr__(self) -> str:
+        chosen = self._measure(None)
+        shown = self.table(chosen).to_string(index=False, float_format=lambda x: f"{x:.4g}")
+        return f"{chosen} of '{self.target}'\n{shown}\n\nbest: {self.option} = {self.best(chosen)}"
+
+
+def validation_curve(
+    model: Any,
+    option: str,
+    values: Sequence[Any],
+    data: Any = None,
+    *,
+    folds: int | float | Literal["loo"] = 10,
+    repeats: int = 1,
+    settled: int | None = None,
+    target: str | None = None,
+    loss: Any = None,
+    method: str | None = None,
+    seed: int = 0,
+    progress: bool = True,
+    **options: Any,
+) -> ValidationCurve:
+    """Cross-validate a model with each value of an option, on the same splits.
+
+    Parameters
+    ----------
+    model
+        A model, the path of a model file, or a fit.
+    option
+        A key of the model's section, such as ``max_nodes``; of a nested one ``prior.m_estimate``.
+    values
+        Its values, the simplest model first.
+    settled
+        End once all scores of the rows fitted to have been the same for so many values; None: try them all.
+    data, folds, repeats, target, loss, method, seed, **options
+        As for :func:`bayeslab.cross_validate`.
+
+    Returns
+    -------
+    ValidationCurve
+
+    Raises
+    ------
+    ModelError, OptionError
+        The model has no such option, or not this value of it.
+    """
+    if not len(values) or (settled is not None and settled < 2):
+        raise OptionError("values are one at least, and settled is None or 2 at least")
+    (entry,), task = crossed._prepared({"model": model}, data, target, loss)
+    plan = crossed.splits(task.outcome, folds, repeats, np.random.default_rng(seed), classes=task.classes is not None)
+    records: list[dict[str, Any]] = []
+    tried: list[Any] = []
+    training: list[tuple[float, ...]] = []
+    with reporter(progress) as view:
+        for place, value in enumerate(values):
+            view.note(f"{option} = {value}")
+            own = crossed._Entry(f"{option} = {value}", _changed(entry.model, option, value), entry.whole)
+            for number, split in enumerate(plan):
+                record = {"place": place, "split": number, "rows": len(split.outside)}
+                records.append(record | crossed._both_sides(own, task, split, method, options, seed))
+            tried.append(value)
+            training.append(_training(records[-len(plan) :]))
+            if settled is not None and len(training) >= settled and len(set(training[-settled:])) == 1:
+                break
+    return ValidationCurve(option, tried, records, task.target)
+
+
+def _training(records: Sequence[dict[str, Any]]) -> tuple[float, ...]:
+    names = [name for name in records[0] if name.startswith("training_")]
+    return tuple(round(float(np.mean([one[name] for one in records])), 12) for name in names)
+
+
+def _changed(model: Model, option: str, value: Any) -> Model:
+    content = model.to_dict()
+    *path, last = option.split(".")
+    place = content["model"]
+    for part in path:
+        place = place.setdefault(part, {})
+        if not isinstance(place, dict):
+            raise OptionError(f"'{part}' of {option} is no section of the model")
+    place[last] = value
+    return Model(**content)

@@ -1,0 +1,57 @@
+"""Which learner to try first: rules of thumb by what is known of the data [1]_.
+
+They say where to begin; cross-validation says where to end.
+
+References
+----------
+.. [1] Russell, Norvig (2010). Artificial intelligence: a modern approach. 3rd ed., Prentice Hall, section 18.11.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bayeslab.errors import OptionError
+
+__all__ = ["Suggestion", "suggested"]
+
+# Fewer inputs than that, or every row is far from every other.
+_FEW_INPUTS = 20
+# The time of the dual problem grows with the square of the rows at least.
+_MANY_ROWS = 50_000
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A learner, by its word in a model file, and the rule."""
+
+    learner: str
+    why: str
+
+
+def suggested(n_rows: int, n_inputs: int, n_discrete: int = 0, *, irrelevant: bool = False) -> tuple[Suggestion, ...]:
+    """Learners to try, the first one first.
+
+    Parameters
+    ----------
+    n_rows, n_inputs
+        Size of the table.
+    n_discrete
+        How many of the inputs are columns of names.
+    irrelevant
+        Whether many of the inputs are believed to say nothing of the target.
+    """
+    if n_rows < 1 or n_inputs < 1 or not 0 <= n_discrete <= n_inputs:
+        raise OptionError(
+            f"a table has a row and an input at least, and no more discrete inputs than inputs: {n_rows}, {n_inputs},"
+            f" {n_discrete}"
+        )
+    found = []
+    if irrelevant and 2 * n_discrete >= n_inputs:
+        found.append(Suggestion("decision_tree", "many discrete inputs, of which many may be irrelevant"))
+    # A search tree needs about 2^n rows.
+    if n_inputs < _FEW_INPUTS and n_rows >= 2**n_inputs and n_rows >= 1000:
+        found.append(Suggestion("knn", f"many rows, fewer than {_FEW_INPUTS} inputs, and no knowledge of the function"))
+    if n_rows <= _MANY_ROWS:
+        found.append(Suggestion("svm", "without knowledge of the problem and with not too many rows, the first to try"))
+    return tuple(found) or (Suggestion("random_forest", "many rows and many inputs: trees take the least time"),)
