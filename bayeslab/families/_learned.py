@@ -48,8 +48,16 @@ class Prepared:
     def task(self) -> str:
         return "regression" if self.classes is None else "classification"
 
+    @property
+    def _texts(self) -> bool:
+        """Whether the learner takes texts as they are."""
+        return bool(self.spec.module.CATEGORIES == "texts")
+
     def matrix(self, data: Data) -> Array:
-        """Inputs, shape (rows, inputs): numbers, and codes of names; NaN where a cell is missing; read-only."""
+        """Inputs, shape (rows, inputs): numbers, and codes of names; NaN where a cell is missing; read-only.
+
+        Of learners of texts an array of objects.
+        """
         key = f"inputs {self.names} {self.levels}"
         if key not in data.memo:
             data.memo[key] = self._matrix(data)
@@ -57,6 +65,10 @@ class Prepared:
         return found
 
     def _matrix(self, data: Data) -> Array:
+        if self._texts:
+            out = np.column_stack([self._text(data, name) for name in self.names])
+            out.setflags(write=False)
+            return out
         shown = [self._input(data, name, n_levels) for name, n_levels in zip(self.names, self.levels, strict=True)]
         out = np.empty((_n_rows(self.model, data), len(shown)))
         # Columns into rows, a piece at a time that fits the processor's cache.
@@ -64,6 +76,17 @@ class Prepared:
             np.stack([values[a : a + _PIECE] for values in shown], axis=1, out=out[a : a + _PIECE])
         out.setflags(write=False)
         return out
+
+    def _text(self, data: Data, name: str) -> NDArray[Any]:
+        column = data.dataset.columns.get(name)
+        if column is None or not column.text:
+            raise DataError(
+                f"'{name}' is no column of text, and {self.spec.learner} learns from texts: name one in inputs"
+            )
+        gone = np.flatnonzero(column.absent())
+        if len(gone):
+            raise DataError(f"column '{name}' has {len(gone)} missing texts (row {int(gone[0]) + 1}): drop the rows")
+        return column.values.astype(object)
 
     def _input(self, data: Data, name: str, n_levels: int) -> Array:
         if not data.has(name):
@@ -93,7 +116,7 @@ class Prepared:
 
     def columns(self, data: Data) -> list[str]:
         """Names of the columns that the learner sees: inputs, and of names one for each level."""
-        if self.spec.module.CATEGORIES == "codes":
+        if self.spec.module.CATEGORIES != "indicators":
             return list(self.names)
         out = []
         for name, n_levels in zip(self.names, self.levels, strict=True):
@@ -126,7 +149,8 @@ class Prepared:
         given = {k: v[0] for k, v in self.spec.tune.items()} | self.spec.options
         categorical = tuple(j for j, n in enumerate(self.levels) if n) if module.CATEGORIES == "codes" else ()
         learner = module.build(module.Options.model_validate(given), self.task, categorical)
-        whole = Pipeline([("columns", Columns(self.levels, module.CATEGORIES, module.SCALE)), ("learner", learner)])
+        columns = "passthrough" if self._texts else Columns(self.levels, module.CATEGORIES, module.SCALE)
+        whole = Pipeline([("columns", columns), ("learner", learner)])
         return _seeded(whole, seed)
 
 
@@ -268,7 +292,7 @@ def _splitter(ready: Prepared, outcome: NDArray[Any], folds: int, seed: int) -> 
     from sklearn.model_selection import KFold, StratifiedKFold
 
     if len(outcome) < folds:
-        raise DataError(f"{folds} folds need {folds} rows; there are {len(outcome)}")
+        raise DataError(f"{folds} folds need {folds} rows; there are {len(outcome)}: ask for fewer")
     if ready.classes is None:
         return KFold(folds, shuffle=True, random_state=seed % (1 << 32))
     fewest = int(np.bincount(outcome)[np.unique(outcome)].min())

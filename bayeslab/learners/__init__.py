@@ -7,8 +7,8 @@ Contract. A learner module has
 ``TASKS``
     what it can learn, of ``classification`` and ``regression``.
 ``CATEGORIES``
-    how columns of names reach it: ``codes`` (one column of whole numbers, in the order of the levels) or
-    ``indicators`` (a column of 0 and 1 for each level).
+    how columns of names reach it: ``codes`` (one column of whole numbers, in the order of the levels),
+    ``indicators`` (a column of 0 and 1 for each level), or ``texts`` (all inputs are text, and reach it as they are).
 ``SCALE``
     whether number columns are standardised first, as distances, penalties and gradients need it.
 ``MISSING``

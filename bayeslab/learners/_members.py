@@ -101,6 +101,8 @@ def built(given: Mapping[str, Any], task: str, categorical: tuple[int, ...] = ()
     module = registry.load("learners", word)
     if task not in module.TASKS:
         raise ValueError(f"{word} does {listed(module.TASKS)}, not {task}")
+    if module.CATEGORIES == "texts":
+        raise ValueError(f"{word} learns from texts, which members of an ensemble do not see")
     options = module.Options.model_validate({k: v for k, v in given.items() if k != "learner"})
     codes = module.CATEGORIES == "codes"
     if not module.SCALE and (codes or not categorical):

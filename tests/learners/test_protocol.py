@@ -65,7 +65,7 @@ def test_contract(word):
     assert all(field.description for field in module.Options.model_fields.values())
     assert set(module.TASKS) <= {"classification", "regression"}
     assert module.TASKS
-    assert module.CATEGORIES in ("codes", "indicators")
+    assert module.CATEGORIES in ("codes", "indicators", "texts")
     assert isinstance(module.SCALE, bool)
     assert isinstance(module.MISSING, bool)
     for task in module.TASKS:
