@@ -6,7 +6,8 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -165,7 +166,7 @@ class Problem(Exception):
     ) -> Problem:
         """The first problem pydantic found; ``allowed`` has the keys a mapping at a path may have."""
         found = error.errors(include_url=False)[0]
-        path = prefix + tuple(part for part in found["loc"] if part != "[key]")
+        path = _untagged(prefix + tuple(part for part in found["loc"] if part != "[key]"), allowed)
         match found["type"]:
             case "extra_forbidden":
                 return cls(path, f"unknown key '{path[-1]}'{hint(path[-1], allowed.get(path[:-1], ()))}")
@@ -183,6 +184,18 @@ class Problem(Exception):
                     )
                 key = f"'{path[-1]}': " if path else ""
                 return cls(path, f"{key}{found['msg']}; given: {given!r}")
+
+
+_TAGS = ("bool", "float", "int", "str")
+
+
+def _untagged(path: tuple[Any, ...], allowed: Mapping[tuple[str, ...], Iterable[str]]) -> tuple[Any, ...]:
+    """The path without the alternative of a field's types that pydantic names after it: it is no key of the file."""
+    if len(path) < 2 or path[-1] not in _TAGS:
+        return path
+    fields = allowed.get(path[:-2], ())
+    field = fields.get(path[-2]) if isinstance(fields, Mapping) else None
+    return path[:-1] if field is not None and get_origin(field.annotation) in (Union, UnionType) else path
 
 
 def parse_model(content: Any) -> Model:

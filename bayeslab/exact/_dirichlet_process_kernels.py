@@ -93,6 +93,14 @@ def _square(s: np.ndarray, at: int, x: np.ndarray, column: int, d: int) -> float
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
+def _log_square(s: np.ndarray, at: int, x: np.ndarray, column: int, d: int) -> float:
+    """The log of the same of a row so far off that its square is too large for a double."""
+    near, unit = s.copy(), 1e-160
+    near[at + 1 : at + 1 + d] *= unit
+    return math.log(_square(near, at, x * unit, column, d)) - 2.0 * math.log(unit)
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
 def _rank_one(s: np.ndarray, at: int, d: int, v: np.ndarray, sign: float) -> None:
     """The Cholesky factor of Ψ ± v v', and its log determinant."""
     if d == 2:
@@ -175,16 +183,21 @@ def _gain(s: np.ndarray, n: int, x: np.ndarray, law: Law, floor: float) -> float
             z = _square(s, at, x, column, d) * kappa / (kappa + 1.0)
             top = total + tables[b, n + 1] - tables[b, n] - 0.5 * s[at]
             # log(1 + z) is at least 2 z / (2 + z), which needs no logarithm.
-            if pruned and top - nu * z / (2.0 + z) < floor:
+            if pruned and top - nu * (1.0 - 2.0 / (2.0 + z)) < floor:
                 return -np.inf
-            total = top - 0.5 * nu * math.log1p(z)
+            log_z = math.log1p(z) if z < np.inf else _log_square(s, at, x, column, d) + math.log(kappa / (kappa + 1.0))
+            total = top - 0.5 * nu * log_z
         elif code == 1:
             if not math.isnan(x[column]):
                 own = int(s[at] + 0.5)
                 kappa, apart = hyper[h] + own, x[column] - s[at + 2]
                 z = apart * apart / s[at + 3] * kappa / (kappa + 1.0)
                 total += tables[b, own + 1] - tables[b, own] - 0.5 * s[at + 1]
-                total -= 0.5 * (hyper[h + 1] + own + 1.0) * math.log1p(z)
+                if not z < np.inf:
+                    log_z = 2.0 * math.log(abs(apart)) - s[at + 1] + math.log(kappa / (kappa + 1.0))
+                else:
+                    log_z = math.log1p(z)
+                total -= 0.5 * (hyper[h + 1] + own + 1.0) * log_z
         elif code == 2:
             level = int(x[column])
             if level >= 0:
@@ -637,7 +650,7 @@ def _transferred(
     law: Law,
     work: np.ndarray,
 ) -> tuple[int, int]:
-    """Put a row into another cluster, which may be new, and take it out of its own; where it is, and how many there are.
+    """Put a row into another cluster, which may be new, and take it out of its own; where it is, and the clusters.
 
     There is room for one more.
     """
@@ -1220,6 +1233,10 @@ def predict_rows(
             logs[c] = math.log(sizes[c] - discount) + _gain(state[c], sizes[c], new[m], law, -np.inf)
         logs[count] = math.log(alpha + discount * count) + alone[m]
         top = logs.max()
+        if top == -np.inf:
+            # Too far off for a double; nothing is as wide as the prior.
+            logs[:count], logs[count], density[m] = 0.0, 1.0, -np.inf
+            continue
         total = 0.0
         for c in range(count + 1):
             logs[c] = math.exp(logs[c] - top)

@@ -3,7 +3,8 @@
 A row is reassigned given all others and the parameters of their clusters; m auxiliary components, drawn from the base
 distribution for each row, stand for the infinitely many that no row has, with (α + t σ) / m each. Parameters follow
 given the rows of their cluster: of Student's t by their gamma weights and the conjugate posterior given these, and
-degrees of freedom, means and sds with any prior by slices [2]_.
+degrees of freedom, means and sds with any prior by slices [2]_. A new row has the density of the clusters' components,
+and of one drawn afresh: an integral over the base distribution, which is done by quadrature.
 
 References
 ----------
@@ -14,19 +15,21 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.special import gammaln
+from scipy import stats
+from scipy.special import gammaln, logsumexp
 
 from bayeslab.errors import OptionError
 from bayeslab.exact.components import inverse_cholesky
 from bayeslab.exact.emissions import NormalPrior
 from bayeslab.exact.emissions.normal import inverse_wishart
 
-__all__ = ["Atoms", "BaseLaw", "IndependentNormals", "StudentsT", "sweep"]
+__all__ = ["Atoms", "BaseLaw", "IndependentNormals", "StudentsT", "leave_one_out", "predict", "seated", "sweep"]
 
 # Auxiliary components of each row.
 AUXILIARY = 3
@@ -61,10 +64,31 @@ class Atoms:
         return log_det + np.where(np.isinf(self.dofs), -0.5 * d * np.log(2 * np.pi), student)
 
     def log_density(self, rows: np.ndarray) -> np.ndarray:
-        """(N, K)."""
+        """(N, K); of rows with missing cells that of their others."""
         from bayeslab.exact._auxiliary_process_kernels import log_densities
 
-        return np.asarray(log_densities(rows, self.means, self.roots, self.dofs, self.constants))
+        out = np.zeros((len(rows), len(self.means)))
+        for at, columns in _patterns(rows):
+            own = self.of_columns(columns)
+            there = np.ascontiguousarray(rows[np.ix_(at, columns)])
+            out[at] = log_densities(there, own.means, own.roots, own.dofs, own.constants)
+        return out
+
+    def of_columns(self, columns: np.ndarray) -> Atoms:
+        """The same of some columns alone."""
+        if len(columns) == self.means.shape[1]:
+            return self
+        lower = np.linalg.inv(self.roots)[:, columns]
+        return Atoms(self.means[:, columns], inverse_cholesky(lower @ lower.transpose(0, 2, 1)), self.dofs)
+
+    def joined(self, other: Atoms) -> Atoms:
+        """These, and others after them."""
+        pairs = ((self.means, other.means), (self.roots, other.roots), (self.dofs, other.dofs))
+        return Atoms(*(np.concatenate(pair) for pair in pairs))
+
+    def some(self, at: np.ndarray) -> Atoms:
+        """Those at given places."""
+        return Atoms(self.means[at], self.roots[at], self.dofs[at])
 
     def sample(self, rng: np.random.Generator, labels: np.ndarray) -> np.ndarray:
         """Rows of given components, (N, d)."""
@@ -76,6 +100,14 @@ class Atoms:
         return self.means[labels] + np.einsum("nij,nj->ni", lower[labels], noise)
 
 
+def _patterns(rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Rows with cells in the same columns, and these; rows without any are left out."""
+    patterns, of_row = np.unique(~np.isnan(rows), axis=0, return_inverse=True)
+    for k, pattern in enumerate(patterns):
+        if pattern.any():
+            yield np.flatnonzero(of_row.ravel() == k), np.flatnonzero(pattern)
+
+
 class BaseLaw(Protocol):
     """Where parameters come from."""
 
@@ -85,6 +117,10 @@ class BaseLaw(Protocol):
 
     def update(self, rng: np.random.Generator, rows: np.ndarray, labels: np.ndarray, atoms: Atoms) -> Atoms:
         """The components given their rows: a step that leaves their posterior as it is."""
+        ...
+
+    def log_marginal(self, rows: np.ndarray) -> np.ndarray:
+        """Log density of rows that have a component of their own, (N,)."""
         ...
 
 
@@ -128,6 +164,60 @@ class IndependentNormals:
             return np.asarray(self.sd.logpdf(np.exp(at)) + at - n * at - 0.5 * square * np.exp(-2 * at))
 
         return _normals(means, np.exp(slice_step(rng, of_log_sd, np.log(sds), np.ones(sds.shape))))
+
+    def log_marginal(self, rows: np.ndarray) -> np.ndarray:
+        out = np.zeros(len(rows))
+        for column in rows.T:
+            there = ~np.isnan(column)
+            if not there.any():
+                continue
+            values, of_row = np.unique(column[there], return_inverse=True)
+            parts = [self._log_marginal(some) for some in np.array_split(values, max(1, len(values) // 32))]
+            out[there] += np.concatenate(parts)[of_row]
+        return out
+
+    def _log_marginal(self, x: np.ndarray) -> np.ndarray:
+        """Of one column; integrals over log sd, and within it over the mean, on pieces on which neither bends much."""
+        centre, known = float(self.mean.ppf(0.5)), self.sd.ppf(_LEVELS)
+        far = np.maximum(np.abs(x - centre), 1e-3 * known[len(known) // 2])
+        edges = np.concatenate([np.broadcast_to(known, (len(x), len(known))), far[:, None] * _STEPS], axis=1)
+        low, high = known[0], known[-1]
+        log_sd, log_weight = _pieces(np.log(np.clip(edges, low, high)))
+        sd = np.exp(log_sd)
+        log_weight = log_weight + log_sd + self.sd.logpdf(sd)
+        if self.mean.dist.name == "norm":
+            mean, spread = self.mean.stats("mv")
+            given = stats.norm.logpdf(x[:, None], mean, np.sqrt(spread + sd**2))
+        else:
+            given = self._given_sd(x[:, None], sd)
+        return np.asarray(logsumexp(given + log_weight, axis=1))
+
+    def _given_sd(self, x: np.ndarray, sd: np.ndarray) -> np.ndarray:
+        of_prior = self.mean.ppf(_LEVELS)
+        near = x[..., None] + sd[..., None] * np.concatenate([-_STEPS[::-1], [0.0], _STEPS])
+        edges = np.concatenate([np.broadcast_to(of_prior, (*sd.shape, len(of_prior))), near], axis=-1)
+        at, log_weight = _pieces(np.clip(edges, of_prior[0], of_prior[-1]))
+        logs = stats.norm.logpdf(x[..., None], at, sd[..., None]) + self.mean.logpdf(at)
+        return np.asarray(logsumexp(logs + log_weight, axis=-1))
+
+
+# Where the pieces of integrals meet: levels of a prior, and so many sds off a value.
+_LEVELS = np.array(
+    [1e-12, 1e-8, 1e-5, 1e-3, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 0.99, 0.999, 1 - 1e-5, 1 - 1e-8, 1 - 1e-12]
+)
+_STEPS = np.array([0.1, 0.3, 1.0, 2.0, 4.0, 8.0, 20.0])
+_GAUSS = np.polynomial.legendre.leggauss(8)
+
+
+def _pieces(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and log weights of Gauss-Legendre rules between sorted edges, in the last axis."""
+    edges = np.sort(edges, axis=-1)
+    half = 0.5 * np.diff(edges, axis=-1)[..., None]
+    nodes = edges[..., :-1, None] + half * (1 + _GAUSS[0])
+    with np.errstate(divide="ignore"):
+        weights = np.log(half * _GAUSS[1])
+    shape = (*edges.shape[:-1], -1)
+    return nodes.reshape(shape), weights.reshape(shape)
 
 
 def _normals(means: np.ndarray, sds: np.ndarray) -> Atoms:
@@ -192,6 +282,113 @@ class StudentsT:
         scale = scale + (prior.kappa * held / kappa)[:, None, None] * shift[:, :, None] * shift[:, None, :]
         centre = prior.mean + (held / kappa)[:, None] * shift
         return self._located(rng, prior.nu + n, scale, kappa, centre, dofs)
+
+    def log_marginal(self, rows: np.ndarray) -> np.ndarray:
+        """Given its weight a row is multivariate t: an integral over the weight, and degrees of freedom."""
+        nu, kappa, d = self.prior.nu, self.prior.kappa, rows.shape[1]
+        log_weight, log_p = self._weights
+        spread = np.exp(-log_weight) + 1 / kappa
+        dof, scale = nu - d + 1, np.broadcast_to(self.prior.scale, (d, d))
+        out = np.zeros(len(rows))
+        for at, columns in _patterns(rows):
+            root = np.linalg.cholesky(scale[np.ix_(columns, columns)])
+            apart = np.linalg.solve(root, (rows[np.ix_(at, columns)] - np.asarray(self.prior.mean)[columns]).T)
+            square, e = np.sum(apart**2, axis=0), len(columns)
+            constant = gammaln(0.5 * (dof + e)) - gammaln(0.5 * dof) - 0.5 * e * np.log(np.pi)
+            constant -= np.log(np.diag(root)).sum()
+            flat = log_p - 0.5 * e * np.log(spread)
+            for some in np.array_split(np.arange(len(at)), max(1, len(at) // 64)):
+                logs = flat - 0.5 * (dof + e) * np.log1p(square[some, None] / spread)
+                out[at[some]] = constant + logsumexp(logs, axis=1)
+        return out
+
+    @cached_property
+    def _weights(self) -> tuple[np.ndarray, np.ndarray]:
+        """Nodes of log weights, and log probabilities of these: trapezoids, which are exact for such smooth bells."""
+        if self.dof is not None:
+            return _log_gamma_nodes(self.dof)
+        at = np.linspace(np.log(1e-5), np.log(500.0), 60)
+        prior = _DOF[0] * at - np.exp(at) * _DOF[1] + _DOF[0] * np.log(_DOF[1]) - gammaln(_DOF[0])
+        nodes, logs = zip(*(_log_gamma_nodes(dof, 160) for dof in np.exp(at)), strict=True)
+        whole = np.stack(logs) + (prior + np.log(at[1] - at[0]))[:, None]
+        return np.concatenate(nodes), whole.ravel()
+
+
+def _log_gamma_nodes(dof: float, n: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes of the log of a Gamma(ν / 2, ν / 2) variable, and log probabilities."""
+    law = stats.gamma(0.5 * dof, scale=2 / dof)
+    # Below e^-50 a weight of a row leaves a density of e^-25 at most.
+    low = np.log(max(float(law.ppf(1e-16)), np.exp(-50.0)))
+    at = np.linspace(low, np.log(float(law.isf(1e-16))), n)
+    return at, law.logpdf(np.exp(at)) + at + np.log(at[1] - at[0])
+
+
+_LEAST = 1e300
+
+
+def predict(
+    labels: np.ndarray, atoms: Atoms, alpha: float, discount: float, rows: np.ndarray, alone: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of new rows, each on its own, given a partition and the parameters of its clusters.
+
+    Parameters
+    ----------
+    alone
+        :meth:`BaseLaw.log_marginal` of the new rows.
+
+    Returns
+    -------
+    log_density : ndarray (M,)
+    probability : ndarray (M, K + 1)
+        Of joining each cluster, last of a new one.
+    """
+    sizes = np.bincount(labels, minlength=len(atoms.means))
+    new = alone + np.log(alpha + discount * len(sizes))
+    logs = np.column_stack([atoms.log_density(rows) + np.log(sizes - discount), new])
+    # Where all are too small for a double: nothing is as wide as the prior.
+    logs[(logs == -np.inf).all(axis=1), -1] = -_LEAST
+    total = logsumexp(logs, axis=1)
+    density = np.where(total > -_LEAST, total - np.log(len(labels) + alpha), -np.inf)
+    return density, np.exp(logs - total[:, None])
+
+
+def leave_one_out(
+    labels: np.ndarray, atoms: Atoms, alpha: float, discount: float, rows: np.ndarray, alone: np.ndarray
+) -> np.ndarray:
+    """Log density of each row given the partition of the others and the parameters of their clusters, (N,)."""
+    sizes, at = np.bincount(labels, minlength=len(atoms.means)).astype(float), np.arange(len(rows))
+    others = np.tile(sizes, (len(rows), 1))
+    others[at, labels] -= 1
+    single = sizes[labels] == 1
+    with np.errstate(divide="ignore"):
+        logs = atoms.log_density(rows) + np.log(np.where(others > 0, others - discount, 0.0))
+    new = alone + np.log(alpha + discount * (len(sizes) - single))
+    return np.asarray(logsumexp(np.column_stack([logs, new]), axis=1) - np.log(len(rows) - 1 + alpha))
+
+
+def seated(
+    law: BaseLaw,
+    rows: np.ndarray,
+    labels: np.ndarray,
+    atoms: Atoms,
+    alpha: float,
+    discount: float,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, Atoms]:
+    """Labels of all rows, the first of which have theirs: the others join one after the other, and parameters stay."""
+    out = list(labels)
+    for row in rows[len(labels) :]:
+        known, fresh = atoms, law.draw(rng, AUXILIARY)
+        sizes = np.bincount(out, minlength=len(known.means))
+        weights = np.append(
+            np.log(sizes - discount), np.full(AUXILIARY, np.log((alpha + discount * len(sizes)) / AUXILIARY))
+        )
+        logs = weights + known.joined(fresh).log_density(row[None])[0]
+        chosen = int(np.argmax(logs + rng.gumbel(size=len(logs))))
+        if chosen >= len(sizes):
+            atoms, chosen = known.joined(fresh.some(np.array([chosen - len(sizes)]))), len(sizes)
+        out.append(chosen)
+    return np.array(out, np.int64), atoms
 
 
 def slice_step(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from bayeslab.errors import ModelError, Stopped
+from bayeslab.errors import ModelError, OptionError, Stopped
+from bayeslab.exact import auxiliary_process as process
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note, SteppedChains
 from bayeslab.exact.auxiliary_process import Atoms, BaseLaw, IndependentNormals, StudentsT, sweep
 from bayeslab.exact.clusters import canonical
@@ -16,8 +18,9 @@ from bayeslab.exact.dirichlet_process import ProcessPrior, draw_concentration, f
 from bayeslab.families._mixture_model import Resolved
 from bayeslab.families._mixture_parts import Gaussian, StudentT
 from bayeslab.families._mixture_priors import numbers
+from bayeslab.families._mixture_process import drawn_shares
 
-__all__ = ["by_auxiliary"]
+__all__ = ["by_auxiliary", "joined", "kept_of"]
 
 type Arrays = Mapping[str, np.ndarray]
 
@@ -25,6 +28,8 @@ type Arrays = Mapping[str, np.ndarray]
 TOLD = ("n_clusters", "entropy", "largest", "log_likelihood", "alpha")
 # More rows take too long one after the other with fresh components for each.
 _MOST_ROWS = 20_000
+# What components are made of, and how many steps bring it to its posterior where rows are added to a fit.
+_ATOMS, _SETTLING = ("means", "roots", "dofs"), 20
 # Partitions are kept of so many cells a chain at most, but of so many draws at least.
 _KEPT_CELLS, _KEPT = 5_000_000, 10
 
@@ -88,9 +93,30 @@ class _Sampler:
         if int(seed.spawn_key[-1]) % 2:
             labels = restaurant(n, alpha, discount=self.prior.discount, rng=rng)
         atoms = self.law.update(rng, self.rows, labels, self.law.draw(rng, int(labels.max()) + 1))
+        return self.at(labels, atoms, alpha, rng, draws, tune)
+
+    def joined(
+        self, labels: np.ndarray, alpha: float, rng: np.random.Generator, draws: int, tune: int
+    ) -> Mapping[str, np.ndarray]:
+        """A chain that begins at a partition of the first rows, the others seated."""
+        first = self.rows[: len(labels)]
+        atoms = self.law.draw(rng, int(labels.max()) + 1)
+        for _ in range(_SETTLING):
+            atoms = self.law.update(rng, first, labels, atoms)
+        given = (self.law, self.rows, labels, atoms, alpha, self.prior.discount, rng)
+        return self.at(*process.seated(*given), alpha, rng, draws, tune)
+
+    def at(
+        self, labels: np.ndarray, atoms: Atoms, alpha: float, rng: np.random.Generator, draws: int, tune: int
+    ) -> Arrays:
+        """A chain that begins there, with room for what is kept."""
+        n, d = self.rows.shape
         kept = min(draws, max(_KEPT, _KEPT_CELLS // n))
         return {
             **_arrays(labels, atoms, alpha, rng),
+            "kept_means": np.zeros((kept, 1, d)),
+            "kept_roots": np.zeros((kept, 1, d, d)),
+            "kept_dofs": np.zeros((kept, 1)),
             "done": np.array(0),
             "tune": np.array(tune),
             "told": np.zeros((draws, len(TOLD))),
@@ -102,6 +128,7 @@ class _Sampler:
         rng, labels, alpha = thawed(chain["rng"]), chain["labels"].astype(np.int64), float(chain["alpha"])
         atoms = Atoms(chain["means"], chain["roots"], chain["dofs"])
         told, kept, alphas = (chain[name].copy() for name in ("told", "kept", "kept_alpha"))
+        held = [chain[f"kept_{name}"].copy() for name in _ATOMS]
         done, tune = int(chain["done"]), int(chain["tune"])
         for draw in range(done - tune, done - tune + sweeps):
             labels, atoms = sweep(self.law, self.rows, labels, atoms, alpha, self.prior.discount, rng)
@@ -114,13 +141,26 @@ class _Sampler:
             place = draw * len(kept) // len(told)
             if (draw + 1) * len(kept) // len(told) > place:
                 kept[place], alphas[place] = canonical(labels), alpha
-        now = {"done": np.array(done + sweeps), "tune": chain["tune"]}
-        return {**_arrays(labels, atoms, alpha, rng), **now, "told": told, "kept": kept, "kept_alpha": alphas}
+                own = atoms.some(np.argsort(np.unique(labels, return_index=True)[1]))
+                held = [_with_room(values, count) for values in held]
+                for values, name in zip(held, _ATOMS, strict=True):
+                    values[place, :count] = getattr(own, name)
+        now = {"done": np.array(done + sweeps), "tune": chain["tune"], "told": told, "kept": kept, "kept_alpha": alphas}
+        now |= {f"kept_{name}": values for name, values in zip(_ATOMS, held, strict=True)}
+        return {**_arrays(labels, atoms, alpha, rng), **now}
 
     def _told(self, labels: np.ndarray, atoms: Atoms, alpha: float) -> tuple[float, ...]:
         share = np.bincount(labels) / len(labels)
         fit = atoms.log_density(self.rows)[np.arange(len(labels)), labels].sum()
         return len(share), float(-np.sum(share * np.log(share))), float(share.max()), float(fit), alpha
+
+
+def _with_room(values: np.ndarray, count: int) -> np.ndarray:
+    """The same with places for so many clusters."""
+    short = count - values.shape[1]
+    if short <= 0:
+        return values
+    return np.concatenate([values, np.zeros((len(values), short, *values.shape[2:]))], axis=1)
 
 
 def _arrays(labels: np.ndarray, atoms: Atoms, alpha: float, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -177,6 +217,7 @@ def _finished(names: tuple[str, ...], chains: Mapping[int, Arrays], rows: str) -
             "labels": (("chain", "kept", rows), np.stack([chain["kept"][:many] for chain in chains.values()])),
             "concentration": (("chain", "kept"), np.stack([c["kept_alpha"][:many] for c in chains.values()])),
             "of_draw": (("chain", "draw"), np.tile(of_draw, (len(chains), 1))),
+            **_held(chains, many),
         },
         "number": {
             "n_clusters": (("number",), np.arange(1, len(counts))),
@@ -186,3 +227,99 @@ def _finished(names: tuple[str, ...], chains: Mapping[int, Arrays], rows: str) -
     shown = ", ".join(f"{k}: {p:.2f}" for k, p in enumerate(counts / counts.sum()) if p >= 0.005)
     notes = (Note("pass", "clusters", f"posterior of the number of clusters {shown}"),)
     return GibbsDraws(draws, {"log_likelihood": told[..., TOLD.index("log_likelihood")]}, groups, notes)
+
+
+def _held(chains: Mapping[int, Arrays], many: int) -> dict[str, Any]:
+    """The parameters of clusters of all chains."""
+    dims = {"means": ("coordinate",), "roots": ("coordinate", "coordinate_2"), "dofs": ()}
+    room = max(chain["kept_dofs"].shape[1] for chain in chains.values())
+    out = {}
+    for name in _ATOMS:
+        each = [_with_room(chain[f"kept_{name}"][:many], room) for chain in chains.values()]
+        out[name] = (("chain", "kept", "cluster", *dims[name]), np.stack(each))
+    return out
+
+
+# --------------------------------------------------------------------------------- what draws say
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Kept partitions with the parameters of their clusters: see :class:`bayeslab.families._mixture_process.Kept`.
+
+    Attributes
+    ----------
+    law : BaseLaw
+    rows : ndarray (N, d)
+        Those of the fit.
+    discount : float
+    labels : ndarray (S, N) of int
+    alphas : ndarray (S,)
+    of_draw : ndarray (draws,)
+    atoms : Atoms
+        Of the most clusters that a partition has, (S, K, ...).
+    """
+
+    law: BaseLaw
+    rows: np.ndarray
+    discount: float
+    labels: np.ndarray
+    alphas: np.ndarray
+    of_draw: np.ndarray
+    atoms: Atoms
+
+    def _at(self, s: int) -> tuple[np.ndarray, Atoms, float, float]:
+        """A partition, the components of its clusters, α and the discount."""
+        labels, a = self.labels[s].astype(np.int64), self.atoms
+        count = int(labels.max()) + 1
+        own = Atoms(a.means[s, :count], a.roots[s, :count], a.dofs[s, :count])
+        return labels, own, float(self.alphas[s]), self.discount
+
+    @cached_property
+    def _alone(self) -> np.ndarray:
+        return self.law.log_marginal(self.rows)
+
+    def predictions(self, rows: np.ndarray, which: Iterable[int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        alone = self.law.log_marginal(rows)
+        return (process.predict(*self._at(s), rows, alone) for s in which)
+
+    def left_out(self) -> Iterator[np.ndarray]:
+        return (process.leave_one_out(*self._at(s), self.rows, self._alone) for s in range(len(self.labels)))
+
+    def replicated(self, seen: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
+        labels, atoms, alpha, discount = self._at(s)
+        weights = drawn_shares(discount, labels, alpha, rng)
+        atoms = atoms.joined(self.law.draw(rng, len(weights) - len(atoms.means)))
+        return atoms.sample(rng, rng.choice(len(weights), size=len(seen.rows), p=weights))
+
+
+def kept_of(seen: Resolved, draws: Mapping[str, np.ndarray]) -> Held:
+    """From draws with what the group ``partitions`` holds.
+
+    Raises
+    ------
+    OptionError
+        The fit is of an earlier version, which kept no parameters.
+    """
+    law = base_law(seen)
+    assert not isinstance(law, str)
+    assert seen.process is not None
+    if "_means" not in draws:
+        raise OptionError("the parameters of clusters were not kept in this fit; fit again")
+    atoms = Atoms(*(draws[f"_{name}"] for name in _ATOMS))
+    kept = (draws["_labels"], draws["_concentration"], draws["_of_draw"])
+    return Held(law, np.ascontiguousarray(seen.rows, float), seen.process.discount, *kept, atoms)
+
+
+def joined(
+    seen: Resolved, labels: np.ndarray, alphas: np.ndarray, seed: int, options: Any
+) -> dict[int, Mapping[str, np.ndarray]]:
+    """Chains that begin at partitions of the first rows (chains, n), the others seated."""
+    law = base_law(seen)
+    if isinstance(law, str):
+        raise OptionError(law)
+    assert seen.process is not None
+    sampler = _Sampler(law, np.ascontiguousarray(seen.rows, float), seen.process)
+    begun = enumerate(np.random.default_rng(seed).spawn(len(labels)))
+    given = (options.draws, options.tune)
+    return {k: sampler.joined(labels[k].astype(np.int64), float(alphas[k]), rng, *given) for k, rng in begun}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from bayeslab.families._mixture_priors import numbers
 if TYPE_CHECKING:
     from bayeslab.families.mixture import Mixture
 
-__all__ = ["MOST_PAIRS", "Partitions", "by_partitions", "process_prior", "summaries"]
+__all__ = ["MOST_PAIRS", "Kept", "Partitions", "by_partitions", "drawn_shares", "kept_of", "process_prior", "summaries"]
 
 # Matrices of pairs of rows are made of so many at most.
 MOST_PAIRS = 2_000
@@ -63,6 +63,11 @@ def problem_of(seen: Resolved) -> ProcessProblem:
     """The rows and components of a mixture with the prior of its process."""
     assert seen.process is not None
     return ProcessProblem(seen.problem.emission, seen.rows, seen.process)
+
+
+def keeps_parameters(seen: Resolved) -> bool:
+    """Whether the parameters of clusters cannot be integrated out."""
+    return not seen.conjugate or "student_t" in seen.parts
 
 
 # --------------------------------------------------------------------------------- chains
@@ -135,7 +140,7 @@ def sampler_of(problem: ProcessProblem) -> _Sampler:
 def by_partitions(seen: Resolved, rows: str) -> GibbsPlan | str:
     """Partitions of the rows, the parameters of clusters integrated out; or why not."""
     problem = problem_of(seen)
-    if not seen.conjugate or "student_t" in seen.parts:
+    if keeps_parameters(seen):
         from bayeslab.families._mixture_auxiliary import by_auxiliary
 
         return by_auxiliary(seen, rows)
@@ -231,9 +236,38 @@ def _notes(sampler: _Sampler, told: np.ndarray, alphas: np.ndarray, counts: np.n
 # --------------------------------------------------------------------------------- what partitions say
 
 
+class Kept(Protocol):
+    """Kept partitions of all chains, and what goes with them."""
+
+    @property
+    def labels(self) -> np.ndarray:
+        """(S, N) of int."""
+        ...
+
+    @property
+    def of_draw(self) -> np.ndarray:
+        """Which of them stands for each draw, (draws,)."""
+        ...
+
+    def predictions(self, rows: np.ndarray, which: Iterable[int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Of new rows given each of some partitions: log density (M,), and probabilities of its clusters and a new one.
+
+        Clusters are in the order in which they first appear.
+        """
+        ...
+
+    def left_out(self) -> Iterator[np.ndarray]:
+        """Log density of each row of the fit given all others, (N,), by partition."""
+        ...
+
+    def replicated(self, seen: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
+        """As many rows as ``seen`` has, from shares and parameters drawn given a partition."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Partitions:
-    """Kept partitions of all chains.
+    """Partitions with the parameters of clusters integrated out.
 
     Attributes
     ----------
@@ -250,25 +284,31 @@ class Partitions:
     alphas: np.ndarray
     of_draw: np.ndarray
 
-    @classmethod
-    def of(cls, seen: Resolved, draws: Mapping[str, np.ndarray]) -> Partitions:
-        """From draws with what the group ``partitions`` holds.
+    def predictions(self, rows: np.ndarray, which: Iterable[int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        return (self.problem.predict(self.labels[s], float(self.alphas[s]), rows) for s in which)
 
-        Raises
-        ------
-        OptionError
-            Parameters of clusters are not integrated out.
-        """
-        if not seen.conjugate or "student_t" in seen.parts:
-            raise OptionError(
-                "chains with auxiliary components keep partitions only, which need conjugate components to predict new"
-                " rows; fit by nuts for predictions"
-            )
-        return cls(problem_of(seen), draws["_labels"], draws["_concentration"], draws["_of_draw"])
+    def left_out(self) -> Iterator[np.ndarray]:
+        return (self.problem.leave_one_out(z, a) for z, a in zip(self.labels, self.alphas, strict=True))
 
-    def some(self, most: int) -> np.ndarray:
-        """Numbers of at most so many, evenly spread."""
-        return np.unique(np.linspace(0, len(self.labels) - 1, min(len(self.labels), most)).astype(int))
+    def replicated(self, seen: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
+        labels = self.labels[s].astype(np.int64)
+        weights, theta = drawn_components(self.problem, labels, float(self.alphas[s]), rng)
+        # A new cluster for the rest of the stick is the last of them, of rows that share it.
+        z = rng.choice(len(weights), size=len(seen.rows), p=weights)
+        made = []
+        for name, part in seen.parts.items():
+            given = seen.rows[:, [seen.columns.index(c) for c in part.given]]
+            made.append(part.sample(rng, seen.own(name, theta), z, given))
+        return np.concatenate(made, axis=1)
+
+
+def kept_of(seen: Resolved, draws: Mapping[str, np.ndarray]) -> Kept:
+    """From draws with what the group ``partitions`` holds."""
+    if keeps_parameters(seen):
+        from bayeslab.families._mixture_auxiliary import kept_of
+
+        return kept_of(seen, draws)
+    return Partitions(problem_of(seen), draws["_labels"], draws["_concentration"], draws["_of_draw"])
 
 
 def some_labels(labels: np.ndarray) -> np.ndarray:
@@ -310,12 +350,11 @@ def log_densities(seen: Resolved, draws: Mapping[str, np.ndarray]) -> np.ndarray
     Of new rows, each on its own, given the rows of the fit and their partition; of those of the fit each given all
     others and theirs, which is what leaving one out averages.
     """
-    found = Partitions.of(seen.of_fit, draws)
+    found = kept_of(seen.of_fit, draws)
     if seen is seen.of_fit:
-        each = [found.problem.leave_one_out(z, a) for z, a in zip(found.labels, found.alphas, strict=True)]
+        each = list(found.left_out())
     else:
-        pairs = zip(found.labels, found.alphas, strict=True)
-        each = [found.problem.predict(z, float(a), seen.rows)[0] for z, a in pairs]
+        each = [density for density, _ in found.predictions(seen.rows, range(len(found.labels)))]
     return np.stack(each)[found.of_draw]
 
 
@@ -325,14 +364,14 @@ def membership(seen: Resolved, on: Resolved, draws: Mapping[str, np.ndarray]) ->
     In each draw a row joins a cluster of that draw; a fellow row, chosen at random there, says which cluster of the
     point partition that is.
     """
-    found = Partitions.of(seen, draws)
+    found = kept_of(seen, draws)
     partition = point_partition(some_labels(found.labels)).labels
     n_clusters = int(partition.max()) + 1
-    some = found.some(_PREDICTED)
+    n = len(found.labels)
+    some = np.unique(np.linspace(0, n - 1, min(n, _PREDICTED)).astype(int))
     total = np.zeros((len(on.rows), n_clusters + 1))
-    for s in some:
+    for s, (_, p) in zip(some, found.predictions(on.rows, some), strict=True):
         first = np.unique(found.labels[s], return_inverse=True)[1]
-        _, p = found.problem.predict(found.labels[s], float(found.alphas[s]), on.rows)
         share = np.zeros((p.shape[1] - 1, n_clusters))
         np.add.at(share, (first, partition), 1.0)
         share /= share.sum(axis=1, keepdims=True)
@@ -351,20 +390,9 @@ def replications(
     seen: Resolved, draws: Mapping[str, np.ndarray], rows: str, rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Replications of rows at each draw: shares and parameters of its clusters are drawn, and then rows from these."""
-    found = Partitions.of(seen.of_fit, draws)
-    problem, columns = found.problem, [c for part in seen.parts.values() for c in part.columns]
-    out = np.empty((len(found.of_draw), len(seen.rows), len(columns)))
-    for i, s in enumerate(found.of_draw):
-        labels = found.labels[s].astype(np.int64)
-        weights, theta = drawn_components(problem, labels, float(found.alphas[s]), rng)
-        # A new cluster for the rest of the stick is the last of them, of rows that share it.
-        z = rng.choice(len(weights), size=len(seen.rows), p=weights)
-        at = 0
-        for name, part in seen.parts.items():
-            given = seen.rows[:, [seen.columns.index(c) for c in part.given]]
-            made = part.sample(rng, seen.own(name, theta), z, given)
-            out[i, :, at : at + made.shape[1]] = made
-            at += made.shape[1]
+    found = kept_of(seen.of_fit, draws)
+    columns = [c for part in seen.parts.values() for c in part.columns]
+    out = np.stack([found.replicated(seen, int(s), rng) for s in found.of_draw])
     whole = {c for part in seen.parts.values() if part.discrete for c in part.columns}
     return {c: ((rows,), out[..., j].astype(np.int64) if c in whole else out[..., j]) for j, c in enumerate(columns)}
 
@@ -377,7 +405,14 @@ def drawn_components(
     Given the partition the shares are Dirichlet(n_1 - σ, ..., n_t - σ, α + t σ), and the rest of the stick is broken
     like a new one with concentration α + t σ.
     """
-    count, sigma = int(labels.max()) + 1, problem.prior.discount
+    weights = drawn_shares(problem.prior.discount, labels, alpha, rng)
+    member = np.eye(len(weights))[labels]
+    return weights, dict(problem.emission.draw(rng, problem.emission.statistics(problem.rows, member)))
+
+
+def drawn_shares(sigma: float, labels: np.ndarray, alpha: float, rng: np.random.Generator) -> np.ndarray:
+    """Those of the clusters, and of pieces of the rest."""
+    count = int(labels.max()) + 1
     sizes = np.bincount(labels, minlength=count)
     shares = rng.dirichlet(np.append(sizes - sigma, alpha + count * sigma))
     pieces = []
@@ -388,9 +423,7 @@ def drawn_components(
         pieces.append(left * v)
         left *= 1 - v
     weights = np.concatenate([shares[:-1], pieces])
-    member = np.eye(len(weights))[labels]
-    theta = problem.emission.draw(rng, problem.emission.statistics(problem.rows, member))
-    return weights / weights.sum(), dict(theta)
+    return np.asarray(weights / weights.sum())
 
 
 # What is left of a stick that is no longer broken.
@@ -473,6 +506,10 @@ def joined(
     seen: Resolved, labels: np.ndarray, alphas: np.ndarray, seed: int, options: Any
 ) -> dict[int, Mapping[str, np.ndarray]]:
     """Chains that begin at partitions of the first rows (chains, n), the others seated."""
+    if keeps_parameters(seen):
+        from bayeslab.families._mixture_auxiliary import joined
+
+        return joined(seen, labels, alphas, seed, options)
     problem = problem_of(seen)
     sampler = sampler_of(problem)
     out = {}

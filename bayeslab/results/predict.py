@@ -127,11 +127,8 @@ def _kept_partitions(group: xr.Dataset) -> dict[str, np.ndarray]:
     """Partitions are kept of some draws only: theirs with chains joined, and which of them stands for each draw."""
     labels, of_draw = group["labels"].to_numpy(), group["of_draw"].to_numpy()
     places = of_draw + labels.shape[1] * np.arange(len(labels))[:, None]
-    return {
-        "_labels": labels.reshape(-1, labels.shape[-1]),
-        "_concentration": group["concentration"].to_numpy().ravel(),
-        "_of_draw": places.ravel(),
-    }
+    kept = {f"_{name}": v.to_numpy() for name, v in group.data_vars.items() if name != "of_draw"}
+    return {name: v.reshape(-1, *v.shape[2:]) for name, v in kept.items()} | {"_of_draw": places.ravel()}
 
 
 def _held(fit: Fit, graph: pymc.Model, data: Data) -> dict[str, np.ndarray]:

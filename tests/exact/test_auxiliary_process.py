@@ -7,7 +7,15 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 
-from bayeslab.exact.auxiliary_process import IndependentNormals, StudentsT, slice_step, sweep
+from bayeslab.exact.auxiliary_process import (
+    IndependentNormals,
+    StudentsT,
+    leave_one_out,
+    predict,
+    seated,
+    slice_step,
+    sweep,
+)
 from bayeslab.exact.dirichlet_process import log_partition_probability
 from bayeslab.exact.emissions import NormalPrior
 
@@ -26,11 +34,11 @@ def partitions(n):
 
 
 def laws():
-    free = IndependentNormals(stats.norm(0, 3), stats.halfnorm(scale=2), np.array([2.0]))
+    free = IndependentNormals(stats.norm(0, 3), stats.lognorm(0.6), np.array([2.0]))
     heavy = StudentsT(NormalPrior(np.zeros(1), 0.3, 3.0, np.eye(1)), 4.0)
-    mean, sd = np.linspace(-16, 16, 641), np.exp(np.linspace(-6, 4, 401))
-    cell = np.log(mean[1] - mean[0]) + np.log(sd) + np.log(10 / 400)
-    prior = stats.norm(0, 3).logpdf(mean)[:, None] + stats.halfnorm(scale=2).logpdf(sd) + cell
+    mean, sd = np.linspace(-16, 16, 641), np.exp(np.linspace(-3.5, 4, 301))
+    cell = np.log(mean[1] - mean[0]) + np.log(sd) + np.log(7.5 / 300)
+    prior = stats.norm(0, 3).logpdf(mean)[:, None] + stats.lognorm(0.6).logpdf(sd) + cell
 
     def normal(x):
         return stats.norm.logpdf(x, mean[:, None], sd)
@@ -48,32 +56,101 @@ def laws():
 @pytest.mark.parametrize("discount", [0.0, 0.4])
 @pytest.mark.parametrize("name", ["normal", "student_t"])
 def test_dp_mixture_without_conjugacy_equals_enumeration(name, discount):
+    """Partitions, and of new rows the density and the probability of a cluster of their own; rows left out."""
     law, prior, density = laws()[name]
-    every = list(partitions(4))
-    held = {}
+    every, held, at, alpha = list(partitions(4)), {}, (-2.0, 0.5, 7.0), 0.8
 
     def evidence(rows):
+        rows = tuple(sorted(rows))
         if rows not in held:
             held[rows] = logsumexp(prior + sum(density(x) for x in rows))
         return held[rows]
 
-    logs = [
-        sum(evidence(tuple(ROWS[z == c, 0])) for c in range(z.max() + 1))
-        + log_partition_probability(np.bincount(z), 0.8, discount)
-        for z in every
-    ]
+    def joint(values, z):
+        groups = [[x for x, c in zip(values, z, strict=True) if c == k] for k in range(max(z) + 1)]
+        return sum(map(evidence, groups)) + log_partition_probability([len(g) for g in groups], alpha, discount)
+
+    x = ROWS[:, 0]
+    logs = np.array([joint(x, z) for z in every])
     p = np.exp(logs - logsumexp(logs))
+    # Of a fifth row at each place, and whether it is alone; of the first row given the others.
+    longer = np.array([[[joint([*x, v], [*z, c]) for c in range(5)] for z in every] for v in at])
+    allowed = np.arange(5) <= np.array([z.max() + 1 for z in every])[:, None]
+    longer = np.where(allowed, longer, -np.inf)
+    alone = np.arange(5) == np.array([z.max() + 1 for z in every])[:, None]
+    new = np.array([np.exp(logsumexp(one) - logsumexp(logs)) for one in longer])
+    own = np.array([np.exp(logsumexp(one[alone]) - logsumexp(logs)) for one in longer])
+    three = logsumexp([joint(x[1:], z) for z in partitions(3)])
+    out = float(np.exp(three - logsumexp(logs)))
+
     number = {tuple(z): i for i, z in enumerate(every)}
     rng = np.random.default_rng(1)
-    labels, atoms, drawn = np.zeros(4, int), law.draw(rng, 1), []
+    labels, atoms, drawn, told = np.zeros(4, int), law.draw(rng, 1), [], []
+    there = np.array(at)[:, None]
+    base, of_rows = law.log_marginal(there), law.log_marginal(ROWS)
+    np.testing.assert_allclose(base, [evidence([v]) for v in at], atol=2e-3)
     for _ in range(2000):
-        labels, atoms = sweep(law, ROWS, labels, atoms, 0.8, discount, rng)
+        labels, atoms = sweep(law, ROWS, labels, atoms, alpha, discount, rng)
         _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
         drawn.append(number[tuple(np.argsort(np.argsort(first))[inverse])])
+        log_density, share = predict(labels, atoms, alpha, discount, there, base)
+        np.testing.assert_allclose(share.sum(axis=1), 1)
+        left = leave_one_out(labels, atoms, alpha, discount, ROWS, of_rows)[0]
+        told.append([*np.exp(log_density), *(np.exp(log_density) * share[:, -1]), np.exp(-left)])
     each = np.eye(len(every))[drawn]
     batches = each.reshape(40, -1, len(every)).mean(axis=1)
     error = np.sqrt(batches.var(axis=0, ddof=1) / 40 + p * (1 - p) / 2000)
     assert np.max(np.abs(each.mean(axis=0) - p) / (error + 1e-3)) < 5
+    batches = np.array(told).reshape(40, -1, 7).mean(axis=1)
+    error = batches.std(axis=0, ddof=1) / np.sqrt(40)
+    want = np.array([*new, *own, out])
+    assert np.max(np.abs(batches.mean(axis=0) - want) / (error + 5e-3 * want)) < 4
+
+
+def test_a_component_of_its_own_by_quadrature():
+    """Integrals over the base distribution, from the centre far into the tails, by adaptive quadrature in both."""
+    cases = [
+        (stats.norm(0, 6), stats.halfnorm(scale=2), 0.4, -2.759492977674),
+        (stats.norm(0, 6), stats.halfnorm(scale=2), -20.0, -7.677292228),
+        (stats.t(3, 1, 2), stats.lognorm(0.5), 12.0, -6.356228394),
+        (stats.cauchy(0, 1), stats.halfcauchy(scale=1), 40.0, -7.93864796),
+        (stats.uniform(-10, 20), stats.expon(scale=1), 12.0, -5.95158745),
+    ]
+    for mean, sd, x, known in cases:
+        law = IndependentNormals(mean, sd, np.ones(2))
+        # A missing cell says nothing.
+        assert law.log_marginal(np.array([[x, np.nan]]))[0] == pytest.approx(known, abs=1e-6)
+        assert law.log_marginal(np.array([[x, x]]))[0] == pytest.approx(2 * known, abs=1e-6)
+
+
+@pytest.mark.parametrize("dof", [1.0, 4.0, 200.0, None])
+def test_a_students_component_of_its_own(dof):
+    """By Monte Carlo; its density is one, and that of one column that of the column's own prior."""
+    prior = NormalPrior(np.array([0.5, -1.0]), 0.3, 4.0, np.array([[1.0, 0.4], [0.4, 2.0]]))
+    law = StudentsT(prior, dof)
+    rows = np.array([[0.0, 0.0], [3.0, -4.0], [np.nan, 2.0], [-9.0, np.nan], [np.nan, np.nan]])
+    found = law.log_marginal(rows)
+    drawn = np.exp(law.draw(np.random.default_rng(4), 40_000).log_density(rows))
+    error = drawn.std(axis=1) / 200
+    assert np.max(np.abs(drawn.mean(axis=1) - np.exp(found)) / (error + 1e-12)) < 4
+    second = StudentsT(NormalPrior(np.array([-1.0]), 0.3, 3.0, np.array([[2.0]])), dof)
+    assert second.log_marginal(np.array([[2.0]]))[0] == pytest.approx(found[2])
+    at = np.concatenate([-np.exp(np.linspace(25, -12, 1500)), np.exp(np.linspace(-12, 25, 1500))])
+    assert np.trapezoid(np.exp(second.log_marginal(at[:, None])), at) == pytest.approx(1, abs=1e-3)
+
+
+def test_rows_join_one_after_the_other():
+    """As guests do: with flat components the restaurant's probabilities."""
+    law = StudentsT(NormalPrior(np.zeros(1), 1e8, 1e6, np.full((1, 1), 1e6)), 50.0)
+    rng = np.random.default_rng(5)
+    rows, known = np.zeros((4, 1)), np.array([0, 0, 1])
+    counts = np.zeros(3)
+    for _ in range(1500):
+        labels, atoms = seated(law, rows, known, law.draw(rng, 2), 1.5, 0.2, rng)
+        assert np.array_equal(labels[:3], known) and len(atoms.means) == labels.max() + 1
+        counts[labels[3]] += 1
+    p = np.array([1.8, 0.8, 1.9]) / 4.5
+    assert np.max(np.abs(counts / 1500 - p) / np.sqrt(p * (1 - p) / 1500)) < 4
 
 
 def test_slices_leave_a_distribution_as_it_is():

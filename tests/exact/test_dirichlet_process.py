@@ -237,6 +237,26 @@ def test_dp_mixture_predictive_is_students_t():
     assert problem.predict(z, 1.5, at)[0][0] == pytest.approx(np.log(value), abs=1e-10)
 
 
+@pytest.mark.parametrize(
+    "name", ["one normal", "full", "diagonal", "diagonal, missing", "known", "normal and categorical"]
+)
+def test_rows_too_far_off_for_a_double(name):
+    """A density in the tail of Student's t falls with a power; of what no double holds a new cluster is most probable."""
+    problem = problem_of(name, ProcessPrior(1.0))
+    far = np.array([[1e100], [1e150], [1e160], [1e200]]) * np.ones(problem.rows.shape[1])
+    if "categorical" in name:
+        far[:, 2:] = 0.0
+    density, p = problem.predict(np.array([0, 0, 1, 0, 1, 2]), 1.0, far)
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+    assert not np.isnan(density).any()
+    if name == "known":
+        assert (p[:, -1] == 1).all()
+    else:
+        slope = np.diff(density) / np.diff(np.log(far[:, 0]))
+        np.testing.assert_allclose(slope, slope[0], rtol=1e-6)
+        np.testing.assert_allclose(p, np.tile(p[:1], (4, 1)), atol=1e-6)
+
+
 # --------------------------------------------------------------------------------- chains
 
 

@@ -155,19 +155,47 @@ def test_engines_by_name():
     assert adjusted_rand_index(holed.clusters()["partition"].to_numpy(), z) > 0.9
 
 
-def test_components_without_conjugate_priors():
-    """Normal with priors of mean and sd of any kind, and Student's t: planted clusters, by `auto`."""
+def test_components_without_conjugate_priors(tmp_path):
+    """Normal with priors of mean and sd of any kind, and Student's t: planted clusters, by `auto`; new rows."""
     rng = np.random.default_rng(6)
     z = np.repeat([0, 1], 40)
     x = np.where(z == 0, -5.0, 5.0) + rng.standard_t(3, 80) * 0.6
     free = model_of(component="gaussian", priors={"mean": "Normal(0, 6)", "sd": "HalfNormal(2)"})
     heavy = model_of(component="student_t", dof=3)
+    at = np.linspace(-30, 30, 601)
     for model in (free, heavy):
-        fit = fitted(model, {"x": x}, draws=250, tune=100)
+        fit = fitted(model, {"x": x}, draws=250, tune=100, runs=tmp_path)
         assert fit.method == "gibbs" and "auxiliary" in fit.reason
-        assert adjusted_rand_index(fit.clusters()["partition"].to_numpy(), z) > 0.85
-    with pytest.raises(OptionError, match="nuts"):
-        fit.density({"x": np.array([0.0])})
+        partition = fit.clusters()["partition"].to_numpy()
+        assert adjusted_rand_index(partition, z) > 0.85
+        density = np.exp(fit.density({"x": at})["log_density"].to_numpy())
+        assert np.trapezoid(density, at) == pytest.approx(1, abs=0.02)
+        assert density[250] > 5 * density[300] and density[350] > 5 * density[300]
+        p = bl.open(fit.folder).predict({"x": np.array([-5.0, 5.0, 25.0])}, "probabilities")
+        assert p.filter(like="P(").sum(axis=1).to_numpy() == pytest.approx(1)
+        fellows = [partition[np.argmin(np.abs(x - v))] for v in (-5.0, 5.0)]
+        assert np.array_equal(p.filter(regex=r"P\(\d").to_numpy().argmax(axis=1)[:2], fellows)
+        assert p["P(new)"][2] > 0.5 > 0.1 > p["P(new)"][0]
+        drawn = fit.predict({"x": at[:100]}, "draws")["x"].to_numpy()
+        assert abs(np.mean(drawn > 0) - 0.5) < 0.1
+        assert np.isfinite(fit.density()["log_density"]).all()
+    longer = fit.extended({"x": np.array([4.8, -5.2, 5.4])}, draws=100, tune=20, progress=False)
+    assert adjusted_rand_index(longer.clusters()["partition"].to_numpy(), np.append(z, [1, 0, 1])) > 0.85
+
+
+def test_cells_of_new_rows_may_be_missing_without_conjugacy():
+    """A row with one of two columns has the density of that column, and joins by it."""
+    rng = np.random.default_rng(7)
+    z = np.repeat([0, 1], 30)
+    rows = np.where(z == 0, -4.0, 4.0)[:, None] + rng.normal(size=(60, 2))
+    for spec in ({"component": "student_t", "dof": 5}, {"priors": {"mean": "Normal(0, 5)", "sd": "LogNormal(0, 1)"}}):
+        given = spec | ({"covariance": "diagonal"} if "priors" in spec else {})
+        fit = fitted(model_of(("x", "y"), **given), {"x": rows[:, 0], "y": rows[:, 1]}, draws=60, tune=60)
+        at = np.linspace(-80, 80, 801)
+        one = np.exp(fit.density({"x": at, "y": np.full(801, np.nan)})["log_density"].to_numpy())
+        assert np.trapezoid(one, at) == pytest.approx(1, abs=0.02)
+        p = fit.predict({"x": [-4.0, np.nan], "y": [np.nan, 4.0]}, "probabilities")
+        assert (p.filter(regex=r"P\(\d").to_numpy().argmax(axis=1) == [0, 1]).all()
 
 
 def test_rows_that_come_later(tmp_path):
@@ -237,6 +265,11 @@ def test_wrong_input_is_refused_in_one_line():
     for spec, words in cases:
         with pytest.raises((ModelError, OptionError, ValueError), match=words):
             fitted(model_of(**spec), {"x": VALUES, "z": VALUES}, draws=2, tune=0, chains=1)
+    for key, value in (("discount", 1), ("dof", -1), ("discount", "half")):
+        with pytest.raises(ModelError) as caught:
+            model_of(**{key: value})
+        # Which of a key's types a value is not is no part of its path.
+        assert caught.value.where == f"model.{key}" and f"'{key}'" in caught.value.message
     with pytest.raises(EngineRefusal, match="number of components"):
         bl.fit(model_of(), {"x": VALUES}, "em", runs=None, progress=False)
     with pytest.raises(ModelError, match="empirical_bayes goes with"):
