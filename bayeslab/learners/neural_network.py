@@ -41,6 +41,7 @@ __all__ = [
     "MISSING",
     "SCALE",
     "TASKS",
+    "Layers",
     "NeuralNetworkClassifier",
     "NeuralNetworkRegressor",
     "Options",
@@ -48,6 +49,7 @@ __all__ = [
     "contributions",
     "curves",
     "examples",
+    "forward",
     "reported",
     "saliency",
 ]

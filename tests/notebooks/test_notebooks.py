@@ -10,7 +10,7 @@ from nbclient import NotebookClient
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 # Their fits are made without progress.
-QUIET = {"07_clusters", "09_gaussian_processes"}
+QUIET = {"07_clusters", "09_gaussian_processes", "11_textbook_figures"}
 
 
 def test_there_are_notebooks():
