@@ -96,6 +96,9 @@ class Perceptron(ClassifierMixin, BaseEstimator):
         Passes, and changes of the weights, for each unit.
     converged_ : bool
         Whether each unit had a pass without a change.
+    update_bounds_ : ndarray
+        For each unit the most changes that there could have been in any order of the rows, by the margin that its last
+        weights have; NaN where it did not converge, or did not go from zero weights at a constant rate.
     """
 
     def __init__(
@@ -143,6 +146,8 @@ class Perceptron(ClassifierMixin, BaseEstimator):
         self.n_iter_ = np.array([len(unit["errors"]) for unit in units])
         self.n_updates_ = np.array([unit["changes"] for unit in units])
         self.converged_ = all(unit["converged"] for unit in units)
+        bounded = self.decay == 0 and not start.any()
+        self.update_bounds_ = np.array([unit["bound"] if bounded else np.nan for unit in units])
         self._votes = [(unit["votes"], unit["survived"]) for unit in units] if self.use == "voted" else None
         return self
 
@@ -178,10 +183,11 @@ class Perceptron(ClassifierMixin, BaseEstimator):
             if room:
                 votes += [*kept[:changed], weights.copy()]
                 survived += lived[: changed + 1].tolist()
+        bound = _changes_at_most(rows, labels, weights) if converged else np.nan
         used = {"pocket": best, "averaged": total / max(steps, 1)}.get(self.use, weights)
         return {
             "weights": used, "errors": np.array(errors), "changes": changes, "converged": converged,
-            "votes": np.array(votes), "survived": np.array(survived, float),
+            "bound": bound, "votes": np.array(votes), "survived": np.array(survived, float),
         }  # fmt: skip
 
     def _says(self, scores: Array) -> NDArray[np.bool_]:
@@ -224,12 +230,17 @@ def novikoff_bound(X: Any, y: Any, coef: Any, intercept: float = 0.0) -> float:
         The plane does not separate the rows.
     """
     rows = np.column_stack([np.ones(len(X)), np.asarray(X, float)])
-    weights = np.array([intercept, *np.ravel(coef)], float)
-    side = np.where(np.asarray(y, bool), 1.0, -1.0)
-    margin = float((side * (rows @ weights)).min() / np.linalg.norm(weights))
-    if margin <= 0:
+    found = _changes_at_most(rows, y, np.array([intercept, *np.ravel(coef)], float))
+    if np.isnan(found):
         raise ValueError("the plane does not separate the rows: there is no bound")
-    return float((np.linalg.norm(rows, axis=1).max() / margin) ** 2)
+    return found
+
+
+def _changes_at_most(rows: Array, labels: Any, weights: Array) -> float:
+    """(R/γ)²; NaN where a row is on the plane or on its wrong side."""
+    side = np.where(np.asarray(labels, bool), 1.0, -1.0)
+    margin = float((side * (rows @ weights)).min()) / max(float(np.linalg.norm(weights)), 1e-300)
+    return float((np.linalg.norm(rows, axis=1).max() / margin) ** 2) if margin > 0 else np.nan
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
@@ -238,13 +249,14 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Weights of the standardised columns, rows wrong after the last pass, changes."""
+    """Weights of the standardised columns, changes, and how many there could have been."""
     unit = () if len(estimator.coef_) == 1 else ("class",)
     weights = estimator.coef_[0] if not unit else estimator.coef_
     return {
         "weight": ((*unit, "column"), weights),
         "bias": (unit, estimator.intercept_[0] if not unit else estimator.intercept_),
         "updates": (unit, np.asarray(estimator.n_updates_[0] if not unit else estimator.n_updates_, float)),
+        "most_updates": (unit, estimator.update_bounds_[0] if not unit else estimator.update_bounds_),
         "converged": ((), np.array(float(estimator.converged_))),
     }
 

@@ -165,19 +165,26 @@ def test_restaurant():
     assert min(reached) < 1e-3
 
 
-def test_hidden_units_by_cross_validation(tmp_path):
-    """nn-hidden-cv: hidden units chosen by cross-validation; the choice comes again with the seed."""
+def test_hidden_units_by_cross_validation():
+    """nn-hidden-cv: the curve of errors left out over hidden units; the choice is inside, and comes again with the seed."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(120, 2))
     y = (x[:, 0] * x[:, 1] > 0).astype(int)
     table = {"a": x[:, 0], "b": x[:, 1], "y": [f"c{v}" for v in y]}
+    given = {
+        "family": "learner", "learner": "neural_network", "target": "y", "activation": "tanh", "max_iter": 150,
+        "learning_rate_init": 0.03,
+    }  # fmt: skip
+    sizes = [[1], [2], [8]]
+    curve = bl.validation_curve(bl.Model(model=given), "hidden_layer_sizes", sizes, table, folds=3, progress=False)
+    errors = 1 - curve.table("accuracy")["left_out"].to_numpy()
+    assert errors[0] > errors[2] + 0.1
+    assert curve.best("accuracy") == sizes[int(errors.argmin())]
     model = bl.Model(
-        model={
-            "family": "learner", "learner": "neural_network", "target": "y", "activation": "tanh", "max_iter": 150,
-            "learning_rate_init": 0.03, "tune": {"hidden_layer_sizes": [[1], [8]]}, "tune_folds": 3,
-        }
-    )  # fmt: skip
-    chosen = [bl.fit(model, table, seed=s) for s in (1, 1)]
+        model={**given, "tune": {"hidden_layer_sizes": [[1], [8]]}, "tune_folds": 3}, inference={"folds": 0}
+    )
+    chosen = [bl.fit(model, table, seed=s, runs=None) for s in (1, 1)]
+    assert [fit.learner.chosen for fit in chosen] == [{"hidden_layer_sizes": [8]}] * 2
     shares = [fit.predict({"a": [2.0, 2.0], "b": [2.0, -2.0]}) for fit in chosen]
     np.testing.assert_array_equal(np.asarray(shares[0]), np.asarray(shares[1]))
 

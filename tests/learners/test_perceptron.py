@@ -93,6 +93,9 @@ def test_novikoff(seed):
     assert found.converged_
     assert found.errors_[0][-1] == 0
     assert found.n_updates_[0] <= bound
+    # The widest margin gives the least bound; the plane that was found gives one, too.
+    assert found.n_updates_[0] <= found.update_bounds_[0] == novikoff_bound(x, y, found.coef_, found.intercept_[0])
+    assert np.isnan(Perceptron(decay=100.0, random_state=seed).fit(x, y).update_bounds_[0])
     with pytest.raises(ValueError, match="does not separate"):
         novikoff_bound(x, y, -plane[1:], -plane[0])
 
