@@ -377,6 +377,8 @@ def _with_remarks(outcome: Outcome, model: Model, data: Data) -> Outcome:
     family = registry.load("families", model.model.family)
     if hasattr(family, "chosen") and (choice := family.chosen(model, data)) is not None:
         outcome = _with_choice(outcome, choice)
+    if hasattr(family, "helps") and (text := family.helps(model, data)) is not None:
+        outcome = replace(outcome, verdict=_helped(outcome.verdict, text))
     said = family.remarks(model, data) if hasattr(family, "remarks") else ()
     if hasattr(family, "judged") and "posterior" in outcome.groups:
         group = outcome.groups["posterior"].transpose("chain", "draw", ...)
@@ -386,6 +388,16 @@ def _with_remarks(outcome: Outcome, model: Model, data: Data) -> Outcome:
         return outcome
     found = tuple(Finding("warn", *remark) for remark in said)
     return replace(outcome, verdict=Verdict((*outcome.verdict.findings, *found)))
+
+
+def _helped(verdict: Verdict, text: str) -> Verdict:
+    """The verdict with the family's advice after that of the first finding that is bad."""
+    bad = next((k for k, finding in enumerate(verdict.findings) if finding.status != "pass" and finding.advice), None)
+    if bad is None:
+        return verdict
+    findings = list(verdict.findings)
+    findings[bad] = replace(findings[bad], advice=f"{findings[bad].advice}; {text}")
+    return Verdict(tuple(findings))
 
 
 def _with_choice(outcome: Outcome, choice: Any) -> Outcome:

@@ -45,6 +45,7 @@ References
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -189,15 +190,15 @@ class Kernel:
     root : Node
     parameters : tuple of Parameter
     columns : tuple of str
-    levels : mapping of str to int
-        Numbers of levels of the columns that ``Coregion`` reads.
+    levels : mapping of str to tuple of str
+        Names of the levels of the columns that ``Coregion`` reads.
     """
 
     text: str
     root: Node
     parameters: tuple[Parameter, ...]
     columns: tuple[str, ...]
-    levels: Mapping[str, int] = field(default_factory=dict)
+    levels: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @classmethod
     def parse(
@@ -205,7 +206,7 @@ class Kernel:
         text: str,
         columns: Collection[str] | None = None,
         hyperparameters: Collection[str] = (),
-        levels: Mapping[str, int] | None = None,
+        levels: Mapping[str, Sequence[str]] | None = None,
     ) -> Kernel:
         """Read an expression.
 
@@ -218,8 +219,8 @@ class Kernel:
         hyperparameters
             Names that are hyperparameters (those with a prior of their own).
         levels
-            Numbers of levels of categorical columns. Without them ``Coregion`` is taken to have two levels, which
-            serves to check an expression.
+            Names of the levels of categorical columns, which are in the names of ``Coregion``'s hyperparameters.
+            Without them it is taken to have two levels, which serves to check an expression.
 
         Raises
         ------
@@ -351,7 +352,9 @@ def _parameters(root: Node) -> tuple[Parameter, ...]:
 class _Reader:
     """From the checked syntax tree to nodes."""
 
-    def __init__(self, columns: Collection[str] | None, hyperparameters: frozenset[str], levels: dict[str, int]):
+    def __init__(
+        self, columns: Collection[str] | None, hyperparameters: frozenset[str], levels: Mapping[str, Sequence[str]]
+    ):
         self.columns, self.hyperparameters, self.levels = columns, hyperparameters, levels
         self.seen: dict[str, int] = {}
         self.count: dict[str, int] = {}
@@ -536,10 +539,10 @@ class _Reader:
     def _coregion(
         self, prefix: str, column: str, given: dict[str, ast.expr], rank: int
     ) -> dict[str, tuple[Argument, ...]]:
-        n = self.levels.get(column, 2)
+        each = _identifiers(self.levels.get(column, ("0", "1")))
         names = {
-            "weight": [f"{i}_{k}" if rank > 1 else f"{i}" for i in range(n) for k in range(rank)],
-            "specific": [str(i) for i in range(n)],
+            "weight": [f"{level}_{k}" if rank > 1 else level for level in each for k in range(rank)],
+            "specific": each,
         }
         out = {}
         for role, ends in names.items():
@@ -592,6 +595,12 @@ def _flattened(node: ast.expr, kind: type[ast.operator]) -> list[ast.expr]:
     if isinstance(node, ast.BinOp) and isinstance(node.op, kind):
         return [*_flattened(node.left, kind), *_flattened(node.right, kind)]
     return [node]
+
+
+def _identifiers(levels: Sequence[str]) -> list[str]:
+    """Names of levels as parts of a name; their numbers where two of them would be the same."""
+    out = [re.sub(r"\W+", "_", level).strip("_") for level in levels]
+    return out if all(out) and len(set(out)) == len(out) else [str(i) for i in range(len(levels))]
 
 
 def _calls(node: ast.expr) -> bool:

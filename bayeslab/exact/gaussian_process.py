@@ -180,6 +180,21 @@ class GaussianProcess:
         """What was added to the diagonal so that there is a factor."""
         return self._factor[1]
 
+    @property
+    def usual_jitter(self) -> float:
+        """What is added in any case."""
+        return self.nugget * float(np.mean(self.kernel.diagonal(self.theta, self.x)))
+
+    @property
+    def condition(self) -> float:
+        """An estimate of the condition number of the covariance of the observations."""
+        from scipy.linalg import lapack
+
+        # The norm is the largest row sum of L L', at most as large as that of |L| |L|'.
+        size = np.abs(self.lower)
+        reciprocal, _ = lapack.dpocon(self.lower, float((size @ size.sum(axis=0)).max()), uplo="L")
+        return float(1.0 / max(reciprocal, 1e-300))
+
     @cached_property
     def weights(self) -> np.ndarray:
         """C^-1 residuals: the mean of the function at x is K(x, data) @ weights."""

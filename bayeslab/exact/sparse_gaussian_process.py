@@ -134,6 +134,17 @@ class SparseGaussianProcess:
         return root, np.asarray(solve_triangular(root, scaled @ self.residuals, lower=True))
 
     @property
+    def usual_jitter(self) -> float:
+        """What is added to the covariance of the inducing points in any case."""
+        return _NUGGET * float(np.mean(self.signal.diagonal(self.theta, self.inducing)))
+
+    @property
+    def condition(self) -> float:
+        """An estimate of the condition number of B = I + V D⁻¹ V'."""
+        diagonal = np.diagonal(self._inner[0])
+        return float((diagonal.max() / diagonal.min()) ** 2)
+
+    @property
     def log_evidence(self) -> float:
         """The bound, or FITC's log evidence."""
         noise, left, diagonal = self._variances

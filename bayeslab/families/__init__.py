@@ -29,6 +29,8 @@ Contract. A family module has
 ``remarks(model, data)`` (optional)
     what the user should know about the data; each is the rest of a warning of the verdict: (check,
     where, value, message, advice).
+``helps(model, data)`` (optional)
+    What to do, besides what the engine advises, where a fit is bad; or None.
 ``judged(model, data, draws)`` (optional)
     the same of the posterior: what the user should know about draws that were made.
 ``tables(model, data, draws, kind, ci_prob)`` (optional)
@@ -49,6 +51,9 @@ Contract. A family module has
     the mode of the posterior, or the maximum of the likelihood, where the family finds it without compiling a graph.
 ``no_mode(model, data) -> str | None`` (optional)
     why the mode of the graph's parameters would be a wrong answer.
+``from_mode(model, data) -> bool`` (optional)
+    whether NUTS starts at the mode with the curvature there for a metric: where parameters are few, each evaluation is
+    dear, and the posterior is about normal on the unconstrained scale.
 ``forecast(model, data) -> dict[str, str]`` (optional)
     what is to be found out and what that will cost, for ``bayeslab check``.
 ``preferred(model, data) -> (engine, reason) | None`` (optional)

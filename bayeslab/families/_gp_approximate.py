@@ -164,7 +164,7 @@ def _domain(seen: Resolved) -> dict[str, tuple[float, float]]:
 
 def unserved(seen: Resolved, draws: Mapping[str, np.ndarray]) -> list[tuple[str, str, float | None, str, str]]:
     """Lengthscales of a posterior that the functions of hsgp do not serve."""
-    out = []
+    out: list[tuple[str, str, float | None, str, str]] = []
     basis = seen.approximated.basis
     for term in basis.terms:
         for part in term.spectral:

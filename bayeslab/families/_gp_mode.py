@@ -85,9 +85,9 @@ def optimum(seen: Resolved, with_priors: bool, restarts: int, rng: np.random.Gen
         return None
     fixed = np.array([name in seen.fixed for name in names])
     positive = np.array([name == "sigma" or name in _positive(seen) for name in names])
-    centre = np.array([prior[1] for prior in found if prior is not None])
+    centre, width = np.array([prior[1:] for prior in found if prior is not None]).T
     densities = tuple(prior[0] if with_priors and prior is not None else None for prior in found)
-    starts = [np.where(fixed, centre, _moved(centre, positive, rng)) for _ in range(restarts)]
+    starts = [np.where(fixed, centre, _moved(centre, width, positive, rng)) for _ in range(restarts)]
     whole = _Penalised(_likelihood(seen), densities)
     ends = _searched(seen, whole, starts, positive, fixed, densities)
     best = max(ends, key=lambda end: end.log_evidence)
@@ -121,10 +121,10 @@ def _positive(seen: Resolved) -> set[str]:
     return {p.name for p in seen.kernel.parameters if p.support == "positive"}
 
 
-def _prior(seen: Resolved, name: str) -> tuple[Density, float] | None:
-    """Log density and a middle value of a parameter's prior; of a fixed parameter nothing and its value."""
+def _prior(seen: Resolved, name: str) -> tuple[Density, float, float] | None:
+    """Log density, median and half the interquartile range of a prior; of a fixed parameter nothing and its value."""
     if name in seen.fixed:
-        return (lambda values: np.zeros(len(values))), seen.fixed[name]
+        return (lambda values: np.zeros(len(values))), seen.fixed[name], 0.0
     bare, _, rest = name.partition("[")
     text = seen.nodes["b[predictor]" if rest else bare]
     tree = parse(text).tree
@@ -138,26 +138,30 @@ def _prior(seen: Resolved, name: str) -> tuple[Density, float] | None:
             arguments[key] = float(value[int(rest.rstrip("]"))] if isinstance(value, list) else value)
         except (ValueError, TypeError, SyntaxError, IndexError):
             return None
-    density, low, high, _ = log_density(word, arguments)
+    density, low, high, proper = log_density(word, arguments)
     if np.isfinite(high) or low not in (0.0, -np.inf):
         return None  # a bounded parameter: the graph's transform keeps it inside
-    return density, _middle(density, low)
+    below, middle, above = _quartiles(density, low)
+    return density, middle, 0.5 * (above - below) if proper else 1.0
 
 
-def _middle(density: Density, low: float) -> float:
-    """The median of a density, by summing it over a grid."""
+def _quartiles(density: Density, low: float) -> np.ndarray:
+    """The quartiles of a density, by summing it over a grid."""
     grid = np.exp(np.linspace(-30.0, 30.0, 6001))
     grid = grid if low == 0.0 else np.concatenate([-grid[::-1], grid])
     with np.errstate(all="ignore"):
         heights = np.nan_to_num(np.exp(density(grid)), posinf=0.0)
     mass = np.concatenate([[0.0], np.cumsum(0.5 * (heights[1:] + heights[:-1]) * np.diff(grid))])
-    return float(np.interp(0.5 * mass[-1], mass, grid))
+    return np.interp(np.array([0.25, 0.5, 0.75]) * mass[-1], mass, grid)
 
 
-def _moved(centre: np.ndarray, positive: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A starting point: the middle of the priors, moved by a factor of up to e."""
+def _moved(centre: np.ndarray, width: np.ndarray, positive: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A starting point: the middle of the priors, moved by a factor of up to e, or between the quartiles.
+
+    Weights whose signs do not matter have a saddle at the middle, which no search would leave.
+    """
     u = rng.uniform(-1.0, 1.0, len(centre))
-    return np.where(positive, centre * np.exp(u), centre + 0.1 * np.abs(centre) * u)
+    return np.where(positive, centre * np.exp(u), centre + width * u)
 
 
 def _searched(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -144,7 +145,7 @@ class Resolved:
 
 
 def kernel_of(
-    spec: GaussianProcess, columns: set[str] | None = None, levels: Mapping[str, int] | None = None
+    spec: GaussianProcess, columns: set[str] | None = None, levels: Mapping[str, Sequence[str]] | None = None
 ) -> Kernel:
     """The covariance function; errors point into the file."""
     try:
@@ -207,9 +208,12 @@ def _resolved(model: Model, data: Data) -> Resolved:
         target, kernel = base.target, base.kernel
     else:
         target = target_of(spec, data.names())
-        levels = {name: len(data.labels[name]) for name in kernel_of(spec).categorical if name in data.labels}
+        named = {name: data.labels[name] for name in kernel_of(spec).categorical if name in data.labels}
+        levels = {name: tuple(str(level) for level in labels) for name, labels in named.items()}
         kernel = kernel_of(spec, data.names() - {target}, levels)
     n_rows = len(data.labels[rows])
+    if base is not None:
+        _complete(base, data)
     y, names = _outcome(spec, data, target, base)
     there = np.arange(n_rows) if y is None or base is not None else np.flatnonzero(~np.isnan(y))
     x = _inputs(kernel, data)[there]
@@ -225,6 +229,7 @@ def _resolved(model: Model, data: Data) -> Resolved:
         nodes, fixed, labels = base.nodes, base.fixed, base.labels
     else:
         nodes, fixed = _parameters(spec, kernel, x, y, design, intercept, predictors)
+        _varied(spec, kernel, x, nodes)
         labels = {"predictor": np.array(predictors)} if predictors else {}
     remarks = []
     if len(there) < n_rows:
@@ -234,6 +239,36 @@ def _resolved(model: Model, data: Data) -> Resolved:
         spec, kernel, target, rows, there, x, y, design, known[there], trials, names, intercept, predictors, nodes,
         fixed, labels, data.labels[rows][there], tuple(remarks), coding,
     )  # fmt: skip
+
+
+def _complete(base: Resolved, data: Data) -> None:
+    """New data have the columns that the function and its mean are of."""
+    formula, there = mean_formula(base.spec, base.target), set(data.dataset.columns)
+    wanted = dict.fromkeys((*base.kernel.columns, *sorted(formula.predictor_columns() if formula else ())))
+    lacking = [name for name in wanted if name not in there]
+    if lacking:
+        raise DataError(
+            f"the new data have no column {listed(lacking)}; kernel and mean are of {listed(list(wanted))}"
+            f"{hint(lacking[0], there)}"
+        )
+
+
+def _varied(spec: GaussianProcess, kernel: Kernel, x: np.ndarray, nodes: Mapping[str, str]) -> None:
+    """Nothing is inferred from a column that never changes."""
+    if len(x) < 2:
+        return
+    constant = {name for name, values in zip(kernel.columns, x.T, strict=True) if np.ptp(values) == 0.0}
+    for name in kernel.columns:
+        of = [p.name for p in kernel.parameters if p.name in nodes and name in p.columns and constant >= set(p.columns)]
+        if name in constant and of:
+            value = kernel.levels[name][0] if name in kernel.levels else f"{x[0, kernel.columns.index(name)]:g}"
+            place = re.search(rf"\b{re.escape(name)}\b", spec.kernel)
+            raise ModelError(
+                f"column '{name}' is {value} in all {len(x):,} rows: nothing can be learned of {listed(of)}; leave it"
+                " out of the kernel",
+                path=("model", "kernel"),
+                offset=place.start() if place else 0,
+            )
 
 
 def _numbers(data: Data, name: str, what: str) -> np.ndarray:

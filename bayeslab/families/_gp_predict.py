@@ -14,9 +14,18 @@ from bayeslab.exact.state_space import StateSpaceProcess
 from bayeslab.families._gp_model import Resolved
 from bayeslab.families._likelihoods import LIKELIHOODS, inverse_link
 
-__all__ = ["component_table", "function_at", "leave_one_out", "moments", "replications", "row_log_likelihoods"]
+__all__ = [
+    "component_table",
+    "findings",
+    "function_at",
+    "leave_one_out",
+    "moments",
+    "replications",
+    "row_log_likelihoods",
+]
 
 type Draws = Mapping[str, np.ndarray]
+type Remark = tuple[str, str, float | None, str, str]
 
 # Rows up to which the function is drawn jointly; beyond, every row is drawn by itself.
 JOINT = 1_000
@@ -267,32 +276,62 @@ def leave_one_out(seen: Resolved, draws: Draws) -> dict[str, np.ndarray]:
 
 # So many draws are looked at for repairs.
 _LOOKED_AT = 50
+# A covariance with a larger condition number leaves results three digits or fewer.
+_CONDITION = 1e13
+# A scale at its mode below this share of its prior's median is at zero.
+_NOTHING = 1e-3
 
 
-def repairs(seen: Resolved, draws: Draws) -> tuple[tuple[str, str, float | None, str, str], ...]:
-    """Whether covariances had a factor only with more jitter than the model says."""
+def findings(seen: Resolved, draws: Draws) -> tuple[Remark, ...]:
+    """What the verdict says besides: repairs and condition of covariances, terms that vanish, functions too few."""
     if seen.y is None or not (seen.dims or seen.gaussian):
         return ()
+    out = list(_vanished(seen, draws)) if _count(seen, draws) == 1 else []
     if seen.spec.approximation == "hsgp":
         from bayeslab.families import _gp_approximate
 
-        return tuple(_gp_approximate.unserved(seen, draws))
-    if seen.spec.approximation is not None:
-        return ()
+        out += _gp_approximate.unserved(seen, draws)
+    if seen.spec.approximation in (None, "sparse", "fitc"):
+        out += _repairs(seen, draws)
+    return tuple(out)
+
+
+def _repairs(seen: Resolved, draws: Draws) -> list[Remark]:
+    """Whether covariances had a factor only with more jitter than the model says, or are close to singular."""
     n_draws = _count(seen, draws)
     some = np.unique(np.linspace(0, n_draws - 1, min(n_draws, _LOOKED_AT if seen.n <= 1000 else 5)).astype(int))
-    shares = []
+    shares, conditions = [], []
     for i in some:
-        values = values_at(seen, draws, int(i))
-        process = function_at(seen, values)
-        usual = seen.nugget * float(np.mean(seen.kernel.diagonal(process.theta, process.x)))
-        if process.jitter > 1.01 * usual:
+        process = function_at(seen, values_at(seen, draws, int(i)))
+        if process.jitter > 1.01 * process.usual_jitter:
             shares.append(process.jitter)
-    if not shares:
-        return ()
-    text = (
-        f"at {len(shares)} of {len(some)} draws looked at, the covariance had a Cholesky factor only with up to"
-        f" {max(shares):.2g} added to its diagonal"
-    )
+        elif seen.gaussian:
+            conditions.append(process.condition)
     advice = "inputs lie close together beside the lengthscale; give `jitter`, a rougher kernel, or noise"
-    return (("jitter", "covariance", float(max(shares)), text, advice),)
+    if shares:
+        text = (
+            f"at {len(shares)} of {len(some)} draws looked at, the covariance had a Cholesky factor only with up to"
+            f" {max(shares):.2g} added to its diagonal"
+        )
+        return [("jitter", "covariance", float(max(shares)), text, advice)]
+    if conditions and max(conditions) > _CONDITION:
+        text = f"the covariance is singular but for a share of {1 / max(conditions):.1g}: results have few right digits"
+        return [("condition", "covariance", float(max(conditions)), text, advice)]
+    return []
+
+
+def _vanished(seen: Resolved, draws: Draws) -> list[Remark]:
+    """Scales that are zero at a mode: their terms are not there, which no posterior would say for certain."""
+    from bayeslab.families._gp_approximate import prior_quantiles
+
+    shown = {p.name: p.word or "a factor" for p in seen.kernel.parameters if p.role in ("scale", "variance")}
+    shown |= {p.name: "what this level has of its own" for p in seen.kernel.parameters if p.role == "specific"}
+    out: list[Remark] = []
+    for name, what in {**shown, "sigma": "the noise"}.items():
+        if name not in seen.dims:
+            continue
+        value = float(np.ravel(draws[name])[0])
+        if value < _NOTHING * prior_quantiles(seen, name)[1]:
+            text = f"{value:.2g}: at the mode {what} vanishes, however little the data say of it"
+            out.append(("zero", name, value, text, "method nuts says how large it may be; or leave it out"))
+    return out

@@ -234,7 +234,8 @@ def _distinguishable(seen: Resolved) -> None:
         rows = np.flatnonzero(place == first)[:2] + 1
         raise DataError(
             f"rows {rows[0]} and {rows[1]} have the same inputs, and without noise they can have one outcome only: give"
-            " sigma a prior, or leave out doubled rows"
+            " sigma a prior, or leave out doubled rows",
+            path=("model", "priors", "sigma" if "sigma" in seen.fixed else "sigma2"),
         )
 
 
@@ -277,6 +278,12 @@ def no_mode(model: Model, data: Data) -> str | None:
         f" where the scale is far off; write approximation: laplace, which integrates the function out, or take"
         f" method nuts"
     )
+
+
+def from_mode(model: Model, data: Data) -> bool:
+    """Where the function is integrated out hyperparameters are all there is, few and each evaluation dear."""
+    spec = _spec(model)
+    return spec.likelihood == "gaussian" or spec.approximation == "laplace"
 
 
 def preferred(model: Model, data: Data) -> tuple[str, str] | None:
@@ -390,12 +397,20 @@ def log_likelihoods(
 def judged(
     model: Model, data: Data, draws: Mapping[str, np.ndarray]
 ) -> tuple[tuple[str, str, float | None, str, str], ...]:
-    """Draws whose covariance had a Cholesky factor only with jitter."""
+    """Covariances that needed jitter or nearly so, terms that vanish at a mode, basis functions that are too few."""
     from bayeslab.families import _gp_predict
 
     seen = resolved(model, data)
     with threads(seen.n):
-        return _gp_predict.repairs(seen, draws)
+        return _gp_predict.findings(seen, draws)
+
+
+def helps(model: Model, data: Data) -> str | None:
+    """What to do where the function's values are hard to sample."""
+    spec = _spec(model)
+    if spec.likelihood == "gaussian" or spec.approximation == "laplace":
+        return None
+    return "or integrate the function out, approximation: laplace with method map"
 
 
 def _fitted(model: Model, data: Data) -> tuple[Resolved, Resolved]:

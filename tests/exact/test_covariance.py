@@ -16,7 +16,7 @@ AT = {"x": 0, "t": 1, "g": 2}
 
 
 def read(text):
-    kernel = Kernel.parse(text, AT.keys(), {"ls", "s", "v", "c"}, {"g": 3})
+    kernel = Kernel.parse(text, AT.keys(), {"ls", "s", "v", "c"}, {"g": ("a", "b", "c")})
     return kernel, X[:, [AT[c] for c in kernel.columns]]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,8 @@ from bayeslab.families import _gp_predict
 from bayeslab.families import gaussian_process as family
 from bayeslab.families._gp_model import resolved
 from bayeslab.families._gp_priors import tails
+from bayeslab.fitting import _helped
+from bayeslab.results.checks import Finding, Verdict
 
 RNG = np.random.default_rng(2)
 N = 25
@@ -133,6 +136,18 @@ def test_jitter_is_never_silent():
     assert re.search("WARN  jitter .*only with up to .* added to its diagonal", str(fit.verdict))
     given = fitted(model("ExpQuad(x, 1, 1)", mean="0", jitter=1e-6, priors={"sigma": 0}), table, draws=10, chains=1)
     assert given.verdict.status == "pass"  # the model says it
+
+
+def test_a_covariance_that_is_nearly_singular_is_told():
+    """Noise of 1e-7 beside a scale of one: a Cholesky factor exists, and few digits of it are right."""
+    table = pd.DataFrame({"x": np.linspace(0, 1, 40), "y": np.linspace(0, 1, 40) ** 2})
+    for sigma, status in ((3e-7, "warn"), (1e-3, "pass")):
+        fit = fitted(model("ExpQuad(x, 1, 1)", mean="0", priors={"sigma": sigma}), table, draws=10, chains=1)
+        assert fit.verdict.status == status, str(fit.verdict)
+    kernel = Kernel.parse("ExpQuad(x, 1, 1)")
+    process = Process(kernel, np.zeros(0), table[["x"]].to_numpy(), table["y"].to_numpy(), np.full(40, 1e-6))
+    exact = np.linalg.cond(kernel.matrix(np.zeros(0), process.x) + 1e-6 * np.eye(40), 1)
+    assert 0.2 * exact < process.condition < 20 * exact
 
 
 # -------------------------------------------------------------------- hyperparameters are inferred
@@ -307,8 +322,71 @@ def test_the_outcome_is_guessed_only_where_it_is_plain():
 
 def test_doubled_inputs_without_noise_are_refused():
     table = pd.DataFrame({"x": [0.0, 1.0, 1.0], "y": [0.0, 1.0, 2.0]})
-    with pytest.raises(DataError, match="rows 2 and 3 have the same inputs"):
+    with pytest.raises(DataError, match=r"priors.sigma: rows 2 and 3 have the same inputs.* give sigma a prior"):
         fitted(model("ExpQuad(x, 1, 1)", priors={"sigma": 0}), table)
+
+
+def test_an_input_that_never_changes_is_refused_where_it_is_written(tmp_path):
+    TABLE.assign(flat=3.0).to_csv(tmp_path / "t.csv", index=False)
+    text = """bayeslab: 1
+name: flat
+data: {table: t.csv}
+model:
+  family: gaussian_process
+  target: y
+  kernel: Matern52(x) + ExpQuad(x, flat)
+"""
+    (tmp_path / "flat.yaml").write_text(text)
+    said = r"flat.yaml:7:36: column 'flat' is 3 in all 25 rows: nothing can be learned of 'ExpQuad_lengthscale_flat'"
+    with pytest.raises(ModelError, match=said):
+        bl.fit(tmp_path / "flat.yaml", runs=None, progress=False)
+    fixed = model("ExpQuad(x, flat, 2, 1)", target="y", priors={"sigma": 0.3})  # nothing is learned of it
+    assert fitted(fixed, TABLE.assign(flat=3.0), draws=10, chains=1).method == "exact"
+
+
+def test_new_rows_have_the_columns_that_the_function_is_of():
+    table = TABLE.assign(w=RNG.normal(size=N), which=np.tile(["a", "b", "c", "d", "e"], 5))
+    made = model("ExpQuad(x, 1, 1) * Coregion(which, 1, 1, 1)", mean="1 + w", target="y", priors={"sigma": 0.3})
+    fit = fitted(made, table, draws=10, chains=1)
+    for lacking, said in ((["which"], "'which'"), (["x", "w"], "'w', 'x'")):
+        with pytest.raises(DataError, match=f"new data have no column {said}; kernel and mean are of"):
+            fit.predict(table.drop(columns=[*lacking, "y"]).head(5))
+
+
+def test_hyperparameters_of_outputs_have_the_names_of_levels():
+    which = np.tile(["red wine", "white-wine", "beer", "beer", "beer"], 5)
+    made = model("Coregion(which, 2) * ExpQuad(x, 1)", target="y", mean="0", priors={"Coregion_specific_beer": 0.1})
+    data = bl.check(made, TABLE.assign(which=which))
+    found = family.priors(made, data)
+    assert {"Coregion_weight_red_wine_0", "Coregion_weight_white_wine_1", "Coregion_weight_beer_1"} <= set(found)
+    assert found["Coregion_specific_beer"] == "0.1 (fixed)"
+    twins = np.tile(["a-b", "a b", "c", "c", "c"], 5)  # names that would be the same have numbers instead
+    assert "Coregion_weight_2" in family.priors(
+        made.model_copy(update={"model": made.model.model_copy(update={"priors": {}, "kernel": "Coregion(which)"})}),
+        bl.check(model("Coregion(which)", target="y"), TABLE.assign(which=twins)),
+    )
+
+
+def test_the_mode_leaves_the_saddle_of_signs_and_says_which_terms_vanish():
+    """Weights of Coregion have a stationary point at zero; a term that the data do not need has its scale there."""
+    table = pd.concat([TABLE.assign(which=name, y=TABLE["y"] * sign) for name, sign in (("a", 1), ("b", -1))])
+    fit = fitted(model("Coregion(which) * ExpQuad(x)", target="y", mean="0"), table, "map", restarts=2)
+    a, b = (fit.posterior[f"Coregion_weight_{name}"].item() for name in "ab")
+    assert a * b < -0.1
+    fit = fitted(model("ExpQuad(x) + Linear(x)", target="y"), TABLE, "map", restarts=1)
+    assert fit.posterior["Linear_scale"].item() < 1e-3
+    assert re.search("WARN  zero .*at the mode Linear vanishes", str(fit.verdict)), str(fit.verdict)
+    assert "zero" not in str(fitted(FREE, method="map", restarts=1).verdict)
+
+
+def test_what_helps_where_sampling_is_bad():
+    made = model(likelihood="student_t", target="y")
+    found = family.helps(made, bl.check(made, TABLE))
+    assert "approximation: laplace with method map" in found
+    good, bad = Finding("pass", "chains", "", 4.0, "4 chains"), Finding("warn", "R-hat", "", 1.1, "high", "run longer")
+    assert _helped(Verdict((good, bad)), found).findings == (good, replace(bad, advice=f"run longer; {found}"))
+    assert _helped(Verdict((good,)), found).findings == (good,)
+    assert family.helps(model(target="y"), bl.check(model(target="y"), TABLE)) is None
 
 
 def test_too_many_rows_are_refused_with_what_it_would_cost():
