@@ -131,9 +131,12 @@ def _classes() -> dict[str, Any]:
             self.inputs_ = list(table)
             self.n_features_in_ = len(table)
             whole = table | {self.target: np.asarray(y)}
+            # Whoever takes an estimator judges it on rows of their own; a learner need not leave any out for that.
+            options = {"folds": 0} if self.model.model.family == "learner" else {}
             found: Fit = fit(
-                self.model, whole, self.method, seed=self.seed, progress=False, runs=None, **(self.options or {})
-            )
+                self.model, whole, self.method, seed=self.seed, progress=False, runs=None,
+                **options | (self.options or {}),
+            )  # fmt: skip
             return found
 
         @property
