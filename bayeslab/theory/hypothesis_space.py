@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax, xlog1py, xlogy
 
 from bayeslab.errors import DataError, OptionError
 
@@ -88,14 +89,15 @@ class HypothesisSpace:
         DataError
             No hypothesis is consistent.
         """
+        if not 0 <= noise <= 1:
+            raise OptionError(f"noise is a probability, not {noise!r}")
         at, seen = np.asarray(inputs, int), np.asarray(values)
         misses = (self.tables[:, at] != seen).sum(axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            weight = self._prior * np.where(misses, float(noise) ** misses, 1.0) * (1 - noise) ** (len(at) - misses)
-        total = weight.sum()
-        if total <= 0:
+        with np.errstate(divide="ignore"):
+            logs = np.log(self._prior) + xlogy(misses, noise) + xlog1py(len(at) - misses, -noise)
+        if np.isneginf(logs).all():
             raise DataError("no hypothesis of the space agrees with the data")
-        return np.asarray(weight / total)
+        return np.asarray(softmax(logs))
 
     def most_probable(self, inputs: Any, values: Any, noise: float = 0.0) -> int:
         """The number of a most probable hypothesis; of equals the first."""

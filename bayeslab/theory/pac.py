@@ -73,6 +73,8 @@ def conjunctions(n: int, k: int) -> int:
 
     As the source counts: also with an input and its negation.
     """
+    if k < 0:
+        raise OptionError(f"a number of literals is a whole number ≥ 0, not {k!r}")
     return sum(math.comb(2 * _inputs(n), i) for i in range(k + 1))
 
 

@@ -42,6 +42,13 @@ class Recurrent:
     bias: Array
     activation: Literal["logistic", "tanh", "threshold"] = "tanh"
 
+    def __post_init__(self) -> None:
+        n = len(self.bias)
+        if np.shape(self.weights) != (n, n):
+            raise OptionError(f"{n} units have weights of the shape {(n, n)}, not {np.shape(self.weights)}")
+        if self.activation not in ("logistic", "tanh", "threshold"):
+            raise OptionError(f"activation is logistic, tanh or threshold, not {self.activation!r}")
+
     def step(self, state: Any, inputs: Any = 0.0) -> Array:
         """The state a step later."""
         z = self.weights @ state + self.bias + inputs

@@ -19,10 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.errors import OptionError
+from bayeslab.errors import BayeslabError, OptionError
 
 __all__ = ["separable", "separating_plane", "shattered", "threshold_functions"]
 
+# What scipy's linprog calls a programme without a solution.
+_INFEASIBLE = 2
 # Largest absolute integer weight needed for n inputs [2].
 _WEIGHTS = {1: 1, 2: 1, 3: 2, 4: 3, 5: 5}
 
@@ -43,9 +45,18 @@ def separating_plane(points: Any, labels: Any) -> np.ndarray | None:
     side = np.where(np.asarray(labels, bool), 1.0, -1.0)
     if x.ndim != 2 or len(x) != len(side):
         raise OptionError(f"points have the shape (points, d), with one label each; given {x.shape} and {side.shape}")
-    rows = -side[:, None] * np.column_stack([np.ones(len(x)), x])
+    # Solvers have absolute tolerances: each column with its middle at 0 and its largest distance from it 1.
+    middle = x.mean(axis=0)
+    reach = np.abs(x - middle).max(axis=0)
+    reach[reach == 0] = 1
+    rows = -side[:, None] * np.column_stack([np.ones(len(x)), (x - middle) / reach])
     found = linprog(np.zeros(x.shape[1] + 1), A_ub=rows, b_ub=-np.ones(len(x)), bounds=(None, None), method="highs")
-    return np.asarray(found.x) if found.status == 0 else None
+    if found.status == _INFEASIBLE:
+        return None
+    if found.status != 0:
+        raise BayeslabError(f"the linear programme of {len(x)} points was not solved: {found.message}")
+    weights = found.x[1:] / reach
+    return np.concatenate([[found.x[0] - weights @ middle], weights])
 
 
 def separable(points: Any, labels: Any) -> bool:

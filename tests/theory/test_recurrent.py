@@ -62,3 +62,10 @@ def test_memory():
 def test_no_slope():
     with pytest.raises(OptionError, match="no slope"):
         Recurrent(np.eye(1), np.zeros(1), "threshold").lyapunov([0.0])
+
+
+def test_refused():
+    with pytest.raises(OptionError, match="activation is logistic, tanh or threshold, not 'relu'"):
+        Recurrent(np.zeros((1, 1)), np.zeros(1), "relu")
+    with pytest.raises(OptionError, match="2 units have weights of the shape"):
+        Recurrent(np.zeros((1, 2)), np.zeros(2))

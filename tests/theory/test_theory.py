@@ -82,6 +82,8 @@ def test_epsilon_ball():
 def test_refused():
     with pytest.raises(OptionError, match="epsilon lies between 0 and 1"):
         pac.sample_size(1.0, 0.0, 0.1)
+    with pytest.raises(OptionError, match="number of literals"):
+        pac.conjunctions(3, -1)
     with pytest.raises(OptionError, match="1 to 5 inputs"):
         threshold_functions(6)
     with pytest.raises(OptionError, match="beta lies between"):
@@ -114,6 +116,22 @@ def test_separating_plane_separates():
     assert separating_plane([[0, 0], [0, 1], [1, 0], [1, 1]], [0, 1, 1, 0]) is None
 
 
+@pytest.mark.parametrize(("scale", "shift"), [(1e-9, 0.0), (1e9, 0.0), (1.0, 1e9), (1e-3, 1e6)])
+def test_separability_does_not_depend_on_units(scale, shift):
+    corners = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]) * [1.0, scale] + [0.0, shift]
+    assert separable(corners, [0, 0, 0, 1])
+    assert not separable(corners, [0, 1, 1, 0])
+
+
+def test_margin_of_the_plane():
+    """Scores are at least 1 on one side and at most -1 on the other, whatever the units."""
+    x = np.random.default_rng(4).normal(size=(50, 2)) * [1e-5, 1e4] + [3.0, 1e5]
+    y = x[:, 0] - 3 > (x[:, 1] - 1e5) * 1e-9
+    scores = np.column_stack([np.ones(50), x]) @ separating_plane(x, y)
+    assert scores[y].min() >= 1 - 1e-4
+    assert scores[~y].max() <= -1 + 1e-4
+
+
 def test_brute_force_map_and_version_space():
     """brute-force-map, version-space-posterior, posterior-evolution (F44)."""
     space = boolean_space(2)
@@ -143,6 +161,19 @@ def test_noise_and_impossible():
     np.testing.assert_allclose(posterior, np.array([0.25 * 0.9, 0.75 * 0.1]) / (0.25 * 0.9 + 0.75 * 0.1))
     with pytest.raises(DataError, match="no hypothesis"):
         space.posterior([0, 1], [1, 1])
+    with pytest.raises(OptionError, match="noise is a probability"):
+        space.posterior([0], [0], noise=1.5)
+    assert space.posterior([0], [0], noise=1.0).tolist() == [0, 1]
+
+
+def test_many_noisy_reports():
+    """The likelihood of 4,000 reports is below the smallest number there is; their ratio is not."""
+    space = HypothesisSpace(np.array([[0], [1]]))
+    reports = np.repeat([1, 0], [2002, 1998])
+    odds = (0.7 / 0.3) ** 4
+    np.testing.assert_allclose(
+        space.posterior(np.zeros(4000, int), reports, noise=0.3), [1 / (1 + odds), odds / (1 + odds)], rtol=1e-9
+    )
 
 
 def test_no_free_lunch():
