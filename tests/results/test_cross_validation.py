@@ -160,6 +160,10 @@ def test_estimators():
         np.testing.assert_allclose(own, theirs, atol=0.05)
     tree = bl.estimator(TREE).fit(IRIS[["c", "d"]], IRIS["species"])
     assert tree.score(IRIS[["c", "d"]], IRIS["species"]) > 0.9
+    # Rows are left out by whoever scores an estimator, and inside fit only when asked for.
+    assert "cross_validation" not in tree.fit_.data_tree.children
+    asked = bl.estimator(TREE, folds=3).fit(IRIS[["c", "d"]], IRIS["species"])
+    assert asked.fit_.data_tree["cross_validation"].sizes["fold"] == 3
     np.testing.assert_allclose(tree.predict_proba(IRIS[["c", "d"]]).sum(axis=1), 1)
     array = bl.estimator(bl.Model(name="a", model={"family": "learner", "learner": "linear", "target": "y"}))
     assert array.fit(X, TABLE["y"]).score(X, TABLE["y"]) > 0.5
