@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
@@ -176,6 +177,44 @@ def learner_words() -> dict[str, str]:
     return out
 
 
+def theory() -> dict[str, str]:
+    """By module of the theory of learning what it says of itself, with its sources, and its functions."""
+    return _calls("theory")
+
+
+def decisions() -> dict[str, str]:
+    """The same of decisions."""
+    return _calls("decisions")
+
+
+def _calls(folder: str) -> dict[str, str]:
+    out = {}
+    for name in registry.names(folder):
+        module = registry.load(folder, name)
+        rows = ["| | |", "|---|---|"]
+        for word in module.__all__:
+            found = getattr(module, word)
+            if not callable(found):
+                continue
+            rows.append(_call(word, found))
+            methods = vars(found).items() if isinstance(found, type) else ()
+            for method, value in methods:
+                inner = getattr(value, "__func__", value)
+                if not method.startswith("_") and inspect.isfunction(inner):
+                    rows.append(_call(f"{word}.{method}", inner))
+        table = "\n".join(rows)
+        out[f"bayeslab.{folder}.{name}"] = f"{_markdown(module.__doc__)}\n\n{table}"
+    return out
+
+
+def _call(name: str, found: Any) -> str:
+    """How it is called, and the first sentence of what it says of itself."""
+    parameters = [p for p in inspect.signature(found).parameters.values() if p.name not in ("self", "cls")]
+    words = [p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in parameters]
+    about = " ".join(_inline((found.__doc__ or "").strip().partition("\n\n")[0]).split())
+    return f"| `{name}({', '.join(words)})` | {about} |"
+
+
 def _markdown(docstring: str) -> str:
     """A module's numpydoc as Markdown, without the words it begins with."""
     text = re.sub(r"^Learner ``\w+``: ", "", docstring.strip())
@@ -225,6 +264,8 @@ PARTS = {
         learner,
         learners,
         learner_words,
+        theory,
+        decisions,
         commands,
     )
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import importlib.util
 import re
 from pathlib import Path
@@ -63,3 +64,17 @@ def test_every_learner_has_its_place(reference):
     assert r"$z = \log((1-\epsilon)/\epsilon)$" in words["adaboost"]
     assert "$$\n\\mathrm{Gain}(A)" in words["decision_tree"]
     assert "Sources: [1] Quinlan (1986)" in words["decision_tree"]
+
+
+def test_theory_is_written_in_markdown(reference):
+    for folder, made in (("theory", reference.theory()), ("decisions", reference.decisions())):
+        assert list(made) == [f"bayeslab.{folder}.{name}" for name in registry.names(folder)]
+        for name, text in made.items():
+            assert not re.search(r":\w+:`|``|\.\. (\[|\w+::)|\]_", text), name
+
+
+def test_examples_of_theory_run():
+    blocks = re.findall(r"```pycon\n(.*?)```", (DOCS / "theory.md").read_text(), re.DOTALL)
+    shown = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, "theory.md", None, 0)
+    assert len(shown.examples) > 5
+    assert doctest.DocTestRunner().run(shown).failed == 0
