@@ -7,6 +7,7 @@ is how it did on rows that it had not seen, by cross-validation with everything,
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from bayeslab.dataset import Data
 from bayeslab.decisions import scores
 from bayeslab.engines._groups import attributes, labelled, observed_groups
 from bayeslab.engines._job import Job, Outcome
+from bayeslab.errors import DataError
 from bayeslab.families import _learned, learner
 from bayeslab.results.checks import Finding, Verdict
 from bayeslab.spec import Model, Spec
@@ -24,6 +26,8 @@ from bayeslab.spec import Model, Spec
 __all__ = ["USES_GRAPH", "Options", "refuse", "run"]
 
 USES_GRAPH = False
+# With fewer rows names may all differ by chance.
+_MANY_NAMES = 10
 # Rows that tell the spread of errors to two percent.
 _ENOUGH = 1000
 _SIDES = ("own", "left out")
@@ -69,7 +73,7 @@ def run(job: Job) -> Outcome:
         ),
         **observed_groups(job.model, job.data, attributes(job)),
     }
-    findings = [_told(found)]
+    findings = [_told(found), *_identifying(ready, job.data)]
     if training := _training(ready, found, outside):
         arrays = {n: values for n, (_, values) in training.items()}
         dims = {n: names for n, (names, _) in training.items()}
@@ -116,13 +120,28 @@ class _LeftOut:
     staged: list[tuple[np.ndarray, np.ndarray]]
 
 
+def _identifying(ready: Any, data: Data) -> Iterator[Finding]:
+    """Columns of which no row has what another has: nothing is learned of them for other rows."""
+    for name, n_levels in zip(ready.names, ready.levels, strict=True):
+        if n_levels < _MANY_NAMES:
+            continue
+        codes = data.term(name, missing=True).codes
+        if codes is not None and len(np.unique(codes)) == len(codes):
+            text = f"column '{name}' has another name in each of {len(codes)} rows: of these nothing is learned"
+            yield Finding("warn", "inputs", name, len(codes), text, "leave the column out (inputs), or make it numbers")
+
+
 def _left_out(job: Job, ready: Any, matrix: np.ndarray, outcome: np.ndarray, folds: int) -> _LeftOut:
     splitter = _learned._splitter(ready, outcome, folds, job.seed)
     shape = (len(outcome),) if ready.classes is None else (len(outcome), len(ready.classes))
     out, fold, staged = np.zeros(shape), np.zeros(len(outcome), int), []
     for number, (inside, outside) in enumerate(splitter.split(matrix, outcome)):
         job.progress.note(f"fold {number + 1} of {folds}")
-        one = _learned.fitted(ready, matrix[inside], outcome[inside], job.seed)
+        try:
+            one = _learned.fitted(ready, matrix[inside], outcome[inside], job.seed)
+        except DataError as error:
+            where = f"fold {number + 1} of {folds}, with {len(inside)} of {len(outcome)} rows"
+            raise DataError(f"{where}: {error.message}; 'folds: 0' leaves no row out") from None
         out[outside], fold[outside] = _learned.answers(one.estimator, matrix[outside], ready.classes), number
         staged.append(
             (one.staged_errors(matrix[inside], outcome[inside]), one.staged_errors(matrix[outside], outcome[outside]))

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.dataset import Data
-from bayeslab.errors import DataError, ModelError, hint
+from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.expressions import parse as parse_expression
 
 __all__ = ["Design", "Formula", "Group", "GroupTerm", "parse_formula"]
@@ -339,7 +339,9 @@ def _coded(common: Any, frame: Any) -> np.ndarray:
         with _quiet():
             matrix = np.asarray(common.evaluate_new_data(frame).design_matrix, float)
     except Exception as error:
-        raise DataError(f"the formula cannot be evaluated on the new data: {_first_line(error)}") from error
+        named = [name for name in frame if frame[name].dtype == "category"]
+        hold = f" (columns of names there: {listed(named)})" if named else ""
+        raise DataError(f"the formula cannot be evaluated on the new data: {_first_line(error)}{hold}") from error
     _finite(common, matrix, frame)
     return matrix
 

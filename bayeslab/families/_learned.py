@@ -208,7 +208,9 @@ def prepared(model: Model, data: Data) -> Prepared:
     found = Prepared(model, tuple(used), tuple(levels), data.labels[spec.target] if classifies else None)
     outcome = found.outcome(data)
     if classifies and len(np.unique(outcome)) < 2:
-        raise DataError(f"all {len(outcome)} rows have the same '{spec.target}': there is nothing to learn")
+        raise DataError(
+            f"all {len(outcome)} rows have the same '{spec.target}': there is nothing to learn; give rows of another"
+        )
     found.matrix(data)
     return found
 

@@ -107,7 +107,7 @@ class Tiling(ClassifierMixin, BaseEstimator):
     def _unit(self, rows: Array, side: Array, rng: Any, start: Array) -> Array:
         orders = np.array([rng.permutation(len(rows)) for _ in range(self.max_iter)])
         best, wrong = pocket(rows, side, orders, start.copy())
-        if wrong and np.all(_says(rows @ best) == _says(rows @ best)[0]) and len(rows) > 1:
+        if wrong and np.all(_says(rows @ best) == _says(rows @ best)[0]) and np.ptp(rows, axis=0).any():
             # A unit that says the same of all rows tells nothing apart; cut one row off by its distance.
             return _cut_off(rows)
         return np.asarray(best)

@@ -12,6 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression
 
 import bayeslab as bl
+from bayeslab import registry
 
 MODELS = Path(__file__).parents[2] / "models"
 _IRIS = load_iris()
@@ -136,7 +137,7 @@ def test_bad_data():
         fit(model(learner="logistic", target="y"), holes)
     with pytest.raises(bl.BayeslabError, match="10 folds need 10 rows"):
         fit(model(learner="random_forest", target="y"), {"x": [1.0, 2.0, 3.0], "y": ["a", "b", "a"]})
-    with pytest.raises(bl.BayeslabError, match="target 'y' is missing in 1 rows"):
+    with pytest.raises(bl.BayeslabError, match=r"target 'y' is missing or infinite in 1 row \(row 2\)"):
         fit(model(learner="random_forest", target="y"), {"x": [1.0, 2.0, 3.0], "y": ["a", None, "b"]})
     with pytest.raises(bl.BayeslabError, match=r"linear does .*names"):
         fit(model(learner="linear", target="species"), IRIS)
@@ -149,6 +150,76 @@ def test_bad_data():
         fit(model(learner="linear", target="y"), DIABETES, method="nuts")
     with pytest.raises(bl.BayeslabError, match="training is for the family learner"):
         bl.fit(MODELS / "eight_schools.yaml", method="train", progress=False, runs=None)
+
+
+def quick(word: str, task: str) -> dict[str, object]:
+    """Options with which a learner takes little time; a version space of rows that contradict each other is empty."""
+    known = registry.load("learners", word).Options.model_fields
+    line, tree = ("logistic", "decision_tree") if task == "classification" else ("linear", "regression_tree")
+    short = {"learners": [{"learner": line}, {"learner": tree}], "n_estimators": 5, "cv": 2, "noise": 0.2}
+    # Each pass over so few rows is one step: a net needs many, and goes up and down at first.
+    passes = {"max_iter": 3000, "n_iter_no_change": 1000} if word == "neural_network" else {}
+    return {name: value for name, value in short.items() if name in known} | passes
+
+
+@pytest.mark.parametrize("word", [w for w in registry.names("learners") if w != "text_svm"])
+def test_columns_that_do_not_vary(word):
+    """Every learner: of inputs that are all the same nothing is learned, and of numbers that are all the same that one."""
+    n = 12
+    for task in registry.load("learners", word).TASKS:
+        y = ["a", "b"] * 5 + ["a", "a"] if task == "classification" else [1.5] * n
+        spec = model(learner=word, target="y", **quick(word, task))
+        found = fit(spec, {"u": [2.0] * n, "v": ["w"] * n, "y": y}, folds=0)
+        if task == "classification":
+            said = found.predict(kind="probabilities").to_numpy()[:, -2:].astype(float)
+            np.testing.assert_allclose(said, said[:1].repeat(n, axis=0), err_msg="rows alike have equal answers")
+            np.testing.assert_allclose(said.sum(axis=1), 1)
+        else:
+            np.testing.assert_allclose(found.predict(kind="mean")["mean"], 1.5, atol=1e-4)
+
+
+def test_infinite_cells():
+    table = {"x": [1.0, 2.0, np.inf] * 4, "y": ["a", "b", "a"] * 4}
+    for word in ("random_forest", "svm"):
+        with pytest.raises(bl.BayeslabError, match=r"'x' holds inf \(row 3\).*drop the rows"):
+            fit(model(learner=word, target="y"), table)
+    with pytest.raises(bl.BayeslabError, match=r"'y' is missing or infinite in 4 rows \(row 3\)"):
+        fit(model(learner="linear", target="y"), {"x": np.arange(12.0), "y": [1.0, 2.0, -np.inf] * 4})
+
+
+def test_a_fold_that_cannot_be_learned_from_is_named():
+    few = {"x": np.arange(4.0), "y": ["a", "b"] * 2}
+    with pytest.raises(bl.BayeslabError, match=r"fold 1 of 2, with 2 of 4 rows: .*n_neighbors is 3.*folds: 0"):
+        fit(model(learner="knn", target="y", n_neighbors=3), few, folds=2)
+    with pytest.raises(bl.BayeslabError, match=r"n_neighbors is 5.*take fewer"):
+        fit(model(learner="knn", target="y"), few, folds=2)
+
+
+def test_identifiers_are_told():
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=30)
+    table = {"x": x, "who": [f"person {i}" for i in range(30)], "y": np.where(x > 0, "a", "b")}
+    found = fit(model(learner="decision_tree", target="y"), table, folds=3)
+    assert "'who' has another name in each of 30 rows" in str(found.verdict)
+    assert "another name" not in str(
+        fit(model(learner="decision_tree", target="y", inputs=["x"]), table, folds=3).verdict
+    )
+
+
+def test_kernels_that_are_none():
+    """A model file names Mercer kernels only; an estimator tests what it is given on the rows."""
+    from bayeslab.learners.knn import KNNClassifier
+    from bayeslab.learners.svm import SVMClassifier
+
+    for word in ("knn", "svm", "kernel_perceptron"):
+        with pytest.raises(bl.BayeslabError, match=r"kernel.*sigmoid"):
+            model(learner=word, target="y", kernel="sigmoid")
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(40, 2)), np.arange(40) % 2
+    with pytest.raises(ValueError, match="sigmoid kernel is no Mercer kernel"):
+        KNNClassifier(metric="kernel", kernel="sigmoid", gamma=1.0).fit(x, y)
+    with pytest.raises(ValueError, match="no Mercer kernel"):
+        SVMClassifier(kernel=lambda a, b: -np.abs(a @ b.T)).fit(x, y)
 
 
 def test_no_better_than_guessing_is_said():
