@@ -91,7 +91,7 @@ def simplest(x: Any, y: Any, spaces: Sequence[Basis], tolerance: float = 1e-6) -
     Parameters
     ----------
     tolerance
-        How far a point may lie from the curve, as a share of the spread of y.
+        How far a point may lie from the curve, as a share of the spread of y; rounding errors of y are allowed always.
 
     Returns
     -------
@@ -104,7 +104,8 @@ def simplest(x: Any, y: Any, spaces: Sequence[Basis], tolerance: float = 1e-6) -
     DataError
         None has: the problem is not realizable in any of them.
     """
-    allowed = tolerance * max(float(np.std(y)), 1e-300)
+    # Values far from zero are only known to their last digits.
+    allowed = max(tolerance * float(np.std(y)), 64 * np.finfo(float).eps * float(np.abs(y).max()))
     for position, basis in enumerate(spaces):
         found = fit_curve(x, y, basis)
         if found.residual <= allowed:

@@ -83,9 +83,10 @@ def drift_test(values: Any) -> Drift:
     from scipy.stats import kstwobign
 
     x = _stream(values)
-    spread = float(x.std(ddof=1))
-    if spread == 0:
+    # Equal values may have a standard deviation of rounding errors.
+    if np.ptp(x) == 0:
         return Drift(0.0, 1.0, len(x))
+    spread = float(x.std(ddof=1))
     sums = np.cumsum(x - x.mean()) / (spread * np.sqrt(len(x)))
     at = int(np.abs(sums).argmax())
     greatest = float(np.abs(sums[at]))
@@ -109,6 +110,8 @@ def runs_test(values: Any) -> Runs:
     if up in (0, n):
         raise DataError("all values are equal: there are no two sides")
     both = 2 * up * (n - up)
+    if both <= n:
+        raise DataError(f"only {n} rows are off the median: too few to see runs")
     runs = 1 + int(np.sum(above[1:] != above[:-1]))
     z = (runs - both / n - 1) / np.sqrt(both * (both - n) / (n**2 * (n - 1)))
     return Runs(runs, float(z), float(2 * norm.sf(abs(z))))

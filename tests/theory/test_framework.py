@@ -121,6 +121,20 @@ def test_stationarity_iid():
     assert runs_test(depending).statistic < 0
 
 
+def test_streams_without_spread():
+    """Equal values do not drift, though their standard deviation is a rounding error."""
+    assert np.full(23, 0.1).std(ddof=1) > 0
+    assert drift_test(np.full(23, 0.1)).p_value == 1
+    with pytest.raises(DataError, match="only 2 rows are off the median"):
+        runs_test([0.0, *[5.0] * 10, 10.0])
+
+
+def test_simplest_far_from_zero():
+    x = np.arange(7.0)
+    for y, degree in ((np.full(7, 5.1), 0), (1e9 + 1e-3 * x, 1), (1e9 + x**2, 2)):
+        assert simplest(x, y, [polynomial(k) for k in range(4)])[0] == degree
+
+
 def test_stationarity_by_hand():
     """stationarity-iid: the runs of a short stream, and right and wrong answers as a stream of two values."""
     found = runs_test([1, 2, 3, 9, 8, 1, 2, 7, 9, 8])
