@@ -64,6 +64,11 @@ def _symmetric(weights: Any) -> Array:
     return out
 
 
+def _check_warm(temperature: float) -> None:
+    if not temperature > 0:
+        raise OptionError(f"a temperature is above 0, not {temperature!r}; at 0 a unit takes the sign of its input")
+
+
 @dataclass(frozen=True, eq=False)
 class Hopfield:
     """An associative memory.
@@ -161,9 +166,10 @@ class BoltzmannMachine:
         Raises
         ------
         OptionError
-            More than 16 units.
+            More than 16 units, or a temperature that is not above 0.
         """
         self._few()
+        _check_warm(temperature)
         states = all_states(len(self.bias))
         logs = -self.energy(states) / temperature
         return states, np.exp(logs - logsumexp(logs))
@@ -197,6 +203,7 @@ class BoltzmannMachine:
         """
         s = _signs(start, len(self.bias)).copy()
         for temperature in temperatures:
+            _check_warm(temperature)
             for i in range(held, len(self.bias)):
                 up = expit(2 * (s @ self.weights[:, i] + self.bias[i]) / temperature)
                 s[:, i] = np.where(rng.random(len(s)) < up, 1.0, -1.0)
