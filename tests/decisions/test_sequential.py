@@ -106,7 +106,7 @@ def test_optimal_policy(seed):
 
 
 def test_value_iteration_contracts():
-    """Each sweep brings the values nearer by the discount at least."""
+    """value-iteration: each sweep brings the values nearer by the discount at least."""
     own = process(7)
     found = value_iteration(own, 1e-12)
     gaps = [np.abs(v - found.value).max() for v in found.trace]
@@ -114,6 +114,7 @@ def test_value_iteration_contracts():
 
 
 def test_policy_iteration_improves():
+    """policy-iteration: values never fall, and it ends."""
     own = process(8, 12, 4)
     trace = policy_iteration(own).trace
     assert len(trace) < 4**12
@@ -132,6 +133,10 @@ def test_maze():
     distance = {"0,0": 10, "1,0": 9, "2,0": 8, "2,1": 7, "2,2": 6, "1,2": 5, "0,2": 4, "0,3": 3, "0,4": 2, "1,4": 1}
     for name, steps in distance.items():
         assert found.value[own.states.index(name)] == pytest.approx(0.9 ** (steps - 1))
+    # Credit for the reward at the end goes back along the way, one step a sweep.
+    for sweep, value in enumerate(found.trace[:10]):
+        reached = {name for name, steps in distance.items() if value[own.states.index(name)] > 0}
+        assert reached == {name for name, steps in distance.items() if steps <= sweep + 1}, sweep
     at, moves = own.states.index("0,0"), 0
     while at not in own.terminal:
         at, moves = int(own.transitions[found.policy[at], at].argmax()), moves + 1

@@ -19,6 +19,11 @@ _STROKES = {
 }
 
 
+def corners_of(digit: int) -> np.ndarray:
+    """The places that the pen goes through, shape (places, 2)."""
+    return np.array(_STROKES[digit][0])
+
+
 def _drawn(corners: np.ndarray, size: int, width: float) -> np.ndarray:
     """Pixels by their distance to the nearest stroke."""
     at = (np.arange(size) + 0.5) / size
@@ -34,7 +39,7 @@ def sample(rng: np.random.Generator, n: int, size: int = 16, bend: float = 0.04)
     digits = np.arange(n) % 10
     images = []
     for digit in digits:
-        corners = np.array(_STROKES[int(digit)][0]) - 0.5
+        corners = corners_of(int(digit)) - 0.5
         angle = rng.normal(0, 0.12)
         turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
         corners = corners @ (turn * rng.uniform(0.7, 0.95, 2)) + rng.normal(0, bend, corners.shape)

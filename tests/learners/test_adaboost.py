@@ -40,19 +40,28 @@ def test_adaboost_perfect():
 
 
 def test_adaboost_stumps_on_the_restaurant():
-    """adaboost-stumps (F31, F48): derived means, K = 1 0.869, K = 5 0.941 (sd 0.026), K = 20 0.951; not the printed."""
+    """adaboost-stumps (F31, F48): derived means, K = 1 0.869, 5 0.941 (sd 0.026), 20 0.951, 137 0.945; not the printed.
+
+    Of the training rows 0.990 with K = 20 and 0.999 with K = 137.
+    """
     rng = np.random.default_rng(1)
     everything, truth = all_inputs(), original_tree(all_inputs())
     scores = []
+    own = []
     for _ in range(20):
         x, y = sample(rng, 100)
-        staged = list(AdaBoost(n_estimators=20, categorical=ALL).fit(x, y).staged_predict(everything))
-        staged += [staged[-1]] * (20 - len(staged))
-        scores.append([np.mean(staged[k - 1] == truth) for k in (1, 5, 20)])
-    means = np.mean(scores, axis=0)
+        found = AdaBoost(n_estimators=137, categorical=ALL).fit(x, y)
+        for inputs, outcome, into in ((everything, truth, scores), (x, y, own)):
+            staged = list(found.staged_predict(inputs))
+            staged += [staged[-1]] * (137 - len(staged))
+            into.append([np.mean(staged[k - 1] == outcome) for k in (1, 5, 20, 137)])
+    means, training = np.mean(scores, axis=0), np.mean(own, axis=0)
     assert abs(means[1] - 0.941) < 4 * 0.026 * np.sqrt(1 / 20 + 1 / 60)
     assert abs(means[0] - 0.869) < 0.02
     assert abs(means[2] - 0.951) < 0.02
+    assert abs(means[3] - 0.945) < 0.02, "more rounds take a little of it away again, in the mean"
+    assert abs(training[2] - 0.990) < 0.01
+    assert abs(training[3] - 0.999) < 0.002
 
 
 def test_boost_margin():
@@ -61,11 +70,12 @@ def test_boost_margin():
     x = rng.normal(size=(150, 3))
     y = x @ [1.0, -1.0, 0.5] > 0
     smallest = []
-    for rounds in (50, 100, 200, 400, 800):
+    for rounds in (100, 200, 400, 800, 1600):
         found = AdaBoost(n_estimators=rounds).fit(x, y)
         smallest.append(found.margins(x, y).min())
-    assert smallest[2] > 0
-    assert smallest[-1] > smallest[2]
+    assert smallest[1] > 0, "no error on the training rows from here on"
+    assert (np.diff(smallest[1:]) >= 0).all()
+    assert smallest[-1] > smallest[1] + 0.01
 
 
 def test_boost_naive_bayes():
@@ -90,7 +100,7 @@ def test_resampling():
 
 
 def test_stops_at_half():
-    """A learner that is wrong on half of the weight ends the rounds."""
+    """adaboost-m1: a learner that is wrong on half of the weight ends the rounds."""
     x = np.zeros((10, 1))
     y = np.array([0, 1] * 5)
     found = AdaBoost(n_estimators=10).fit(x, y)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from bayeslab.exact.conjugate import BetaBinomial, NormalInverseGamma
 from bayeslab.learners.recursive_least_squares import RecursiveLeastSquares
 
 RNG = np.random.default_rng(0)
@@ -26,6 +28,25 @@ def test_streamed_equals_batch():
         np.testing.assert_allclose([found.intercept_, *found.coef_], ridge(X[:stop], Y[:stop], 0.1), rtol=1e-8)
     again = RecursiveLeastSquares(ridge=0.1).fit(X, Y)
     np.testing.assert_array_equal(again.coef_, found.coef_)
+
+
+def test_streamed_conjugate_models():
+    """online-incremental: streams of counts and of regressions leave the posterior that all rows at once give."""
+    rng = np.random.default_rng(1)
+    heads = rng.integers(0, 2, 40)
+    coin = BetaBinomial(2, 3)
+    for outcome in heads:
+        coin = coin.update(int(outcome), 1)
+    whole = BetaBinomial(2, 3).update(int(heads.sum()), 40)
+    assert (coin.alpha, coin.beta) == (whole.alpha, whole.beta)
+    rows = np.column_stack([np.ones(len(X)), X])
+    prior = NormalInverseGamma(np.zeros(4), np.eye(4), 2.0, 1.0)
+    line, at_once = prior, prior.update(rows, Y)
+    for i in range(len(X)):
+        line = line.update(rows[[i]], Y[[i]])
+    np.testing.assert_allclose(line.mu, at_once.mu)
+    np.testing.assert_allclose(line.precision, at_once.precision)
+    assert (line.alpha, line.beta) == pytest.approx((at_once.alpha, at_once.beta))
 
 
 def test_forgetting():

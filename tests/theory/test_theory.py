@@ -223,7 +223,7 @@ def test_rwm_draws_have_the_expected_mistakes():
 
 
 def test_regret_vanishes():
-    """With the tuned factor the regret is below two roots of T ln K."""
+    """rwm-regret: with the tuned factor the regret is below two roots of T ln K, so that a step's goes to zero."""
     rng = np.random.default_rng(6)
     for n in (100, 1000, 10_000):
         advice = rng.integers(2, size=(n, 10))
