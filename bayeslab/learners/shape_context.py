@@ -2,8 +2,8 @@ r"""Learner ``shape_context``: images are alike when the outline of one, bent a 
 
 Points are spread over the outlines. Each sees the others in a histogram of log radius and angle, its shape context;
 points of two shapes are paired so that the sum of the costs between contexts, :math:`\tfrac12\chi^2`, is least (an
-assignment problem). A thin-plate spline, smoothed, can bend the first shape onto its partners, and pairing begins again
-(``n_iter``; also unlike shapes come closer then, so that it need not err less). The distance adds up how different
+assignment problem). A thin-plate spline, stiff enough not to turn a digit into another, can bend the first shape onto
+its partners, and pairing begins again (``n_iter``; worth its cost where shapes are sheared or bent). The distance adds up how different
 contexts remain, how much the brightness differs around the pairs, and how much was bent [1]_; the k nearest images
 vote.
 
@@ -83,6 +83,9 @@ class Options(Spec):
     )
     n_iter: int = Field(
         0, ge=0, description="How often the outline is bent onto its pairs; at three times the cost or more."
+    )
+    smoothing: float = Field(
+        20.0, ge=0, description="How stiff it is then: small, points go to their partners; large, only affine maps."
     )
 
 
@@ -192,7 +195,7 @@ def thin_plate(points: Array, targets: Array, smoothing: float) -> tuple[Array, 
     return bend @ weights + plane @ solved[n:], max(energy, 0.0)
 
 
-def shape_distance(a: Shape, b: Shape, n_iter: int = 0) -> float:
+def shape_distance(a: Shape, b: Shape, n_iter: int = 0, smoothing: float = 20.0) -> float:
     """How far two shapes are apart: contexts, brightness around pairs, and bending of a onto b; 0 of equal images.
 
     Parameters
@@ -201,18 +204,20 @@ def shape_distance(a: Shape, b: Shape, n_iter: int = 0) -> float:
         Shapes of images of the same size.
     n_iter
         How often a is bent and points are paired again.
+    smoothing
+        Of the spline, as of :func:`thin_plate`, in units of the mean distance of points from their middle.
     """
     if not len(a.points) or not len(b.points):
         return 0.0 if len(a.points) == len(b.points) else 1.0 + _BRIGHTNESS
     points, contexts, angles, energy = a.points, a.contexts, a.angles, 0.0
     cost = costs(contexts, b.contexts, angles, b.angles, _TANGENTS)
     rows, columns = linear_sum_assignment(cost)
-    for k in range(n_iter):
+    for _ in range(n_iter):
         if len(rows) < 4:
             break
-        # In units of the mean distance, so that images of any size are smoothed alike; less from round to round.
+        # In units of the mean distance, so that images of any size are smoothed alike.
         unit = max(float(np.linalg.norm(b.points - b.points.mean(axis=0), axis=1).mean()), 1e-12)
-        moved, energy = thin_plate(a.points[rows] / unit, b.points[columns] / unit, 1.0 * 0.5**k)
+        moved, energy = thin_plate(a.points[rows] / unit, b.points[columns] / unit, smoothing)
         points, angles = moved * unit, a.angles[rows]
         contexts = _contexts(points)
         cost = costs(contexts, b.contexts, angles, b.angles, _TANGENTS)
@@ -243,6 +248,8 @@ class ShapeContextKNN(ClassifierMixin, BaseEstimator):
         Training images that are compared with an image, those with the most similar pixels; None: all.
     n_iter : int
         How often outlines are bent and points paired again.
+    smoothing : float
+        How stiff they are when bent: small, every point goes to its partner; large, there are only affine maps.
     image_shape : (int, int) or None
         Height and width; None: square, or one line of pixels.
 
@@ -258,10 +265,11 @@ class ShapeContextKNN(ClassifierMixin, BaseEstimator):
         n_points: int = 100,
         n_candidates: int | None = 30,
         n_iter: int = 0,
+        smoothing: float = 20.0,
         image_shape: tuple[int, int] | None = None,
     ) -> None:
         self.n_neighbors, self.n_points, self.n_candidates = n_neighbors, n_points, n_candidates
-        self.n_iter, self.image_shape = n_iter, image_shape
+        self.n_iter, self.smoothing, self.image_shape = n_iter, smoothing, image_shape
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -305,7 +313,7 @@ class ShapeContextKNN(ClassifierMixin, BaseEstimator):
             # Matrices of a hundred rows: threads would wait for each other longer than they work.
             with threadpool_limits(1, "blas"):
                 for j in compared:
-                    out[i, j] = shape_distance(shape, self.shapes_[j], self.n_iter)
+                    out[i, j] = shape_distance(shape, self.shapes_[j], self.n_iter, self.smoothing)
         return out
 
     def predict_proba(self, X: Any) -> Array:
