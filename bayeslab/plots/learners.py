@@ -94,31 +94,18 @@ def regions(pictures: Mapping[str, Regions], columns: int = 3) -> Any:
     if first.note:
         made.supxlabel(first.note, fontsize=8, color="#555555", x=0.01, ha="left")
     if first.classes and len(first.axes) == 2:
-        handles, labels = axes[0].get_legend_handles_labels()
-        few = len(labels) <= 6
-        if n == 1 and few:
-            axes[0].legend(
-                handles,
-                labels,
-                frameon=False,
-                fontsize=8,
-                loc="upper left",
-                bbox_to_anchor=(1, 1),
-                title=first.target,
-                title_fontsize=8,
-            )
-        else:
-            made.legend(
-                handles,
-                labels,
-                frameon=False,
-                fontsize=8,
-                loc="outside upper center",
-                ncols=min(len(labels), 10),
-                title=first.target,
-                title_fontsize=8,
-            )
+        _legend(made, axes, first.target)
     return made
+
+
+def _legend(made: Any, axes: Sequence[Any], target: str) -> None:
+    """Classes and marks of all panels once: beside a single one with few classes, else above."""
+    shown = {label: handle for place in axes for handle, label in zip(*place.get_legend_handles_labels(), strict=True)}
+    style = {"frameon": False, "fontsize": 8, "title": target, "title_fontsize": 8}
+    if len(axes) == 1 and len(shown) <= 6:
+        axes[0].legend(shown.values(), shown, loc="upper left", bbox_to_anchor=(1, 1), **style)
+    else:
+        made.legend(shown.values(), shown, loc="outside upper center", ncols=min(len(shown), 10), **style)
 
 
 def _colours(n: int) -> np.ndarray:
