@@ -268,6 +268,71 @@ def _forward(
 
 
 @numba.njit(cache=True, error_model="numpy")
+def _checkpoints(
+    decay: np.ndarray,
+    frequency: np.ndarray,
+    stationary_h: np.ndarray,
+    h: np.ndarray,
+    noise: np.ndarray,
+    kinds: np.ndarray,
+    orders: np.ndarray,
+    starts: np.ndarray,
+    offsets: np.ndarray,
+    steps: np.ndarray,
+    values: np.ndarray,
+    a: np.ndarray,
+    work: np.ndarray,
+    g: np.ndarray,
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """The log density of all rows, and the states after the row before each segment."""
+    n, n_rows = len(h), len(values)
+    n_segments = (n_rows + _SEGMENT - 1) // _SEGMENT
+    m, d, total = np.zeros(n), np.zeros((n, n)), 0.0
+    kept_m, kept_d = np.empty((n_segments, n)), np.empty((n_segments, n, n))
+    unused_m, unused_d = np.empty((0, n)), np.empty((0, n, n))
+    for segment in range(n_segments):
+        kept_m[segment], kept_d[segment] = m, d
+        first, last = segment * _SEGMENT, min(n_rows, (segment + 1) * _SEGMENT)
+        total += _forward(
+            first, last, m, d, unused_m, unused_d, decay, frequency, stationary_h, h, noise,
+            kinds, orders, starts, offsets, steps, values, a, work, g, False,
+        )  # fmt: skip
+    return total, kept_m, kept_d
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _again(
+    segment: int,
+    kept_m: np.ndarray,
+    kept_d: np.ndarray,
+    means: np.ndarray,
+    differences: np.ndarray,
+    decay: np.ndarray,
+    frequency: np.ndarray,
+    stationary_h: np.ndarray,
+    h: np.ndarray,
+    noise: np.ndarray,
+    kinds: np.ndarray,
+    orders: np.ndarray,
+    starts: np.ndarray,
+    offsets: np.ndarray,
+    steps: np.ndarray,
+    values: np.ndarray,
+    a: np.ndarray,
+    work: np.ndarray,
+    g: np.ndarray,
+) -> tuple[int, int]:
+    """The first row of a segment and the one after its last; their predicted states are found again."""
+    first, last = segment * _SEGMENT, min(len(values), (segment + 1) * _SEGMENT)
+    m, d = kept_m[segment].copy(), kept_d[segment].copy()
+    _forward(
+        first, last, m, d, means, differences, decay, frequency, stationary_h, h, noise,
+        kinds, orders, starts, offsets, steps, values, a, work, g, True,
+    )  # fmt: skip
+    return first, last
+
+
+@numba.njit(cache=True, error_model="numpy")
 def log_evidence_and_gradient(
     decay: np.ndarray,
     frequency: np.ndarray,
@@ -287,30 +352,20 @@ def log_evidence_and_gradient(
     respect to P, to the noise of each row, and to each value.
     """
     n, n_rows = len(h), len(values)
-    n_segments = (n_rows + _SEGMENT - 1) // _SEGMENT
     a, work, g = np.zeros((n, n)), np.empty((n + 1, n)), np.empty(n)
-    m, d = np.zeros(n), np.zeros((n, n))
-    kept_m, kept_d = np.empty((n_segments, n)), np.empty((n_segments, n, n))
     means, differences = np.empty((_SEGMENT, n)), np.empty((_SEGMENT, n, n))
     stationary_h = _apply(stationary, h)
-    total = 0.0
-    for segment in range(n_segments):
-        kept_m[segment], kept_d[segment] = m, d
-        first, last = segment * _SEGMENT, min(n_rows, (segment + 1) * _SEGMENT)
-        total += _forward(
-            first, last, m, d, means, differences, decay, frequency, stationary_h, h, noise,
-            kinds, orders, starts, offsets, steps, values, a, work, g, False,
-        )  # fmt: skip
+    total, kept_m, kept_d = _checkpoints(
+        decay, frequency, stationary_h, h, noise, kinds, orders, starts, offsets, steps, values, a, work, g
+    )
     to_f, to_p, to_noise, to_value = np.zeros((n, n)), np.zeros((n, n)), np.zeros(n_rows), np.zeros(n_rows)
     if not total > -math.inf:
         return total, to_f, to_p, to_noise, to_value
     r, s, to_g = np.zeros(n), np.zeros((n, n)), np.empty(n)  # adjoints of m and D
-    for segment in range(n_segments - 1, -1, -1):
-        first, last = segment * _SEGMENT, min(n_rows, (segment + 1) * _SEGMENT)
-        m[:], d[:] = kept_m[segment], kept_d[segment]
-        _forward(
-            first, last, m, d, means, differences, decay, frequency, stationary_h, h, noise,
-            kinds, orders, starts, offsets, steps, values, a, work, g, True,
+    for segment in range(len(kept_m) - 1, -1, -1):
+        first, last = _again(
+            segment, kept_m, kept_d, means, differences, decay, frequency, stationary_h, h, noise,
+            kinds, orders, starts, offsets, steps, values, a, work, g,
         )  # fmt: skip
         step = -1.0
         for t in range(last - 1, first - 1, -1):
@@ -369,28 +424,19 @@ def smooth_path(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Mean and variance of ``wanted[c]' x_t`` given all values, (n_rows, c); and of each value given all others."""
     n, n_rows, n_wanted = len(h), len(values), len(wanted)
-    n_segments = (n_rows + _SEGMENT - 1) // _SEGMENT
     a, work, g = np.zeros((n, n)), np.empty((n + 1, n)), np.empty(n)
-    m, d = np.zeros(n), np.zeros((n, n))
-    kept_m, kept_d = np.empty((n_segments, n)), np.empty((n_segments, n, n))
     means, differences = np.empty((_SEGMENT, n)), np.empty((_SEGMENT, n, n))
     stationary_h = _apply(stationary, h)
     mean_out, variance_out = np.empty((n_rows, n_wanted)), np.empty((n_rows, n_wanted))
     left_out_mean, left_out_variance = np.full(n_rows, np.nan), np.full(n_rows, np.nan)
-    for segment in range(n_segments):
-        kept_m[segment], kept_d[segment] = m, d
-        first, last = segment * _SEGMENT, min(n_rows, (segment + 1) * _SEGMENT)
-        _forward(
-            first, last, m, d, means, differences, decay, frequency, stationary_h, h, noise,
-            kinds, orders, starts, offsets, steps, values, a, work, g, False,
-        )  # fmt: skip
+    _, kept_m, kept_d = _checkpoints(
+        decay, frequency, stationary_h, h, noise, kinds, orders, starts, offsets, steps, values, a, work, g
+    )
     r, s, along = np.zeros(n), np.zeros((n, n)), np.empty(n)
-    for segment in range(n_segments - 1, -1, -1):
-        first, last = segment * _SEGMENT, min(n_rows, (segment + 1) * _SEGMENT)
-        m[:], d[:] = kept_m[segment], kept_d[segment]
-        _forward(
-            first, last, m, d, means, differences, decay, frequency, stationary_h, h, noise,
-            kinds, orders, starts, offsets, steps, values, a, work, g, True,
+    for segment in range(len(kept_m) - 1, -1, -1):
+        first, last = _again(
+            segment, kept_m, kept_d, means, differences, decay, frequency, stationary_h, h, noise,
+            kinds, orders, starts, offsets, steps, values, a, work, g,
         )  # fmt: skip
         step = -1.0
         for t in range(last - 1, first - 1, -1):

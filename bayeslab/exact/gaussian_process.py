@@ -24,7 +24,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,6 +42,7 @@ __all__ = [
     "GaussianProcess",
     "LeaveOneOut",
     "NotPositiveDefinite",
+    "by_term",
     "factor",
     "likelihood_words",
     "threads",
@@ -109,6 +110,11 @@ def factor(
     return lower, float(jitter)
 
 
+def by_term[T](kernel: Kernel, predict: Callable[[Kernel], T]) -> dict[str, T]:
+    """What is said of each term of a kernel's sum that is not white noise, by its text."""
+    return {name: predict(term) for name, term in kernel.components().items() if term.free_of_noise() is not None}
+
+
 @dataclass(frozen=True, slots=True)
 class LeaveOneOut:
     """Each observation predicted from all others.
@@ -122,6 +128,19 @@ class LeaveOneOut:
     mean: np.ndarray
     variance: np.ndarray
     log_density: np.ndarray
+
+    @classmethod
+    def of(
+        cls, residuals: np.ndarray, weights: np.ndarray, precision: np.ndarray, besides: np.ndarray | float = 0.0
+    ) -> LeaveOneOut:
+        """From C^-1 residuals and the diagonal of C^-1 ([1]_, 5.10 to 5.12), and variance that is in no other row."""
+        gap = weights / precision
+        return cls.around(residuals, gap, 1.0 / precision + besides)
+
+    @classmethod
+    def around(cls, residuals: np.ndarray, gap: np.ndarray, variance: np.ndarray) -> LeaveOneOut:
+        """From how far each observation is above its prediction, and the variance of that."""
+        return cls(residuals - gap, variance, -0.5 * np.log(2 * np.pi * variance) - 0.5 * gap**2 / variance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,11 +285,7 @@ class GaussianProcess:
 
     def components(self, z: np.ndarray) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
         """Posterior mean and variance at ``z`` of each term of the kernel's sum, by its text; white noise left out."""
-        return {
-            name: self.predict(z, term)
-            for name, term in self.kernel.components().items()
-            if term.free_of_noise() is not None
-        }
+        return by_term(self.kernel, lambda term: self.predict(z, term))
 
     def leave_one_out(self) -> LeaveOneOut:
         """Every observation predicted from all others, without fitting again ([1]_, 5.10 to 5.12)."""
@@ -278,7 +293,4 @@ class GaussianProcess:
 
         inverse, status = lapack.dpotri(self.lower, lower=1)
         assert status == 0
-        variance = 1.0 / np.diagonal(inverse)
-        gap = self.weights * variance
-        log_density = -0.5 * np.log(2 * np.pi * variance) - 0.5 * gap**2 / variance
-        return LeaveOneOut(self.residuals - gap, variance, log_density)
+        return LeaveOneOut.of(self.residuals, self.weights, np.diagonal(inverse))

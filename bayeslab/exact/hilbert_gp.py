@@ -36,7 +36,7 @@ import numpy as np
 
 from bayeslab.errors import DataError, ModelError
 from bayeslab.exact.covariance import Argument, Kernel, Node
-from bayeslab.exact.gaussian_process import LeaveOneOut, NotPositiveDefinite
+from bayeslab.exact.gaussian_process import LeaveOneOut, NotPositiveDefinite, by_term
 from bayeslab.exact.gp_likelihoods import Likelihood
 
 __all__ = [
@@ -497,17 +497,13 @@ class HilbertGaussianProcess:
 
     def components(self, z: np.ndarray) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
         """Posterior mean and variance at ``z`` of each term of the kernel's sum, by its text; white noise left out."""
-        terms = self.basis.kernel.components().items()
-        return {name: self.predict(z, term) for name, term in terms if term.free_of_noise() is not None}
+        return by_term(self.basis.kernel, lambda term: self.predict(z, term))
 
     def leave_one_out(self) -> LeaveOneOut:
         """Every observation predicted from all others."""
         alpha = self.residuals / self.noise - self._half.T @ (self._half @ self.residuals)
-        variance = 1.0 / (1.0 / self.noise - np.einsum("ij,ij->j", self._half, self._half))
-        gap = alpha * variance
-        return LeaveOneOut(
-            self.residuals - gap, variance, -0.5 * np.log(2 * np.pi * variance) - 0.5 * gap**2 / variance
-        )
+        precision = 1.0 / self.noise - np.einsum("ij,ij->j", self._half, self._half)
+        return LeaveOneOut.of(self.residuals, alpha, precision)
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,7 +36,7 @@ import numpy as np
 
 from bayeslab.errors import ModelError, OptionError, hint
 from bayeslab.exact.covariance import Kernel
-from bayeslab.exact.gaussian_process import LeaveOneOut, NotPositiveDefinite
+from bayeslab.exact.gaussian_process import LeaveOneOut, NotPositiveDefinite, by_term
 
 __all__ = ["SparseGaussianProcess", "SparseRegression", "choose_inducing", "move_inducing"]
 
@@ -244,8 +244,7 @@ class SparseGaussianProcess:
 
     def components(self, z: np.ndarray) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
         """Posterior mean and variance at ``z`` of each term of the kernel's sum, by its text; white noise left out."""
-        terms = self.kernel.components().items()
-        return {name: self.predict(z, term) for name, term in terms if term.free_of_noise() is not None}
+        return by_term(self.kernel, lambda term: self.predict(z, term))
 
     def leave_one_out(self) -> LeaveOneOut:
         """Every observation predicted from all others, under Q and the diagonal that is added to it."""
@@ -254,15 +253,9 @@ class SparseGaussianProcess:
         diagonal = self._variances[2]
         half = solve_triangular(self._inner[0], self._through / diagonal, lower=True)
         alpha = self.residuals / diagonal - half.T @ (half @ self.residuals)
-        variance = 1.0 / (1.0 / diagonal - np.einsum("ij,ij->j", half, half))
-        gap = alpha * variance
-        if self.bound == "vfe":  # the variance of the function there that the points leave out is still in it
-            left = self._variances[1]
-            density = -0.5 * np.log(2 * np.pi * (variance + left)) - 0.5 * gap**2 / (variance + left)
-            return LeaveOneOut(self.residuals - gap, variance + left, density)
-        return LeaveOneOut(
-            self.residuals - gap, variance, -0.5 * np.log(2 * np.pi * variance) - 0.5 * gap**2 / variance
-        )
+        precision = 1.0 / diagonal - np.einsum("ij,ij->j", half, half)
+        # With the bound, the variance of the function there that the points leave out is still in it.
+        return LeaveOneOut.of(self.residuals, alpha, precision, self._variances[1] if self.bound == "vfe" else 0.0)
 
 
 @dataclass(frozen=True, eq=False)

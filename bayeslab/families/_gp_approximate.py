@@ -58,7 +58,7 @@ _MARGIN = 0.05
 
 def reason_against(spec: GaussianProcess, kernel: Kernel) -> str | None:
     """Why a model cannot have the approximation it names."""
-    from bayeslab.exact import hilbert_gp, state_space
+    from bayeslab.exact import hilbert_gp, linear_sde
 
     word, gaussian = spec.approximation, spec.likelihood == "gaussian"
     if word in ("state_space", "sparse", "fitc") and not gaussian:
@@ -71,7 +71,7 @@ def reason_against(spec: GaussianProcess, kernel: Kernel) -> str | None:
     if word == "laplace" and spec.likelihood == "binomial" and spec.link == "probit":
         return "approximation: laplace has binomial with the logit link only"
     if word == "state_space":
-        return state_space.reason_against(kernel)
+        return linear_sde.reason_against(kernel)
     if word == "hsgp":
         return hilbert_gp.reason_against(kernel)
     if word in ("sparse", "fitc", "laplace") and kernel.free_of_noise() is None:
@@ -256,7 +256,7 @@ def operations(seen: Resolved) -> float:
     if word == "laplace":
         return 15.0 * n**3
     if word == "state_space":
-        from bayeslab.exact.state_space import of_kernel
+        from bayeslab.exact.linear_sde import of_kernel
 
         theta = np.array([prior_quantiles(seen, name)[1] for name in seen.kernel.names])
         return n * (5e3 + 40.0 * of_kernel(seen.kernel, theta).n_states ** 2.5)

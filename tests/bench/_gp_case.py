@@ -11,7 +11,8 @@ import numpy as np
 
 from bayeslab.exact.covariance import Kernel
 from bayeslab.exact.gp_hyperparameters import Maximum, maximise
-from bayeslab.exact.state_space import StateSpaceRegression, draw, matern, smooth
+from bayeslab.exact.linear_sde import matern
+from bayeslab.exact.state_space import StateSpaceRegression, draw, smooth
 
 
 class Exact:

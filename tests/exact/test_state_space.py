@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from bayeslab.errors import DataError, ModelError, OptionError
-from bayeslab.exact import state_space
+from bayeslab.exact import linear_sde, state_space
 from bayeslab.exact.covariance import Kernel
 from bayeslab.exact.gaussian_process import GaussianProcess
 
@@ -41,7 +41,7 @@ def test_matern_is_the_dense_process_at_two_hundred_points(word, regular):
     y = np.sin(x) + 0.1 * rng.normal(size=200)
     kernel, theta = Kernel.parse(f"{word}(t)"), np.array([1.3, 0.9])
     expected, mean, variance, (left_mean, left_variance) = dense(kernel, theta, x, y, 0.01)
-    sde = state_space.of_kernel(kernel, theta)
+    sde = linear_sde.of_kernel(kernel, theta)
     assert state_space.log_likelihood(sde, x, y, 0.01) == pytest.approx(expected, abs=1e-8)
     found = state_space.smooth(sde, x, y, 0.01)
     np.testing.assert_allclose(found.mean, mean, atol=1e-8)
@@ -56,7 +56,7 @@ def test_sums_and_products_with_unequal_noise():
     kernel = Kernel.parse(MIXED, columns=["t"], hyperparameters=["s", "length"])
     theta = rng.uniform(0.6, 1.4, len(kernel.parameters))
     noise = rng.uniform(0.02, 0.2, len(x))
-    sde = state_space.of_kernel(kernel, theta)
+    sde = linear_sde.of_kernel(kernel, theta)
     assert sde.error < 1e-8
     lags = np.linspace(0, 5, 11)[1:]
     np.testing.assert_allclose(
@@ -77,9 +77,9 @@ def test_gradient_is_that_of_finite_differences():
     theta, noise = rng.uniform(0.6, 1.4, len(kernel.parameters)), 0.1
 
     def value(theta, noise=noise, y=y):
-        return state_space.log_likelihood(state_space.of_kernel(kernel, theta), x, y, noise)
+        return state_space.log_likelihood(linear_sde.of_kernel(kernel, theta), x, y, noise)
 
-    found, gradient = state_space.log_likelihood_and_gradient(state_space.of_kernel(kernel, theta), x, y, noise)
+    found, gradient = state_space.log_likelihood_and_gradient(linear_sde.of_kernel(kernel, theta), x, y, noise)
     assert found == pytest.approx(value(theta), rel=1e-12)
     step = 1e-5
     numeric = [(value(theta + e) - value(theta - e)) / (2 * step) for e in step * np.eye(len(theta))]
@@ -99,7 +99,7 @@ def test_new_times_terms_and_missing_values():
     theta = np.array([2.0, 0.8, 1.1, 0.5, 0.2])
     at = np.array([12.0, 3.3, x[7], -1.0])
     k, cross = kernel.matrix(theta, x[:, None]) + 0.05 * np.eye(50), kernel.matrix(theta, at[:, None], x[:, None])
-    found = state_space.smooth(state_space.of_kernel(kernel, theta), x, y, 0.05, at)
+    found = state_space.smooth(linear_sde.of_kernel(kernel, theta), x, y, 0.05, at)
     np.testing.assert_allclose(found.mean, cross @ np.linalg.solve(k, y), atol=1e-7)
     prior = kernel.free_of_noise().diagonal(theta, at[:, None])
     np.testing.assert_allclose(found.variance, prior - np.sum(cross.T * np.linalg.solve(k, cross.T), axis=0), atol=1e-7)
@@ -110,7 +110,7 @@ def test_new_times_terms_and_missing_values():
         np.testing.assert_allclose(found.term_variance[row], left, atol=1e-7)
     holes = np.where(np.arange(50) % 4 == 0, np.nan, y)
     seen = ~np.isnan(holes)
-    sde = state_space.of_kernel(kernel, theta)
+    sde = linear_sde.of_kernel(kernel, theta)
     assert state_space.log_likelihood(sde, x, holes, 0.05) == pytest.approx(
         state_space.log_likelihood(sde, x[seen], y[seen], 0.05), abs=1e-9
     )
@@ -118,7 +118,7 @@ def test_new_times_terms_and_missing_values():
 
 @pytest.mark.parametrize("order", [6, 8, 10, 12])
 def test_exponentiated_quadratic_is_as_near_as_it_says(order):
-    sde = state_space.exponentiated_quadratic(1.7, 2.0, order)
+    sde = linear_sde.exponentiated_quadratic(1.7, 2.0, order)
     lags = np.linspace(0, 12, 100)
     worst = np.abs(sde.covariance(lags) - 2.0 * np.exp(-0.5 * (lags / 1.7) ** 2)).max()
     assert worst <= sde.error * 1.001
@@ -127,7 +127,7 @@ def test_exponentiated_quadratic_is_as_near_as_it_says(order):
 
 
 def test_too_few_harmonics_are_owned_up_to():
-    sde = state_space.periodic(3.0, 0.4, 1.0, harmonics=3)
+    sde = linear_sde.periodic(3.0, 0.4, 1.0, harmonics=3)
     lags = np.linspace(0, 3, 60)
     worst = np.abs(sde.covariance(lags) - np.exp(-2 * np.sin(np.pi * lags / 3) ** 2 / 0.16)).max()
     assert 1e-3 < worst <= sde.error
@@ -137,7 +137,7 @@ def test_draws_have_the_posterior_s_moments():
     rng = np.random.default_rng(5)
     x, y = series(rng, 20)
     kernel, theta = Kernel.parse("Matern32(t) + ExpQuad(t)"), np.array([2.0, 0.8, 1.1, 0.5])
-    sde, at = state_space.of_kernel(kernel, theta), np.array([1.0, 1.5, 11.0])
+    sde, at = linear_sde.of_kernel(kernel, theta), np.array([1.0, 1.5, 11.0])
     draws = state_space.draw(sde, x, y, 0.05, at, rng, 4000)
     k, cross = kernel.matrix(theta, x[:, None]) + 0.05 * np.eye(20), kernel.matrix(theta, at[:, None], x[:, None])
     covariance = kernel.matrix(theta, at[:, None]) - cross @ np.linalg.solve(k, cross.T)
@@ -153,7 +153,7 @@ def test_closely_spaced_rows_stay_stable():
     """A lengthscale of 100,000 steps, where noise covariances of a step are below rounding."""
     x = np.linspace(0, 0.3, 30_000)
     y = np.sin(x) + np.random.default_rng(6).normal(size=len(x))
-    sde = state_space.matern(2.5, 1.0)
+    sde = linear_sde.matern(2.5, 1.0)
     value, gradient = state_space.log_likelihood_and_gradient(sde, x, y, 1.0)
     # The process hardly leaves a parabola: rank three.
     some = np.linspace(0, 0.3, 3000)
@@ -169,17 +169,17 @@ def test_closely_spaced_rows_stay_stable():
 
 def test_bad_input_is_named():
     with pytest.raises(ModelError, match=r"RationalQuadratic has no state-space form"):
-        state_space.of_kernel(Kernel.parse("RationalQuadratic(t)"), np.ones(3))
+        linear_sde.of_kernel(Kernel.parse("RationalQuadratic(t)"), np.ones(3))
     with pytest.raises(ModelError, match="one input column"):
-        state_space.of_kernel(Kernel.parse("Matern32(t) + Matern32(u)"), np.ones(4))
+        linear_sde.of_kernel(Kernel.parse("Matern32(t) + Matern32(u)"), np.ones(4))
     with pytest.raises(ModelError, match="duplicated inputs"):
-        state_space.log_likelihood(state_space.matern(1.5, 1.0), [0.0, 1.0, 1.0], [0.0, 1.0, 2.0], 0.0)
+        state_space.log_likelihood(linear_sde.matern(1.5, 1.0), [0.0, 1.0, 1.0], [0.0, 1.0, 2.0], 0.0)
     with pytest.raises(DataError, match="one length"):
-        state_space.log_likelihood(state_space.matern(1.5, 1.0), [0.0, 1.0], [0.0], 0.1)
+        state_space.log_likelihood(linear_sde.matern(1.5, 1.0), [0.0, 1.0], [0.0], 0.1)
     with pytest.raises(OptionError, match="order is"):
-        state_space.matern(3.5, 1.0)
+        linear_sde.matern(3.5, 1.0)
     with pytest.raises(ModelError, match="states"):
-        state_space.periodic(1.0, 0.05) * state_space.periodic(1.3, 0.05)
+        linear_sde.periodic(1.0, 0.05) * linear_sde.periodic(1.3, 0.05)
 
 
 def test_a_stretch_is_of_neighbours_in_time():
