@@ -3,9 +3,9 @@ r"""Learner ``shape_context``: images are alike when the outline of one, bent a 
 Points are spread over the outlines. Each sees the others in a histogram of log radius and angle, its shape context;
 points of two shapes are paired so that the sum of the costs between contexts, :math:`\tfrac12\chi^2`, is least (an
 assignment problem). A thin-plate spline, stiff enough not to turn a digit into another, can bend the first shape onto
-its partners, and pairing begins again (``n_iter``; worth its cost where shapes are sheared or bent). The distance adds up how different
-contexts remain, how much the brightness differs around the pairs, and how much was bent [1]_; the k nearest images
-vote.
+its partners, and pairing begins again (``n_iter``; worth its cost where shapes are sheared or bent). The distance adds
+up how different contexts remain, how much the brightness differs around the pairs, and how much was bent [1]_; the k
+nearest images vote.
 
 Comparing costs milliseconds. Only ``n_candidates`` training images, those with the most similar pixels, are compared
 with an image, unless all are asked for.
