@@ -63,7 +63,7 @@ def play(
     epsilon: float = 0.1,
     rate: float | None = None,
 ) -> Played:
-    """Play a bandit; every action is tried once first.
+    """Play a bandit; every action is tried once first, twice by ``thompson``: one reward says nothing of the variance.
 
     Parameters
     ----------
@@ -83,9 +83,10 @@ def play(
         raise OptionError(f"rate lies between 0 and 1, not {rate!r}")
     values, counts, squares = np.zeros(n_actions), np.zeros(n_actions, np.int64), 0.0
     actions, rewards = np.empty(n_steps, np.int64), np.empty(n_steps)
+    tries = n_actions * (2 if policy == "thompson" else 1)
     for t in range(n_steps):
         spread = squares / max(t - n_actions, 1)
-        action = t if t < n_actions else _chosen(policy, values, counts, t, epsilon, spread, rng)
+        action = t % n_actions if t < tries else _chosen(policy, values, counts, t, epsilon, spread, rng)
         got = reward(action, rng)
         counts[action] += 1
         before = values[action]

@@ -45,6 +45,17 @@ def test_bandit_stochastic(policy):
     assert found.counts[2] > 0.8 * 4000
 
 
+def test_first_reward_does_not_decide():
+    """A sure half against nine chances in ten of one: a first reward of 0 must not be the end of the better one."""
+    left = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        found = play(lambda a, r: 0.5 if a == 0 else float(r.random() < 0.9), 2, 200, rng, policy="thompson")
+        left += found.counts[1] < 10
+    # One in a hundred begins with two rewards of 0, and then nothing varies.
+    assert left <= 8
+
+
 def test_bandit_rates():
     """With a rate of 1/n the value is the sample mean; with a constant one recent rewards count more."""
     rewards = np.random.default_rng(2).normal(size=50)
