@@ -273,6 +273,40 @@ class FittedLearner:
         table.attrs["penalty"] = kind
         return table
 
+    def rules(self) -> pd.DataFrame:
+        """What a tree or a decision list says, in words, with the training rows that each rule decides.
+
+        Of a tree there is a rule for each leaf; of a list the first that holds decides.
+
+        Raises
+        ------
+        OptionError
+            The learner consists of no rules.
+        """
+        import pandas as pd
+
+        found, data = self._learned, self.fit.data
+        rules = getattr(found.learner, "rules_", None) or getattr(found.learner, "rules", list)()
+        if not rules:
+            raise OptionError(f"{found.ready.spec.learner} consists of no rules; decision_tree and decision_list do")
+        inside = found.pipeline[:-1].transform(found.ready.matrix(data))
+        outcome, classes = found.outcome(data).astype(int), self._of_classes("rules are")
+        open_ = np.ones(len(outcome), bool)
+        lines = []
+        for rule in rules:
+            hit = open_ & rule.covers(inside)
+            open_ &= ~hit
+            words = " and ".join(self._condition(*c) for c in rule.conditions) or "otherwise"
+            right = int(np.sum(outcome[hit] == rule.label))
+            lines.append({"if": words, self._target: classes[int(rule.label)], "rows": int(hit.sum()), "right": right})
+        return pd.DataFrame(lines)
+
+    def _condition(self, column: int, sign: str, value: float) -> str:
+        ready = self._learned.ready
+        name = ready.names[column]
+        shown = str(self.fit.data.labels[name][int(value)]) if ready.levels[column] else f"{value:g}"
+        return f"{name} {sign} {shown}"
+
     # -- pictures
 
     def plot(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -357,6 +358,25 @@ def test_rules_are_a_tree_again(equality):
     np.testing.assert_array_equal(as_tree.predict(all_inputs()), found.predict(all_inputs()))
     with pytest.raises(ValueError, match="do not cover all rows"):
         MultiwayTree.from_rules(found.rules_[:-1], sizes[:10], equality)
+
+
+def test_rules_in_words():
+    """dtree-represent: the rules of a fit with the names of its columns; of a list in order."""
+    models = Path(__file__).parents[2] / "models"
+    said = bl.fit(models / "restaurant.yaml", runs=None, progress=False, folds=0).learner.rules()
+    assert said["if"].iloc[0] == "patrons = None"
+    assert said["if"].iloc[-1] == "patrons = Full and hungry = yes and type = Thai and friday = yes"
+    assert said["wait"].iloc[1] == "yes"
+    assert said["rows"].sum() == said["right"].sum() == 12
+    model = bl.Model(model={"family": "learner", "learner": "decision_list", "target": "y"}, inference={"folds": 0})
+    table = {"x": [1.0, 2, 3, 4, 5, 6], "z": list("abacbc"), "y": ["no", "no", "no", "yes", "yes", "yes"]}
+    said = bl.fit(model, table, runs=None, progress=False).learner.rules()
+    assert said["if"].tolist() == ["x <= 3.5", "otherwise"]
+    assert said["y"].tolist() == ["no", "yes"]
+    assert said["rows"].tolist() == [3, 3]
+    other = bl.Model(model={"family": "learner", "learner": "knn", "target": "y"}, inference={"folds": 0})
+    with pytest.raises(bl.BayeslabError, match="knn consists of no rules"):
+        bl.fit(other, table, runs=None, progress=False).learner.rules()
 
 
 def plain_gain(table, y, rows, j, n_values):
