@@ -15,7 +15,9 @@ import math
 import numba
 import numpy as np
 
-__all__ = ["draw_path", "log_evidence", "log_evidence_and_gradient", "smooth_path", "transition"]
+from bayeslab.exact._covariance_kernels import MATERN12, MATERN52, WHITE
+
+__all__ = ["draw_path", "log_evidence", "log_evidence_and_gradient", "log_marginal", "smooth_path", "transition"]
 
 # Rows between checkpoints: states in between are found again in the backward pass rather than stored.
 _SEGMENT = 256
@@ -540,3 +542,104 @@ def draw_path(
                     total += a[i, k] * out[t - 1, k]
             out[t, i] = total
     return out
+
+
+# ----------------------------------------------- sums of Matérn processes, from hyperparameters to evidence
+
+
+@numba.njit(cache=True, error_model="numpy")
+def log_marginal(
+    parameters: np.ndarray,
+    ops: np.ndarray,
+    at: np.ndarray,
+    fixed: np.ndarray,
+    steps: np.ndarray,
+    y: np.ndarray,
+    design: np.ndarray,
+    known: np.ndarray,
+) -> tuple[float, np.ndarray]:
+    """log N(y | design b, K + diag(known) + s² I) and its gradient; parameters: θ, s, b; rows in the order of time.
+
+    The same number as that of the covariance kernels' ``log_marginal``, with the first three parts of the kernel's
+    program: of ``Matern12``, ``Matern32``, ``Matern52``, ``White`` and sums, of one column. No interpreter is needed,
+    so chains run side by side.
+    """
+    n, n_mean = len(y), design.shape[1]
+    n_theta = len(parameters) - 1 - n_mean
+    sd, b = parameters[n_theta], parameters[n_theta + 1 :]
+    grad = np.zeros(len(parameters))
+    slots = fixed.copy()
+    for k in range(len(at)):
+        if at[k] >= 0:
+            slots[k] = parameters[at[k]]
+    terms = np.array([k for k in range(len(ops)) if MATERN12 <= ops[k, 0] <= MATERN52])
+    orders = np.array([ops[k, 0] - MATERN12 + 1 for k in terms])
+    offsets = np.zeros(len(terms) + 1, np.int64)
+    for k in range(len(terms)):
+        offsets[k + 1] = offsets[k] + orders[k]
+    states = offsets[len(terms)]
+    decay, h, stationary = np.empty(len(terms)), np.zeros(states), np.zeros((states, states))
+    for k in range(len(terms)):
+        first, slot = offsets[k], ops[terms[k], 1]
+        decay[k] = math.sqrt(2.0 * orders[k] - 1.0) / slots[slot + 1]
+        h[first] = 1.0
+        _matern_shape(orders[k], slots[slot] ** 2, stationary[first:, first:])
+    white = 0.0
+    for k in range(len(ops)):
+        if ops[k, 0] == WHITE:
+            white += slots[ops[k, 1]] ** 2
+    residuals = y.copy()
+    for i in range(n):
+        for k in range(n_mean):
+            residuals[i] -= design[i, k] * b[k]
+    starts, kinds = np.arange(len(terms) + 1), np.zeros(len(terms), np.int64)
+    value, to_f, to_p, to_noise, to_value = log_evidence_and_gradient(
+        decay, np.zeros(len(terms)), stationary, h, known + (sd * sd + white), kinds, orders, starts, offsets, steps,
+        residuals,
+    )  # fmt: skip
+    if not value > -math.inf:
+        return -math.inf, grad
+    total, by_slot, unit = to_noise.sum(), np.zeros(len(slots)), np.empty((3, 3))
+    for k in range(len(terms)):
+        first, slot, size = offsets[k], ops[terms[k], 1], orders[k]
+        _matern_rate(size, unit)
+        to_rate, to_variance = 0.0, 0.0
+        for i in range(size):
+            for j in range(size):
+                to_rate += unit[i, j] * to_f[first + i, first + j]
+                to_variance += stationary[first + i, first + j] * to_p[first + i, first + j]
+        by_slot[slot + 1] -= to_rate * decay[k] / slots[slot + 1]
+        by_slot[slot] += 2.0 * to_variance / slots[slot]
+    for k in range(len(ops)):
+        if ops[k, 0] == WHITE:
+            by_slot[ops[k, 1]] += 2.0 * slots[ops[k, 1]] * total
+    for k in range(len(at)):
+        if at[k] >= 0:
+            grad[at[k]] += by_slot[k]
+    grad[n_theta] = 2.0 * sd * total
+    for k in range(n_mean):
+        for i in range(n):
+            grad[n_theta + 1 + k] -= design[i, k] * to_value[i]
+    return value, grad
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _matern_shape(order: int, variance: float, out: np.ndarray) -> None:
+    """Stationary covariance of f and its derivatives in units of the rate."""
+    for i in range(order):
+        out[i, i] = variance
+    if order == 3:
+        out[1, 1] = variance / 3.0
+        out[0, 2] = out[2, 0] = -variance / 3.0
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _matern_rate(order: int, out: np.ndarray) -> None:
+    """F in units of the rate: the companion matrix of (1 + s)^order."""
+    out[:, :] = 0.0
+    for i in range(order - 1):
+        out[i, i + 1] = 1.0
+    coefficient = 1.0
+    for j in range(order):
+        out[order - 1, j] = -coefficient
+        coefficient *= (order - j) / (j + 1.0)
