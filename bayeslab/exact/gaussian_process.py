@@ -39,6 +39,7 @@ from bayeslab.exact.covariance import Kernel
 __all__ = [
     "LOG_LIKELIHOOD",
     "LOG_MARGINAL",
+    "LOG_MARGINAL_IN_TIME",
     "GaussianProcess",
     "LeaveOneOut",
     "NotPositiveDefinite",
@@ -49,6 +50,8 @@ __all__ = [
 ]
 
 LOG_MARGINAL = "bayeslab.exact._covariance_kernels:log_marginal"
+# The same of sums of Matérn processes of one column, in n steps.
+LOG_MARGINAL_IN_TIME = "bayeslab.exact._state_space_kernels:log_marginal"
 LOG_LIKELIHOOD = "bayeslab.exact._covariance_kernels:log_likelihood_whitened"
 
 

@@ -1,0 +1,237 @@
+"""A density in coordinates where it is about standard normal, so that NUTS has little to tune.
+
+With x = mode + L z and L L' the inverse of the curvature at the mode, a posterior that is about normal has in z neither
+scales nor correlations left. A linear change of variables is a choice of the mass matrix [1]_: draws are of the same
+posterior. What it buys is few steps a draw where parameters are correlated (NUTS itself learns scales only), and few
+tuning draws.
+
+References
+----------
+.. [1] Neal (2011). MCMC using Hamiltonian dynamics. Handbook of Markov Chain Monte Carlo, chapter 5, section 4.1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bayeslab.engines._approximate import Optimum, Target, hessian, maxima, newton, starts
+from bayeslab.engines._density import Density
+from bayeslab.errors import ModelError
+from bayeslab.results.checks import pareto_smoothed
+
+__all__ = ["SEARCHES", "Whitened", "whitened"]
+
+# Searches that must end at the same height, and evaluations that each may take.
+SEARCHES = 4
+_MOST = 1_000
+# Draws around the mode for each parameter, degrees of freedom of their tails, and the share that they must be worth.
+_DRAWS, _DEGREES, _LEAST_WORTH = 50, 5.0, 0.1
+# Draws for each parameter that the curvature at the mode counts for.
+_PRIOR = 5.0
+# The smallest eigenvalue of a curvature, scaled to a unit diagonal, that counts as a curvature.
+_FLAT = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class Whitened:
+    """A density as a function of z, where x = centre + scale @ z.
+
+    Parameters
+    ----------
+    density : Density
+        Of x.
+    centre : ndarray (n_dim,)
+    scale : ndarray (n_dim, n_dim)
+        Not singular.
+    """
+
+    density: Density
+    centre: np.ndarray
+    scale: np.ndarray
+
+    @property
+    def n_dim(self) -> int:
+        return self.density.n_dim
+
+    def __call__(self, z: np.ndarray) -> tuple[float, np.ndarray]:
+        """Log density of x (its constant is not changed) and its gradient with respect to z."""
+        value, gradient = self.density(self.centre + self.scale @ z)
+        return value, self.scale.T @ gradient
+
+    @cached_property
+    def callback(self) -> Any:
+        """As :attr:`Density.callback`."""
+        return _compiled(_DENSITY, "whitened_density", "int64(uint64, double*, double*, double*, voidptr)")
+
+    @cached_property
+    def expand_callback(self) -> Any:
+        """The C callback ``(n, m, z*, x*, arguments*)``."""
+        return _compiled(_POINT, "whitened_point", "int64(uint64, uint64, double*, double*, voidptr)")
+
+    @cached_property
+    def callback_arguments(self) -> np.ndarray:
+        """Addresses of the density and of its arguments, the centre, and the scale by rows."""
+        addresses = [self.density.callback.address, self.density.callback_arguments.ctypes.data]
+        numbers = np.concatenate([self.centre, np.asarray(self.scale, float).ravel()])
+        return np.concatenate([np.array(addresses, np.uint64), np.ascontiguousarray(numbers).view(np.uint64)])
+
+
+def whitened(density: Density, rng: np.random.Generator, initvals: Mapping[str, Any] | None = None) -> Whitened | str:
+    """The density in the coordinates of its mode's curvature, or why there are none.
+
+    Searches from several starts have to end at one mode, the density has to bend downwards there in every direction,
+    and one standard deviation away it has to fall about as a normal density does.
+    """
+    target = Target(density)
+    try:
+        found = maxima(target, starts(density, rng, SEARCHES, initvals), _MOST, _silent)
+    except ModelError:
+        return "no start had a density"
+    if len(found) < SEARCHES or found[0].value - found[-1].value > 0.1:
+        return _apart(found)
+    best = newton(target, found[0].point)
+    curvature = best.curvature if np.isfinite(best.curvature).all() else hessian(target, best.point)
+    size = np.sqrt(np.abs(np.diagonal(curvature)))
+    names = density.parameter_names()
+    if not np.isfinite(curvature).all() or not size.all():
+        return "the density has no curvature at its mode"
+    values, vectors = np.linalg.eigh(-curvature / np.outer(size, size))
+    if values[0] < _FLAT:
+        worst = names[int(np.argmax(np.abs(vectors[:, 0])))]
+        return f"at its highest point the density does not bend downwards along '{worst}'"
+    if not best.gain < 0.01:
+        return "the search for the mode did not end"
+    rough = Whitened(density, best.point, (vectors / np.sqrt(values)) @ vectors.T / size[:, None])
+    return _refined(rough, target, rng)
+
+
+def _refined(rough: Whitened, target: Target, rng: np.random.Generator) -> Whitened | str:
+    """Better coordinates, from importance-weighted draws around the mode and the gradients there."""
+    n = rough.n_dim
+    many = _DRAWS * n
+    # Student's t, whose tails are heavier than a posterior's.
+    z = rng.standard_normal((many, n)) / np.sqrt(rng.chisquare(_DEGREES, (many, 1)) / _DEGREES)
+    heights, slopes = target.many(rough.centre + z @ rough.scale.T)
+    slopes = slopes @ rough.scale
+    log_t = -0.5 * (_DEGREES + n) * np.log1p((z**2).sum(axis=1) / _DEGREES)
+    log_weights, _ = pareto_smoothed(np.where(np.isfinite(slopes).all(axis=1), heights - log_t, -np.inf))
+    weights = np.exp(log_weights)
+    worth = 1.0 / float((weights**2).sum())
+    if not worth > _LEAST_WORTH * many:
+        return f"the posterior is not about normal: {many:,} draws around its mode are worth {worth:.0f} of it"
+    seen = weights > 0
+    weights, z, slopes = weights[seen], z[seen], slopes[seen]
+    mean = weights @ z
+    # As if there were some more draws from the normal distribution of the curvature.
+    share = worth / (worth + _PRIOR * n)
+    spread = share * ((weights * (z - mean).T) @ (z - mean)) + (1 - share) * np.eye(n)
+    steep = share * ((weights * slopes.T) @ slopes) + (1 - share) * np.eye(n)
+    turn = _root(_geometric_mean(spread, np.linalg.inv(steep)))
+    return Whitened(rough.density, rough.centre + rough.scale @ (share * mean), rough.scale @ turn)
+
+
+def _root(matrix: np.ndarray) -> np.ndarray:
+    """The symmetric square root of a positive definite matrix."""
+    values, vectors = np.linalg.eigh(matrix)
+    out: np.ndarray = (vectors * np.sqrt(values)) @ vectors.T
+    return out
+
+
+def _geometric_mean(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The positive definite X with X a⁻¹ X = b."""
+    root = _root(a)
+    inverse = np.linalg.inv(root)
+    return root @ _root(inverse @ b @ inverse) @ root
+
+
+def _silent(text: str) -> None:
+    """Searches are not told of one by one."""
+
+
+def _apart(found: list[Optimum]) -> str:
+    if len(found) < SEARCHES:
+        return "not every start had a density"
+    return (
+        f"searches for the mode ended at different heights (log density {found[0].value:.4g} and {found[-1].value:.4g})"
+    )
+
+
+# ------------------------------------------------------------------------------------- callbacks
+
+_DENSITY = """
+def whitened_density(dim, z_, gradient_, logp_, arguments_):
+    n = int64(dim)
+    z, gradient, logp = carray(z_, (n,)), carray(gradient_, (n,)), carray(logp_, (1,))
+    address, numbers = carray(arguments_, (2,), uint64), carray(arguments_, (2 + n + n * n,), float64)
+    x, slope = empty(n), empty(n)
+    for i in range(n):
+        x[i] = numbers[2 + i]
+        for j in range(n):
+            x[i] += numbers[2 + n + i * n + j] * z[j]
+    status = call(address[0], dim, x.ctypes.data, slope.ctypes.data, logp.ctypes.data, address[1])
+    for j in range(n):
+        gradient[j] = 0.0
+        for i in range(n):
+            gradient[j] += numbers[2 + n + i * n + j] * slope[i]
+    # Numba frees an array after its last use, and an address is none: this one comes after the call.
+    return status if x[0] == x[0] else 3
+"""
+
+_POINT = """
+def whitened_point(dim, expanded, z_, x_, arguments_):
+    n = int64(dim)
+    z, x, numbers = carray(z_, (n,)), carray(x_, (n,)), carray(arguments_, (2 + n + n * n,), float64)
+    for i in range(n):
+        x[i] = numbers[2 + i]
+        for j in range(n):
+            x[i] += numbers[2 + n + i * n + j] * z[j]
+    return 0
+"""
+
+
+def _compiled(source: str, name: str, signature: str) -> Any:
+    """A C callback from its text, found in the cache of PyTensor's functions."""
+    import numba
+    from numba import types
+    from pytensor.link.numba.cache import compile_numba_function_src
+
+    environment: dict[str, Any] = {
+        "__name__": __name__,
+        "carray": numba.carray,
+        "empty": np.empty,
+        "int64": np.int64,
+        "uint64": np.uint64,
+        "float64": np.float64,
+        "call": _call_intrinsic(),
+    }
+    key = f"bayeslab_{hashlib.sha256((source + numba.__version__).encode()).hexdigest()}"
+    function = compile_numba_function_src(source, name, environment, environment, cache_key=key)
+    words = {"double*": types.CPointer(types.double)} | {w: getattr(types, w) for w in ("int64", "uint64", "voidptr")}
+    out, _, inside = signature.rstrip(")").partition("(")
+    return numba.cfunc(words[out](*(words[w] for w in inside.split(", "))), cache=True)(function)
+
+
+def _call_intrinsic() -> Any:
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def call(context: Any, address: Any, n: Any, x: Any, gradient: Any, logp: Any, arguments: Any) -> Any:
+        """``int64 (*)(uint64 n, double *x, double *gradient, double *logp, void *arguments)`` at an address."""
+
+        def generate(_context: Any, builder: Any, _signature: Any, given: Any) -> Any:
+            word = ir.IntType(64)
+            kind = ir.FunctionType(word, [word] * 5)
+            return builder.call(builder.inttoptr(given[0], kind.as_pointer()), given[1:])
+
+        word = types.int64
+        return word(types.uint64, types.uint64, word, word, word, types.uint64), generate
+
+    return call
