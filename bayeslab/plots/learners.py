@@ -82,11 +82,12 @@ def regions(pictures: Mapping[str, Regions], columns: int = 3) -> Any:
     rows = -(-n // columns)
     size = (5.6, 4.6) if n == 1 else (4.0 * columns + 0.6, 3.7 * rows)
     made, axes = grid(n, *size, columns)
+    shown = None
     for place, (title, one) in zip(axes, pictures.items(), strict=True):
         if len(one.axes) == 1:
-            _line(made, place, one)
+            _line(place, one)
         else:
-            _plane(made, place, one, bar=n == 1)
+            shown = _plane(place, one)
         if title:
             place.set_title(title, fontsize=10, loc="left")
         plain(place)
@@ -95,6 +96,8 @@ def regions(pictures: Mapping[str, Regions], columns: int = 3) -> Any:
         made.supxlabel(first.note, fontsize=8, color="#555555", x=0.01, ha="left")
     if first.classes and len(first.axes) == 2:
         _legend(made, axes, first.target)
+    elif shown is not None:
+        made.colorbar(shown, ax=axes, label=first.target, shrink=0.85, aspect=30)
     return made
 
 
@@ -123,8 +126,10 @@ def shades(predicted: np.ndarray) -> np.ndarray:
     return np.asarray(1 - depth * (1 - _colours(n)[predicted.argmax(axis=-1)]))
 
 
-def _plane(made: Any, axes: Any, one: Regions, *, bar: bool) -> None:
+def _plane(axes: Any, one: Regions) -> Any:
+    """Draw over two inputs; the shades of numbers."""
     x, y = one.axes
+    shown = None
     if one.classes:
         axes.pcolormesh(x.at, y.at, shades(one.predicted), shading="nearest", rasterized=True)
         _borders(axes, one)
@@ -134,8 +139,6 @@ def _plane(made: Any, axes: Any, one: Regions, *, bar: bool) -> None:
         style = {"cmap": "cividis", "vmin": spread[0], "vmax": spread[1]}
         shown = axes.pcolormesh(x.at, y.at, one.predicted, shading="nearest", rasterized=True, **style)
         axes.scatter(_spread(x), _spread(y), c=one.outcome, s=16, edgecolors="white", linewidths=0.5, **style)
-        if bar:
-            made.colorbar(shown, ax=axes, label=one.target, shrink=0.85)
     if len(one.marked):
         at = one.marked
         axes.plot(
@@ -145,6 +148,7 @@ def _plane(made: Any, axes: Any, one: Regions, *, bar: bool) -> None:
         if axis.levels:
             ticks(range(len(axis.levels)), axis.levels)
     axes.set(xlabel=x.name, ylabel=y.name)
+    return shown
 
 
 def _borders(axes: Any, one: Regions) -> None:
@@ -182,7 +186,7 @@ def _spread(axis: Axis) -> np.ndarray:
     return np.asarray(axis.points + own)
 
 
-def _line(made: Any, axes: Any, one: Regions) -> None:
+def _line(axes: Any, one: Regions) -> None:
     (x,) = one.axes
     style: dict[str, Any] = {"marker": "o"} if x.levels else {}
     if one.classes:

@@ -563,12 +563,11 @@ def _predicted(fit: Fit, table: Mapping[str, np.ndarray], target: str, classes: 
 
 
 def _machine(fit: Fit, table: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray | None]:
-    """Support vectors among the rows, and of a machine of two classes its scores."""
+    """Support vectors among the rows of classes (of numbers most rows are), and of two classes a machine's scores."""
     from bayeslab.results.predict import bound_to
 
     found = learner_of(fit)
-    inner = getattr(found.learner, "regressor_", found.learner)
-    marked = np.asarray(getattr(inner, "support_", np.zeros(0, int)), int)
+    marked = np.asarray(getattr(found.learner, "support_", np.zeros(0, int)), int)
     if not found._street() or len(shape) < 2:
         return marked, None
     import pandas as pd

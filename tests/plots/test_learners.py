@@ -94,7 +94,9 @@ def test_regions_of_names_numbers_and_other_families():
         bl.Model(model={"family": "regression", "formula": "y ~ x + z"}), table, runs=None, progress=False, seed=1
     )
     both = bl.plot_regions({"tree": tree, "line": line}, ["x", "z"])
-    assert [axes.get_title(loc="left") for axes in both.axes] == ["tree", "line"]
+    *panels, bar = both.axes
+    assert [axes.get_title(loc="left") for axes in panels] == ["tree", "line"]
+    assert bar.get_ylabel() == "y"  # one scale for both
     slope = np.diff(mesh(both.axes[1]).get_array(), axis=1)
     assert slope.min() > 0
     for wrong, match in ((["x", "x"], "one or two inputs"), (["q"], "does not use a column 'q'")):
