@@ -283,15 +283,32 @@ def _rows(spec: Mixture, data: Data, columns: tuple[str, ...]) -> np.ndarray:
             codes = np.asarray(term.codes, float)
             out[:, j] = np.where(codes < 0, np.nan, codes)
         elif term.value is None:
-            raise DataError(
-                f"column '{name}' is text, and its components are {spec.word(name)}; give it 'categorical' in component"
-            )
+            raise DataError(_text_found(spec, data, name, term))
         else:
             out[:, j] = np.asarray(term.value, float)
             if np.isinf(out[:, j]).any():
                 row = int(np.isinf(out[:, j]).argmax())
                 raise DataError(f"column '{name}', row {row + 1}: {out[row, j]:g}; leave the cell empty if not known")
     return out
+
+
+def _text_found(spec: Mixture, data: Data, name: str, term: Any) -> str:
+    if data.origin is None:
+        return f"column '{name}' is text, and its components are {spec.word(name)}; give it 'categorical' in component"
+    words = data.labels.get(name, ())
+    for row, code in enumerate(np.asarray(term.codes) if term.codes is not None else ()):
+        if code >= 0 and not _number(words[code]):
+            told = f"column '{name}', row {row + 1}: '{words[code]}' is no number, as the column holds in the fit"
+            return f"{told}; leave the cell empty if not known"
+    return f"column '{name}' is text; it holds numbers in the fit"
+
+
+def _number(text: Any) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _components(

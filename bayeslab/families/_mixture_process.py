@@ -32,8 +32,8 @@ _SUMMARISED, _SUMMARISED_CELLS = 500, 20_000_000
 # Pairs of rows are counted in so many draws, as long as these have so many pairs.
 _PAIRED, _PAIRED_CELLS = 4_000, 100_000_000
 
-# So many sweeps are made for a draw; of many rows, where they are dear, one.
-_SWEEPS, _FEW_ROWS = 5, 10_000
+# So many sweeps are made for a draw; of many rows, where they are dear, one, with all splits and merges after it.
+_SWEEPS, _PROPOSALS, _FEW_ROWS = 5, 25, 10_000
 
 type Arrays = Mapping[str, np.ndarray]
 
@@ -134,7 +134,8 @@ class _Sampler:
 
 def sampler_of(problem: ProcessProblem) -> _Sampler:
     """With as many sweeps a draw as suit the rows."""
-    return _Sampler(problem, process.Moves(sweeps=_SWEEPS if len(problem.rows) <= _FEW_ROWS else 1))
+    sweeps = _SWEEPS if len(problem.rows) <= _FEW_ROWS else 1
+    return _Sampler(problem, process.Moves(sweeps, _PROPOSALS // sweeps))
 
 
 def by_partitions(seen: Resolved, rows: str) -> GibbsPlan | str:

@@ -39,6 +39,22 @@ def test_new_rows_without_a_column():
         ask({"x": [1.0], "y": [np.nan]})
 
 
+def test_new_rows_with_text_in_a_column_of_numbers():
+    """The cell is told, not how a model of text is written."""
+    fit = fitted(process(), {"x": X})
+    for ask in (lambda rows: fit.predict(rows, "probabilities"), fit.density):
+        with pytest.raises(DataError, match=r"column 'x', row 2: 'abc' is no number.*leave the cell empty"):
+            ask({"x": ["1.5", "abc", "2"]})
+
+
+def test_nothing_varies_because_there_is_one_cluster():
+    """With next to no concentration: nothing to sample, which is no failure."""
+    fit = fitted(process(concentration=1e-9, priors=PRIOR), {"x": X})
+    movement = [f for f in fit.verdict.findings if f.check == "movement"]
+    assert set(fit.posterior["n_clusters"].to_numpy().ravel()) == {1}
+    assert [f.status for f in movement] == ["pass"], str(fit.verdict)
+
+
 def test_new_rows_without_a_column_of_features():
     spec = {"family": "latent_features", "columns": ["x", "y"], "kind": "binary", "features": 1}
     fit = fitted(spec, {"x": X, "y": X[::-1]})
