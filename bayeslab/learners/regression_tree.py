@@ -12,6 +12,7 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
@@ -59,6 +60,12 @@ class Leaf:
     cut: float = np.nan
     sides: list[Leaf] = field(default_factory=list)
 
+    def walk(self) -> Iterator[Leaf]:
+        """This node and all below."""
+        yield self
+        for side in self.sides:
+            yield from side.walk()
+
 
 class LinearTree(RegressorMixin, BaseEstimator):
     """A regression tree with linear leaves.
@@ -99,11 +106,19 @@ class LinearTree(RegressorMixin, BaseEstimator):
         y = np.asarray(y, float)
         if self.leaves not in ("linear", "constant"):
             raise ValueError(f"leaves is linear or constant, not {self.leaves!r}")
-        columns = X if self.leaves == "linear" else X[:, :0]
+        # Sums of squares of columns far from zero, or of other orders of magnitude, would lose all digits.
+        middle, level = X.mean(axis=0), float(y.mean())
+        spread = np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
+        columns = (X - middle) / spread if self.leaves == "linear" else X[:, :0]
         rows = np.column_stack([np.ones(len(X)), columns])
-        whole = float(((y - y.mean()) ** 2).sum())
+        whole = float(((y - level) ** 2).sum())
         self.n_leaves_ = 0
-        self.root_ = self._node(X, rows, y, np.arange(len(X)), self.min_gain * whole, 0)
+        self.root_ = self._node(X, rows, y - level, np.arange(len(X)), self.min_gain * whole, 0)
+        for node in self.root_.walk():
+            if self.leaves == "linear":
+                node.weights[1:] /= spread
+                node.weights[0] -= node.weights[1:] @ middle
+            node.weights[0] += level
         return self
 
     def _node(self, X: Array, rows: Array, y: Array, at: NDArray[np.int64], least: float, depth: int) -> Leaf:

@@ -72,6 +72,19 @@ def test_regression_tree():
     np.testing.assert_allclose(tree.root_.sides[1].weights, [15, -1], atol=0.05)
 
 
+@pytest.mark.parametrize(("unit", "origin"), [([1e-6, 1, 1e6], 0), ([1, 1, 1], 2000), ([1, 1e-3, 1], 1e6)])
+def test_units_do_not_matter(unit, origin):
+    """In other units, and counted from another origin, the same tree."""
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(300, 3))
+    y = np.where(x[:, 0] < 0.3, 2 * x[:, 1], 1 - 3 * x[:, 2]) + 0.1 * rng.normal(size=300)
+    plain = LinearTree().fit(x, y)
+    moved = x * unit + origin
+    other = LinearTree().fit(moved, 1000 * y + origin)
+    assert plain.n_leaves_ == other.n_leaves_ == 2
+    np.testing.assert_allclose((other.predict(moved) - origin) / 1000, plain.predict(x), atol=1e-4)
+
+
 def test_best_cut_is_that_of_an_exhaustive_search():
     rng = np.random.default_rng(4)
     x, y = rng.normal(size=(30, 2)), rng.normal(size=30)
