@@ -9,7 +9,8 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import gamma, multivariate_t
 
 from bayeslab.errors import DataError, OptionError
-from bayeslab.exact.clusters import adjusted_rand_index
+from bayeslab.exact import _dirichlet_process_kernels as kernels
+from bayeslab.exact.clusters import adjusted_rand_index, canonical
 from bayeslab.exact.dirichlet_process import (
     Moves,
     ProcessPrior,
@@ -17,12 +18,14 @@ from bayeslab.exact.dirichlet_process import (
     advance,
     empirical_concentration,
     expected_tables,
+    frozen,
     log_partition_probability,
     restaurant,
     seated,
     start,
     stick_breaking,
     table_probabilities,
+    thawed,
     truncation_bound,
 )
 from bayeslab.exact.emissions import (
@@ -273,6 +276,91 @@ def test_dp_mixture_equals_enumeration(name, discount, moves):
     z = found["labels"][7]
     joint = log_evidence(problem.emission, problem.rows, z) + log_partition_probability(np.bincount(z), 0.8, discount)
     assert found["log_joint"][7] == pytest.approx(joint, abs=1e-8)
+
+
+class Twin:
+    """Sweeps as they are written in a textbook, with the kernels' order of choices: nothing passed over or updated."""
+
+    def __init__(self, problem: ProcessProblem, labels: np.ndarray) -> None:
+        self.rows, self.prior, self.law = problem.rows, problem.emission.prior, problem.prior
+        order = np.argsort(np.unique(labels, return_index=True)[1])
+        self.clusters = [set(np.flatnonzero(labels == c)) for c in order]
+        self.passed = 0
+
+    def predictive(self, groups, x):
+        """Log density of a row in each cluster, Student's t; and that by the bound that a sweep looks at."""
+        d, out = len(x), []
+        for group in groups:
+            own = self.rows[sorted(group)].reshape(-1, d)
+            n, mean = len(own), own.mean(axis=0) if len(own) else np.zeros(d)
+            kappa, nu = self.prior.kappa + n, self.prior.nu + n
+            m = (self.prior.kappa * self.prior.mean + n * mean) / kappa
+            apart = mean - self.prior.mean
+            psi = (
+                self.prior.scale + (own - mean).T @ (own - mean) + self.prior.kappa * n / kappa * np.outer(apart, apart)
+            )
+            z = (x - m) @ np.linalg.solve(psi, x - m) * kappa / (kappa + 1)
+            top = gammaln((nu + 1) / 2) - gammaln((nu + 1 - d) / 2) + d / 2 * np.log(kappa / (kappa + 1) / np.pi)
+            top -= 0.5 * np.linalg.slogdet(psi)[1]
+            t = z / (2 + z)
+            bound = top - (nu + 1) * t * (1 + t**2 / 3 + t**4 / 5 + t**6 / 7)
+            out.append((top - 0.5 * (nu + 1) * np.log1p(z), bound if d <= 2 else top - 0.5 * (nu + 1) * np.log1p(z)))
+        return np.array(out).reshape(-1, 2)
+
+    def sweep(self, rng) -> None:
+        alpha, sigma, clusters = self.law.alpha, self.law.discount, self.clusters
+        slack = kernels._PASSED + np.log(len(clusters) + 1)
+        for n, x in enumerate(self.rows):
+            own = next(c for c, group in enumerate(clusters) if n in group)
+            others = [group - {n} for group in clusters]
+            alone = len(clusters[own]) == 1
+            prior = np.log(np.maximum([len(group) for group in others], 1) - sigma)
+            found = self.predictive(others, x)
+            new = self.predictive([()], x)[0, 0] + np.log(alpha + sigma * (len(clusters) - alone))
+            first = [(new, own)] if alone else [(prior[own] + found[own, 0], own), (new, len(clusters))]
+            floor = max(value for value, _ in first) - slack
+            rest = [c for c in range(len(clusters)) if c != own]
+            seen = [c for c in rest if prior[c] + found[c, 1] > floor]
+            after = [c for c in rest if c not in seen]
+            choices = first + [(prior[c] + found[c, 0], c) for c in seen + after]
+            weights = np.exp([value - choices[0][0] for value, _ in choices])
+            chosen = choices[int(np.searchsorted(np.cumsum(weights), rng.random() * weights.sum(), side="right"))][1]
+            self.passed += chosen in after
+            if chosen == own:
+                continue
+            if chosen == len(clusters):
+                clusters.append(set())
+            clusters[chosen].add(n)
+            clusters[own].remove(n)
+            if not clusters[own]:
+                clusters[own] = clusters[-1]
+                clusters.pop()
+
+    @property
+    def labels(self):
+        out = np.empty(len(self.rows), int)
+        for c, group in enumerate(self.clusters):
+            out[sorted(group)] = c
+        return out
+
+
+@pytest.mark.parametrize(("d", "discount"), [(1, 0.0), (2, 0.0), (2, 0.3), (3, 0.2)])
+def test_a_sweep_is_that_of_its_slow_twin(d, discount):
+    """The same uniform numbers choose the same clusters, also those that were passed over at first."""
+    rng = np.random.default_rng(9)
+    truth = rng.integers(0, 5, 150)
+    rows = rng.normal(size=(5, d))[truth] * 3 + rng.normal(size=(150, d))
+    problem = ProcessProblem(gaussian(d).with_prior(rows, 1), rows, ProcessPrior(1.5, discount))
+    state = start(problem, 1, rng)
+    twin, own = Twin(problem, state["labels"]), thawed(state["rng"])
+    for _ in range(8):
+        state, _ = advance(problem, state, np.zeros(1, bool), Moves(1, 0, 0))
+        before = Twin(problem, twin.labels)
+        before.passed = twin.passed
+        twin = before
+        twin.sweep(own)
+        assert np.array_equal(canonical(twin.labels), canonical(state["labels"]))
+    assert frozen(own) == state["rng"]
 
 
 @pytest.mark.parametrize("discount", [0.0, 0.3])
