@@ -13,7 +13,7 @@ import math
 import numba
 import numpy as np
 
-__all__ = ["binary_evidence", "binary_pass", "collapsed_log_density", "draw_rows", "sweep"]
+__all__ = ["binary_evidence", "binary_pass", "collapsed_log_density", "draw_rows", "sweep", "traded"]
 
 _LOG_2PI = math.log(2.0 * math.pi)
 
@@ -400,6 +400,85 @@ def sweep(
             counts[k] += z[n, k]
         _moved(x, z, n, size, spread, mean, along, fit, 1.0)
     return size, n_rows
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def traded(
+    rng: np.random.Generator,
+    x: np.ndarray,
+    z: np.ndarray,
+    rows: np.ndarray,
+    ahead: int,
+    behind: int,
+    noise: float,
+    scale: float,
+) -> tuple[float, float]:
+    """Redraw a few features of some rows together, one row after the other, so that the first ends or begins.
+
+    Each row's pattern is drawn in proportion to its density given the other rows as they are then, without the prior of
+    Z. Seen from the end the other rows are the same, so that the way back is known on the way.
+
+    Parameters
+    ----------
+    x : ndarray (N, D)
+        What the other features leave.
+    z : ndarray of int8 (N, F)
+        Changed in place.
+    rows : ndarray of int
+        In the order in which they are drawn.
+    ahead, behind : int
+        The first feature's entry in the patterns to draw from, and in those that the way back draws from; -1: both.
+
+    Returns
+    -------
+    tuple of float
+        Log probabilities of the proposal and of the way back.
+    """
+    d, size = x.shape[1], z.shape[1]
+    n_patterns, variance = 1 << size, noise * noise
+    ratios, spread, mean = np.full(size, variance / (scale * scale)), np.zeros((size, size)), np.zeros((size, d))
+    along, fit, logs = np.zeros(size), np.zeros(d), np.empty(n_patterns)
+    forth, back = 0.0, 0.0
+    _posterior(x, z, size, ratios, spread, mean)
+    for n in rows:
+        _moved(x, z, n, size, spread, mean, along, fit, -1.0)
+        was, top = 0, -np.inf
+        for k in range(size):
+            was += int(z[n, k]) << k
+        for c in range(n_patterns):
+            logs[c] = -np.inf
+            if ahead < 0 or behind < 0 or c & 1 == ahead or c & 1 == behind:
+                share, squares = 0.0, 0.0
+                for k in range(size):
+                    z[n, k] = (c >> k) & 1
+                for k in range(size):
+                    for m in range(size):
+                        if z[n, k] and z[n, m]:
+                            share += spread[k, m]
+                _times(z, n, size, mean, fit)
+                for j in range(d):
+                    squares += (x[n, j] - fit[j]) ** 2
+                logs[c] = _log_row(squares, variance * (1.0 + share), d)
+        top = logs.max()
+        there, here = 0.0, 0.0
+        for c in range(n_patterns):
+            there += math.exp(logs[c] - top) if ahead < 0 or c & 1 == ahead else 0.0
+            here += math.exp(logs[c] - top) if behind < 0 or c & 1 == behind else 0.0
+        if there == 0.0 or here == 0.0:
+            return 0.0, -np.inf
+        point, now = rng.random() * there, 0
+        for c in range(n_patterns):
+            if ahead < 0 or c & 1 == ahead:
+                now = c
+                point -= math.exp(logs[c] - top)
+                if point < 0.0:
+                    break
+        forth += logs[now] - top - math.log(there)
+        back += logs[was] - top - math.log(here)
+        for k in range(size):
+            z[n, k] = (now >> k) & 1
+        _moved(x, z, n, size, spread, mean, along, fit, 1.0)
+    return forth, back
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)

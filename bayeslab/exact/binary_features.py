@@ -40,8 +40,12 @@ type LogDensity = Callable[[float], float]
 _ROOM = 32
 # So many features a sweep are proposed to be turned round.
 _COMPLEMENTS = 3
+# So many times a sweep three features are redrawn together, so that one ends or begins; and one with so many others.
+_TRADES, _FEW = 2, 5
 # A chain begins with the best of so many short ones, which take half of the tuning.
 _STARTS = 4
+# Those see so many rows at most; then all rows are drawn at the weights found, the noise falling to what it is.
+_SOME_ROWS, _HEATS = 400, tuple(np.geomspace(8.0, 1.0, 40))
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,8 +147,8 @@ class _Chain:
     def own(self) -> np.ndarray:
         return self.z[:, self.always : self.size]
 
-    def scales(self, scale: float) -> np.ndarray:
-        out = np.full(self.size, scale)
+    def scales(self, scale: float, size: int | None = None) -> np.ndarray:
+        out = np.full(self.size if size is None else size, scale)
         out[: self.always] = self.prior.offset_scale
         return out
 
@@ -198,6 +202,131 @@ class _Chain:
             else:
                 self.z[:, k] = 1 - self.z[:, k]
 
+    def trades(self) -> None:
+        """Of a buffet: a feature that others can stand for ends, or one begins.
+
+        Where rows have a, or b, but instead of both a feature of their own that is a + b, none of them finds back
+        alone: that feature is worth having as long as others have it. A few features are redrawn together for all
+        rows, or for those of the feature that ends, given weights of the others drawn for the purpose and with their
+        own integrated out; all of it is taken or left (Metropolis and Hastings).
+        """
+        if self.prior.features is not None:
+            return
+        for _ in range(_TRADES):
+            for ends, begins, least in ((self._replaced, self._replacing, 3), (self._dissolved, self._formed, 2)):
+                size = self.size - self.always
+                if self.rng.random() < 0.5:
+                    if size >= least:
+                        ends()
+                elif size >= least - 1:
+                    begins()
+
+    def _replaced(self) -> None:
+        """One of three features ends, two stand for it."""
+        size = self.size - self.always
+        one = int(self.rng.integers(0, size))
+        chances = _stand_ins(self._mean_weights(), one)
+        place = int(self.rng.choice(chances.size, p=chances.ravel()))
+        three = np.array([one, *np.unravel_index(place, chances.shape)]) + self.always
+        found, ratio = self._redrawn(three, self.used, self.rng.permutation(len(self.x)), 0, -1)
+        # Features have no order: one that begins takes any of the places, as one that ends is any of them.
+        ratio += np.log(size) - np.log(self.alpha) - np.log(_pairs(size - 1)) - np.log(chances.ravel()[place])
+        ratio -= self._log_columns(self.used, three) - self._log_columns(found, three)
+        self._without(found, int(three[0]), ratio)
+
+    def _replacing(self) -> None:
+        """A feature begins beside two others."""
+        size = self.size - self.always
+        pair = np.sort(self.rng.choice(size, 2, replace=False)) + self.always
+        place = self.always + int(self.rng.integers(0, size + 1))
+        wider = np.insert(self.used, place, 0, axis=1)
+        three = np.array([place, *(pair + (pair >= place))])
+        found, ratio = self._redrawn(three, wider, self.rng.permutation(len(self.x)), -1, 0)
+        if ratio == -np.inf or not found[:, place].any():
+            return
+        one, *others = three - self.always
+        chances = _stand_ins(self._mean_weights(found), one)
+        ratio += np.log(self.alpha) + np.log(_pairs(size)) - np.log(size + 1) + np.log(chances[tuple(others)])
+        ratio += self._log_columns(found, three) - self._log_columns(wider, three)
+        self._with(found, ratio)
+
+    def _dissolved(self) -> None:
+        """A feature ends, its rows get some of a few others."""
+        size = self.size - self.always
+        chances = _small(self.own)
+        one = int(self.rng.choice(size, p=chances))
+        others = self.rng.permutation(np.delete(np.arange(size), one))[:_FEW] + self.always
+        some = np.append(one + self.always, others)
+        rows = self.rng.permutation(np.flatnonzero(self.own[:, one]))
+        found, ratio = self._redrawn(some, self.used, rows, 0, 1)
+        # The prior of a feature's rows is what those of one that begins are drawn from.
+        ratio += -np.log(self.alpha * buffet.harmonic(len(self.x))) - np.log(chances[one])
+        ratio += self._log_columns(found, others) - self._log_columns(self.used, others)
+        self._without(found, one + self.always, ratio)
+
+    def _formed(self) -> None:
+        """A feature begins in some rows, which get others of a few others."""
+        size, n = self.size - self.always, len(self.x)
+        many = 1 + int(self.rng.choice(n, p=1 / (np.arange(1, n + 1) * buffet.harmonic(n))))
+        rows = self.rng.permutation(n)[:many]
+        others = self.rng.permutation(size)[:_FEW] + self.always
+        wider = np.insert(self.used, self.always, 0, axis=1)
+        found, ratio = self._redrawn(np.append(self.always, others + 1), wider, rows, 1, 0)
+        if ratio == -np.inf:
+            return
+        ratio += np.log(self.alpha * buffet.harmonic(n)) + np.log(_small(found[:, self.always :])[0])
+        ratio += self._log_columns(found, others + 1) - self._log_columns(wider, others + 1)
+        self._with(found, ratio)
+
+    def _without(self, found: np.ndarray, place: int, ratio: float) -> None:
+        """Take the new Z, in which one column has ended, or leave it."""
+        if np.log1p(-self.rng.random()) < ratio:
+            self.size -= 1
+            self.z[:, : self.size], self.z[:, self.size] = np.delete(found, place, axis=1), 0
+
+    def _with(self, found: np.ndarray, ratio: float) -> None:
+        """Take the new Z, which has a column more, or leave it."""
+        if np.log1p(-self.rng.random()) < ratio:
+            if self.z.shape[1] == self.size:
+                self.z = np.ascontiguousarray(np.pad(self.z, ((0, 0), (0, _ROOM))))
+            self.size += 1
+            self.z[:, : self.size] = found
+
+    def _redrawn(
+        self, some: np.ndarray, z: np.ndarray, rows: np.ndarray, ahead: int, behind: int
+    ) -> tuple[np.ndarray, float]:
+        """Z with some columns redrawn in some rows, and the log of the likelihood's and the proposals' ratios.
+
+        -inf where one of the others has no row any more.
+        """
+        from bayeslab.exact._feature_kernels import traded
+
+        weights = self.weights(z)
+        weights[some] = 0
+        left = self.x - z.astype(float) @ weights
+        before = np.ascontiguousarray(z[:, some])
+        after = before.copy()
+        forth, back = traded(self.rng, left, after, rows, ahead, behind, float(self.noise), float(self.scale))
+        if back == -np.inf or not after[:, 1:].any(axis=0).all():
+            return z, -np.inf
+        scales = np.full(len(some), self.scale)
+        ratio = log_likelihood(left, after, self.noise, scales) - log_likelihood(left, before, self.noise, scales)
+        out = z.copy()
+        out[:, some] = after
+        return out, ratio + back - forth
+
+    def _log_columns(self, z: np.ndarray, some: np.ndarray) -> float:
+        """Log of the factors of these columns in the prior of Z; those without rows have none."""
+        ones = z[:, some].sum(axis=0)
+        own, n = ones[ones > 0], len(z)
+        return float((gammaln(n - own + 1) + gammaln(own) - gammaln(n + 1)).sum())
+
+    def _mean_weights(self, z: np.ndarray | None = None) -> np.ndarray:
+        """Means of the features' weights given Z, without the offset (K, D)."""
+        ones = (self.used if z is None else z).astype(float)
+        precision = ones.T @ ones + np.diag((self.noise / self.scales(self.scale, ones.shape[1])) ** 2)
+        return np.asarray(np.linalg.solve(precision, ones.T @ self.x))[self.always :]
+
     def _log_column(self, ones: int) -> float:
         """Log of the factor that a column with so many ones has in the prior of Z."""
         a, b = (0.0, 1.0) if self.prior.features is None else self.prior.probability
@@ -222,10 +351,10 @@ class _Chain:
         if isinstance(prior.alpha, tuple) and prior.features is None:
             self.alpha = buffet.draw_alpha(self.own.shape[1], len(self.x), *prior.alpha, self.rng)
 
-    def weights(self) -> np.ndarray:
+    def weights(self, z: np.ndarray | None = None) -> np.ndarray:
         """A, with the offset in its first row, given Z."""
-        ones = self.used.astype(float)
-        precision = ones.T @ ones + np.diag((self.noise / self.scales(self.scale)) ** 2)
+        ones = (self.used if z is None else z).astype(float)
+        precision = ones.T @ ones + np.diag((self.noise / self.scales(self.scale, ones.shape[1])) ** 2)
         lower = np.linalg.cholesky(precision)
         mean = np.linalg.solve(precision, ones.T @ self.x)
         return np.asarray(mean + self.noise * np.linalg.solve(lower.T, self.rng.standard_normal(mean.shape)))
@@ -241,6 +370,34 @@ class _Chain:
             where = self.used.astype(float) @ weights
             drawn = where + self.noise * self.rng.standard_normal(where.shape)
             self.x = np.where(self.missing, drawn, self.x)
+
+
+def _small(z: np.ndarray) -> np.ndarray:
+    """Chances of the choice of a feature that is to end: those of few rows are likelier."""
+    chances = 1 / z.sum(axis=0)
+    return np.asarray(chances / chances.sum())
+
+
+def _pairs(n: int) -> float:
+    return n * (n - 1) / 2
+
+
+def _stand_ins(weights: np.ndarray, k: int) -> np.ndarray:
+    """Chances (K, K) of the choice of two features, of rising number, that stand for feature k which is to end.
+
+    The nearer its weights are to a sum or difference of the others', or to those of one, the likelier.
+    """
+    gram = weights @ weights.T
+    squares, own = np.diag(gram), gram[k]
+    least = np.full(gram.shape, np.inf)
+    for a in (-1, 0, 1):
+        for b in (-1, 0, 1):
+            if a or b:
+                apart = own[k] + (a * a * squares - 2 * a * own)[:, None] + (b * b * squares - 2 * b * own)
+                least = np.minimum(least, apart + 2 * a * b * gram)
+    out = np.triu((np.maximum(least, 0) + 0.01 * squares.mean() + 1e-300) ** -2.0, 1)
+    out[k], out[:, k] = 0, 0
+    return np.asarray(out / out.sum())
 
 
 def _slice(log_density: LogDensity, at: float, rng: np.random.Generator, width: float = 0.5) -> float:
@@ -288,10 +445,14 @@ def _begun(
 ) -> tuple[_Chain, int]:
     """The best end of some short chains from nothing, and how many sweeps they took.
 
-    Single features come and go easily, but several that together say what fewer could say better stay for long. A fixed
-    number of features takes over the largest that a buffet has found.
+    Single features come and go easily, but several that together say what fewer could say better stay for long, the
+    longer the more rows have them: the short chains see some of the rows only. A fixed number of features takes over
+    the largest that a buffet has found.
     """
     sweeps, free = tune // (2 * _STARTS), prior
+    every = x
+    if len(x) > _SOME_ROWS and sweeps:
+        x = x[np.sort(rng.choice(len(x), _SOME_ROWS, replace=False))]
     if prior.features is not None:
         free = replace(prior, features=None, alpha=1.0)
     ends: list[tuple[float, _Chain]] = []
@@ -302,19 +463,39 @@ def _begun(
             report(start * sweeps + i + 1)
         ends.append((_heights(chain)[1], chain))
     best = max(ends, key=lambda end: end[0])[1]
-    if prior.features is None:
-        return best, _STARTS * sweeps
-    chain = _start(x, prior, rng)
-    largest = np.argsort(-best.own.sum(axis=0), kind="stable")[: prior.features]
-    chain.z[:, chain.always : chain.always + len(largest)] = best.own[:, largest]
-    chain.noise, chain.scale, chain.x = best.noise, best.scale, best.x
-    return chain, _STARTS * sweeps
+    if prior.features is not None:
+        chain = _start(x, prior, rng)
+        largest = np.argsort(-best.own.sum(axis=0), kind="stable")[: prior.features]
+        chain.z[:, chain.always : chain.always + len(largest)] = best.own[:, largest]
+        chain.noise, chain.scale, chain.x = best.noise, best.scale, best.x
+        best = chain
+    return (best if len(x) == len(every) else _extended(best, every)), _STARTS * sweeps
+
+
+def _extended(few: _Chain, x: np.ndarray) -> _Chain:
+    """A chain of all rows, their features drawn given what some of them say of the weights."""
+    from bayeslab.exact._feature_kernels import draw_rows
+
+    weights = few.weights()
+    shares = (few.own.sum(axis=0) + 0.5) / (len(few.x) + 1)
+    chain = _start(x, few.prior, few.rng)
+    chain.z = np.zeros((len(x), few.z.shape[1]), np.int8)
+    chain.z[:, : few.always] = 1
+    chain.size, chain.noise, chain.scale, chain.alpha = few.size, few.noise, few.scale, few.alpha
+    centre = np.zeros(x.shape[1]) if few.prior.offset is None else few.prior.offset + weights[0]
+    own = np.zeros((len(x), len(shares)), np.int8)
+    for heat in _HEATS:
+        draw_rows(few.rng, x, shares, weights[few.always :], centre, heat * few.noise, own, 1)
+    chain.z[:, few.always : few.size] = own
+    chain.fill(weights)
+    return chain
 
 
 def _step(chain: _Chain) -> np.ndarray | None:
     """Everything once; the weights, where they had to be drawn to fill missing cells."""
     chain.rows()
     chain.complements()
+    chain.trades()
     chain.scales_drawn()
     if not chain.missing.any():
         return None
