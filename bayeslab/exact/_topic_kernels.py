@@ -599,9 +599,75 @@ def _grown(old, n_rows):  # type: ignore[no-untyped-def]
     return out
 
 
+@numba.njit(cache=True, nogil=True)
+def _begun(base, new, alpha, rest, gamma, r):  # type: ignore[no-untyped-def]
+    """What is left of the weight of topics without tokens when one of them begins, with Beta(1, gamma) of it."""
+    part = 1.0 - (1.0 - _fine(r)) ** (1.0 / gamma)
+    base[new] = alpha * rest * part
+    return rest * (1.0 - part)
+
+
+@numba.njit(cache=True, nogil=True)
+def _seat(topic, base, table, size, dish, following, r):  # type: ignore[no-untyped-def]
+    """Tables of the tokens of a document given their topics: of each token its ``table``, and of each table its
+    ``size`` and ``dish``; their number. ``following`` is room for lists."""
+    n_tables = 0
+    head = np.full(len(base), -1, np.int64)
+    for i in range(len(topic)):
+        k = topic[i]
+        guests, t = 0, head[k]
+        while t >= 0:
+            guests += size[t]
+            t = following[t]
+        point, t = _fine(r) * (guests + base[k]), head[k]
+        while t >= 0 and point >= size[t]:
+            point -= size[t]
+            t = following[t]
+        if t < 0:
+            t = n_tables
+            n_tables += 1
+            size[t], dish[t], following[t], head[k] = 0, k, head[k], t
+        size[t] += 1
+        table[i] = t
+    return n_tables
+
+
+@numba.njit(cache=True, nogil=True)
+def _link(table, n_tokens, n_tables, begin, following):  # type: ignore[no-untyped-def]
+    """Tokens of each table as lists: the first is ``begin[t]``, the next ``following[i]``, until -1."""
+    begin[:n_tables] = -1
+    for i in range(n_tokens - 1, -1, -1):
+        following[i], begin[table[i]] = begin[table[i]], i
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _dish(words, first, following, base, by_word, n, total, beta, width, seen, r):  # type: ignore[no-untyped-def]
+    """A topic for the tokens of a table together: with probability proportional to ``base`` and the probability of
+    their words, one after the other. ``seen`` (n_words,) is zeros."""
+    chance = base.astype(np.float64)
+    i, many = first, 0
+    while i >= 0:
+        w = np.int64(words[i])
+        most = 0.0
+        for k in range(len(chance)):
+            chance[k] *= (by_word[w * n + k] + beta + seen[w]) / (total[k] + width + many)
+            most = max(most, chance[k])
+        # Products of many words would be zero.
+        chance /= most
+        seen[w] += 1
+        many += 1
+        i = following[i]
+    i = first
+    while i >= 0:
+        seen[words[i]] = 0
+        i = following[i]
+    below = np.cumsum(chance)
+    return min(np.searchsorted(below, _fine(r) * below[-1], side="right"), len(chance) - 1)
+
+
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def sweep_process(words, offsets, z, n_words, weights, rest, alpha, gamma, beta, r):  # type: ignore[no-untyped-def]
-    """One sweep where topics have no fixed number, and tables of documents.
+    """One sweep where topics have no fixed number: each document's tokens one by one, then its tables.
 
     Parameters
     ----------
@@ -626,7 +692,12 @@ def sweep_process(words, offsets, z, n_words, weights, rest, alpha, gamma, beta,
     total, tables = np.zeros(n, np.int64), np.zeros(n, np.int64)
     base, inverse = np.zeros(n, np.float32), np.empty(n, np.float32)
     own, share, sums = np.zeros(n, np.float32), np.zeros(n, np.float32), np.zeros(n + BLOCK, np.float32)
-    scanned = np.empty(BLOCK, np.float32)
+    scanned, seen = np.empty(BLOCK, np.float32), np.zeros(n_words, np.int64)
+    longest = 0
+    for d in range(len(offsets) - 1):
+        longest = max(longest, offsets[d + 1] - offsets[d])
+    table, size, dish = np.empty(longest, np.int64), np.empty(longest, np.int64), np.empty(longest, np.int64)
+    begin, following = np.empty(longest, np.int64), np.empty(longest, np.int64)
     for i in range(len(words)):
         by_word[np.int64(words[i]) * n + z[i]] += _ONE
         total[z[i]] += 1
@@ -641,6 +712,10 @@ def sweep_process(words, offsets, z, n_words, weights, rest, alpha, gamma, beta,
         for k in range(n):
             share[k] = (own[k] + base[k]) * inverse[k]
         for i in range(offsets[d], offsets[d + 1]):
+            if n_topics == n:
+                by_word, n = _grown(by_word, n_words), n + BLOCK
+                total, tables, base, own = _grown(total, 1), _grown(tables, 1), _grown(base, 1), _grown(own, 1)
+                inverse, share, sums = _grown(inverse, 1), _grown(share, 1), _grown(sums, 1)
             w, old = np.int64(words[i]), np.int64(z[i])
             less = (own[old] - _ONE + base[old]) * (by_word[w * n + old] - _ONE + beta)
             less /= np.float32(total[old] - 1) + width
@@ -659,16 +734,9 @@ def sweep_process(words, offsets, z, n_words, weights, rest, alpha, gamma, beta,
                 # Rounding may lead to a place without a topic.
                 new = new if new < n_topics else old
             else:
-                if n_topics == n:
-                    by_word, n = _grown(by_word, n_words), n + BLOCK
-                    total, tables, base, own = _grown(total, 1), _grown(tables, 1), _grown(base, 1), _grown(own, 1)
-                    inverse, share, sums = _grown(inverse, 1), _grown(share, 1), _grown(sums, 1)
                 new = n_topics
                 n_topics += 1
-                # Beta(1, gamma) of what is left.
-                part = 1.0 - (1.0 - _fine(r)) ** (1.0 / gamma)
-                base[new] = alpha * rest * part
-                rest *= 1.0 - part
+                rest = _begun(base, new, alpha, rest, gamma, r)
             if new != old:
                 z[i] = new
                 by_word[w * n + old] -= _ONE
@@ -681,11 +749,38 @@ def sweep_process(words, offsets, z, n_words, weights, rest, alpha, gamma, beta,
                 inverse[new] = _ONE / (np.float32(total[new]) + width)
                 share[old] = (own[old] + base[old]) * inverse[old]
                 share[new] = (own[new] + base[new]) * inverse[new]
-        # Tables, as a Chinese restaurant fills them, of the document's topics as they are now; those of topics drawn
-        # later in the sweep would be no different, as the document's tokens stay.
-        for k in range(n_topics):
-            for j in range(int(own[k])):
-                tables[k] += _fine(r) * (base[k] + j) < base[k]
+        # The document's tables, as a Chinese restaurant fills them given its topics; then those with several tokens
+        # choose a topic again.
+        document, topic = words[offsets[d] : offsets[d + 1]], z[offsets[d] : offsets[d + 1]]
+        n_tables = _seat(topic, base, table, size, dish, following, r)
+        _link(table, len(topic), n_tables, begin, following)
+        for t in range(n_tables):
+            if size[t] > 1:
+                if n_topics == n:
+                    by_word, n = _grown(by_word, n_words), n + BLOCK
+                    total, tables, base, own = _grown(total, 1), _grown(tables, 1), _grown(base, 1), _grown(own, 1)
+                    inverse, share, sums = _grown(inverse, 1), _grown(share, 1), _grown(sums, 1)
+                old, i = dish[t], begin[t]
+                while i >= 0:
+                    by_word[np.int64(document[i]) * n + old] -= _ONE
+                    i = following[i]
+                total[old] -= size[t]
+                base[n_topics : n_topics + 1] = alpha * rest
+                new = _dish(
+                    document, begin[t], following, base[: n_topics + 1], by_word, n, total, beta, width, seen, r
+                )
+                base[n_topics : n_topics + 1] = _ZERO
+                if new == n_topics:
+                    n_topics += 1
+                    rest = _begun(base, new, alpha, rest, gamma, r)
+                dish[t], i = new, begin[t]
+                while i >= 0:
+                    by_word[np.int64(document[i]) * n + new] += _ONE
+                    topic[i], i = new, following[i]
+                total[new] += size[t]
+                inverse[old] = _ONE / (np.float32(total[old]) + width)
+                inverse[new] = _ONE / (np.float32(total[new]) + width)
+            tables[dish[t]] += 1
     return total[:n_topics], tables[:n_topics]
 
 
@@ -706,7 +801,7 @@ def _height(by_word, by_document, weight, alpha, beta):  # type: ignore[no-untyp
 
 
 @numba.njit(cache=True, nogil=True)
-def split_merge(words, document, offsets, places, starts, z, weights, alpha, gamma, beta, r):  # type: ignore[no-untyped-def]
+def split_merge(words, document, offsets, places, starts, z, weights, alpha, gamma, beta, n_scans, r):  # type: ignore[no-untyped-def]
     """One proposal to split a topic, or to merge two (Dahl, Newcomb 2022, JSCS 92, 106-125; of topics: Wang, Blei 2012,
     arXiv 1201.1657, from whom this differs in that weights are proposed along with the tokens).
 
@@ -743,23 +838,33 @@ def split_merge(words, document, offsets, places, starts, z, weights, alpha, gam
         if (z[t] == a or z[t] == b) and t != i and t != j:
             tokens[n] = t
             n += 1
-    side = np.empty(n, np.int64)
+    # The first of -1: no side yet.
+    side = np.full(n, -1, np.int64)
     by_word, by_document = np.zeros((2, n_words)), np.zeros((2, len(offsets) - 1))
     total = np.ones(2)
     for g, one in ((0, i), (1, j)):
         by_word[g, words[one]] += 1.0
         by_document[g, document[one]] += 1.0
     width, log_chance = beta * n_words, 0.0
-    for at in range(n):
-        w, d = words[tokens[at]], document[tokens[at]]
-        first = (by_document[0, d] + base[0]) * (by_word[0, w] + beta) / (total[0] + width)
-        second = (by_document[1, d] + base[1]) * (by_word[1, w] + beta) / (total[1] + width)
-        new = int(_fine(r) * (first + second) >= first) if split else int(z[tokens[at]] == b)
-        log_chance += np.log((second if new else first) / (first + second))
-        side[at] = new
-        by_word[new, w] += 1.0
-        by_document[new, d] += 1.0
-        total[new] += 1.0
+    for scan in range(n_scans + 1):
+        final = scan == n_scans
+        for at in range(n):
+            w, d = words[tokens[at]], document[tokens[at]]
+            if side[at] >= 0:
+                by_word[side[at], w] -= 1.0
+                by_document[side[at], d] -= 1.0
+                total[side[at]] -= 1.0
+            first = (by_document[0, d] + base[0]) * (by_word[0, w] + beta) / (total[0] + width)
+            second = (by_document[1, d] + base[1]) * (by_word[1, w] + beta) / (total[1] + width)
+            new = int(_fine(r) * (first + second) >= first)
+            if final and not split:
+                new = int(z[tokens[at]] == b)
+            if final:
+                log_chance += np.log((second if new else first) / (first + second))
+            side[at] = new
+            by_word[new, w] += 1.0
+            by_document[new, d] += 1.0
+            total[new] += 1.0
     ratio = _height(by_word[0], by_document[0], whole * part, alpha, beta)
     ratio += _height(by_word[1], by_document[1], whole * (1.0 - part), alpha, beta)
     ratio -= _height(by_word[0] + by_word[1], by_document[0] + by_document[1], whole, alpha, beta)

@@ -38,8 +38,8 @@ from bayeslab.exact.topics import Corpus, State, TopicPrior
 
 __all__ = ["ProcessPrior", "given", "log_words", "proportions", "run", "simulate", "start", "topics"]
 
-# After each sweep.
-_PROPOSALS = 3
+# After each sweep; each with so many scans of its tokens to find a good split.
+_PROPOSALS, _SCANS = 3, 2
 # Topics without tokens that new documents may have.
 _STICKS = 10
 
@@ -146,7 +146,7 @@ def _split_or_merged(corpus: Corpus, now: dict[str, NDArray[Any]]) -> tuple[NDAr
     z, weights = now["z"], now["weights"]
     first, second, share = split_merge(
         corpus.words, corpus.document, corpus.offsets, *corpus.by_word, z, weights[:-1], float(now["alpha"]),
-        float(now["gamma"]), float(now["beta"]), now["rng"],
+        float(now["gamma"]), float(now["beta"]), _SCANS, now["rng"],
     )  # fmt: skip
     if share < 0:
         return z, weights

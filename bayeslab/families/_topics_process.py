@@ -28,6 +28,8 @@ __all__ = ["by_gibbs"]
 # Topics are told that are in this share of the draws with so large a share of the words.
 _THERE, _LARGE = 0.5, 0.01
 _START = 10
+# Corpora of fewer words have several sweeps for each draw, so many at most.
+_SHORT, _SWEEPS = 20_000, 5
 # Weight of a topic that is not there.
 _NONE = 1e-30
 _MEANS, _KEPT, _KEPT_CELLS, _MOST_SEEN = 200, 10, 20_000_000, 300
@@ -52,7 +54,8 @@ def by_gibbs(prior: ProcessPrior, documents: Documents, apart: Documents | None)
             report(k, draws + tune)
         return finish(ends)
 
-    how = f"topics of {documents.corpus.n_tokens:,} words drawn in turns, among those there are and new ones"
+    each = f", {sampler.sweeps} times for each draw" if sampler.sweeps > 1 else ""
+    how = f"topics of {documents.corpus.n_tokens:,} words drawn in turns{each}, among those there are and new ones"
     labels = {"word": documents.vocabulary, documents.dim: documents.labels, "topic": np.arange(1, _MOST_SEEN + 1)}
     return GibbsPlan(how, sample, dims, labels, SteppedChains(sampler.begin, sampler.advance, finish))
 
@@ -70,6 +73,11 @@ class _Sampler:
     @cached_property
     def pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return some_pairs(self.corpus)
+
+    @property
+    def sweeps(self) -> int:
+        """For each draw: topics of few words come and go slowly, and what is kept of a draw costs more than a sweep."""
+        return int(np.clip(_SHORT // max(self.corpus.n_tokens, 1), 1, _SWEEPS))
 
     def begin(self, rng: np.random.Generator, draws: int, tune: int) -> Arrays:
         """Words in a few random topics, and room for what is kept."""
@@ -90,12 +98,12 @@ class _Sampler:
         }
 
     def advance(self, state: Arrays, n_sweeps: int) -> Arrays:
-        """So many sweeps; how they are cut into pieces changes nothing."""
+        """So many draws; how they are cut into pieces changes nothing."""
         now: dict[str, Any] = {name: np.array(value) for name, value in state.items()}
         end = int(now["done"]) + n_sweeps
         while (done := int(now["done"])) < end:
             many = max(1, min(end, int(now["tune"])) - done)
-            own = topic_process.run(self.corpus, _own(now), self.prior, many)
+            own = topic_process.run(self.corpus, _own(now), self.prior, many * self.sweeps)
             now |= {f"state_{name}": value for name, value in own.items()}
             now["done"] = np.array(done + many)
             if done >= now["tune"]:
