@@ -188,11 +188,12 @@ def _spread(axis: Axis) -> np.ndarray:
 
 def _line(axes: Any, one: Regions) -> None:
     (x,) = one.axes
-    style: dict[str, Any] = {"marker": "o"} if x.levels else {}
+    # Between names there is nothing.
+    style: dict[str, Any] = {"marker": "o", "linestyle": "none"} if x.levels else {}
     if one.classes:
         for k, word in enumerate(one.classes):
             colour = _COLOURS[k % len(_COLOURS)]
-            axes.plot(x.at, one.predicted[:, k], _DASHES[k % 4], color=colour, label=word, **style)
+            axes.plot(x.at, one.predicted[:, k], color=colour, label=word, **({"linestyle": _DASHES[k % 4]} | style))
             own = _spread(x)[one.outcome == k]
             axes.plot(own, np.full(len(own), -0.03 - 0.035 * k), "|", color=colour, markersize=6, alpha=0.7)
         axes.set(xlabel=x.name, ylabel=f"probability of {one.target}", ylim=(-0.03 - 0.035 * len(one.classes), 1.02))
