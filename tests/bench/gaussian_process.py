@@ -12,6 +12,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUM
     os.environ[_name] = "1"
 
 import _gp_case  # noqa: E402
+import numpy as np  # noqa: E402
 
 
 def exact(n: int = 2000) -> None:
@@ -40,16 +41,17 @@ def million() -> None:
             print(f"n = 1,000,000, {kind}, {what}".ljust(64) + f"{spent:>10.2f}{note}", flush=True)
 
 
-def nuts(n: int = 300) -> None:
-    """Effective draws a second of the worst hyperparameter."""
-    ess, spent = _gp_case.ours_nuts(n)
-    their_ess, their_spent = _gp_case.pymc_nuts(n)
-    line(
-        f"NUTS, n = {n}, seconds for 1,000 effective draws",
-        1000 * spent / ess,
-        1000 * their_spent / their_ess,
-        "PyMC + nutpie",
-    )
+def nuts(n: int = 300, seeds: int = 2) -> None:
+    """Effective draws a second of the worst hyperparameter, over several series and chains."""
+    for case in _gp_case.NUTS_CASES:
+        ours = np.sum([_gp_case.ours_nuts(case, n, seed) for seed in range(1, seeds + 1)], axis=0)
+        theirs = np.sum([_gp_case.pymc_nuts(case, n, seed) for seed in range(1, seeds + 1)], axis=0)
+        line(
+            f"NUTS, {case}, n = {n}, 1,000 effective draws",
+            1000 * ours[1] / ours[0],
+            1000 * theirs[1] / theirs[0],
+            "PyMC + nutpie",
+        )
 
 
 def line(what: str, ours: float, theirs: float, peer: str) -> None:
