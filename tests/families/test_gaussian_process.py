@@ -178,6 +178,42 @@ def log_joints(length, sds):
     return likelihood + stats.invgamma(3, scale=4).logpdf(length) + stats.halfnorm().logpdf(sds)
 
 
+IN_TIME = {
+    "Matern52(x)": True,
+    "Matern12(x) + Matern32(x, 0.7, s) + White()": True,
+    "Matern52(x) * Matern32(x)": False,
+    "Matern52(x) + Linear(x)": False,
+}
+
+
+@pytest.mark.parametrize("kernel", IN_TIME)
+def test_matern_processes_of_time_have_the_evidence_of_the_dense_process(kernel):
+    """The graph's evidence in n steps is that of the Cholesky factor; rows in any order, some twice."""
+    from bayeslab.families._gp_graph import in_time
+
+    rng = np.random.default_rng(8)
+    x = np.append(rng.uniform(0, 10, 147), [3.0, 3.0, 3.0])
+    table = pd.DataFrame(
+        {"x": x, "t": rng.normal(size=150), "e": rng.uniform(0.1, 0.3, 150), "y": rng.normal(size=150)}
+    )
+    made = model(kernel, target="y", mean="1 + t", errors="e", priors={"s": "HalfNormal(1)"} if "s)" in kernel else {})
+    seen = resolved(made, bl.check(made, table))
+    assert in_time(seen) == IN_TIME[kernel]
+    assert not in_time(replace(seen, y=seen.y[:20], x=seen.x[:20]))
+    built = bl.to_pymc(made, table)
+    point = {v.name: rng.normal(size=np.shape(built.initial_point()[v.name])) for v in built.value_vars}
+    potential = built.compile_logp(vars=built.potentials, mode="FAST_COMPILE")(point)
+    values = {
+        n: float(np.exp(v)) for n, v in ((k.removesuffix("_log__"), v) for k, v in point.items()) if np.ndim(v) == 0
+    }
+    values |= {"Intercept": float(point["Intercept"]), "b": point["b"]}
+    dense = Process(
+        seen.kernel, seen.theta(values), seen.x, seen.y - seen.design @ seen.coefficients(values),
+        seen.known + values["sigma"] ** 2,
+    )  # fmt: skip
+    assert float(potential) == pytest.approx(dense.log_evidence, rel=1e-10)
+
+
 def test_nuts_agrees_with_a_grid(sampled):
     length, sd = np.linspace(0.3, 6, 60), np.linspace(0.12, 1.1, 50)
     logs = np.array([log_joints(a, sd) for a in length])
@@ -241,7 +277,13 @@ def test_other_outcomes_against_quadrature():
     p, q = 1 / (1 + np.exp(-f)), 1 / (1 + np.exp(-g))
     mass = np.outer(weights, weights) * (1 - p) * q**2
     want = np.array([(mass * p).sum(), (mass * q).sum()]) / mass.sum()
-    assert (np.abs(found - want) < 4.5 * np.sqrt(want * (1 - want) / 4000)).all(), (found, want)
+    error = 4.5 * np.sqrt(want * (1 - want) / 4000)  # what counting draws of the outcome would err by, more than this
+    assert (np.abs(found - want) < error).all(), (found, want)
+    assert list(fit.predict(pd.DataFrame({"x": [0.0]})).columns) == ["obs_id", "P(k=no)", "P(k=yes)"]
+    drawn = fit.predict(pd.DataFrame({"x": [0.0, 1.0]}), "draws")["k"].to_numpy().mean(axis=(0, 1))
+    assert (np.abs(drawn - want) < error).all(), (drawn, want)
+    axes = fit.process.plot().axes[0]
+    assert axes.get_ylabel() == "P(k=yes)" and axes.lines[1].get_ydata()[[19, 380]] == pytest.approx(want, abs=0.05)
     rows = _gp_predict.row_log_likelihoods(resolved(made, fit.data), {"_z": fit.posterior["_z"].to_numpy()[0, :2]})
     z = fit.posterior["_z"].to_numpy()[0, 1]
     f = (np.linalg.cholesky(kernel + 4e-8 * np.eye(2)) @ z)[[0, 1, 1]]
