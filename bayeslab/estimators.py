@@ -54,12 +54,14 @@ def estimator(
     if target is None:
         target = getattr(read.model, "target", None)
     family = registry.load("families", read.model.family)
+    outcomes = _outcomes(family, read)
     if target is None:
-        outcomes = _outcomes(family, read)
         if len(outcomes) != 1:
             what = f"several outcomes ({listed(outcomes)})" if outcomes else "no outcome that is known without data"
             raise ModelError(f"the model has {what}, and an estimator predicts one: choose it with target=")
         (target,) = outcomes
+    if outcomes and target not in outcomes:
+        raise ModelError(f"the model does not predict '{target}'{hint(target, outcomes)}")
     kind = _classes()
     made = kind["classifier"] if _classifies(family, read, target) else kind["regressor"]
     return made(read, target, method, seed, options or None)

@@ -93,8 +93,12 @@ def linears(spec: BayesNet) -> dict[str, Linear]:
     for v, one in spec.variables.items():
         if one.linear_gaussian is None:
             continue
-        discrete = tuple(p for p in one.parents if p in states)
-        continuous = tuple(p for p in one.parents if p not in states)
+        # Of a classifier's structure the class is the parent: normal distributions of a column in each class.
+        above = tuple(one.parents)
+        if spec.structure in ("naive_bayes", "tan") and spec.target is not None and v != spec.target:
+            above = (spec.target,)
+        discrete = tuple(p for p in above if p in states)
+        continuous = tuple(p for p in above if p not in states)
         place = Place(v, (), discrete, states, frozenset())
         given = one.linear_gaussian
         for word in given.slopes:

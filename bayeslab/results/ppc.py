@@ -225,6 +225,17 @@ def _probabilities(draws: np.ndarray, states: NDArray[np.int64]) -> Array:
     return np.stack([(draws == state).mean(axis=0).ravel() for state in states], axis=-1)
 
 
+def _of_states(
+    fit: Fit, data: Any, name: str, words: Sequence[Any], draws: np.ndarray, states: NDArray[np.int64], seed: int | None
+) -> Array:
+    """Probabilities of a target's classes as the family computes them, of other outcomes shares of draws."""
+    if getattr(fit.model.model, "target", None) == name:
+        table, columns = fit.predict(data, "probabilities", seed=seed), [f"P({name}={word})" for word in words]
+        if set(columns) <= set(table) and len(table) == draws[0].size:
+            return table[columns].to_numpy(float)
+    return _probabilities(draws, states)
+
+
 def decide(fit: Fit, data: Any, loss: Any, node: str | None, seed: int | None) -> pd.DataFrame:
     """See :meth:`bayeslab.results.fit.Fit.decide`."""
     import pandas as pd
@@ -236,17 +247,18 @@ def decide(fit: Fit, data: Any, loss: Any, node: str | None, seed: int | None) -
         *(drawn[d].to_numpy() if d in drawn.coords else np.arange(drawn.sizes[d]) for d in dims), indexing="ij"
     )
     columns: dict[str, Any] = {d: g.ravel() for d, g in zip(dims, grid, strict=True)}
-    if isinstance(loss, str | losses.Asymmetric):
+    if isinstance(loss, losses.Asymmetric) or (isinstance(loss, str) and loss != "zero_one"):
         found = losses.from_draws(draws, loss)  # type: ignore[arg-type]
-        action = found.action
-        if loss == "zero_one":
-            words, states = _states(fit, name, draws)
-            action = np.asarray(words)[np.searchsorted(states, action)]
-        columns |= {"action": np.ravel(action), "expected_loss": np.ravel(found.expected_loss)}
+        columns |= {"action": np.ravel(found.action), "expected_loss": np.ravel(found.expected_loss)}
         return pd.DataFrame(columns)
+    if draws.dtype.kind not in "iub":
+        losses.from_draws(draws, "zero_one")  # says why not
     words, states = _states(fit, name, draws)
+    probabilities = _of_states(fit, data, name, words, draws, states, seed)
+    if isinstance(loss, str):
+        found = losses.from_probabilities(probabilities, 1 - np.eye(len(words)))
+        return pd.DataFrame(columns | {"action": np.asarray(words)[found.action], "expected_loss": found.expected_loss})
     actions, matrix = _matrix(loss, words)
-    probabilities = _probabilities(draws, states)
     best = losses.from_probabilities(probabilities, matrix)
     columns |= {"action": np.asarray(actions, dtype=object)[best.action], "expected_loss": best.expected_loss}
     every = losses.expected_losses(probabilities, matrix)
@@ -290,7 +302,7 @@ def calibration(fit: Fit, data: Any, bins: int, node: str | None, ci_prob: float
     else:
         term = bound_to(fit, data).term(name)
         happened = np.ravel(term.codes if term.value is None else term.value)
-    probabilities = _probabilities(draws, states)
+    probabilities = _of_states(fit, data, name, words, draws, states, seed)
     if len(happened) != len(probabilities):
         raise DataError(f"{len(probabilities)} predictions of '{name}' and {len(happened)} outcomes")
     there = np.isin(happened, states)

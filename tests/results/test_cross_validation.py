@@ -150,6 +150,60 @@ def test_refused():
         bl.cross_validate({"a": TREE, "b": TREE}, IRIS, folds=3, progress=False).difference("a", "b", "f1")
 
 
+def test_leave_one_out_of_naive_bayes():
+    """loocv (F10): naive Bayes from frequencies is right on 8 of the 14 days of PlayTennis, each left out in turn."""
+    from pathlib import Path
+
+    path = Path(__file__).parents[2] / "models" / "play_tennis.yaml"
+    content = bl.load(path).to_dict()
+    content["model"]["prior"] = {"m_estimate": 1e-9}
+    found = bl.cross_validate(
+        {"net": bl.Model(**content)}, path.parent / "data" / "play_tennis.csv", folds="loo", progress=False
+    )
+    assert found.table.loc["net", "accuracy"] * 14 == pytest.approx(8)
+
+
+@pytest.mark.parametrize("calibration", ["platt", "isotonic"])
+@pytest.mark.parametrize("word", ["perceptron", "svm", "knn", "decision_tree", "ecoc", "adaboost"])
+def test_probabilities_and_decisions_of_any_learner(word, calibration):
+    """Scores made probabilities of rows left out, and the action of least expected loss under a matrix."""
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(400, 2))
+    p = 1 / (1 + np.exp(-2 * x[:, 0]))
+    table = pd.DataFrame(x, columns=["u", "v"]).assign(y=np.where(rng.random(400) < p, "yes", "no"))
+    spec = {"family": "learner", "learner": word, "target": "y", "calibration": calibration}
+    fit = bl.fit(bl.Model(model=spec), table.iloc[:250], folds=0, seed=1, progress=False, runs=None)
+    new = table.iloc[250:]
+    said = fit.predict(new.drop(columns="y"), "probabilities")["P(y=yes)"].to_numpy()
+    happened = (new["y"] == "yes").to_numpy()
+    assert ((said >= 0) & (said <= 1)).all()
+    # Better than the share of yes; and about as often right as is said.
+    assert np.mean((said - happened) ** 2) < 0.95 * np.mean((happened.mean() - happened) ** 2)
+    assert abs(said.mean() - happened.mean()) < 4 * np.sqrt(0.25 / 150)
+    loss = {"act": {"yes": 0.0, "no": 1.0}, "wait": {"yes": 4.0, "no": 0.0}}
+    decided = fit.decide(new.drop(columns="y"), loss)
+    np.testing.assert_array_equal(decided["action"] == "act", said > 0.2)
+    np.testing.assert_allclose(decided["expected_loss"], np.minimum(1 - said, 4 * said), atol=1e-9)
+
+
+def test_naive_bayes_of_numbers_is_an_estimator():
+    """The class is the parent of continuous columns too; with many rows scikit-learn's naive Bayes says the same."""
+    from sklearn.naive_bayes import GaussianNB
+
+    rng = np.random.default_rng(7)
+    y = rng.integers(0, 2, 600)
+    x = rng.normal(size=(600, 2)) * np.where(y[:, None] == 1, [1.0, 0.5], [1.5, 1.0]) + y[:, None] * [1.0, -0.5]
+    names = np.array(["no", "yes"])[y]
+    variables = {"u": {"linear_gaussian": {}}, "v": {"linear_gaussian": {}}, "y": ["no", "yes"]}
+    net = bl.Model(model={"family": "bayes_net", "target": "y", "structure": "naive_bayes", "variables": variables})
+    own = bl.estimator(net, seed=1).fit(pd.DataFrame(x, columns=["u", "v"]), names)
+    few = pd.DataFrame(x[:30], columns=["u", "v"])
+    theirs = GaussianNB().fit(x, names).predict_proba(x[:30])
+    np.testing.assert_allclose(own.predict_proba(few), theirs, atol=0.05)
+    with pytest.raises(bl.BayeslabError, match="does not predict 'w'"):
+        bl.estimator(net, target="w")
+
+
 def test_estimators():
     """Every model with a target is a scikit-learn estimator, Bayesian or not."""
     bayes, lines = bl.estimator(BAYES), bl.estimator(LINES)
