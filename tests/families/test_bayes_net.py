@@ -989,7 +989,7 @@ def test_draws_of_a_target_agree_with_its_probabilities(table):
     share = fit.predict(new, kind="draws")["y"].to_numpy().mean(axis=(0, 1))
     chances = fit.predict(new, kind="probabilities")["P(y=t)"].to_numpy()
     np.testing.assert_allclose(share, chances, atol=0.04)
-    np.testing.assert_allclose(fit.predict(new)["mean"], share, atol=0.04)
+    np.testing.assert_allclose(fit.predict(new, "mean")["mean"], share, atol=0.04)
 
 
 def test_decisions_and_calibration_use_the_model_s_order_of_states(table):
