@@ -48,7 +48,8 @@ Array = NDArray[np.float64]
 
 TASKS = ("classification",)
 CATEGORIES: Literal["codes", "indicators"] = "codes"
-SCALE = False
+# Trees of scikit-learn read single precision, and take values within 1e-7 for equal: not in any unit.
+SCALE = True
 MISSING = False
 _WEAK = ("stump", "naive_bayes", "tree")
 

@@ -95,3 +95,22 @@ def test_learns(target, options):
     else:
         common = max(np.unique(table[target], return_counts=True)[1]) / len(table[target])
         assert float(score.sel(measure="accuracy")) > common + 0.1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"learner": "random_forest", "n_estimators": 20},
+        {"learner": "boosted_regression", "n_estimators": 20},
+        {"learner": "regression_tree"},
+        {"learner": "svm"},
+    ],
+    ids=lambda v: v["learner"],
+)
+def test_units_do_not_matter(options):
+    """Columns in other units and from another origin give the same predictions; trees of scikit-learn alone do not."""
+    table = diabetes()
+    moved = table | {"x2": 1e-6 * table["x2"], "x3": 1e6 * table["x3"], "x8": table["x8"] + 5000}
+    model = bl.Model(model={"family": "learner", "target": "y", **options}, inference={"folds": 0})
+    said = [bl.fit(model, t, runs=None, progress=False, seed=1).predict(t)["mean"] for t in (table, moved)]
+    np.testing.assert_allclose(said[1], said[0], rtol=1e-3)
