@@ -48,8 +48,7 @@ Array = NDArray[np.float64]
 
 TASKS = ("classification",)
 CATEGORIES: Literal["codes", "indicators"] = "codes"
-# Trees of scikit-learn read single precision, and take values within 1e-7 for equal: not in any unit.
-SCALE = True
+SCALE = False
 MISSING = False
 _WEAK = ("stump", "naive_bayes", "tree")
 
@@ -282,9 +281,12 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
         weak = GaussianNB()
     elif options.weak == "tree":
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
         from sklearn.tree import DecisionTreeClassifier
 
-        weak = DecisionTreeClassifier(max_depth=options.max_depth)
+        # Trees of scikit-learn read single precision, and take values within 1e-7 for equal: not in any unit.
+        weak = make_pipeline(StandardScaler(), DecisionTreeClassifier(max_depth=options.max_depth))
     return AdaBoost(weak, options.n_estimators, categorical, options.resample)
 
 

@@ -97,6 +97,26 @@ def test_learns(target, options):
         assert float(score.sel(measure="accuracy")) > common + 0.1
 
 
+def test_weak_trees_in_small_units():
+    """A boosted tree sees a column of small numbers; of a pipeline the weights reach the tree."""
+    table = irises()
+    small = table | {"length": 1e-9 * table["length"], "width": 1e-9 * table["width"]}
+    given = {
+        "family": "learner",
+        "learner": "adaboost",
+        "target": "kind",
+        "weak": "tree",
+        "n_estimators": 5,
+        "max_depth": 1,
+    }
+    model = bl.Model(model=given, inference={"folds": 0})
+    fits = [bl.fit(model, t, runs=None, progress=False, seed=1) for t in (table, small)]
+    said = [fit.predict(t)["P(kind=setosa)"] for fit, t in zip(fits, (table, small), strict=True)]
+    np.testing.assert_allclose(said[1], said[0], atol=1e-9)
+    assert not fits[0].learner.learner.resample
+    assert fits[0].learner.learner.errors_[0] > 0
+
+
 @pytest.mark.parametrize(
     "options",
     [
