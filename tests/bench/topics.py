@@ -26,9 +26,11 @@ from bayeslab.exact import topics as lda
 from bayeslab.exact.topics import Corpus, TopicPrior
 from bayeslab.exact.variational_topics import fit_online
 
-FOLDER = Path(os.environ.get("BAYESLAB_TEXTS", Path(__file__).parents[3] / "shared" / "data" / "text"))
+FOLDER = Path(os.environ.get("BAYESLAB_TEXTS", Path(__file__).resolve().parents[3] / "shared" / "data" / "text"))
 # Words that stand in a text most often, and words in one paper only, are left out.
 COMMON, PIECE = 60, 100
+# What is wanted, what is reached, and how: a line of the table at the end.
+type Row = tuple[str, str, str]
 
 
 def papers() -> list[list[str]]:
@@ -63,14 +65,13 @@ def seconds(work: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[
 # --------------------------------------------------------------------------------- Gibbs sweeps
 
 
-def gibbs(documents: list[list[str]]) -> None:
+def gibbs(documents: list[list[str]]) -> list[Row]:
     """Tokens a second, and the joint probability of words and topics after equal times, beside tomotopy."""
     try:
         import tomotopy
     except ImportError:
-        print("tomotopy is not installed", file=sys.stderr)
-        return
-    corpus = corpus_of(documents)
+        return [("tokens a second against tomotopy", "≥ 1", "tomotopy is not installed")]
+    corpus, out = corpus_of(documents), []
     print(f"Gibbs sweeps, {corpus.n_documents} papers, {corpus.n_tokens:,} tokens; tomotopy {tomotopy.isa}")
     for n_topics in (20, 50, 100, 250, 500, 1000):
         prior = TopicPrior(np.full(n_topics, 0.1), 0.01)
@@ -89,13 +90,16 @@ def gibbs(documents: list[list[str]]) -> None:
         behind = int(max(0.0, sum(theirs) - sum(ours)) / (np.median(ours) / sweeps))
         state = lda.run(corpus, state, prior, behind)
         rates = [sweeps * corpus.n_tokens / np.median(each) / 1e6 for each in (ours, theirs)]
+        joints = lda.log_joint(corpus, state, prior) / corpus.n_tokens, joint_of(peer, corpus.n_words, prior)
+        said = f"{rates[0] / rates[1]:.2f}; log p(words, topics) a word {joints[0]:.4f} and {joints[1]:.4f}"
+        out.append((f"tokens a second against tomotopy, {n_topics} topics", "≥ 1", said))
         print(
             f"  {n_topics:>5} topics: {rates[0]:6.2f} and {rates[1]:6.2f} million tokens a second, ratio"
-            f" {rates[0] / rates[1]:.2f}; log p(words, topics) a word after {sum(theirs):.1f} s"
-            f" {lda.log_joint(corpus, state, prior) / corpus.n_tokens:.4f} and"
-            f" {joint_of(peer, corpus.n_words, prior):.4f}",
+            f" {rates[0] / rates[1]:.2f}; log p(words, topics) a word after {sum(theirs):.1f} s {joints[0]:.4f} and"
+            f" {joints[1]:.4f}",
             flush=True,
         )
+    return out
 
 
 def joint_of(peer: Any, n_words: int, prior: TopicPrior) -> float:
@@ -125,14 +129,13 @@ def curve(train: Corpus, held: Corpus, prior: TopicPrior) -> list[tuple[float, f
     return out
 
 
-def against_gensim(train: Corpus, held: Corpus, prior: TopicPrior) -> None:
+def against_gensim(train: Corpus, held: Corpus, prior: TopicPrior) -> list[Row]:
     """Time to the held-out probability that gensim has after some passes."""
     try:
         from gensim.models import LdaModel
     except ImportError:
-        print("gensim is not installed", file=sys.stderr)
-        return
-    ours = curve(train, held, prior)
+        return [("time to the held-out probability of gensim", "≥ 20", "gensim is not installed")]
+    ours, out = curve(train, held, prior), []
     bags = [sorted(Counter(train.take([d]).words.tolist()).items()) for d in range(train.n_documents)]
     names = {i: str(i) for i in range(train.n_words)}
     shared = {"num_topics": prior.n_topics, "id2word": names, "alpha": list(prior.alpha), "eta": prior.beta}
@@ -143,10 +146,15 @@ def against_gensim(train: Corpus, held: Corpus, prior: TopicPrior) -> None:
         found = next(((t, v) for t, v in ours if v >= reached), None)
         said = f"ours {found[1]:.4f} in {found[0]:.3f} s, ratio {taken / found[0]:.0f}" if found else "not reached"
         print(f"  gensim, {passes:>2} passes: {reached:.4f} in {taken:.2f} s; {said}", flush=True)
+        ratio = f"{taken / found[0]:.0f}" if found else "not reached"
+        out.append(
+            (f"time to the held-out probability of gensim, passes: {passes}", "≥ 20", f"{ratio} at {reached:.4f}")
+        )
     print(f"  ours after {ours[-1][0]:.2f} s: {ours[-1][1]:.4f}")
+    return out
 
 
-def against_sklearn(train: Corpus, held: Corpus, prior: TopicPrior) -> None:
+def against_sklearn(train: Corpus, held: Corpus, prior: TopicPrior) -> list[Row]:
     """Online variational Bayes, batches and passes alike."""
     from scipy.sparse import csr_matrix
     from sklearn.decomposition import LatentDirichletAllocation
@@ -157,6 +165,7 @@ def against_sklearn(train: Corpus, held: Corpus, prior: TopicPrior) -> None:
     table.sum_duplicates()
     print(f"online variational Bayes, {train.n_documents} documents in batches of 128, {prior.n_topics} topics")
     fit_online(train.take(slice(0, 20)), prior, np.random.default_rng(0))
+    out = []
     for passes in (1, 5, 20):
         taken, mine = seconds(fit_online, train, prior, np.random.default_rng(0), passes=passes, batch=128)
         peer = LatentDirichletAllocation(
@@ -169,11 +178,15 @@ def against_sklearn(train: Corpus, held: Corpus, prior: TopicPrior) -> None:
             topic_word_prior=prior.beta,
         )
         other, _ = seconds(peer.fit, table)
+        judged = per_word(held, mine.topics, prior), per_word(held, peer.components_, prior)
         print(
-            f"  {passes:>2} passes: {taken:.3f} and {other:.3f} s, ratio {other / taken:.1f}; held-out"
-            f" {per_word(held, mine.topics, prior):.4f} and {per_word(held, peer.components_, prior):.4f}",
+            f"  {passes:>2} passes: {taken:.3f} and {other:.3f} s, ratio {other / taken:.1f}; held-out {judged[0]:.4f} and"
+            f" {judged[1]:.4f}",
             flush=True,
         )
+        said = f"{other / taken:.1f}; held out {judged[0]:.4f} and {judged[1]:.4f}"
+        out.append((f"online variational Bayes against scikit-learn, passes: {passes}", "≥ 2", said))
+    return out
 
 
 if __name__ == "__main__":
@@ -184,7 +197,9 @@ if __name__ == "__main__":
     read = papers()
     parts = pieces(corpus_of(read))
     with threadpool_limits(1):
-        gibbs(read)
+        rows = gibbs(read)
         for peer in (against_gensim, against_sklearn):
-            peer(*parts, TopicPrior(np.full(20, 0.05), 0.05))
-    print("ratios are theirs / ours in time, ours / theirs in tokens a second: large is good")
+            rows += peer(*parts, TopicPrior(np.full(20, 0.05), 0.05))
+    print("\nratios are theirs / ours in time, ours / theirs in tokens a second: large is good")
+    for what, wanted, reached in rows:
+        print(f"  {what:<58} {wanted:>5}   {reached}")
