@@ -153,6 +153,7 @@ def _beginning(job: Job, density: Density) -> _Beginning:
     usual = _Beginning(density, around, options.tune or _TUNE, options.target_accept or _ACCEPT)
     if not _at_mode(job):
         return usual
+    job.progress.note("looking for the mode")
     found = whitened(density, np.random.default_rng(job.seed), options.initvals)
     if isinstance(found, str):
         text = f"{found}; so chains started around the centres of the priors and tuned with {usual.tune:,} draws"

@@ -121,6 +121,12 @@ def test_draws_from_the_mode_are_of_the_posterior_in_closed_form():
     assert told == [f"around the mode, 200 tuning draws; {SEARCHES} searches found the same mode"]
 
 
+def test_a_chain_from_the_mode_does_not_depend_on_how_many_run():
+    one, two = (fit(start="mode", draws=30, chains=n, cores=n)[0].posterior["b"].to_numpy() for n in (1, 2))
+    np.testing.assert_array_equal(one[0], two[0])
+    assert not np.array_equal(two[0], two[1])
+
+
 def test_others_start_around_the_priors_as_ever():
     made, _, _ = fit(draws=50, chains=1)
     assert not [f for f in made.verdict.findings if f.check == "start"]
