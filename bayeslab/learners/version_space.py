@@ -44,7 +44,7 @@ CATEGORIES: Literal["codes", "indicators"] = "codes"
 SCALE = False
 MISSING = False
 
-_MOST = 10_000_000
+_MOST = 3_000_000
 _PRIORS = {"uniform": 0.0, "specific": -1.0, "general": 1.0}
 
 

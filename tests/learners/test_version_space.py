@@ -103,7 +103,7 @@ def test_numbers_other_values_and_none_left():
     assert found.predict_proba([[7, 1]])[0, 1] == 1
     with pytest.raises(ValueError, match="no conjunction agrees with all rows"):
         VersionSpace((0, 1)).fit(rows, [True, False, False, True])
-    with pytest.raises(ValueError, match="more than 10,000,000"):
+    with pytest.raises(ValueError, match="more than 3,000,000"):
         VersionSpace().fit(rng.normal(size=(20, 30)), np.arange(20) % 2)
     with pytest.raises(ValueError, match="noise lies in"):
         VersionSpace(noise=0.7).fit(rows, y)
