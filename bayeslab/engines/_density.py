@@ -78,7 +78,10 @@ class Density:
         if not values:
             raise ModelError("the model has no parameters: every random node is observed")
         terms = {"prior": model.free_RVs, "likelihood": [*model.observed_RVs, *model.potentials]}.get(part)
-        logp = rewrite_graph(model.logp(vars=terms, jacobian=jacobian), include=("canonicalize", "stabilize"))
+        # Canonical forms hide log(1 - sigmoid(x)) from what stabilises it, and its gradient is then none where the
+        # sigmoid is 1: stable forms come first.
+        logp = rewrite_graph(model.logp(vars=terms, jacobian=jacobian), include=("stabilize",))
+        logp = rewrite_graph(logp, include=("canonicalize", "stabilize"))
         gradient = pt.concatenate([pt.atleast_1d(g).ravel() for g in pt.grad(logp, values)])
         point = pt.vector("point", shape=(sum(int(np.prod(s)) for s in shapes),), dtype="float64")
         logp, gradient = _joined([logp, gradient], values, shapes, point)
