@@ -16,6 +16,7 @@ from bayeslab.families._likelihoods import LIKELIHOODS, inverse_link
 
 __all__ = [
     "component_table",
+    "expected",
     "findings",
     "function_at",
     "leave_one_out",
@@ -217,6 +218,22 @@ def moments(seen: Resolved, new: Resolved, draws: Draws, ci_prob: float) -> dict
         centres[i] = new.design @ seen.coefficients(values) + centre
         variances[i] = variance + _white(seen, process.theta, new.x) + new.known + seen.noise_sd(values) ** 2
     return _mixture(centres, variances, ci_prob)
+
+
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
+
+
+def expected(seen: Resolved, new: Resolved, draws: Draws) -> np.ndarray:
+    """Mean of the outcome (of one trial) at each row of ``new``, the function integrated out at each draw."""
+    used = np.unique(_used(seen, _count(seen, draws), new.n))
+    total = np.zeros(new.n)
+    for _, values, process in _processes(seen, draws, used):
+        centre, variance = process.predict(new.x)
+        centre = centre + new.design @ seen.coefficients(values)
+        sd = np.sqrt(variance + _white(seen, process.theta, new.x))
+        each = inverse_link(seen.link, centre[:, None] + sd[:, None] * _NODES)
+        total += each @ _WEIGHTS / _WEIGHTS.sum()
+    return total / len(used)
 
 
 def component_table(seen: Resolved, new: Resolved, draws: Draws, ci_prob: float) -> dict[str, dict[str, np.ndarray]]:

@@ -383,6 +383,20 @@ def tables(
     return None if found is None else {"": found}
 
 
+def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+    """Of both values of a 0/1 outcome, without sampling error of the outcome."""
+    from bayeslab.families import _gp_predict
+
+    if _spec(model).likelihood != "bernoulli":
+        return None
+    fitted, rows = resolved(model, seen), resolved(model, new)
+    with threads(fitted.n):
+        p = _gp_predict.expected(fitted, rows, draws)
+    names = fitted.levels or ("0", "1")
+    shown = {f"P({fitted.target}={name})": each for name, each in zip(names, (1.0 - p, p), strict=True)}
+    return {rows.rows: rows.row_labels} | shown
+
+
 def log_likelihoods(
     model: Model, data: Data, draws: Mapping[str, np.ndarray]
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:

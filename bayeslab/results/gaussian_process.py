@@ -14,7 +14,8 @@ from bayeslab.exact.active_learning import informative_rows, most_uncertain
 from bayeslab.exact.gaussian_process import GaussianProcess
 from bayeslab.families import _gp_predict
 from bayeslab.families._gp_model import Resolved, resolved
-from bayeslab.results.predict import posterior_values
+from bayeslab.families._likelihoods import inverse_link
+from bayeslab.results.predict import bound_to, posterior_values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from bayeslab.results.fit import Fit
 
 __all__ = ["FittedProcess", "process_of"]
+
+type Band = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 # Draws of the hyperparameters over which variances are averaged.
 _DRAWS = 20
@@ -170,7 +173,7 @@ class FittedProcess:
         ----------
         what : {"function", "components", "leave_one_out"}
         column : str, optional
-            Which column varies; the first of the kernel without it. Others stay at their medians.
+            Which column varies; the kernel's first one of numbers without it. Others stay at their medians.
         ci_prob : float
             Of the band.
         """
@@ -183,24 +186,45 @@ class FittedProcess:
         if what == "leave_one_out":
             table = self.leave_one_out()
             return plots.leave_one_out(table["mean"].to_numpy(), table["sd"].to_numpy(), table[seen.target].to_numpy())
-        name = column or seen.kernel.columns[0]
-        if name not in seen.kernel.columns:
-            raise OptionError(f"the kernel has no column '{name}'{hint(name, seen.kernel.columns)}")
-        grid, tables = self._along(name, ci_prob)
+        numeric = [c for c in seen.kernel.columns if c not in seen.kernel.categorical]
+        name = column or next(iter(numeric), "")
+        if name not in numeric:
+            raise OptionError(f"'{name}' is no column of numbers in the kernel{hint(name, numeric)}")
+        frame = self._along(name)
+        tables = self._tables(frame, ci_prob)
         percent = f"{100 * ci_prob:g}"
         bands = {
             part: (table["mean"], table[f"eti{percent}_lb"], table[f"eti{percent}_ub"])
             for part, table in tables.items()
         }
+        grid = frame[name].to_numpy()
         if what == "components":
             return plots.components(grid, {part: b for part, b in bands.items() if np.ptp(b[0]) > 0.0}, name)
-        if seen.link != "identity" or seen.y is None:
-            return plots.function(grid, bands["function"], None, name, f"{seen.link} scale")
-        points = (seen.x[:, seen.kernel.columns.index(name)], seen.y)
-        return plots.function(grid, bands["function"], points, name, seen.target)
+        return plots.function(grid, self._of_outcome(frame, bands["function"]), *self._points(name))
 
-    def _along(self, name: str, ci_prob: float) -> tuple[np.ndarray, dict[str, dict[str, np.ndarray]]]:
-        """The function and its terms where one column varies and the others are at their medians."""
+    def _of_outcome(self, frame: pd.DataFrame, band: Band) -> Band:
+        """A band of the function as one of the outcome's mean: probabilities, counts of one trial."""
+        seen = self._seen
+        if seen.link == "identity":
+            return band
+        new = resolved(self.fit.model, bound_to(self.fit, frame))
+        low, high = (inverse_link(seen.link, end) for end in band[1:])
+        return _gp_predict.expected(seen, new, posterior_values(self.fit)), low, high
+
+    def _points(self, name: str) -> tuple[tuple[np.ndarray, np.ndarray], str, str]:
+        """The data over one column, with the names of both axes."""
+        seen = self._seen
+        assert seen.y is not None
+        label, y = seen.target, seen.y
+        match seen.spec.likelihood:
+            case "bernoulli":
+                label = f"P({seen.target}={seen.levels[1] if seen.levels else 1})"
+            case "binomial" if seen.trials is not None:
+                label, y = f"share of {seen.target}", y / seen.trials
+        return (seen.x[:, seen.kernel.columns.index(name)], y), name, label
+
+    def _along(self, name: str) -> pd.DataFrame:
+        """Rows where one column varies and the others are at their medians."""
         import pandas as pd
 
         seen, data = self._seen, self.fit.data.dataset
@@ -213,12 +237,15 @@ class FittedProcess:
                 middle = column.values[0] if column.text else np.nanmedian(np.asarray(column.values, float))
                 table[other] = np.repeat(middle, len(grid))
         table[name] = grid
-        found = self.fit.predict(pd.DataFrame(table), kind="components", ci_prob=ci_prob)
-        parts = {
-            str(part): {c: rows[c].to_numpy() for c in rows.columns if c not in ("component", seen.rows)}
+        return pd.DataFrame(table)
+
+    def _tables(self, frame: pd.DataFrame, ci_prob: float) -> dict[str, dict[str, np.ndarray]]:
+        """The function and its terms at these rows."""
+        found = self.fit.predict(frame, kind="components", ci_prob=ci_prob)
+        return {
+            str(part): {c: rows[c].to_numpy() for c in rows.columns if c not in ("component", self._seen.rows)}
             for part, rows in found.groupby("component", sort=False)
         }
-        return grid, parts
 
 
 def _variance(processes: tuple[Any, ...], z: np.ndarray) -> np.ndarray:

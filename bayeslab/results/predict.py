@@ -259,11 +259,11 @@ def suited(fit: Fit) -> Kind:
     """The kind of answer that suits the outcome.
 
     States have no mean: a net is asked for probabilities, of its target or of whatever a row leaves open. Sequences
-    of several classes are asked for their class, learners of names for those, and where all columns hold words rows
-    are asked for their state or component.
+    of several classes are asked for their class, learners and processes of names for those, and where all columns hold
+    words rows are asked for their state or component.
     """
     spec: Any = fit.model.model
-    if spec.family == "learner":
+    if spec.family in ("learner", "gaussian_process"):
         return "probabilities" if spec.target in fit.data.labels else "mean"
     if getattr(spec, "classes", None) is not None:
         return "probabilities"

@@ -204,6 +204,13 @@ def test_pictures(exact):
         assert made._repr_png_().startswith(b"\x89PNG")
     with pytest.raises(OptionError, match="did you mean 'function'"):
         exact.process.plot("functions")
+    which = table().assign(which=np.tile(["a", "b"], 30))
+    both = bl.fit(
+        model(kernel="Coregion(which) * Matern52(x)"), which, "map", restarts=1, seed=1, runs=None, progress=False
+    )
+    assert both.process.plot().axes[0].get_xlabel() == "x"  # names are no axis
+    with pytest.raises(OptionError, match="'which' is no column of numbers"):
+        both.process.plot(column="which")
 
 
 @pytest.mark.parametrize("given", [{}, {"approximation": "hsgp"}])
