@@ -170,15 +170,16 @@ def _plot_density(fit: Fit, columns: list[str] | None) -> Any:
     if len(modelled) != 1 or columns not in (None, [*modelled]):
         raise OptionError("the density is drawn over the column of a model that has one; take components, or density()")
     name = modelled[0]
+    word = _mixture(fit).word(name)
+    if word == "categorical":
+        raise OptionError(f"'{name}' holds categories, over which no density is drawn; take components")
     values = np.asarray(fit.data.term(name, missing=True).value, float)
     values = values[~np.isnan(values)]
-    whole = bool(np.all(values == np.round(values))) and _mixture(fit).word(name) in ("poisson", "binomial")
+    whole = bool(np.all(values == np.round(values))) and word in ("poisson", "binomial", "bernoulli")
     span = 0.08 * np.ptp(values)
-    at = (
-        np.arange(values.min(), values.max() + 1)
-        if whole
-        else np.linspace(values.min() - span, values.max() + span, _PLACES)
-    )
+    # Times are not negative.
+    low = max(values.min() - span, 0.0) if word == "exponential" else values.min() - span
+    at = np.arange(values.min(), values.max() + 1) if whole else np.linspace(low, values.max() + span, _PLACES)
     logs, _ = _densities(fit, {name: at})
     some = logs[np.unique(np.linspace(0, len(logs) - 1, min(len(logs), _DRAWS)).astype(int))]
     return plots.density_band(values, at, np.exp(some), name, discrete=whole)

@@ -233,6 +233,8 @@ def _held_out(fit: Fit, node: str, position: int) -> float | None:
         return None if row is None else _held_out_exactly(fit, node, position, row)
     if "parent_sets" in fit.data_tree.children:
         return _held_out_of_structures(fit, node, position)
+    if fit.method == "gibbs":
+        return _held_out_by_gibbs(fit, node, position)
     return _held_out_by_engine(fit, node, position)
 
 
@@ -271,6 +273,26 @@ def _held_out_of_structures(fit: Fit, node: str, position: int) -> float | None:
         return None if row is None else _predicted(fit, _without_row(fit, row), node, position)
     except DataError:
         return None  # a state that only this row has
+
+
+def _held_out_by_gibbs(fit: Fit, node: str, position: int) -> float | None:
+    """From chains on the other rows, which have no graph whose density could be changed."""
+    from bayeslab.dataset import bind
+    from bayeslab.results.predict import posterior_values
+
+    row = _row_of(fit, node, position)
+    if row is None:
+        return None
+    data = _without_row(fit, row)
+    if "partitions" not in fit.data_tree.children:
+        return _predicted(fit, data, node, position)
+    # Partitions of the other rows have to be those of the rows that are seen then.
+    rest, family = _run_again(fit, data, None), registry.load("families", fit.model.model.family)
+    own = fit.data.dataset.take(np.array([row]))
+    one = bind(fit.model, own, family.factors(fit.model), fit.data.memory())
+    one.origin = data
+    terms = family.log_likelihoods(fit.model, one, posterior_values(rest))["row"][1]
+    return bridge(terms.ravel(), _at(fit, node, position))
 
 
 def _without_row(fit: Fit, row: int | np.ndarray) -> Any:
@@ -619,6 +641,8 @@ class Comparison:
             )
             return Finding("warn", "Pareto k", name, worst, text, "compare with refit=True")
         text = f"{name}: Pareto k at most {worst:.2f}" if not high else f"{name}: {high} observations refitted exactly"
+        if not high and worst == -np.inf:
+            text = f"{name}: importance weights are all but equal"
         return Finding("pass", "Pareto k", name, worst, text)
 
     def _difference_findings(self) -> list[Finding]:

@@ -31,6 +31,8 @@ __all__ = ["good_k", "leave_one_out", "pareto_fit", "smoothed_log_weights"]
 Array = NDArray[np.float64]
 
 _BATCH = 1 << 22  # numbers worked on at a time
+# Weights are all but equal where so large a share of the draws is effective.
+_ALIKE = 0.99
 
 
 def good_k(n_draws: int) -> float:
@@ -80,7 +82,8 @@ def smoothed_log_weights(log_ratios: Array, relative_efficiency: Array | float =
     log_weights : ndarray
         Shape (observation, draw); each row's weights sum to one.
     pareto_k : ndarray
-        Shape (observation,); infinite where the tail is too short to say, −inf where all ratios are equal.
+        Shape (observation,); infinite where the tail is too short to say, or most of it one value; −inf where ratios
+        are all but equal.
     """
     n_obs, n_draws = log_ratios.shape
     efficiency = np.broadcast_to(np.asarray(relative_efficiency, float), (n_obs,))
@@ -118,7 +121,10 @@ def _smooth_tails(shifted: Array, length: int) -> tuple[Array, Array]:
         # No smoothed ratio is larger than the largest raw one.
         smoothed = np.minimum(np.log(quantiles), 0.0)
     usable = np.isfinite(k) & np.all(np.isfinite(smoothed), axis=1)
-    shape[rows] = np.where(np.isfinite(k), k, np.inf)
+    # Draws that repeat, such as partitions, have no tail to fit; where all weigh about the same, none is needed.
+    weights = np.exp(shifted[rows])
+    size = weights.sum(axis=1) ** 2 / (weights**2).sum(axis=1)
+    shape[rows] = np.where(np.isfinite(k), k, np.where(size > _ALIKE * shifted.shape[1], -np.inf, np.inf))
     kept = rows[usable]
     shifted[kept[:, None], tail_at[kept]] = smoothed[usable]
     return shifted, shape

@@ -106,6 +106,39 @@ def test_nuts_on_the_broken_stick_equals_gibbs_and_enumeration(enumerated):
     assert set(fit.clusters()) >= {"partition", "together"}
 
 
+def test_a_row_left_out_equals_enumeration(enumerated):
+    """By importance weights of the partitions of all rows, and by a fit without it, which has no graph to change."""
+    from bayeslab.results.compare import _held_out, loo
+
+    emission, evidence, *_ = enumerated
+    held: dict[tuple[float, ...], float] = {}
+
+    def cluster(values):
+        if values not in held:
+            rows = np.array(values)[:, None]
+            member = np.ones((len(values), 1))
+            held[values] = float(emission.log_marginal(emission.statistics(rows, member))[0])
+            held[values] += float(emission.log_base(rows).sum())
+        return held[values]
+
+    def without(n):
+        rest, logs = np.delete(VALUES, n), []
+        for z in partitions(7):
+            groups = [tuple(rest[z == c]) for c in range(z.max() + 1)]
+            sizes = np.array([len(g) for g in groups])
+            logs.append(sum(map(cluster, groups)) + log_partition_probability(sizes, 1.0))
+        return float(logsumexp(logs))
+
+    fit = fitted(model_of(concentration=1, priors=PRIORS), {"x": VALUES}, draws=2000)
+    found = loo(fit)
+    for n in (0, 7):
+        want = evidence - without(n)
+        assert found.elpd[n] == pytest.approx(want, abs=0.03)
+        refitted = _held_out(fit, "row", n)
+        assert refitted is not None
+        assert refitted == pytest.approx(want, abs=0.03)
+
+
 def test_the_variational_bound_is_below_the_evidence(enumerated):
     """With α known; it never falls, and α's own factor and empirical Bayes only raise what they should."""
     emission, evidence, _, _, _ = enumerated

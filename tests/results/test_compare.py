@@ -89,6 +89,15 @@ def test_equal_ratios_have_equal_weights():
     assert np.allclose(weights, -np.log(400)) and np.all(k == -np.inf)
 
 
+def test_draws_that_repeat_need_no_tail_where_weights_are_alike():
+    """Partitions take few values: a tail of ties has no shape, which matters only if weights differ."""
+    ratios = np.zeros((2, 1000))
+    ratios[:, :5] = [[0.3], [5.0]]
+    weights, k = smoothed_log_weights(ratios)
+    assert k[0] == -np.inf and k[1] == np.inf
+    assert np.allclose(weights, ratios - np.log(np.exp(ratios).sum(axis=1, keepdims=True)))
+
+
 def test_leave_one_out_of_a_normal_mean():
     """Known noise, normal prior: the predictive density left out is a normal density."""
     rng = np.random.default_rng(6)
