@@ -9,7 +9,17 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["DataOption", "FileArgument", "JsonOption", "RunArgument", "SeedOption", "output", "print_json"]
+__all__ = [
+    "DataOption",
+    "FileArgument",
+    "JsonOption",
+    "LossOption",
+    "RunArgument",
+    "SeedOption",
+    "output",
+    "print_json",
+    "read_loss",
+]
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A model file.", show_default=False)]
 RunArgument = Annotated[
@@ -20,6 +30,10 @@ DataOption = Annotated[
     typer.Option("--data", "-d", help="Data: .csv .tsv .parquet .json; default: what the file names."),
 ]
 SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of all random numbers.")]
+LossOption = Annotated[
+    str | None,
+    typer.Option("--loss", metavar="LOSS", help="What actions cost: {ACTION: {STATE: NUMBER}}, or a file of that."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
@@ -38,6 +52,29 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return None
     return str(value) if isinstance(value, Path) else value
+
+
+def read_loss(given: str | None) -> Any:
+    """A loss by its word, or from a mapping of actions to mappings of states, written out or in a file."""
+    from bayeslab.decisions.loss import LOSSES
+    from bayeslab.errors import OptionError
+    from bayeslab.io.modelfile import parse_value
+
+    if given is None or given in LOSSES:
+        return given
+    path = Path(given)
+    known = not given.lstrip().startswith("{") and path.is_file()
+    content = parse_value(path.read_text(encoding="utf-8") if known else given)
+    if not isinstance(content, dict) or not all(isinstance(entry, dict) for entry in content.values()):
+        example = "{act: {yes: 0, no: 1}, wait: {yes: 5, no: 0}}"
+        raise OptionError(
+            f"a loss is {{ACTION: {{STATE: NUMBER}}}} or a file of that, such as {example}; not '{given}'"
+        )
+    for action, entry in content.items():
+        for state, cost in entry.items():
+            if isinstance(cost, bool) or not isinstance(cost, int | float):
+                raise OptionError(f"action '{action}': the loss for the state '{state}' is a number, not {cost!r}")
+    return content
 
 
 def output(path: Path | None, text: str) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bayeslab.cli._shared import DataOption, JsonOption, SeedOption, print_json
+from bayeslab.cli._shared import DataOption, JsonOption, LossOption, SeedOption, print_json, read_loss
 
 
 def command(
@@ -22,7 +22,15 @@ def command(
         str | None,
         typer.Option(metavar="N", help="Cross-validate: N folds, loo, or a share to hold out such as 0.3."),
     ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Divisions into folds, or hold-outs.")] = 1,
+    sizes: Annotated[
+        str | None,
+        typer.Option(metavar="N,N,...", help="Learning curves: fit to so many rows, judge on all others."),
+    ] = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option(min=1, help="Divisions into folds, or hold-outs (1), or subsets of each size (20)."),
+    ] = None,
+    loss: LossOption = None,
     target: Annotated[str | None, typer.Option(help="The column to predict, of several outcomes.")] = None,
     margin: Annotated[float, typer.Option(help="A difference of scores up to this counts as none.")] = 0.01,
     method: Annotated[str | None, typer.Option("--method", "-m", help="How models are fitted in a fold.")] = None,
@@ -42,13 +50,19 @@ def command(
         name: path if path in files else fitting.open_run(path) for name, path in zip(names, models, strict=True)
     }
     learners = [n for n, g in given.items() if not isinstance(g, Path) and g.model.model.family == "learner"]
+    if sizes is not None:
+        if folds is not None or criterion is not None:
+            raise OptionError("--sizes asks for learning curves: leave --folds and --criterion out")
+        asked = {"repeats": repeats or 20, "target": target, "loss": read_loss(loss), "method": method}
+        return _learning_curves(given, _sizes(sizes), data, seed or 0, asked, quiet=quiet, json=json)
     if files or learners or folds is not None:
         if criterion is not None:
             why = f"{files[0]} is a model file" if files else f"{learners[0]} is a learner" if learners else "--folds"
             raise OptionError(f"criterion {criterion} is for fitted posteriors, and {why}: leave one of them out")
-        return _cross_validated(
-            given, _folds(folds), repeats, target, margin, method, data, seed or 0, quiet=quiet, json=json
-        )
+        asked = {"repeats": repeats or 1, "target": target, "loss": read_loss(loss), "method": method}
+        return _cross_validated(given, _folds(folds), margin, data, seed or 0, asked, quiet=quiet, json=json)
+    if loss is not None:
+        raise OptionError("--loss is for cross-validation: give --folds, or model files")
     return _by_posteriors(given, criterion or "loo", refit=refit, quiet=quiet, json=json)
 
 
@@ -66,24 +80,35 @@ def _folds(word: str | None) -> Any:
         raise typer.BadParameter(f"--folds takes a number, loo, or a share such as 0.3, not '{word}'") from None
 
 
+def _sizes(word: str) -> list[int]:
+    try:
+        return [int(one) for one in word.split(",")]
+    except ValueError:
+        raise typer.BadParameter(f"--sizes takes whole numbers, such as 20,50,100, not '{word}'") from None
+
+
+def _learning_curves(
+    given: Any, sizes: list[int], data: Any, seed: int, asked: dict[str, Any], *, quiet: bool, json: bool
+) -> int:
+    from bayeslab.results.cross_validation import learning_curve
+
+    found = learning_curve(given, data, sizes=sizes, seed=seed, progress=not quiet, **asked)
+    measures = [c for c in found.scores.columns if c not in ("model", "size", "repeat", "rows")]
+    if json:
+        print_json({"target": found.target} | {m: found.table(m).to_dict("records") for m in measures})
+        return 0
+    for place, measure in enumerate(measures):
+        print(("\n" if place else "") + f"{measure} of '{found.target}' on all other rows\n")
+        print(found.table(measure).to_string(index=False, float_format=lambda x: f"{x:.4g}"))
+    return 0
+
+
 def _cross_validated(
-    given: Any,
-    folds: Any,
-    repeats: int,
-    target: str | None,
-    margin: float,
-    method: str | None,
-    data: Any,
-    seed: int,
-    *,
-    quiet: bool,
-    json: bool,
+    given: Any, folds: Any, margin: float, data: Any, seed: int, asked: dict[str, Any], *, quiet: bool, json: bool
 ) -> int:
     from bayeslab.results.cross_validation import cross_validate
 
-    found = cross_validate(
-        given, data, folds=folds, repeats=repeats, target=target, method=method, seed=seed, progress=not quiet
-    )
+    found = cross_validate(given, data, folds=folds, seed=seed, progress=not quiet, **asked)
     table = found.table
     several = len(given) > 1 and found.scores["split"].nunique() > 1
     apart = found.differences(margin=margin) if several else None

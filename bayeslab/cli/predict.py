@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from bayeslab.cli._shared import DataOption, JsonOption, RunArgument, SeedOption, output, print_json
+from bayeslab.cli._shared import (
+    DataOption,
+    JsonOption,
+    LossOption,
+    RunArgument,
+    SeedOption,
+    output,
+    print_json,
+    read_loss,
+)
 
 
 def command(
@@ -21,20 +30,26 @@ def command(
         Path | None,
         typer.Option("--out", "-o", help="Write here: .csv .tsv .parquet .json, or .nc for draws."),
     ] = None,
+    loss: LossOption = None,
     seed: SeedOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Predict the outcomes for new data, or for the data of the fit."""
+    """Predict the outcomes for new data, or for the data of the fit; with --loss what to do about each."""
     from bayeslab import fitting
     from bayeslab.errors import OptionError
     from bayeslab.io.tables import write_netcdf, write_table
     from bayeslab.results.predict import suited
 
     fit = fitting.open_run(run)
+    if loss is not None and kind is not None:
+        raise OptionError(f"--loss asks for actions, --kind {kind} for predictions: leave one of them out")
     kind = kind or suited(fit)
-    if kind == "draws" and (out is None or out.suffix != ".nc"):
+    if loss is None and kind == "draws" and (out is None or out.suffix != ".nc"):
         raise OptionError("draws go into a NetCDF file: --out draws.nc")
-    result = fit.predict(data, kind, ci_prob=ci_prob, seed=seed)  # type: ignore[arg-type]
+    if loss is not None:
+        kind, result = "actions", fit.decide(data, read_loss(loss), seed=seed)
+    else:
+        result = fit.predict(data, kind, ci_prob=ci_prob, seed=seed)  # type: ignore[arg-type]
     if kind == "draws":
         assert out is not None
         write_netcdf(result, out)

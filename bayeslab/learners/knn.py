@@ -3,6 +3,7 @@ r"""Learner ``knn``: the answer of the k nearest training rows.
 Classes by plurality, or with votes :math:`1/d^2`; numbers by the mean, the median, a linear function of the neighbours,
 or the line from each point to the next. With a training row at the query itself, votes by distance are its alone
 [2]_. Training only stores the rows. Leaving each row out costs one search for k + 1 neighbours and no refit.
+scikit-learn's trees are searched; :class:`KDTree` is the textbook's, which counts the points that it examines.
 
 Neighbours are near in few dimensions only: the cube that holds k of N points of the unit cube has the side
 :math:`(k/N)^{1/n}`, and the share :math:`1 - 0.98^n` of its volume is within one percent of its surface.
@@ -26,6 +27,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bayeslab.learners._kd_tree import KDTree
 from bayeslab.learners._neighbours import Metric, Neighbours, Rows, Space, local_metric
 from bayeslab.spec import Spec
 
@@ -34,6 +36,7 @@ __all__ = [
     "MISSING",
     "SCALE",
     "TASKS",
+    "KDTree",
     "KNNClassifier",
     "KNNRegressor",
     "Options",

@@ -582,7 +582,9 @@ class LearningCurve:
         rows = []
         for (name, size), own in self.scores.groupby(["model", "size"], sort=False):
             values = own[chosen].to_numpy()
-            low, high = np.quantile(values, [tail, 1 - tail])
+            # Between minus infinity and a number there is nothing to interpolate.
+            between: Literal["linear", "inverted_cdf"] = "linear" if np.isfinite(values).all() else "inverted_cdf"
+            low, high = np.quantile(values, [tail, 1 - tail], method=between)
             percent = f"{100 * ci_prob:g}"
             rows.append(
                 {"model": name, "size": size, chosen: values.mean(), f"eti{percent}_lb": low, f"eti{percent}_ub": high}

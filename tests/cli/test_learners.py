@@ -60,3 +60,50 @@ def test_compare_refuses(capsys):
     assert "between 2 and the number of rows, 14" in err
     _, err = said(capsys, "compare", TREE, "--folds", "many", "--quiet", code=2)
     assert "--folds takes a number" in err
+
+
+LOSS = "{go: {Yes: 0, No: 3}, stay: {Yes: 1, No: 0}}"
+
+
+def test_compare_by_cost(tmp_path, capsys):
+    """A loss matrix, written out or in a file, adds the cost of the best actions."""
+    words = ("compare", TREE, "--folds", "7", "--quiet", "--json", "--loss")
+    first, _ = said(capsys, *words, LOSS)
+    (tmp_path / "loss.yaml").write_text(LOSS)
+    second, _ = said(capsys, *words, str(tmp_path / "loss.yaml"))
+    assert first == second
+    # The tree says all or nothing, and is wrong on two days: one that it would have gone, one that it would have stayed.
+    cost = json.loads(first)["models"]["play_tennis_rule"]["cost"] * 14
+    assert cost == pytest.approx(4)
+    _, err = said(capsys, *words, "{go: {Yes: 0, Nope: 3}}", code=1)
+    assert "no loss for the state 'No'" in err
+    _, err = said(capsys, *words, "{go: 3}", code=1)
+    assert "a loss is {ACTION: {STATE: NUMBER}}" in err
+    _, err = said(capsys, *words, "{go: {Yes: dear, No: 1}}", code=1)
+    assert "'Yes' is a number, not 'dear'" in err
+
+
+def test_learning_curves(capsys):
+    out, _ = said(capsys, "compare", TREE, NET, "--sizes", "6,10", "--repeats", "3", "--quiet")
+    assert "accuracy of 'play' on all other rows" in out
+    assert "brier of 'play'" in out
+    found, _ = said(capsys, "compare", TREE, "--sizes", "6,10", "--repeats", "3", "--quiet", "--json")
+    assert [row["size"] for row in json.loads(found)["accuracy"]] == [6, 10]
+    _, err = said(capsys, "compare", TREE, "--sizes", "14", "--quiet", code=1)
+    assert "whole numbers from 1 to 13" in err
+    _, err = said(capsys, "compare", TREE, "--sizes", "few", "--quiet", code=2)
+    assert "--sizes takes whole numbers" in err
+    _, err = said(capsys, "compare", TREE, "--sizes", "6", "--folds", "3", "--quiet", code=1)
+    assert "leave --folds and --criterion out" in err
+
+
+def test_predict_actions(tmp_path, capsys):
+    said(capsys, "fit", TREE, "--quiet", "--runs", str(tmp_path))
+    run = str(tmp_path / "play-tennis-rule")
+    out, _ = said(capsys, "predict", run, "--loss", LOSS, "--json")
+    rows = json.loads(out)
+    # Pure leaves: the first two days are no, the third is yes.
+    assert [row["action"] for row in rows[:3]] == ["stay", "stay", "go"]
+    assert rows[2]["E[stay]"] == 1
+    _, err = said(capsys, "predict", run, "--loss", LOSS, "--kind", "mean", code=1)
+    assert "leave one of them out" in err

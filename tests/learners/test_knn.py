@@ -13,9 +13,8 @@ from sklearn.datasets import load_iris
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from threadpoolctl import threadpool_limits
 
-from bayeslab.learners._kd_tree import KDTree
 from bayeslab.learners._neighbours import Neighbours, Space
-from bayeslab.learners.knn import KNNClassifier, KNNRegressor, neighbourhood_side, shell_share
+from bayeslab.learners.knn import KDTree, KNNClassifier, KNNRegressor, neighbourhood_side, shell_share
 from bayeslab.learners.table_lookup import TableLookup, TableLookupRegressor
 
 RNG = np.random.default_rng(0)
