@@ -40,7 +40,8 @@ Codes = NDArray[np.int64]
 
 TASKS = ("classification",)
 CATEGORIES: Literal["codes", "indicators"] = "codes"
-SCALE = False
+# Trees of scikit-learn read single precision, and take values within 1e-7 for equal: not in any unit.
+SCALE = True
 MISSING = False
 
 
