@@ -144,12 +144,12 @@ def test_staged_errors_of_boosted_regressions():
     data = {f"x{j}": diabetes.data[:, j] for j in range(4)} | {"y": diabetes.target}
     fit = trained(data, "y", learner="boosted_regression", method="drucker", n_estimators=5)
     theirs = AdaBoostRegressor(DecisionTreeRegressor(max_depth=3), n_estimators=5, random_state=1)
-    theirs.fit(diabetes.data[:, :4], diabetes.target)
-    gaps = [np.sqrt(np.mean((p - diabetes.target) ** 2)) for p in theirs.staged_predict(diabetes.data[:, :4])]
+    x = StandardScaler().fit_transform(diabetes.data[:, :4])
+    gaps = [np.sqrt(np.mean((p - diabetes.target) ** 2)) for p in theirs.fit(x, diabetes.target).staged_predict(x)]
     np.testing.assert_allclose(fit.learner.staged(data)["error"], gaps)
     own = trained(data, "y", learner="boosted_regression", method="threshold", n_estimators=5)
-    *_, last = own.learner.learner.staged_predict(diabetes.data[:, :4])
-    np.testing.assert_allclose(last, own.predict(data)["mean"])
+    last = own.learner.staged(data)["error"].iloc[-1]
+    assert last == pytest.approx(np.sqrt(np.mean((own.predict(data)["mean"] - diabetes.target) ** 2)))
 
 
 def test_training_curves():
