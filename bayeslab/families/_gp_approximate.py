@@ -174,12 +174,14 @@ def unserved(seen: Resolved, draws: Mapping[str, np.ndarray]) -> list[tuple[str,
                 low, high = np.quantile(draws[argument.name], [0.05, 0.95])
                 box = basis.walls[term.text, column]
                 if low < box.shortest:
-                    text = f"draws reach down to {low:.3g}; {box.n} sines of {column} serve from {box.shortest:.3g}"
+                    text = f"{argument.name} reaches down to {low:.3g}; {box.n} sines of {column} serve from"
                     enough = int(np.ceil(1.1 * box.n * box.shortest / low))
                     advice = f"standard deviations are too small; fit with `functions: {enough}` or more"
-                    out.append(("functions", argument.name, float(low), text, advice))
+                    out.append(("functions", argument.name, float(low), f"{text} {box.shortest:.3g}", advice))
                 if high > 2.0 * box.longest:
-                    text = f"draws reach up to {high:.3g}; the box of {column} serves up to {box.longest:.3g}"
+                    text = (
+                        f"{argument.name} reaches up to {high:.3g}; the box of {column} serves up to {box.longest:.3g}"
+                    )
                     span = 0.5 * (high - box.longest)
                     wide = f"domain: {{{column}: [{box.low - span:.4g}, {box.high + span:.4g}]}}"
                     out.append(("box", argument.name, float(high), text, f"fit with a wider box, `{wide}`"))

@@ -349,6 +349,6 @@ def _vanished(seen: Resolved, draws: Draws) -> list[Remark]:
             continue
         value = float(np.ravel(draws[name])[0])
         if value < _NOTHING * prior_quantiles(seen, name)[1]:
-            text = f"{value:.2g}: at the mode {what} vanishes, however little the data say of it"
+            text = f"{name} is {value:.2g}: at the mode {what} vanishes, however little the data say of it"
             out.append(("zero", name, value, text, "method nuts says how large it may be; or leave it out"))
     return out
