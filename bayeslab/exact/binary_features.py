@@ -395,7 +395,9 @@ def _stand_ins(weights: np.ndarray, k: int) -> np.ndarray:
             if a or b:
                 apart = own[k] + (a * a * squares - 2 * a * own)[:, None] + (b * b * squares - 2 * b * own)
                 least = np.minimum(least, apart + 2 * a * b * gram)
-    out = np.triu((np.maximum(least, 0) + 0.01 * squares.mean() + 1e-300) ** -2.0, 1)
+    # Measured by what weights are, so that neither huge nor tiny units matter.
+    apart = np.maximum(least, 0) / max(squares.mean(), 1e-300)
+    out = np.triu((apart + 0.01) ** -2.0, 1)
     out[k], out[:, k] = 0, 0
     return np.asarray(out / out.sum())
 

@@ -190,6 +190,21 @@ def test_features_of_thousands_of_rows_are_found():
         assert np.mean(draws.z[best][:, int(np.flatnonzero(names == j)[0])] != z[:, j]) < 0.02
 
 
+def test_where_rows_say_nothing_features_are_those_of_the_prior():
+    """ibp: dishes and who takes them are as many as buffets have, with features that end and begin together."""
+    alpha, n, draws = 1.3, 12, 4_000
+    chain = _start(np.zeros((n, 2)), BinaryPrior(None, 1e4, 1.0, alpha=alpha), np.random.default_rng(15))
+    seen = np.zeros((draws, 2))
+    for i in range(-200, draws):
+        chain.rows()
+        chain.trades()
+        if i >= 0:
+            seen[i] = chain.own.shape[1], chain.own.sum()
+    error = seen.reshape(40, -1, 2).mean(axis=1).std(axis=0, ddof=1) / np.sqrt(40)
+    exact = np.array([buffet.expected_dishes(alpha, n), alpha * n])
+    assert np.all(error < [0.15, 0.9]) and np.all(np.abs(seen.mean(axis=0) - exact) < 4 * error)
+
+
 @pytest.mark.parametrize("which", ["sum", "part"])
 def test_a_feature_that_others_stand_for_ends(which):
     """Rows with two features have one of their own instead, their sum; or some rows of a feature another like it."""
