@@ -27,7 +27,7 @@ def digits():
 def test_cascade():
     """cascade: most rows end at the cheap stage, the mean cost is below the last one's, exceptions go to kNN."""
     x, y, fresh, truth = digits()
-    first, second = DecisionTreeClassifier(max_depth=6), LogisticRegression(max_iter=300)
+    first, second = DecisionTreeClassifier(max_depth=6, random_state=0), LogisticRegression(max_iter=300)
     found = CascadeClassifier([first, second], [0.6, 0.9], n_neighbors=3, random_state=0).fit(x, y)
     stages = found.stages(fresh)
     share = np.bincount(stages, minlength=3) / len(stages)

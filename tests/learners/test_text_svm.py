@@ -28,7 +28,7 @@ def test_strings(tmp_path):
     rng = np.random.default_rng(0)
     rows, y = texts(rng, 60)
     new, truth = texts(rng, 40)
-    fit = bl.fit(model(length=2, decay=0.3), {"text": rows, "language": y}, runs=tmp_path)
+    fit = bl.fit(model(length=2, decay=0.3), {"text": rows, "language": y}, runs=tmp_path, seed=1)
     said = fit.predict({"text": new})
     probable = np.where(said["P(language=a)"] > 0.5, "a", "b")
     assert np.mean(probable == truth) > 0.95
@@ -48,12 +48,12 @@ def test_words_and_trees():
         a, v, b = rng.choice(names), rng.choice(verbs), rng.choice(names)
         rows.append(f"(S (NP {a}) (VP (V {v}) (NP {b})))" if i % 2 else f"(S (NP {a}) (NP {b}) (VP (V {v})))")
         y.append("middle" if i % 2 else "end")
-    fit = bl.fit(model(kernel="tree"), {"text": rows, "language": y}, runs=None)
+    fit = bl.fit(model(kernel="tree"), {"text": rows, "language": y}, runs=None, seed=1)
     said = fit.predict({"text": ["(S (NP Eve) (VP (V greets) (NP Finn)))", "(S (NP Eve) (NP Finn) (VP (V greets)))"]})
     assert (said["P(language=middle)"].to_numpy() > 0.5).tolist() == [True, False]
     rows = [" ".join(rng.permutation(names)) for _ in range(120)]
     y = ["yes" if r.index("Ann") < r.index("Bob") else "no" for r in rows]
-    fit = bl.fit(model(unit="words", length=2, decay=1.0), {"text": rows, "language": y}, runs=None)
+    fit = bl.fit(model(unit="words", length=2, decay=1.0), {"text": rows, "language": y}, runs=None, seed=1)
     new = [" ".join(rng.permutation(names)) for _ in range(30)]
     right = np.array([r.index("Ann") < r.index("Bob") for r in new])
     assert ((fit.predict({"text": new})["P(language=yes)"].to_numpy() > 0.5) == right).all()
@@ -63,7 +63,7 @@ def test_numbers_of_texts():
     rng = np.random.default_rng(2)
     rows = ["".join(rng.choice(list("abc"), 12)) for _ in range(80)]
     count = np.array([float(r.count("a")) for r in rows])
-    fit = bl.fit(model(length=1, target="count"), {"text": rows, "count": count}, runs=None)
+    fit = bl.fit(model(length=1, target="count"), {"text": rows, "count": count}, runs=None, seed=1)
     new = ["".join(rng.choice(list("abc"), 12)) for _ in range(20)]
     said = fit.predict({"text": new})["mean"].to_numpy()
     assert np.corrcoef(said, [r.count("a") for r in new])[0, 1] > 0.95
@@ -71,14 +71,14 @@ def test_numbers_of_texts():
 
 def test_refused():
     with pytest.raises(DataError, match="no column of text"):
-        bl.fit(model(inputs=["x"]), {"x": np.arange(6.0), "language": list("ababab")}, runs=None)
+        bl.fit(model(inputs=["x"]), {"x": np.arange(6.0), "language": list("ababab")}, runs=None, seed=1)
     with pytest.raises(DataError, match="missing texts"):
-        bl.fit(model(), {"text": ["u", None, "v", "w", "x", "y"], "language": list("ababab")}, runs=None)
+        bl.fit(model(), {"text": ["u", None, "v", "w", "x", "y"], "language": list("ababab")}, runs=None, seed=1)
     with pytest.raises(DataError, match="a tree in brackets"):
-        bl.fit(model(kernel="tree"), {"text": list("uvwxyz"), "language": list("ababab")}, runs=None)
+        bl.fit(model(kernel="tree"), {"text": list("uvwxyz"), "language": list("ababab")}, runs=None, seed=1)
     both = {"text": list("uvwxyz"), "more": list("uvwxyz"), "language": list("ababab")}
     with pytest.raises(DataError, match="one column of text"):
-        bl.fit(model(inputs=["text", "more"]), both, runs=None)
+        bl.fit(model(inputs=["text", "more"]), both, runs=None, seed=1)
     voting = {"learners": [{"learner": "text_svm"}, {"learner": "knn"}], "learner": "voting"}
     with pytest.raises(DataError, match="members of an ensemble do not see"):
-        bl.fit(model(**voting), {"text": list("uvuvuv"), "language": list("ababab")}, runs=None)
+        bl.fit(model(**voting), {"text": list("uvuvuv"), "language": list("ababab")}, runs=None, seed=1)
