@@ -20,8 +20,7 @@ __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Options", "build", "examp
 
 TASKS = ("classification", "regression")
 CATEGORIES: Literal["codes", "indicators"] = "indicators"
-# scikit-learn's trees read single precision, and take values within 1e-7 for equal: not in any unit.
-SCALE = True
+SCALE = False
 MISSING = True
 
 

@@ -120,7 +120,6 @@ def test_weak_trees_in_small_units():
 @pytest.mark.parametrize(
     "options",
     [
-        {"learner": "random_forest", "n_estimators": 20},
         {"learner": "boosted_regression", "n_estimators": 20},
         {"learner": "regression_tree"},
         {"learner": "svm"},
