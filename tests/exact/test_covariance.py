@@ -112,7 +112,7 @@ def test_names_and_scales():
         "2 * ExpQuad(x) + ExpQuad(t)": ("ExpQuad_lengthscale", "ExpQuad_2_lengthscale", "ExpQuad_2_scale"),
         "Matern12(x) * ExpQuad(t, ls, s)": ("Matern12_lengthscale", "ls", "s"),
         "Coregion(g) * ExpQuad(x)": (
-            *(f"Coregion_weight_{i}" for i in range(3)), *(f"Coregion_specific_{i}" for i in range(3)),
+            *(f"Coregion_weight_{i}" for i in "abc"), *(f"Coregion_specific_{i}" for i in "abc"),
             "ExpQuad_lengthscale",
         ),
     }  # fmt: skip
