@@ -247,8 +247,11 @@ def _from_objects(array: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray 
         return (numbers.astype(np.int64) if whole else numbers).reshape(array.shape), None
     if kinds - {str}:
         odd = next(i for i, cell in enumerate(flat) if not missing[i] and not isinstance(cell, str))
+        kind = type(flat[odd]).__name__
+        if str in kinds:
+            raise DataError(f"{what} mixes text and {kind} (row {odd + 1}); a column is numbers or text")
         raise DataError(
-            f"{what} mixes text and {type(flat[odd]).__name__} (row {odd + 1}); a column is numbers or text"
+            f"{what} holds {kind} (row {odd + 1}); a column is numbers or text: make numbers of it, say days"
         )
     text = as_text(["" if gone else cell for cell, gone in zip(flat, missing, strict=True)], what)
     return text.reshape(array.shape), missing.reshape(array.shape) if missing.any() else None
@@ -411,7 +414,8 @@ class Data:
             value = words.ravel()[row]
             raise DataError(
                 f"column '{name}', row {row + 1}: '{value}' is not a level of the dimension '{name}'"
-                f"{hint(value, known)}"
+                f"{hint(value, known)}; nothing is known of others: leave the row out, or the cell empty where a model"
+                f" understands missing cells"
             )
         return codes
 

@@ -221,29 +221,35 @@ def _group(job: Job, ready: Any, outside: Any, outcome: np.ndarray, labels: Any,
 
 
 def _judged(ready: Any, inside: np.ndarray, outside: np.ndarray, fold: np.ndarray, outcome: np.ndarray) -> Any:
-    """Whether it predicts better than a guess that ignores the inputs."""
+    """Whether it predicts better than a guess that ignores the inputs, by more than chance gives."""
     folds = int(fold.max()) + 1
     if ready.classes is None:
         own, base = float(np.mean((outcome - outside) ** 2)), float(np.var(outcome))
         text = f"R² {1 - own / base:.3f} on rows left out ({folds} folds)" if base > 0 else "the target does not vary"
-        better = own < base
+        gains = [(outcome - outcome.mean()) ** 2 - (outcome - outside) ** 2]
         apart = f"on its own rows {1 - float(np.mean((outcome - inside) ** 2)) / base:.3f}" if base > 0 else ""
     else:
-        own = float(np.mean(outside.argmax(axis=1) == outcome))
-        common = float(np.bincount(outcome).max() / len(outcome))
+        counts = np.bincount(outcome, minlength=len(ready.classes))
+        right = outside.argmax(axis=1) == outcome
+        own, common = float(np.mean(right)), float(counts.max() / len(outcome))
         text = f"{100 * own:.1f} % right on rows left out ({folds} folds)"
         text += f"; always the most frequent class: {100 * common:.1f} %"
+        with np.errstate(divide="ignore"):
+            said = np.log(outside[np.arange(len(outcome)), outcome])
+        guess = np.log((counts / len(outcome))[outcome])
         # Probabilities can be better than those of guessing where the most probable class is always the same.
-        shares = np.bincount(outcome, minlength=len(ready.classes)) / len(outcome)
-        guessing = float(np.log(shares[outcome]).mean())
-        log_score = scores.log_score(outside, outcome)
-        better = own > common or log_score > guessing
-        if better and own <= common:
-            text += f"; but its probabilities are better than guessing (log score {log_score:.3f}, not {guessing:.3f})"
+        gains = [right.astype(float) - (outcome == counts.argmax()), said - guess]
+        if not _more_than_chance(gains[0]) and _more_than_chance(gains[1]):
+            text += (
+                f"; its probabilities are better than guessing (log score {said.mean():.3f}, not {guess.mean():.3f})"
+            )
         apart = f"on its own rows {100 * float(np.mean(inside.argmax(axis=1) == outcome)):.1f} %"
     yield Finding("pass", "training error", "", None, apart)
-    if better:
+    if any(_more_than_chance(gain) for gain in gains):
         yield Finding("pass", "left out", "", own, text)
+    elif any(gain.mean() > 0 for gain in gains):
+        why = f"better than guessing by no more than chance gives on {len(outcome)} rows"
+        yield Finding("warn", "left out", "", own, f"{text}: {why}", "give more rows, other inputs or another learner")
     else:
         advice = "do not use it: give other inputs, more rows or another learner"
         yield Finding("warn", "left out", "", own, f"{text}: no better than guessing", advice)
@@ -251,3 +257,10 @@ def _judged(ready: Any, inside: np.ndarray, outside: np.ndarray, fold: np.ndarra
         n = int(np.sum(outside[np.arange(len(outcome)), outcome] == 0))
         text = f"the class of {n} row{'s' * (n > 1)} left out had probability 0: the log score is −∞"
         yield Finding("warn", "probabilities", "", n, text, "ask for calibration: platt, or a smoother learner")
+
+
+def _more_than_chance(gain: np.ndarray) -> bool:
+    """Whether gains of rows are above zero by two standard errors of their mean."""
+    if len(gain) < 2 or not np.isfinite(gain).all():
+        return False
+    return bool(gain.mean() > 2 * gain.std(ddof=1) / np.sqrt(len(gain)))

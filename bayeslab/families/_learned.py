@@ -93,7 +93,7 @@ class Prepared:
             raise DataError(f"the data have no column '{name}', which the learner uses{hint(name, data.names())}")
         term = data.term(name, missing=True)
         if (term.value is None) != (n_levels > 0):
-            raise DataError(f"column '{name}' holds {'numbers' if n_levels else 'names'}; the fit had the other")
+            raise _other_kind(data, name, n_levels)
         values = np.asarray(term.codes if n_levels else term.value, float)
         if n_levels:
             values = np.where(values < 0, np.nan, values)
@@ -154,6 +154,26 @@ class Prepared:
         return _seeded(whole, seed)
 
 
+def _other_kind(data: Data, name: str, n_levels: int) -> DataError:
+    """A column of names that was one of numbers, or the other way round."""
+    if n_levels:
+        return DataError(
+            f"column '{name}' holds numbers, and names in the fit: it is another column, or coded otherwise"
+        )
+    words = data.dataset.columns[name].values.ravel() if name in data.dataset.columns else np.array([])
+    odd = next((i for i, word in enumerate(words.tolist()) if not _number(word)), None)
+    where = "" if odd is None else f", row {odd + 1}: '{words[odd]}' is no number"
+    return DataError(f"column '{name}'{where}; the fit had numbers there: mend the cell, or leave it empty")
+
+
+def _number(word: Any) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return not word
+    return True
+
+
 def _understanding(task: str) -> Iterator[str]:
     from bayeslab import registry
 
@@ -198,6 +218,8 @@ def prepared(model: Model, data: Data) -> Prepared:
     classifies = target.codes is not None and spec.task != "regression"
     if target.value is None and not classifies:
         raise DataError(f"the target '{spec.target}' holds names; there is no regression of names")
+    if not classifies and spec.task is None and "classification" in spec.module.TASKS:
+        _unambiguous(spec.target, np.asarray(target.value, float))
     task = "classification" if classifies else "regression"
     if task not in spec.module.TASKS:
         what = "names" if classifies else "numbers"
@@ -213,6 +235,15 @@ def prepared(model: Model, data: Data) -> Prepared:
         )
     found.matrix(data)
     return found
+
+
+def _unambiguous(name: str, values: Array) -> None:
+    """Zeros and ones are mostly classes, and would be predicted as numbers."""
+    if set(np.unique(values[~np.isnan(values)])) <= {0.0, 1.0}:
+        raise DataError(
+            f"the target '{name}' holds 0 and 1 only: write task: classification if they are classes, task: regression"
+            f" if they are numbers"
+        )
 
 
 @dataclass(frozen=True, eq=False)

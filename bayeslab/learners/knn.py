@@ -18,7 +18,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +58,7 @@ MISSING = False
 class Options(Spec):
     """Options of nearest neighbours."""
 
-    n_neighbors: int | Literal["leave_one_out"] = Field(
+    n_neighbors: Annotated[int, Field(ge=1)] | Literal["leave_one_out"] = Field(
         5, description="Neighbours that answer, or leave_one_out: the odd number with the least error that way."
     )
     weights: Literal["uniform", "distance"] = Field("uniform", description="Votes all alike, or 1/d².")
