@@ -10,6 +10,8 @@ import typer
 
 from bayeslab.cli._shared import DataOption, JsonOption, LossOption, SeedOption, print_json, read_loss
 
+_SCORES = ("accuracy", "log_score", "brier", "cost", "rmse", "mae")
+
 
 def command(
     models: Annotated[
@@ -32,7 +34,18 @@ def command(
     ] = None,
     loss: LossOption = None,
     target: Annotated[str | None, typer.Option(help="The column to predict, of several outcomes.")] = None,
-    margin: Annotated[float, typer.Option(help="A difference of scores up to this counts as none.")] = 0.01,
+    score: Annotated[
+        str | None,
+        typer.Option(help="What to compare by: accuracy, log_score, brier, cost; of numbers rmse, mae, log_score."),
+    ] = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="A difference of scores up to this counts as none; default 0.01, of errors of numbers 1 % of the"
+            " target's standard deviation, of costs 1 % of the range of losses.",
+        ),
+    ] = None,
     method: Annotated[str | None, typer.Option("--method", "-m", help="How models are fitted in a fold.")] = None,
     data: DataOption = None,
     seed: SeedOption = None,
@@ -42,7 +55,7 @@ def command(
 ) -> int:
     """Compare models of the same data: runs by their posteriors, or models of any kind by cross-validation."""
     from bayeslab import fitting
-    from bayeslab.errors import OptionError
+    from bayeslab.errors import OptionError, hint
 
     names = _names(models)
     files = [path for path in models if path.is_file()]
@@ -50,7 +63,11 @@ def command(
         name: path if path in files else fitting.open_run(path) for name, path in zip(names, models, strict=True)
     }
     learners = [n for n, g in given.items() if not isinstance(g, Path) and g.model.model.family == "learner"]
+    if score is not None and score not in _SCORES:
+        raise OptionError(f"no score '{score}'{hint(score, _SCORES)}")
     if sizes is not None:
+        if score is not None or margin is not None:
+            raise OptionError("learning curves show every score: leave --score and --margin out")
         if folds is not None or criterion is not None:
             raise OptionError("--sizes asks for learning curves: leave --folds and --criterion out")
         asked = {"repeats": repeats or 20, "target": target, "loss": read_loss(loss), "method": method}
@@ -60,9 +77,11 @@ def command(
             why = f"{files[0]} is a model file" if files else f"{learners[0]} is a learner" if learners else "--folds"
             raise OptionError(f"criterion {criterion} is for fitted posteriors, and {why}: leave one of them out")
         asked = {"repeats": repeats or 1, "target": target, "loss": read_loss(loss), "method": method}
-        return _cross_validated(given, _folds(folds), margin, data, seed or 0, asked, quiet=quiet, json=json)
-    if loss is not None:
-        raise OptionError("--loss is for cross-validation: give --folds, or model files")
+        by = (score, margin)
+        return _cross_validated(given, _folds(folds), by, data, seed or 0, asked, quiet=quiet, json=json)
+    for word, value in {"--loss": loss, "--score": score, "--margin": margin}.items():
+        if value is not None:
+            raise OptionError(f"{word} is for cross-validation: give --folds, or model files")
     return _by_posteriors(given, criterion or "loo", refit=refit, quiet=quiet, json=json)
 
 
@@ -104,20 +123,29 @@ def _learning_curves(
 
 
 def _cross_validated(
-    given: Any, folds: Any, margin: float, data: Any, seed: int, asked: dict[str, Any], *, quiet: bool, json: bool
+    given: Any,
+    folds: Any,
+    by: tuple[str | None, float | None],
+    data: Any,
+    seed: int,
+    asked: dict[str, Any],
+    *,
+    quiet: bool,
+    json: bool,
 ) -> int:
     from bayeslab.results.cross_validation import cross_validate
 
     found = cross_validate(given, data, folds=folds, seed=seed, progress=not quiet, **asked)
-    table = found.table
+    table, notes = found.table, found.notes(*by)
     several = len(given) > 1 and found.scores["split"].nunique() > 1
-    apart = found.differences(margin=margin) if several else None
+    apart = found.differences(*by) if several else None
     if json:
         print_json(
             {
                 "target": found.target,
                 "models": {str(row): dict(values) for row, values in table.to_dict("index").items()},
                 "differences": {} if apart is None else apart.to_dict("index"),
+                "notes": notes,
             }
         )
         return 0
@@ -125,8 +153,10 @@ def _cross_validated(
     print()
     print(table.T.to_string(float_format=lambda x: f"{x:.4g}"))
     if apart is not None:
-        print(f"\nprobability that {found.measures[0]} is better by more than {margin:g}, about the same, or worse\n")
+        print(f"\n{found.question(*by)}\n")
         print(apart.to_string(float_format=lambda x: f"{x:.3g}"))
+    for place, note in enumerate(notes):
+        print(("" if place else "\n") + f"→ {note}")
     return 0
 
 

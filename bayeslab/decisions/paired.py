@@ -6,7 +6,9 @@ is a Student t distribution with n − 1 degrees of freedom [1]_ (eq. 6),
 
 .. math:: \mu \sim t_{n-1}\!\left(\bar x, \left(\tfrac{1}{n} + \tfrac{\rho}{1-\rho}\right) s^2\right),
 
-with the share of rows left out for :math:`\rho` [2]_. A difference smaller than a margin counts as none.
+with the share of rows left out for :math:`\rho` [2]_. A difference smaller than a margin counts as none. With
+:math:`s^2=0` there is no posterior: a few differences that coincide, as of shares of right answers they often do, say
+nothing of how they vary.
 
 References
 ----------
@@ -28,6 +30,9 @@ from bayeslab.errors import OptionError
 
 __all__ = ["PairedDifference", "correlated_t"]
 
+# Differences that differ by less, relative to themselves, coincide but for rounding.
+_ROUNDING = 1e-12
+
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
@@ -38,7 +43,7 @@ class PairedDifference:
     mean, scale, dof : float
         Of the Student t posterior.
     better, same, worse : float
-        Probability that the difference is above the margin, within it, below it.
+        Probability that the difference is above the margin, within it, below it; NaN where all differences coincide.
     """
 
     mean: float
@@ -49,10 +54,10 @@ class PairedDifference:
     worse: float
 
     def interval(self, probability: float = 0.89) -> tuple[float, float]:
-        """The central interval of the mean difference."""
+        """The central interval of the mean difference; NaN where all differences coincide."""
         from scipy.stats import t
 
-        half = self.scale * float(t.ppf((1 + probability) / 2, self.dof)) if self.scale > 0 else 0.0
+        half = self.scale * float(t.ppf((1 + probability) / 2, self.dof)) if self.scale > 0 else float("nan")
         return self.mean - half, self.mean + half
 
 
@@ -78,11 +83,10 @@ def correlated_t(differences: NDArray[np.float64], left_out: float, margin: floa
     if not 0 <= left_out < 1 or not margin >= 0:
         raise OptionError(f"left_out lies between 0 and 1 and margin is ≥ 0; given {left_out!r} and {margin!r}")
     n, mean = len(each), float(each.mean())
+    if np.ptp(each) <= _ROUNDING * np.abs(each).max():
+        unknown = float("nan")
+        return PairedDifference(mean, 0.0, n - 1, unknown, unknown, unknown)
     scale = float(np.sqrt((1 / n + left_out / (1 - left_out)) * each.var(ddof=1)))
-    if scale == 0.0:  # the same difference everywhere
-        return PairedDifference(
-            mean, 0.0, n - 1, float(mean > margin), float(abs(mean) <= margin), float(mean < -margin)
-        )
     above = float(t.sf((margin - mean) / scale, n - 1))
     below = float(t.cdf((-margin - mean) / scale, n - 1))
     return PairedDifference(mean, scale, n - 1, above, max(0.0, 1 - above - below), below)

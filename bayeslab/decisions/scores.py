@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,19 +59,23 @@ class CalibrationBins:
         Share of cases in which the event happened.
     lower, upper : ndarray
         Interval of the share.
-    count : ndarray of int
-        Cases in the bin.
+    count : ndarray
+        Cases in the bin, or the sum of their weights.
     """
 
     predicted: Array
     observed: Array
     lower: Array
     upper: Array
-    count: NDArray[np.int64]
+    count: NDArray[Any]
 
 
 def calibration_bins(
-    probabilities: Array, happened: NDArray[np.bool_], n_bins: int = 10, ci_prob: float = 0.89
+    probabilities: Array,
+    happened: NDArray[np.bool_],
+    n_bins: int = 10,
+    ci_prob: float = 0.89,
+    weights: Array | None = None,
 ) -> CalibrationBins:
     """Cases sorted into bins of equally many (ties stay together), with Jeffreys intervals [4]_ (section 4.3).
 
@@ -80,6 +85,8 @@ def calibration_bins(
         Predicted probability of the event, one a case.
     happened
         Whether it happened.
+    weights
+        What each case counts; None: 1. Less where several are of one row, and say no more of it than one.
     """
     from scipy.stats import beta
 
@@ -88,9 +95,10 @@ def calibration_bins(
     edges = np.unique(np.quantile(probabilities, np.arange(1, n_bins) / n_bins, method="inverted_cdf"))
     places = np.searchsorted(edges, probabilities, side="left")
     used = np.unique(places)
-    count = np.array([(places == b).sum() for b in used])
-    hits = np.array([happened[places == b].sum() for b in used])
-    predicted = np.array([probabilities[places == b].mean() for b in used])
+    each = np.ones(len(places), np.int64) if weights is None else weights
+    count = np.array([each[places == b].sum() for b in used])
+    hits = np.array([each[(places == b) & happened].sum() for b in used])
+    predicted = np.array([np.average(probabilities[places == b], weights=each[places == b]) for b in used])
     tail = (1 - ci_prob) / 2
     lower = np.where(hits == 0, 0.0, beta.ppf(tail, hits + 0.5, count - hits + 0.5))
     upper = np.where(hits == count, 1.0, beta.ppf(1 - tail, hits + 0.5, count - hits + 0.5))
@@ -98,10 +106,16 @@ def calibration_bins(
 
 
 def class_bins(
-    probabilities: Array, outcomes: NDArray[np.int64], classes: Sequence[str], n_bins: int = 10, ci_prob: float = 0.89
+    probabilities: Array,
+    outcomes: NDArray[np.int64],
+    classes: Sequence[str],
+    n_bins: int = 10,
+    ci_prob: float = 0.89,
+    weights: Array | None = None,
 ) -> tuple[str, CalibrationBins]:
     """One curve for all classes: of two that of the second; of more every case counts once for each (``any``)."""
     if len(classes) == 2:
-        return classes[1], calibration_bins(probabilities[:, 1], outcomes == 1, n_bins, ci_prob)
+        return classes[1], calibration_bins(probabilities[:, 1], outcomes == 1, n_bins, ci_prob, weights)
     happened = outcomes[:, None] == np.arange(len(classes))
-    return "any", calibration_bins(probabilities.ravel(), happened.ravel(), n_bins, ci_prob)
+    repeated = None if weights is None else np.repeat(weights, len(classes))
+    return "any", calibration_bins(probabilities.ravel(), happened.ravel(), n_bins, ci_prob, repeated)

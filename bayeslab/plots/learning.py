@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,16 +23,16 @@ def _style(i: int) -> dict[str, Any]:
     return {"color": _COLOURS[i % len(_COLOURS)], "marker": _MARKS[i % len(_MARKS)], "markersize": 4}
 
 
-def scores_plot(scores: pd.DataFrame, measure: str, order: Sequence[str]) -> Any:
-    """Each split's score as a dot, the mean as a line, one row a model."""
-    made, axes = figure(6.4, 1.2 + 0.5 * len(order))
+def scores_plot(scores: pd.DataFrame, measure: str, means: Mapping[str, float]) -> Any:
+    """Each split's score as a dot, that of all rows as a line, one row a model."""
+    made, axes = figure(6.4, 1.2 + 0.5 * len(means))
     rng = np.random.default_rng(0)
-    for place, name in enumerate(order):
+    for place, (name, mean) in enumerate(means.items()):
         values = scores.loc[scores["model"] == name, measure].to_numpy()
         axes.plot(values, place + rng.uniform(-0.15, 0.15, len(values)), "o", color=ACCENT, alpha=0.45, markersize=4)
-        axes.plot([values.mean()] * 2, [place - 0.3, place + 0.3], color=OTHER, linewidth=2)
-    axes.set_yticks(range(len(order)), list(order))
-    axes.set(xlabel=f"{measure} of rows left out", ylim=(len(order) - 0.4, -0.6))
+        axes.plot([mean] * 2, [place - 0.3, place + 0.3], color=OTHER, linewidth=2)
+    axes.set_yticks(range(len(means)), list(means))
+    axes.set(xlabel=f"{measure} of rows left out", ylim=(len(means) - 0.4, -0.6))
     plain(axes)
     return made
 

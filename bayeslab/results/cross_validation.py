@@ -15,7 +15,9 @@ References
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -42,6 +44,10 @@ Array = NDArray[np.float64]
 
 # Less is better.
 LOSSES = {"brier", "cost", "rmse", "mae"}
+# What counts as no difference: of scores without a unit this, of others this share of their scale.
+_MARGIN = 0.01
+# Scores that differ by less, relative to themselves, differ by rounding.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +84,15 @@ def splits(
         raise OptionError(f"the share of rows to hold out lies between 0 and 1, not {folds!r}")
     if isinstance(folds, int) and not 2 <= folds <= n:
         raise OptionError(f"the number of folds lies between 2 and the number of rows, {n}; not {folds!r}")
-    if repeats < 1:
+    if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
         raise OptionError(f"repeats is a whole number ≥ 1, not {repeats!r}")
+    if folds == n and repeats > 1:
+        raise OptionError(
+            f"there is one way only to leave out each of {n} rows, so that nothing is gained by {repeats} repeats:"
+            f" leave repeats out, or ask for fewer folds"
+        )
     out = []
-    for _ in range(1 if folds == n else repeats):
+    for _ in range(repeats):
         # Rows in random order, and of classes one class after the other: dealt out in turns.
         order = rng.permutation(n)
         if classes:
@@ -143,7 +154,7 @@ def cross_validate(
     folds
         Number of folds; ``"loo"``: leave one out; a share such as 0.3: so many rows held out.
     repeats
-        Different divisions into folds, or hold-outs.
+        Different divisions into folds, or hold-outs; of ``loo`` there is one only.
     target
         The column to predict, where the models have several outcomes.
     loss
@@ -166,8 +177,8 @@ def cross_validate(
     rng = np.random.default_rng(seed)
     plan = splits(task.outcome, folds, repeats, rng, classes=task.classes is not None)
     records: list[dict[str, Any]] = []
-    predictions = {entry.name: np.full(_shape(task, plan, repeats), np.nan) for entry in entries}
-    per_repeat = max(len(plan) // max(repeats, 1), 1)
+    predictions = {entry.name: np.full(_shape(task, repeats), np.nan) for entry in entries}
+    per_repeat = len(plan) // repeats
     with reporter(progress) as view:
         for number, split in enumerate(plan):
             for entry in entries:
@@ -176,11 +187,12 @@ def cross_validate(
                 predictions[entry.name][number // per_repeat, split.outside] = predicted
                 measured = _measures(task, predicted, task.outcome[split.outside], log_density)
                 records.append({"model": entry.name, "split": number, "rows": len(split.outside), **measured})
-    return CrossValidation(records, predictions, task, len(task.outcome), folds)
+    learners = [entry.name for entry in entries if entry.model.model.family == "learner"]
+    return CrossValidation(records, predictions, task, folds, learners)
 
 
-def _shape(task: _Task, plan: Sequence[Split], repeats: int) -> tuple[int, ...]:
-    whole = (max(repeats, 1), len(task.outcome))
+def _shape(task: _Task, repeats: int) -> tuple[int, ...]:
+    whole = (repeats, len(task.outcome))
     return whole if task.classes is None else (*whole, len(task.classes))
 
 
@@ -222,27 +234,71 @@ def _task(entries: Sequence[_Entry], target: str | None, loss: Any) -> _Task:
         if target not in names:
             raise DataError(f"'{name}' predicts {listed(names)}, not '{target}'{hint(target, names)}")
     first, *others = entries
-    outcome, classes = _outcome(first, target)
-    for entry in entries:
-        values, words = _outcome(entry, target)
-        if words is not None and classes is None:
-            outcome, classes = values, words  # numbers to one model are classes to another
-    for entry in others:
-        _same(first, entry, target)
-    return _Task(target, first.model.data.rows, outcome, classes, loss)
+    found_all = [_outcome(entry, target) for entry in entries]
+    for other in others:
+        _same(first, other, target)
+    told = {entry.name: classes is not None for entry, (_, classes) in zip(entries, found_all, strict=True)}
+    if len(set(told.values())) > 1:
+        raise DataError(_kinds(entries, target, told))
+    return _Task(target, first.model.data.rows, *found_all[0], loss)
+
+
+def _kinds(entries: Sequence[_Entry], target: str, classes: Mapping[str, bool]) -> str:
+    """What to say of models that predict numbers beside models that predict classes."""
+    numbers = [entry for entry in entries if not classes[entry.name]]
+    shown = listed(entry.name for entry in numbers)
+    text = f"'{target}' is a number to {shown}, and a class to {listed(n for n, yes in classes.items() if yes)}"
+    if all(entry.model.model.family == "learner" for entry in numbers):
+        return f"{text}: say 'task: classification' in the model section of {shown}"
+    return f"{text}: compare models of one kind (of learners 'task: classification' makes numbers classes)"
 
 
 def _outcome(entry: _Entry, target: str) -> tuple[NDArray[Any], list[str] | None]:
     """Values of the target: codes and the words for them, or numbers."""
-    term = entry.whole.term(target)
+    term = entry.whole.term(target, missing=True)
     if term.dims != (entry.model.data.rows,):
         raise DataError(f"'{target}' does not have one value a row, so that rows cannot be left out")
+    values = np.asarray(term.value if term.codes is None else term.codes)
+    gone = np.flatnonzero(values < 0 if term.codes is not None else ~np.isfinite(values.astype(float)))
+    if len(gone):
+        raise DataError(
+            f"{entry.name}: the target '{target}' has no value in {len(gone)} row{'s' * (len(gone) > 1)}"
+            f" ({_places(gone)}), and what is predicted there cannot be scored: drop these rows"
+        )
+    if not _classifies(entry, target):
+        return values.astype(float), None
     if term.codes is not None:
-        return np.asarray(term.codes, np.int64), [str(x) for x in entry.whole.labels[target]]
-    values = np.asarray(term.value)
-    if set(np.unique(values).tolist()) <= {0, 1}:
-        return values.astype(np.int64), ["0", "1"]
-    return values.astype(float), None
+        return values.astype(np.int64), [str(x) for x in entry.whole.labels[target]]
+    return values.astype(np.int64), ["0", "1"]
+
+
+def _places(at: NDArray[np.int64]) -> str:
+    """Some of these positions, counted from 1."""
+    return ", ".join(str(i + 1) for i in at[:5]) + (" ..." if len(at) > 5 else "")
+
+
+def _classifies(entry: _Entry, target: str) -> bool:
+    """Whether a model predicts classes; of 0 and 1 it depends on the model what they are."""
+    if entry.model.model.family == "learner":
+        from bayeslab.families._learned import prepared
+
+        try:
+            return prepared(entry.model, entry.whole).classes is not None
+        except BayeslabError as error:
+            raise type(error)(f"{entry.name}: {error.message}", path=error.path) from None
+    term = entry.whole.term(target, missing=True)
+    if term.codes is not None:
+        return True
+    if not set(np.unique(np.asarray(term.value)).tolist()) <= {0, 1}:
+        return False
+    node = _graph(entry, target).named_vars.get(target)
+    return node is None or not str(node.dtype).startswith("float")
+
+
+def _graph(entry: _Entry, target: str) -> Any:
+    """The PyMC graph of a model on all rows that draws the target."""
+    family = registry.load("families", entry.model.model.family)
+    return family.graph(entry.model, entry.whole, purpose="predict", targets=(target,))
 
 
 def _same(first: _Entry, other: _Entry, target: str) -> None:
@@ -283,27 +339,38 @@ def _scored(
     entry: _Entry, task: _Task, split: Split, method: str | None, options: Any, seed: int
 ) -> tuple[Array, Array | None]:
     """Predictions of the rows left out, and of numbers the log density of their outcomes."""
-    try:
+    with _blamed(entry, task, split):
         fit = _fitted(entry, split.inside, method, options, seed)
         test = entry.whole.dataset.take(split.outside)
         predicted = _predicted(fit, task, test)
         # Probabilities of classes are averaged over the posterior already.
         return predicted, _log_densities(fit, task, test) if task.classes is None else None
-    except BayeslabError as error:
-        raise type(error)(f"{entry.name}, with {len(split.inside)} rows: {error.message}") from None
 
 
 def _both_sides(
     entry: _Entry, task: _Task, split: Split, method: str | None, options: Any, seed: int
 ) -> dict[str, float]:
     """Scores of the rows left out, and, with ``training_`` before their names, of the rows fitted to."""
-    try:
+    with _blamed(entry, task, split):
         fit = _fitted(entry, split.inside, method, options, seed)
         sides = [_predicted(fit, task, entry.whole.dataset.take(rows)) for rows in (split.inside, split.outside)]
-    except BayeslabError as error:
-        raise type(error)(f"{entry.name}, with {len(split.inside)} rows: {error.message}") from None
     own = _measures(task, sides[0], task.outcome[split.inside], None)
     return _measures(task, sides[1], task.outcome[split.outside], None) | {f"training_{n}": x for n, x in own.items()}
+
+
+@contextmanager
+def _blamed(entry: _Entry, task: _Task, split: Split) -> Iterator[None]:
+    """Errors of a split say of which model; what is wrong with the data is said of all rows, by their own numbers."""
+    try:
+        yield
+    except BayeslabError as error:
+        if entry.model.model.family != "learner":
+            try:
+                _graph(entry, task.target)
+            except BayeslabError as whole:
+                raise type(whole)(f"{entry.name}: {whole.message}") from None
+        counted = " (rows are counted within the split)" if re.search(r"\brows? \d", error.message) else ""
+        raise type(error)(f"{entry.name}, with {len(split.inside)} rows: {error.message}{counted}") from None
 
 
 def _predicted(fit: Fit, task: _Task, test: Dataset) -> Array:
@@ -317,7 +384,10 @@ def _predicted(fit: Fit, task: _Task, test: Dataset) -> Array:
         return np.asarray(frame["mean"], float)
     frame = fit.predict(hidden, "probabilities")
     out = np.zeros((n_rows, len(task.classes)))
-    for k, word in enumerate(task.classes):
+    # The same two classes are 0 and 1 to one model, False and True to another.
+    own = [str(x) for x in fit.data.labels.get(task.target, (0, 1))]
+    words = task.classes if set(own) == set(task.classes) else own
+    for k, word in enumerate(words):
         column = f"P({task.target}={word})"
         if column in frame:
             out[:, k] = np.asarray(frame[column], float)
@@ -361,6 +431,17 @@ def _measures(task: _Task, predicted: Array, outcome: NDArray[Any], log_density:
     return out
 
 
+def _sign(measure: str) -> float:
+    return -1.0 if measure in LOSSES else 1.0
+
+
+def overall(measure: str, values: Array, weights: Array) -> float:
+    """A score of all rows left out from those of splits: their mean; of ``rmse`` the root of the mean square."""
+    if measure == "rmse":
+        return float(np.sqrt(np.average(values**2, weights=weights)))
+    return float(np.average(values, weights=weights))
+
+
 def _matrix(task: _Task) -> Array:
     from bayeslab.results.ppc import _matrix as named
 
@@ -390,14 +471,15 @@ class CrossValidation:
         records: list[dict[str, Any]],
         predictions: Mapping[str, Array],
         task: _Task,
-        n_rows: int,
         folds: int | float | str,
+        learners: Sequence[str],
     ) -> None:
         import pandas as pd
 
         self.scores = pd.DataFrame(records)
         self.predictions, self.classes, self.target = dict(predictions), task.classes, task.target
-        self._outcome, self._n_rows, self._folds = task.outcome, n_rows, folds
+        self._outcome, self._n_rows, self._folds = task.outcome, len(task.outcome), folds
+        self._learners, self._losses = frozenset(learners), None if task.loss is None else _matrix(task)
 
     @property
     def measures(self) -> list[str]:
@@ -411,26 +493,58 @@ class CrossValidation:
 
     @property
     def table(self) -> pd.DataFrame:
-        """Mean of each score over splits and its standard deviation; the best model first."""
+        """Each score of all rows left out, and its standard deviation over splits; the best model first.
+
+        Scores are means; ``rmse`` is the root of the mean squared error of all rows, not a mean of the splits' roots,
+        which of splits of one row would be ``mae``.
+        """
         import pandas as pd
 
-        first = self.measures[0]
         rows = {}
         for name in self.models:
-            own = self.scores[self.scores["model"] == name]
-            weights = own["rows"].to_numpy()
             row: dict[str, float] = {}
-            for measure in [c for c in own.columns if c not in ("model", "split", "rows")]:
-                values = own[measure].to_numpy()
-                row[measure] = float(np.average(values, weights=weights))
+            for measure in [c for c in self.scores.columns if c not in ("model", "split", "rows")]:
+                values, weights = self._splits(name, measure)
+                row[measure] = overall(measure, values, weights)
                 if len(values) > 1:
                     with np.errstate(invalid="ignore"):
                         row[f"{measure}_sd"] = float(np.std(values, ddof=1))
             rows[name] = row
-        frame = pd.DataFrame.from_dict(rows, orient="index").rename_axis("model")
-        return frame.sort_values(first, ascending=first in LOSSES, kind="stable")
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("model").loc[self._ordered(self.measures[0])]
 
-    def difference(self, first: str, second: str, measure: str | None = None, margin: float = 0.01) -> PairedDifference:
+    def _splits(self, name: str, measure: str) -> tuple[Array, Array]:
+        """A model's scores by split, and the rows of each."""
+        own = self.scores[self.scores["model"] == name].sort_values("split")
+        return own[measure].to_numpy(float), own["rows"].to_numpy(float)
+
+    def _ordered(self, measure: str) -> list[str]:
+        """The models, the best first."""
+        score = {name: overall(measure, *self._splits(name, measure)) for name in self.models}
+        return sorted(self.models, key=lambda name: _sign(measure) * score[name], reverse=True)
+
+    def _chosen(self, measure: str | None) -> str:
+        chosen = measure or self.measures[0]
+        if chosen not in self.measures:
+            raise OptionError(f"no score '{chosen}' of all models{hint(chosen, self.measures)}")
+        return chosen
+
+    def margin(self, measure: str | None = None) -> float:
+        """The difference of a score that counts as none unless another is given.
+
+        0.01 of scores that have no unit. Of errors of numbers 1 % of the target's standard deviation, of costs 1 % of
+        the range of losses, so that the unit changes nothing.
+        """
+        chosen = self._chosen(measure)
+        if chosen in ("rmse", "mae"):
+            return _MARGIN * float(np.std(self._outcome))
+        if chosen == "cost":
+            assert self._losses is not None
+            return _MARGIN * float(np.ptp(self._losses))
+        return _MARGIN
+
+    def difference(
+        self, first: str, second: str, measure: str | None = None, margin: float | None = None
+    ) -> PairedDifference:
         """How probable it is that one model is better than another by more than a margin.
 
         Parameters
@@ -441,40 +555,110 @@ class CrossValidation:
             A score; default the first (``accuracy``, or ``rmse``). Where less is better, the sign is turned, so that a
             positive difference always speaks for ``first``.
         margin
-            A difference up to this counts as none.
+            A difference up to this counts as none; None: :meth:`margin`.
 
         Returns
         -------
         PairedDifference
-            With ``better``, ``same`` and ``worse``, by the Bayesian correlated t-test.
+            With ``better``, ``same`` and ``worse``, by the Bayesian correlated t-test; NaN where the difference is the
+            same in all splits.
+
+        Notes
+        -----
+        Roots of mean squares do not average over splits, mean squared errors do. Their differences are compared,
+        divided by the sum of the two ``rmse``, since :math:`a^2-b^2=(a-b)(a+b)`: in the unit of the target.
         """
-        chosen = measure or self.measures[0]
-        if chosen not in self.measures:
-            raise OptionError(f"no score '{chosen}' of all models{hint(chosen, self.measures)}")
+        chosen = self._chosen(measure)
         for name in (first, second):
             if name not in self.predictions:
                 raise OptionError(f"no model '{name}'{hint(name, self.predictions)}")
-        a, b = (
-            self.scores[self.scores["model"] == name].sort_values("split")[chosen].to_numpy()
-            for name in (first, second)
-        )
-        sign = -1.0 if chosen in LOSSES else 1.0
-        return correlated_t(sign * (a - b), float(self.scores["rows"].mean()) / self._n_rows, margin)
+            if endless := self._endless(name, chosen):
+                raise OptionError(endless)
+        (a, rows), (b, _) = self._splits(first, chosen), self._splits(second, chosen)
+        unit = 1.0
+        if chosen == "rmse":
+            unit = overall(chosen, a, rows) + overall(chosen, b, rows)
+            a, b = a**2, b**2
+        gaps = _sign(chosen) * (a - b)
+        if np.ptp(gaps) <= _ROUNDING * max(np.abs(a).max(), np.abs(b).max()):
+            gaps = np.full_like(gaps, gaps[0])
+        least = self.margin(chosen) if margin is None else margin
+        return correlated_t(gaps / (unit or 1.0), float(rows.mean()) / self._n_rows, least)
 
-    def differences(self, measure: str | None = None, margin: float = 0.01) -> pd.DataFrame:
-        """Every model against the best: mean difference, interval, and probabilities of better, same, worse."""
+    def differences(self, measure: str | None = None, margin: float | None = None) -> pd.DataFrame:
+        """Every model against the best: mean difference, interval, and probabilities of better, same, worse.
+
+        NaN where the test has no answer; why is in ``attrs["notes"]``.
+        """
         import pandas as pd
 
-        best, *others = list(self.table.index)
-        rows = {}
+        chosen = self._chosen(measure)
+        best, *others = self._ordered(chosen)
+        columns = ["difference", "eti89_lb", "eti89_ub", "better", "same", "worse"]
+        rows, notes = {}, []
         for name in others:
-            found = self.difference(best, name, measure, margin)
-            low, high = found.interval()
-            rows[f"{best} − {name}"] = {
-                "difference": found.mean, "eti89_lb": low, "eti89_ub": high,
-                "better": found.better, "same": found.same, "worse": found.worse,
-            }  # fmt: skip
-        return pd.DataFrame.from_dict(rows, orient="index")
+            pair = f"{best} − {name}"
+            if self._endless(best, chosen) or self._endless(name, chosen):
+                rows[pair] = [np.nan] * len(columns)
+                continue
+            found = self.difference(best, name, chosen, margin)
+            rows[pair] = [found.mean, *found.interval(), found.better, found.same, found.worse]
+            if np.isnan(found.better):
+                n = self.scores["split"].nunique()
+                notes.append(
+                    f"{pair}: {chosen} differs by the same in all {n} splits, and of differences that do not vary the"
+                    f" test has no answer: ask for repeats (of fewer folds than rows){self._instead(chosen)}"
+                )
+        frame = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+        frame.attrs["notes"] = notes
+        return frame
+
+    def _instead(self, measure: str) -> str:
+        """Another score to compare by."""
+        others = [m for m in self.measures if m != measure and not any(self._endless(n, m) for n in self.models)]
+        best = next((m for m in ("log_score", "brier", "mae") if m in others), next(iter(others), None))
+        return f", or compare by another score, such as {best}" if best else ""
+
+    def _endless(self, name: str, measure: str) -> str:
+        """Why a model's score is infinite, and what to do; nothing where it is finite."""
+        values, _ = self._splits(name, measure)
+        at = np.flatnonzero(~np.isfinite(values))
+        if not len(at):
+            return ""
+        where = f"split{'s' * (len(at) > 1)} {_places(at)} of {len(values)}"
+        if measure != "log_score" or self.classes is None:
+            cure = "look at its predictions there, or compare by another score"
+            return f"{name}: {measure} is infinite in {where}: {cure}"
+        said = np.take_along_axis(
+            self.predictions[name], np.broadcast_to(self._outcome[:, None], (*self.predictions[name].shape[:2], 1)), -1
+        )
+        n = int(np.any(said == 0, axis=(0, 2)).sum())
+        trained = name in self._learners
+        cure = "calibration: platt, or a smoother learner" if trained else "a prior that excludes nothing"
+        return (
+            f"{name}: the class of {n} row{'s' * (n > 1)} left out had probability 0, so that its log_score is −∞"
+            f" ({where}): ask for {cure}"
+        )
+
+    def notes(self, measure: str | None = None, margin: float | None = None) -> list[str]:
+        """What the scores and the comparison cannot say, and what to do about it."""
+        out = [text for n in self.models for m in self.measures if (text := self._endless(n, m))]
+        return out + list(self.differences(measure, margin).attrs["notes"]) if self._several else out
+
+    @property
+    def _several(self) -> bool:
+        """Whether there is something to compare."""
+        return len(self.models) > 1 and self.scores["split"].nunique() > 1
+
+    def question(self, measure: str | None = None, margin: float | None = None) -> str:
+        """What the probabilities of :meth:`differences` are of."""
+        chosen = self._chosen(measure)
+        least, of = (self.margin(chosen), "") if margin is None else (margin, "")
+        if margin is None and chosen in ("rmse", "mae"):
+            of = f" (1 % of the standard deviation of '{self.target}')"
+        elif margin is None and chosen == "cost":
+            of = " (1 % of the range of losses)"
+        return f"probability that {chosen} is better by more than {least:.3g}{of}, about the same, or worse"
 
     def calibration(self, model: str, bins: int = 10, *, together: bool = False, ci_prob: float = 0.89) -> pd.DataFrame:
         """Predicted probabilities of rows left out against how often the class was the true one.
@@ -487,7 +671,8 @@ class CrossValidation:
         Returns
         -------
         pandas.DataFrame
-            As :meth:`Fit.calibration <bayeslab.results.fit.Fit.calibration>` gives it.
+            As :meth:`Fit.calibration <bayeslab.results.fit.Fit.calibration>` gives it; ``n`` counts each row once,
+            however often it was left out.
         """
         import pandas as pd
 
@@ -498,12 +683,14 @@ class CrossValidation:
         said = self.predictions[model]
         there = ~np.isnan(said[..., 0])
         happened = np.broadcast_to(self._outcome, there.shape)[there]
+        # Repeats say the same row again: each row counts once.
+        once = np.broadcast_to(1 / np.maximum(there.sum(axis=0), 1), there.shape)[there]
         if together:
-            curves = [scores.class_bins(said[there], happened, self.classes, bins, ci_prob)]
+            curves = [scores.class_bins(said[there], happened, self.classes, bins, ci_prob, once)]
         else:
             each = range(len(self.classes)) if len(self.classes) > 2 else [1]
             curves = [
-                (self.classes[k], scores.calibration_bins(said[there][:, k], happened == k, bins, ci_prob))
+                (self.classes[k], scores.calibration_bins(said[there][:, k], happened == k, bins, ci_prob, once))
                 for k in each
             ]
         parts = []
@@ -526,7 +713,9 @@ class CrossValidation:
         """The scores of every split, by model; a matplotlib figure."""
         from bayeslab.plots.learning import scores_plot
 
-        return scores_plot(self.scores, measure or self.measures[0], list(self.table.index))
+        chosen = self._chosen(measure)
+        means = {name: overall(chosen, *self._splits(name, chosen)) for name in self._ordered(chosen)}
+        return scores_plot(self.scores, chosen, means)
 
     def plot_calibration(self, bins: int = 10) -> Any:
         """Calibration curves of all models: of two classes the second, of more all together; a matplotlib figure."""
@@ -545,15 +734,16 @@ class CrossValidation:
 
     def __repr__(self) -> str:
         shown = f"{self._told()}\n{self.table.to_string(float_format=lambda x: f'{x:.4g}')}"
-        if len(self.models) > 1 and self.scores["split"].nunique() > 1:
-            shown += f"\n\n{self.differences().to_string(float_format=lambda x: f'{x:.3g}')}"
-        return shown
+        if self._several:
+            shown += f"\n\n{self.question()}\n{self.differences().to_string(float_format=lambda x: f'{x:.3g}')}"
+        return shown + "".join(f"\n→ {note}" for note in self.notes())
 
     def _repr_html_(self) -> str:
         parts = [f"<p>{self._told()}</p>", self.table.to_html(float_format=lambda x: f"{x:.4g}")]
-        if len(self.models) > 1 and self.scores["split"].nunique() > 1:
+        if self._several:
+            parts.append(f"<p>{self.question()}</p>")
             parts.append(self.differences().to_html(float_format=lambda x: f"{x:.3g}"))
-        return "".join(parts)
+        return "".join([*parts, *(f"<p>→ {note}</p>" for note in self.notes())])
 
 
 # ---------------------------------------------------------------------------------- learning curves
@@ -587,7 +777,13 @@ class LearningCurve:
             low, high = np.quantile(values, [tail, 1 - tail], method=between)
             percent = f"{100 * ci_prob:g}"
             rows.append(
-                {"model": name, "size": size, chosen: values.mean(), f"eti{percent}_lb": low, f"eti{percent}_ub": high}
+                {
+                    "model": name,
+                    "size": size,
+                    chosen: overall(chosen, values, np.ones(len(values))),
+                    f"eti{percent}_lb": low,
+                    f"eti{percent}_ub": high,
+                }
             )
         return pd.DataFrame(rows)
 

@@ -64,8 +64,8 @@ class ValidationCurve:
             rows.append(
                 {
                     self.option: value,
-                    "training": float(own[f"training_{chosen}"].mean()),
-                    "left_out": float(np.average(left_out, weights=own["rows"])),
+                    "training": crossed.overall(chosen, own[f"training_{chosen}"].to_numpy(), np.ones(len(own))),
+                    "left_out": crossed.overall(chosen, left_out, own["rows"].to_numpy()),
                     "sd": float(np.std(left_out, ddof=1)) if len(left_out) > 1 else float("nan"),
                 }
             )

@@ -53,6 +53,22 @@ def test_compare_files(capsys):
     assert difference["better"] + difference["same"] + difference["worse"] == pytest.approx(1)
 
 
+def test_compare_by_another_score(tmp_path, capsys):
+    """Where the accuracy has no answer, or the log score is −∞, the table is followed by what to do."""
+    copy = tmp_path / "same.yaml"
+    copy.write_text(Path(TREE).read_text().replace("data/", f"{MODELS}/data/"))
+    out, _ = said(capsys, "compare", TREE, str(copy), "--folds", "2", "--quiet")
+    assert "differs by the same in all 2 splits" in out
+    assert "NaN" in out
+    out, _ = said(capsys, "compare", TREE, NET, "--folds", "loo", "--quiet", "--score", "brier")
+    assert "probability that brier is better by more than 0.01, about" in out
+    assert "→ play_tennis_rule: the class of 3 rows left out had probability 0" in out
+    _, err = said(capsys, "compare", TREE, NET, "--score", "brire", code=1)
+    assert "no score 'brire'" in err and "brier" in err
+    _, err = said(capsys, "compare", TREE, "--folds", "loo", "--repeats", "3", "--quiet", code=1)
+    assert "leave repeats out" in err
+
+
 def test_compare_refuses(capsys):
     _, err = said(capsys, "compare", TREE, NET, "--criterion", "bic", code=1)
     assert "criterion bic is for fitted posteriors" in err

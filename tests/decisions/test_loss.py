@@ -121,3 +121,14 @@ def test_calibration_bins_keep_ties_together():
     assert np.array_equal(bins.count, [6, 4]) and bins.upper[1] == 1
     # Jeffreys: quantiles of Beta(hits + ½, misses + ½).
     assert bins.lower[0] == pytest.approx(stats.beta(1.5, 5.5).ppf(0.055))
+
+
+def test_cases_said_twice_count_once():
+    """Every case twice, with half the weight, is every case once."""
+    rng = np.random.default_rng(4)
+    p = rng.uniform(size=60)
+    happened = rng.uniform(size=60) < p
+    once = calibration_bins(p, happened, 5)
+    twice = calibration_bins(np.repeat(p, 2), np.repeat(happened, 2), 5, weights=np.full(120, 0.5))
+    for name in ("predicted", "observed", "lower", "upper", "count"):
+        np.testing.assert_allclose(getattr(twice, name), getattr(once, name))

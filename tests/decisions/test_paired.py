@@ -31,8 +31,11 @@ def test_independent_differences_are_covered():
 
 
 def test_edges():
-    same = correlated_t(np.full(5, 0.02), 0.2, 0.01)
-    assert (same.better, same.same, same.worse) == (1, 0, 0)
+    # Differences that coincide, but for rounding, say nothing of how they vary.
+    for each in (np.full(5, 0.02), np.zeros(5), np.array([0.9 - 0.8, 0.8 - 0.7, 0.7 - 0.6])):
+        same = correlated_t(each, 0.2, 0.01)
+        assert same.mean == pytest.approx(each[0])
+        assert np.isnan([same.better, same.same, same.worse, *same.interval()]).all()
     with pytest.raises(OptionError, match="two splits"):
         correlated_t(np.array([0.1]), 0.1)
     with pytest.raises(OptionError, match="infinite"):

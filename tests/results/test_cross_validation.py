@@ -18,6 +18,7 @@ X = RNG.normal(size=(N, 2))
 TABLE = pd.DataFrame({"u": X[:, 0], "v": X[:, 1], "y": 1 + 2 * X[:, 0] + RNG.normal(size=N)})
 LINES = bl.Model(name="lines", model={"family": "learner", "learner": "linear", "target": "y"})
 BAYES = bl.Model(name="bayes", model={"family": "regression", "formula": "y ~ u + v"})
+NEIGHBOUR = bl.Model(name="near", model={"family": "learner", "learner": "knn", "target": "y"})
 _IRIS = load_iris()
 IRIS = pd.DataFrame(_IRIS.data[:, 2:], columns=["c", "d"]).assign(species=np.array(_IRIS.target_names)[_IRIS.target])
 TREE = bl.Model(name="t", model={"family": "learner", "learner": "decision_tree", "target": "species"})
@@ -42,7 +43,7 @@ def test_splits():
     held = splits(outcome, 0.3, 5, np.random.default_rng(2), classes=True)
     assert [len(s.outside) for s in held] == [30] * 5
     assert all(abs(np.bincount(outcome[s.outside]) - [15, 9, 6]).max() <= 1 for s in held)
-    one = splits(outcome, "loo", 3, np.random.default_rng(3), classes=True)
+    one = splits(outcome, "loo", 1, np.random.default_rng(3), classes=True)
     assert sorted(int(s.outside[0]) for s in one) == list(range(100))
     uneven = splits(np.arange(23.0), 5, 1, np.random.default_rng(4), classes=False)
     sizes = [len(s.outside) for s in uneven]
@@ -92,7 +93,7 @@ def test_classes_are_scored_by_hand():
     assert len(found.scores) == 20
     assert set(found.differences().columns) == {"difference", "eti89_lb", "eti89_ub", "better", "same", "worse"}
     calibrated = found.calibration("forest", 5)
-    assert calibrated["n"].sum() == 3 * 300
+    assert calibrated["n"].sum() == pytest.approx(3 * 150), "each row once, however often it was left out"
     assert "5 folds" in repr(found)
     assert "<table" in found._repr_html_()
     assert found.plot().axes
@@ -127,6 +128,117 @@ def test_a_bayes_net_and_a_tree():
     # F10: naive Bayes left out is right on 8 of 14 with ML counts; the m-estimate here stays near.
     assert found.table.loc["net", "accuracy"] * 14 == pytest.approx(8, abs=1)
     assert found.table.loc["tree", "accuracy"] * 14 == pytest.approx(11, abs=0.1)
+
+
+@pytest.mark.parametrize("folds", ["loo", 10])
+def test_rmse_is_of_all_rows(folds):
+    """The root of the mean square over rows, also where each split has one; as the fit itself says of its folds."""
+    found = bl.cross_validate({"lines": LINES, "near": NEIGHBOUR}, TABLE, folds=folds, progress=False)
+    errors = {name: TABLE["y"] - said[0] for name, said in found.predictions.items()}
+    rmse = {name: np.sqrt(np.mean(e**2)) for name, e in errors.items()}
+    for name in rmse:
+        assert found.table.loc[name, "rmse"] == pytest.approx(rmse[name])
+        assert found.table.loc[name, "mae"] == pytest.approx(np.abs(errors[name]).mean())
+    gap = found.difference("lines", "near", "rmse")
+    assert gap.mean == pytest.approx(rmse["near"] - rmse["lines"])
+    if folds == "loo":
+        # The t-test of squared errors, in the unit of the target.
+        squares = (errors["near"] ** 2 - errors["lines"] ** 2) / (rmse["near"] + rmse["lines"])
+        assert gap.scale == pytest.approx(np.sqrt((1 / N + 1 / (N - 1)) * squares.var(ddof=1)))
+
+
+def test_the_unit_changes_no_verdict():
+    models = {"lines": LINES, "near": NEIGHBOUR}
+    own, others = (
+        bl.cross_validate(models, TABLE.assign(y=TABLE["y"] * unit), folds=5, progress=False) for unit in (1, 1000)
+    )
+    for measure in ("rmse", "mae"):
+        a, b = (found.difference("lines", "near", measure) for found in (own, others))
+        assert 0.01 < a.same < 0.99 or a.better > 0.9
+        assert (b.better, b.same, b.worse) == pytest.approx((a.better, a.same, a.worse))
+        assert b.mean == pytest.approx(1000 * a.mean)
+    assert own.margin("rmse") == pytest.approx(0.01 * TABLE["y"].std(ddof=0))
+    assert "(1 % of the standard deviation of 'y')" in repr(own)
+    loss = {"go": {"setosa": 0, "versicolor": 500, "virginica": 500}, "stay": dict.fromkeys(_IRIS.target_names, 100)}
+    assert bl.cross_validate({"t": TREE}, IRIS, folds=2, loss=loss, progress=False).margin("cost") == 5
+
+
+def test_differences_that_coincide_are_no_answer():
+    found = bl.cross_validate({"a": TREE, "b": TREE}, IRIS, folds=4, progress=False)
+    assert found.differences()[["better", "same", "worse", "eti89_lb"]].isna().all(axis=None)
+    (note,) = found.differences().attrs["notes"]
+    assert "a − b: accuracy differs by the same in all 4 splits" in note
+    assert note in repr(found) and note in found._repr_html_()
+
+
+def test_leave_one_out_has_no_repeats():
+    for folds in ("loo", 150):
+        with pytest.raises(bl.BayeslabError, match="leave repeats out"):
+            bl.cross_validate({"t": TREE}, IRIS, folds=folds, repeats=3, progress=False)
+
+
+def test_numbers_or_classes():
+    """Of 0 and 1 it depends on the model what they are; models that differ in it are told so before any fit."""
+    rng = np.random.default_rng(8)
+    table = pd.DataFrame({"u": rng.normal(size=40)}).assign(buy=lambda t: (t["u"] + rng.normal(size=40) > 0) * 1)
+    bayes = bl.Model(name="b", model={"family": "regression", "formula": "buy ~ u", "likelihood": "bernoulli"})
+    near = {"family": "learner", "learner": "knn", "target": "buy"}
+    number = bl.Model(model=near | {"task": "regression"})
+    with pytest.raises(
+        bl.BayeslabError, match="'buy' is a number to 'near', and a class to 'bayes': say 'task: classification'"
+    ):
+        bl.cross_validate({"bayes": bayes, "near": number}, table, progress=False)
+    line = bl.Model(name="l", model={"family": "regression", "formula": "buy ~ u"})
+    with pytest.raises(bl.BayeslabError, match="models of one kind"):
+        bl.cross_validate({"bayes": bayes, "line": line}, table, progress=False)
+    alone = bl.Model(model={"family": "learner", "learner": "linear", "target": "buy", "task": "regression"})
+    found = bl.cross_validate({"alone": alone, "near": number}, table, folds=4, progress=False)
+    assert found.classes is None and "rmse" in found.measures
+    both = {"bayes": bayes, "near": bl.Model(model=near | {"task": "classification"})}
+    said = bl.cross_validate(both, table, folds=2, method="map", progress=False)
+    assert said.classes == ["0", "1"]
+    assert said.table.loc["bayes", "accuracy"] > 0.6
+
+
+def test_calibration_counts_rows_once():
+    """Repeats say the same rows again: intervals do not get narrower by them."""
+    widths = []
+    for repeats in (1, 20):
+        found = bl.cross_validate({"t": NEAR}, IRIS, folds=2, repeats=repeats, progress=False)
+        calibrated = found.calibration("t", 1)
+        assert calibrated["n"].sum() == pytest.approx(3 * 150)
+        widths.append((calibrated["eti89_ub"] - calibrated["eti89_lb"]).mean())
+    assert widths[1] == pytest.approx(widths[0], rel=0.05)
+
+
+def test_faults_are_of_the_tables_rows():
+    bad = TABLE.copy()
+    bad.loc[3, "u"] = np.inf
+    with pytest.raises(bl.BayeslabError, match=r"lines: column 'u' holds inf \(row 4\)"):
+        bl.cross_validate({"lines": LINES}, bad, progress=False)
+    with pytest.raises(bl.BayeslabError, match=r"^bayes") as raised:
+        bl.cross_validate({"bayes": BAYES}, bad, folds=3, progress=False)
+    assert "row" not in raised.value.message or "row 4" in raised.value.message, raised.value.message
+    gone = TABLE.copy()
+    gone.loc[[3, 9], "y"] = np.nan
+    for model in (LINES, BAYES):
+        with pytest.raises(bl.BayeslabError, match=r"'y' has no value in 2 rows \(4, 10\).*drop these"):
+            bl.cross_validate({"m": model}, gone, progress=False)
+
+
+def test_infinite_log_scores_are_explained():
+    models = {"tree": TREE, "forest": NEAR}
+    found = bl.cross_validate(models, IRIS, folds=5, progress=False, seed=3)
+    truth = found.predictions["tree"][0][np.arange(150), _IRIS.target]
+    n = int((truth == 0).sum())
+    assert n > 0
+    (note,) = [x for x in found.notes() if x.startswith("tree")]
+    assert f"the class of {n} rows left out had probability 0" in note
+    assert "calibration: platt" in note
+    assert note in repr(found)
+    with pytest.raises(bl.BayeslabError, match=r"tree: .* probability 0"):
+        found.difference("tree", "forest", "log_score")
+    assert found.differences("log_score")["better"].isna().all()
 
 
 def test_learning_curve():
