@@ -188,8 +188,8 @@ def frame_columns(frame: Any) -> dict[str, Any]:
     if doubled:
         raise DataError(f"the column '{doubled[0]}' is there twice")
     return {
-        str(name): native[name].to_list() if _nullable(native[name]) else native[name].to_numpy()
-        for name in native.columns
+        str(name): series.to_list() if _nullable(series) else series.to_numpy()
+        for name, series in zip(native.columns, native.iter_columns(), strict=True)
     }
 
 

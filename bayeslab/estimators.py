@@ -3,28 +3,47 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeslab import registry
-from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
+from bayeslab.dataset import frame_columns
+from bayeslab.errors import DataError, ModelError, hint, listed
+from bayeslab.fitting import _Source, fit
 from bayeslab.spec import Model
 
 if TYPE_CHECKING:
     from bayeslab.results.fit import Fit
 
-__all__ = ["estimator"]
+__all__ = ["BayesClassifier", "BayesRegressor", "estimator"]
+
+type Task = Literal["classification", "regression"]
+
+# Distributions of a node whose values are classes.
+_OF_CLASSES = ("Bernoulli", "Categorical", "OrderedLogistic", "OrderedProbit")
+# Likelihoods of a family whose outcome is one of several classes.
+_CLASSIFYING = ("bernoulli", "categorical", "ordered")
+# What a model file says of a learner that an estimator says itself.
+_FIXED = frozenset(("family", "target", "task", "options"))
 
 
 def estimator(
     model: Model | str | os.PathLike[str],
     *,
     target: str | None = None,
+    task: Task | None = None,
     method: str | None = None,
     seed: int | None = None,
     **options: Any,
-) -> Any:
+) -> BayesClassifier | BayesRegressor:
     """A model with a target as a scikit-learn estimator.
 
     Parameters
@@ -33,24 +52,25 @@ def estimator(
         A model or the path of a model file.
     target
         The column to predict, where the model has several outcomes.
+    task
+        What a learner that does both is to do, where the model neither says so (``task:``) nor names data.
     method, seed, **options
         As for :func:`bayeslab.fit`.
 
     Returns
     -------
-    object
+    BayesClassifier or BayesRegressor
         With ``fit(X, y)``, ``predict``, ``score``, and for classes ``predict_proba`` and ``classes_``; ``X`` is a table
         with the model's columns, or an array whose columns are the model's inputs in order. After ``fit``, ``fit_`` is
-        the :class:`~bayeslab.results.fit.Fit`.
+        the :class:`~bayeslab.results.fit.Fit`. What the model says are parameters: ``model__n_neighbors``.
 
     Raises
     ------
     ModelError
-        The model has no target, or several and none is chosen.
+        The model has no target, or several and none is chosen; it does not say whether to classify.
     """
-    from bayeslab.fitting import _Source
-
-    read = _Source(model).model
+    source = _Source(model)
+    read = source.model
     if target is None:
         target = getattr(read.model, "target", None)
     family = registry.load("families", read.model.family)
@@ -62,8 +82,14 @@ def estimator(
         (target,) = outcomes
     if outcomes and target not in outcomes:
         raise ModelError(f"the model does not predict '{target}'{hint(target, outcomes)}")
-    kind = _classes()
-    made = kind["classifier"] if _classifies(family, read, target) else kind["regressor"]
+    if read.model.family == "learner":
+        chosen = _task(source, task)
+        read = _changed(read, {"task": chosen})
+    else:
+        chosen = "classification" if _classifies(read, target) else "regression"
+        if task not in (None, chosen):
+            raise ModelError(f"the model's outcome '{target}' makes it a {chosen}, not a {task}")
+    made = BayesClassifier if chosen == "classification" else BayesRegressor
     return made(read, target, method, seed, options or None)
 
 
@@ -76,121 +102,258 @@ def _outcomes(family: Any, model: Model) -> tuple[str, ...]:
         return ()
 
 
-def _classifies(family: Any, model: Model, target: str) -> bool:
+def _task(source: Any, asked: str | None) -> str:
+    """What a learner is to do: as the model says, else as was asked, else what suits the data that the model names."""
+    spec: Any = source.model.model
+    said = spec.task or (spec.module.TASKS[0] if len(spec.module.TASKS) == 1 else None)
+    if said is not None and asked not in (None, said):
+        raise ModelError(f"the model's task is {said}, not {asked}", path=("model", "task"))
+    if (said or asked) is not None:
+        return str(said or asked)
+    if source.model.data.table is not None:
+        with source.located():
+            return "classification" if spec.target in source.bound(None).labels else "regression"
+    raise ModelError(
+        f"{spec.learner} does classification and regression, and no data say which is meant: write 'task:"
+        " classification' or 'task: regression' in the model, or give task=",
+        path=("model", "task"),
+    )
+
+
+def _classifies(model: Model, target: str) -> bool:
     spec: Any = model.model
-    if model.model.family == "learner":
-        if spec.task is not None:
-            return bool(spec.task == "classification")
-        # Of a learner that does both the target decides, which is not known yet: names are classes by saying so.
-        return "classification" in spec.module.TASKS
-    if target in model.dims or target in model.model.levels():
+    if target in model.dims or target in spec.levels():
         return True
-    return getattr(spec, "likelihood", None) in ("bernoulli", "categorical", "ordinal", "cumulative")
+    if spec.family == "graph":
+        from bayeslab.families._nodes import nodes_of
+
+        node = nodes_of(spec.nodes).get(target)
+        return node is not None and node.distribution in _OF_CLASSES
+    return getattr(spec, "likelihood", None) in _CLASSIFYING
 
 
-_MADE: dict[str, Any] = {}
+def _two(model: Model, target: str) -> bool:
+    """Whether the outcome can only be one of two."""
+    spec: Any = model.model
+    if spec.family == "graph":
+        from bayeslab.families._nodes import nodes_of
+
+        node = nodes_of(spec.nodes).get(target)
+        return node is not None and node.distribution == "Bernoulli"
+    return getattr(spec, "likelihood", None) == "bernoulli"
 
 
-def _classes() -> dict[str, Any]:
-    """The two classes, made when scikit-learn is first needed."""
-    if _MADE:
-        return _MADE
-    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-    from sklearn.utils.validation import check_is_fitted
+def _settings(model: Model) -> dict[str, Any]:
+    """What the model says of its family, and a learner's options, with their defaults."""
+    spec: Any = model.model
+    own = {name: getattr(spec, name) for name in type(spec).model_fields if name not in _FIXED}
+    if spec.family != "learner":
+        return own
+    options = spec.module.Options.model_validate(dict(spec.options))
+    return {name: getattr(options, name) for name in type(options).model_fields} | own
 
-    class _Estimator(BaseEstimator):
-        """What both kinds share."""
 
-        def __init__(
-            self,
-            model: Any,
-            target: str = "y",
-            method: str | None = None,
-            seed: int | None = None,
-            options: dict[str, Any] | None = None,
-        ) -> None:
-            self.model, self.target, self.method, self.seed, self.options = model, target, method, seed, options
+def _changed(model: Model, settings: Mapping[str, Any]) -> Model:
+    """The model with other settings."""
+    content = model.to_dict()
+    return Model(**content | {"model": content["model"] | dict(settings)})
 
-        def _table(self, X: Any) -> dict[str, Any]:
-            if hasattr(X, "columns"):
-                from bayeslab.dataset import frame_columns
 
-                return {name: values for name, values in frame_columns(X).items() if name != self.target}
-            array = np.asarray(X)
-            if array.ndim != 2:
-                raise OptionError(f"X is a table, or an array (rows, columns), not of shape {array.shape}")
-            names = getattr(self, "inputs_", None) or list(getattr(self.model.model, "inputs", ()))
-            if not names:
-                names = [f"x{j + 1}" for j in range(array.shape[1])]
-            if len(names) != array.shape[1]:
-                raise DataError(f"X has {array.shape[1]} columns; the model's inputs are {listed(names)}")
-            return {name: array[:, j] for j, name in enumerate(names)}
+@contextmanager
+def _as_value_errors() -> Iterator[None]:
+    """What is wrong with the data, as scikit-learn's tools know it: an error that is a ValueError too."""
+    try:
+        yield
+    except DataError as error:
+        raise _Refused(error.message, where=error.where, path=error.path, offset=error.offset) from None
 
-        def _fit(self, X: Any, y: Any) -> Fit:
-            from bayeslab.fitting import fit
 
-            table = self._table(X)
-            self.inputs_ = list(table)
+class _Refused(DataError, ValueError):
+    """Data that a model cannot be fitted to, or predict from."""
+
+
+def _named(X: Any) -> bool:
+    """Whether X is a table whose columns have names; those of pandas may be numbers."""
+    return hasattr(X, "columns") and not (hasattr(X, "iloc") and not all(isinstance(c, str) for c in X.columns))
+
+
+class _Estimator(BaseEstimator):
+    """What both kinds share."""
+
+    def __init__(
+        self,
+        model: Any,
+        target: str = "y",
+        method: str | None = None,
+        seed: int | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        self.model, self.target, self.method, self.seed, self.options = model, target, method, seed, options
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters; ``deep`` also what the model says, as ``model__NAME``."""
+        out: dict[str, Any] = super().get_params(deep=False)
+        if deep and isinstance(self.model, Model):
+            out |= {f"model__{name}": value for name, value in _settings(self.model).items()}
+        return out
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``model__NAME`` makes another model that says so."""
+        inside = {k.removeprefix("model__"): v for k, v in params.items() if k.startswith("model__")}
+        super().set_params(**{k: v for k, v in params.items() if not k.startswith("model__")})
+        if not inside:
+            return self
+        known = _settings(self.model)
+        for name in inside:
+            if name not in known:
+                raise ValueError(f"Invalid parameter 'model__{name}' of {type(self).__name__}{hint(name, known)}")
+        self.model = _changed(self.model, inside)
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        if "fit_" in state and self.model.model.family != "learner":
+            # Graphs and plans cannot be pickled; they are worked out again from the data.
+            state["fit_"] = copy(self.fit_)
+            state["fit_"].data = copy(self.fit_.data)
+            state["fit_"].data.memo = {}
+        return state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = self._takes_gaps
+        tags.non_deterministic = self.seed is None and getattr(self.model, "seed", None) is None
+        return tags
+
+    @property
+    def _takes_gaps(self) -> bool:
+        """Whether cells may be missing: of learners only where they understand it; else the model says."""
+        spec: Any = getattr(self.model, "model", None)
+        return bool(spec.module.MISSING) if getattr(spec, "family", None) == "learner" else spec is not None
+
+    def _table(self, X: Any, *, fitting: bool) -> dict[str, Any]:
+        """The columns of a table or an array, by name; by place where they have none."""
+        if hasattr(X, "columns"):
+            columns = frame_columns(X)
+            if _named(X):
+                return {name: values for name, values in columns.items() if name != self.target}
+            values = list(columns.values())
+        else:
+            finite = "allow-nan" if self._takes_gaps else True
+            values = list(validate_data(self, X, reset=fitting, dtype=None, ensure_all_finite=finite).T)
+        names = list(getattr(self.model.model, "inputs", ())) if fitting else self.inputs_
+        names = names or [f"x{j + 1}" for j in range(len(values))]
+        if len(names) != len(values):
+            raise _Refused(f"X has {len(values)} columns; the model's inputs are {listed(names)}")
+        return dict(zip(names, values, strict=True))
+
+    def _checked(self, X: Any, y: Any) -> tuple[dict[str, Any], np.ndarray]:
+        """Columns and outcomes that go together."""
+        if y is None:
+            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
+        table = self._table(X, fitting=True)
+        if hasattr(X, "columns"):
             self.n_features_in_ = len(table)
-            whole = table | {self.target: np.asarray(y)}
-            # Whoever takes an estimator judges it on rows of their own; a learner need not leave any out for that.
-            options = {"folds": 0} if self.model.model.family == "learner" else {}
-            found: Fit = fit(
-                self.model, whole, self.method, seed=self.seed, progress=False, runs=None,
+            self.__dict__.pop("feature_names_in_", None)
+        if _named(X):
+            self.feature_names_in_ = np.array(list(table), dtype=object)
+        self.inputs_ = list(table)
+        outcome = column_or_1d(y, warn=True)
+        assert_all_finite(outcome, input_name="y")
+        check_consistent_length(outcome, *table.values())
+        return table, outcome
+
+    def _fitted(self, table: dict[str, Any], outcome: np.ndarray) -> Fit:
+        # Whoever takes an estimator judges it on rows of their own; a learner need not leave any out for that.
+        options = {"folds": 0} if self.model.model.family == "learner" else {}
+        with _as_value_errors():
+            return fit(
+                self.model, table | {self.target: outcome}, self.method, seed=self.seed, progress=False, runs=None,
                 **options | (self.options or {}),
             )  # fmt: skip
-            return found
 
-        @property
-        def _known(self) -> Fit:
-            check_is_fitted(self, "fit_")
-            found: Fit = self.fit_
-            return found
+    def _predicted(self, X: Any, kind: Literal["mean", "probabilities"]) -> Any:
+        check_is_fitted(self, "fit_")
+        table = self._table(X, fitting=False)
+        with _as_value_errors():
+            return self.fit_.predict(table, kind)
 
-        def __sklearn_is_fitted__(self) -> bool:
-            return hasattr(self, "fit_")
 
-    class BayesClassifier(ClassifierMixin, _Estimator):
-        """A model whose target is one of several classes."""
+class BayesClassifier(ClassifierMixin, _Estimator):
+    """A model whose target is one of several classes; :func:`bayeslab.estimator` makes it.
 
-        def fit(self, X: Any, y: Any) -> Self:
-            """Fit the model to the columns of X and the classes y."""
-            self.classes_ = np.unique(np.asarray(y))
-            self.fit_ = self._fit(X, y)
-            return self
+    Attributes
+    ----------
+    classes_ : ndarray
+        The classes, sorted, as ``y`` has them.
+    fit_ : Fit
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Of a table.
+    """
 
-        def predict_proba(self, X: Any) -> np.ndarray:
-            """Posterior predictive probabilities, shape (rows, classes)."""
-            frame = self._known.predict(self._table(X), "probabilities")
-            n = len(frame)
-            out = np.column_stack(
-                [np.asarray(frame.get(f"P({self.target}={c})", np.zeros(n)), float) for c in self.classes_]
-            )
-            total = out.sum(axis=1, keepdims=True)
-            if not np.all(total > 0):
-                known = [c for c in frame.columns if c.startswith("P(")]
-                raise DataError(f"the model predicts {listed(known)}{hint(str(self.classes_[0]), known)}")
-            return np.asarray(out / total)
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = not (isinstance(self.model, Model) and _two(self.model, self.target))
+        return tags
 
-        def predict(self, X: Any) -> np.ndarray:
-            """The most probable class of each row."""
-            return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the model to the columns of X and the classes y."""
+        table, outcome = self._checked(X, y)
+        check_classification_targets(outcome)
+        classes, codes = np.unique(outcome, return_inverse=True)
+        if len(classes) < 2 and self.model.model.family == "learner":
+            raise ValueError(f"y has one class, {classes[0]!r}: there is nothing to learn; give rows of another")
+        shown = self._shown(classes)
+        self.fit_ = self._fitted(table, shown[codes])
+        self.classes_, self._names = classes, [str(name) for name in shown]
+        return self
 
-    class BayesRegressor(RegressorMixin, _Estimator):
-        """A model whose target is a number."""
+    def _shown(self, classes: np.ndarray) -> np.ndarray:
+        """The classes as the model has them: names as they are, truth values and whole numbers as whole numbers."""
+        levels = self.model.dims.get(self.target) or self.model.model.levels().get(self.target) or ()
+        words = [str(c) for c in classes.tolist()]
+        if isinstance(levels, list | tuple) and set(words) <= {str(level) for level in levels}:
+            return np.array(words)
+        if all(isinstance(c, bool | int | float) for c in classes.tolist()):
+            return classes.astype(np.int64)
+        return np.array(words)
 
-        def fit(self, X: Any, y: Any) -> Self:
-            """Fit the model to the columns of X and the numbers y."""
-            self.fit_ = self._fit(X, y)
-            return self
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Posterior predictive probabilities, shape (rows, classes)."""
+        frame = self._predicted(X, "probabilities")
+        none = np.zeros(len(frame))
+        out = np.column_stack([np.asarray(frame.get(f"P({self.target}={c})", none), float) for c in self._names])
+        total = out.sum(axis=1, keepdims=True)
+        if not np.all(total > 0):
+            known = [c for c in frame.columns if c.startswith("P(")]
+            raise DataError(f"the model predicts {listed(known)}{hint(self._names[0], known)}")
+        return np.asarray(out / total)
 
-        def predict(self, X: Any) -> np.ndarray:
-            """The mean of each row's predictive distribution."""
-            return np.asarray(self._known.predict(self._table(X), "mean")["mean"], float)
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class of each row."""
+        chances = self.predict_proba(X)
+        return np.asarray(self.classes_[chances.argmax(axis=1)])
 
-    # pickle looks classes up by module and name.
-    for name, made in (("BayesClassifier", BayesClassifier), ("BayesRegressor", BayesRegressor)):
-        made.__qualname__ = name
-        globals()[name] = made
-    _MADE.update(classifier=BayesClassifier, regressor=BayesRegressor)
-    return _MADE
+
+class BayesRegressor(RegressorMixin, _Estimator):
+    """A model whose target is a number; :func:`bayeslab.estimator` makes it.
+
+    Attributes
+    ----------
+    fit_ : Fit
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Of a table.
+    """
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the model to the columns of X and the numbers y."""
+        table, outcome = self._checked(X, y)
+        self.fit_ = self._fitted(table, outcome.astype(float) if outcome.dtype.kind == "O" else outcome)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The mean of each row's predictive distribution."""
+        return np.asarray(self._predicted(X, "mean")["mean"], float)

@@ -333,7 +333,17 @@ def test_estimators():
     np.testing.assert_allclose(tree.predict_proba(IRIS[["c", "d"]]).sum(axis=1), 1)
     array = bl.estimator(bl.Model(name="a", model={"family": "learner", "learner": "linear", "target": "y"}))
     assert array.fit(X, TABLE["y"]).score(X, TABLE["y"]) > 0.5
-    with pytest.raises(bl.BayeslabError, match="columns; the model's inputs"):
+    with pytest.raises(ValueError, match="X has 1 features, but BayesRegressor is expecting 2"):
         array.predict(X[:, :1])
     with pytest.raises(bl.BayeslabError, match="outcome"):
         bl.estimator(bl.Model(name="g", model={"family": "graph", "nodes": {"m": "Normal(0, 1)"}}))
+
+
+def test_curves_have_the_same_rmse():
+    """One row left out at a time: curves by size and by option say what cross-validation says, not the mean error."""
+    found = bl.cross_validate({"near": NEIGHBOUR}, TABLE, folds="loo", progress=False).table.loc["near"]
+    by_option = bl.validation_curve(NEIGHBOUR, "n_neighbors", [5], TABLE, folds="loo", progress=False).table("rmse")
+    assert by_option["left_out"][0] == pytest.approx(found["rmse"]) != found["mae"]
+    by_size = bl.learning_curve({"near": NEIGHBOUR}, TABLE, sizes=[N - 1], repeats=20, progress=False)
+    each = by_size.scores["mae"].to_numpy()
+    assert by_size.table("rmse")["rmse"][0] == pytest.approx(np.sqrt(np.mean(each**2)))
