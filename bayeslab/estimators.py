@@ -228,9 +228,16 @@ class _Estimator(BaseEstimator):
 
     @property
     def _takes_gaps(self) -> bool:
-        """Whether cells may be missing: of learners only where they understand it; else the model says."""
+        """Whether cells of an array may be missing: where the learner understands it, or the model says how."""
         spec: Any = getattr(self.model, "model", None)
-        return bool(spec.module.MISSING) if getattr(spec, "family", None) == "learner" else spec is not None
+        match getattr(spec, "family", None):
+            case "learner":
+                return bool(spec.module.MISSING)
+            case "regression":
+                return bool(spec.missing)
+            case None | "gaussian_process":
+                return False
+        return True
 
     def _table(self, X: Any, *, fitting: bool) -> dict[str, Any]:
         """The columns of a table or an array, by name; by place where they have none."""
@@ -304,7 +311,7 @@ class BayesClassifier(ClassifierMixin, _Estimator):
         check_classification_targets(outcome)
         classes, codes = np.unique(outcome, return_inverse=True)
         if len(classes) < 2 and self.model.model.family == "learner":
-            raise ValueError(f"y has one class, {classes[0]!r}: there is nothing to learn; give rows of another")
+            raise ValueError(f"y has one class, {classes[0]}: there is nothing to learn; give rows of another")
         shown = self._shown(classes)
         self.fit_ = self._fitted(table, shown[codes])
         self.classes_, self._names = classes, [str(name) for name in shown]

@@ -1,0 +1,202 @@
+"""``bl.estimator``: scikit-learn's own checks, and scikit-learn's own estimators as the truth."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import is_classifier
+from sklearn.datasets import load_iris
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import bayeslab as bl
+from bayeslab.errors import ModelError
+
+X, Y = load_iris(return_X_y=True)
+
+
+def learner(word, **options):
+    return bl.Model(name=word, model={"family": "learner", "learner": word, "target": "y", **options})
+
+
+def other(**model):
+    return bl.Model(name="other", model=model)
+
+
+NEAR = learner("knn", task="classification")
+LINE = other(family="regression", formula="y ~ x1", priors={"sigma": 0.5})
+# What scikit-learn checks and a posterior cannot have; the line takes one column of however many there are.
+EXCUSED = {
+    "check_regressors_train": "nine of ten inputs that matter are not in the formula",
+    "check_methods_sample_order_invariance": "means are those of simulated outcomes",
+    "check_methods_subset_invariance": "means are those of simulated outcomes",
+    "check_fit2d_1sample": "priors are scaled to the response, which one row does not have: said in other words",
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks(
+    [
+        bl.estimator(NEAR, seed=1),
+        bl.estimator(learner("decision_tree"), seed=1),
+        bl.estimator(learner("linear"), seed=1),
+        bl.estimator(LINE, target="y", method="exact", seed=1),
+    ],
+    expected_failed_checks=lambda made: EXCUSED if made.model.model.family == "regression" else {},
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def node(distribution):
+    return other(family="graph", nodes={"a": "Normal(0, 1)", "y[obs_id]": distribution})
+
+
+@pytest.mark.parametrize(
+    ("model", "classes"),
+    [
+        (node("Bernoulli(logit_p=a * x1)"), True),
+        (node("Categorical(p=[0.2, 0.3, 0.5])"), True),
+        (node("Normal(a * x1, 1)"), False),
+        (node("Poisson(exp(a * x1))"), False),
+        (other(family="regression", formula="y ~ x1", likelihood="bernoulli"), True),
+        (other(family="regression", formula="y ~ x1", likelihood="categorical"), True),
+        (other(family="regression", formula="y ~ x1", likelihood="ordered"), True),
+        (other(family="regression", formula="y ~ x1"), False),
+        (other(family="gaussian_process", target="y", kernel="ExpQuad()", likelihood="bernoulli"), True),
+        (other(family="gaussian_process", target="y", kernel="ExpQuad()"), False),
+        (learner("logistic"), True),
+        (learner("linear"), False),
+        (NEAR, True),
+        (learner("knn", task="regression"), False),
+    ],
+)
+def test_the_model_says_whether_it_classifies(model, classes):
+    assert is_classifier(bl.estimator(model, target="y")) == classes
+
+
+def test_nets_classify_their_states():
+    variables = {"x1": {"linear_gaussian": {}}, "y": ["no", "yes"]}
+    net = {"family": "bayes_net", "structure": "naive_bayes", "variables": variables, "target": "y"}
+    assert is_classifier(bl.estimator(other(**net)))
+
+
+def test_a_learner_of_both_is_told_which(tmp_path):
+    with pytest.raises(ModelError, match="write 'task: classification' or 'task: regression'"):
+        bl.estimator(learner("knn"))
+    assert is_classifier(bl.estimator(learner("knn"), task="classification"))
+    numbers = bl.estimator(learner("knn"), task="regression")
+    assert not is_classifier(numbers)
+    assert numbers.fit(X[:, 1:], X[:, 0]).score(X[:, 1:], X[:, 0]) > 0.8
+    with pytest.raises(ModelError, match="task is classification, not regression"):
+        bl.estimator(NEAR, task="regression")
+    with pytest.raises(ModelError, match="makes it a regression, not a classification"):
+        bl.estimator(LINE, target="y", task="classification")
+    # Data that the model names tell as well.
+    for values, classes in ((["a", "b"] * 5, True), (list(np.arange(10) / 3), False)):
+        pd.DataFrame({"u": range(10), "y": values}).to_csv(tmp_path / "rows.csv", index=False)
+        (tmp_path / "near.yaml").write_text(
+            "bayeslab: 1\ndata: {table: rows.csv}\nmodel: {family: learner, learner: knn, target: y}\n"
+        )
+        assert is_classifier(bl.estimator(tmp_path / "near.yaml")) == classes
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        Y,
+        Y.astype(float),
+        Y == 1,
+        (Y == 1).astype(float),
+        np.array(["c", "a", "b"])[Y],
+        np.array(["10", "9", "09"])[Y],
+        pd.Series(np.array(["c", "a", "b"])[Y]).astype("category"),
+    ],
+    ids=["int", "float", "bool", "zero_one", "text", "digits", "category"],
+)
+def test_classes_are_those_of_y(y):
+    """And scores are those of scikit-learn's neighbours of standardised columns."""
+    own, theirs = bl.estimator(NEAR, seed=1), make_pipeline(StandardScaler(), KNeighborsClassifier(5))
+    own.fit(X, y), theirs.fit(X, y)
+    assert own.classes_.dtype == theirs.classes_.dtype
+    np.testing.assert_array_equal(own.classes_, theirs.classes_)
+    np.testing.assert_array_equal(own.predict(X), theirs.predict(X))
+    np.testing.assert_allclose(own.predict_proba(X), theirs.predict_proba(X), atol=1e-12)
+    np.testing.assert_allclose(cross_val_score(own, X, y, cv=3), cross_val_score(theirs, X, y, cv=3))
+
+
+def test_settings_are_parameters():
+    own, theirs = bl.estimator(NEAR, seed=1), make_pipeline(StandardScaler(), KNeighborsClassifier())
+    found = GridSearchCV(own, {"model__n_neighbors": [1, 9, 70]}, cv=3).fit(X, Y)
+    truth = GridSearchCV(theirs, {"kneighborsclassifier__n_neighbors": [1, 9, 70]}, cv=3).fit(X, Y)
+    np.testing.assert_allclose(found.cv_results_["mean_test_score"], truth.cv_results_["mean_test_score"])
+    assert found.best_params_["model__n_neighbors"] == truth.best_params_["kneighborsclassifier__n_neighbors"]
+    assert own.get_params()["model__n_neighbors"] == 5, "the estimator that was searched over is as it was"
+    assert (
+        bl.estimator(LINE, target="y").set_params(model__likelihood="student_t").model.model.likelihood == "student_t"
+    )
+    with pytest.raises(ValueError, match="'model__neighbours' of BayesClassifier; did you mean 'n_neighbors'"):
+        own.set_params(model__neighbours=3)
+    with pytest.raises(ModelError, match="n_neighbors"):
+        own.set_params(model__n_neighbors="three")
+
+
+@pytest.mark.parametrize("values", [np.array([0, 1]), np.array([False, True])])
+def test_nodes_of_two_values(values):
+    """Beta-Bernoulli: P(y = 1 | data) = (a + successes) / (a + b + n)."""
+    codes = np.repeat([0, 1], [6, 14])
+    model = other(family="graph", nodes={"p": "Beta(2, 3)", "y[obs_id]": "Bernoulli(p)"})
+    made = bl.estimator(model, target="y", method="exact", seed=1).fit(np.zeros((20, 1)), values[codes])
+    assert made.classes_.dtype == values.dtype
+    assert set(made.predict(np.zeros((3, 1)))) == {values[1]}
+    truth = (2 + 14) / (2 + 3 + 20)
+    draws = made.fit_.posterior.sizes["chain"] * made.fit_.posterior.sizes["draw"]
+    error = np.sqrt(truth * (1 - truth) / draws)
+    np.testing.assert_allclose(made.predict_proba(np.zeros((3, 1)))[:, 1], truth, atol=4 * error)
+
+
+def test_tables():
+    """Names, categories, gaps; columns in any order; the columns of a table without names count by place."""
+    table = pd.DataFrame({"length": X[:, 2], "width": X[:, 3]})
+    table["colour"] = pd.Series(np.where(X[:, 2] > 4, "red", None)).astype("category")
+    table.loc[:3, "width"] = np.nan
+    tree = bl.estimator(learner("decision_tree"), seed=1).fit(table, Y)
+    assert tree.n_features_in_ == 3
+    assert list(tree.feature_names_in_) == ["length", "width", "colour"]
+    assert tree.score(table, Y) > 0.9
+    np.testing.assert_array_equal(tree.predict(table[["colour", "width", "length"]]), tree.predict(table))
+    with pytest.raises(ValueError, match="no column 'width'"):
+        tree.predict(table[["colour", "length"]])
+    made = bl.estimator(NEAR, seed=1).fit(X, Y)
+    again = bl.estimator(NEAR, seed=1).fit(pd.DataFrame(X), Y)
+    assert not hasattr(again, "feature_names_in_")
+    np.testing.assert_array_equal(again.predict(pd.DataFrame(X)), made.predict(X))
+
+
+def test_what_is_wrong():
+    made = bl.estimator(NEAR, seed=1)
+    table = pd.DataFrame(X, columns=list("abcd"))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        made.fit(table, Y[:-1])
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        made.fit(table, None)
+    with pytest.raises(ValueError, match="one class, 0"):
+        made.fit(table, 0 * Y)
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        made.fit(table, X[:, 0])
+    with pytest.raises(ValueError, match="missing cell"):
+        made.fit(table.where(table > 0.2), Y)
+
+
+def test_a_posterior_is_pickled():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(30, 1))
+    made = bl.estimator(LINE, target="y", method="exact", seed=1).fit(x, x[:, 0] + rng.normal(size=30))
+    again = pickle.loads(pickle.dumps(made))
+    np.testing.assert_array_equal(again.predict(x), made.predict(x))
