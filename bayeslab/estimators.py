@@ -28,7 +28,7 @@ __all__ = ["BayesClassifier", "BayesRegressor", "estimator"]
 type Task = Literal["classification", "regression"]
 
 # Distributions of a node whose values are classes.
-_OF_CLASSES = ("Bernoulli", "Categorical", "OrderedLogistic", "OrderedProbit")
+_OF_CLASSES = frozenset(("Bernoulli", "Categorical", "OrderedLogistic", "OrderedProbit"))
 # Likelihoods of a family whose outcome is one of several classes.
 _CLASSIFYING = ("bernoulli", "categorical", "ordered")
 # What a model file says of a learner that an estimator says itself.
@@ -124,23 +124,30 @@ def _classifies(model: Model, target: str) -> bool:
     spec: Any = model.model
     if target in model.dims or target in spec.levels():
         return True
-    if spec.family == "graph":
-        from bayeslab.families._nodes import nodes_of
-
-        node = nodes_of(spec.nodes).get(target)
-        return node is not None and node.distribution in _OF_CLASSES
+    if spec.family == "hypotheses" and spec.states:
+        return True
+    if written := _distributions(model, target):
+        return written <= _OF_CLASSES
     return getattr(spec, "likelihood", None) in _CLASSIFYING
+
+
+def _distributions(model: Model, target: str) -> set[str | None]:
+    """Distributions that the model writes for its outcome, by name; empty where it writes none."""
+    from bayeslab.families._nodes import nodes_of
+
+    spec: Any = model.model
+    if spec.family == "graph":
+        node = nodes_of(spec.nodes).get(target)
+        return {node.distribution} if node is not None else set()
+    if spec.family == "hypotheses" and not spec.states:
+        texts = (hypothesis.likelihood for hypothesis in spec.hypotheses.values())
+        return {nodes_of({target: text})[target].distribution for text in texts}
+    return set()
 
 
 def _two(model: Model, target: str) -> bool:
     """Whether the outcome can only be one of two."""
-    spec: Any = model.model
-    if spec.family == "graph":
-        from bayeslab.families._nodes import nodes_of
-
-        node = nodes_of(spec.nodes).get(target)
-        return node is not None and node.distribution == "Bernoulli"
-    return getattr(spec, "likelihood", None) == "bernoulli"
+    return _distributions(model, target) == {"Bernoulli"} or getattr(model.model, "likelihood", None) == "bernoulli"
 
 
 def _settings(model: Model) -> dict[str, Any]:

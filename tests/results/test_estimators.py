@@ -161,6 +161,26 @@ def test_nodes_of_two_values(values):
     np.testing.assert_allclose(made.predict_proba(np.zeros((3, 1)))[:, 1], truth, atol=4 * error)
 
 
+def test_hypotheses_about_names():
+    """P(next = lime | data) = sum of P(h | data) P(lime | h), by Bayes' rule."""
+    prior, lime = np.array([0.1, 0.2, 0.4, 0.2, 0.1]), np.array([0.1, 0.25, 0.5, 0.75, 0.9])
+    bags = {
+        f"h{k}": {"prior": p, "likelihood": {"cherry": 1 - q, "lime": q}}
+        for k, (p, q) in enumerate(zip(prior.tolist(), lime.tolist(), strict=True))
+    }
+    seen = np.array(["lime", "lime", "cherry", "lime"])
+    made = bl.estimator(other(family="hypotheses", observed="candy", hypotheses=bags), seed=1)
+    made.fit(np.zeros((4, 1)), seen)
+    weights = prior * lime**3 * (1 - lime)
+    truth = weights @ lime / weights.sum()
+    assert list(made.classes_) == ["cherry", "lime"]
+    np.testing.assert_allclose(made.predict_proba(np.zeros((2, 1))), [[1 - truth, truth]] * 2)
+    biased = {f"h{k}": {"likelihood": f"Bernoulli({q})"} for k, q in enumerate(lime)}
+    assert is_classifier(bl.estimator(other(family="hypotheses", observed="y", hypotheses=biased)))
+    normal = {"low": {"likelihood": "Normal(0, 1)"}, "high": {"likelihood": "Normal(1, 1)"}}
+    assert not is_classifier(bl.estimator(other(family="hypotheses", observed="y", hypotheses=normal)))
+
+
 def test_tables():
     """Names, categories, gaps; columns in any order; the columns of a table without names count by place."""
     table = pd.DataFrame({"length": X[:, 2], "width": X[:, 3]})
