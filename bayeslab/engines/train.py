@@ -248,7 +248,8 @@ def _judged(ready: Any, inside: np.ndarray, outside: np.ndarray, fold: np.ndarra
     if any(_more_than_chance(gain) for gain in gains):
         yield Finding("pass", "left out", "", own, text)
     elif any(gain.mean() > 0 for gain in gains):
-        why = f"better than guessing by no more than chance gives on {len(outcome)} rows"
+        only = "" if gains[0].mean() > 0 else "only its probabilities are "
+        why = f"{only}better than guessing by no more than chance gives on {len(outcome)} rows"
         yield Finding("warn", "left out", "", own, f"{text}: {why}", "give more rows, other inputs or another learner")
     else:
         advice = "do not use it: give other inputs, more rows or another learner"
