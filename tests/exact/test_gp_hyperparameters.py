@@ -6,7 +6,8 @@ import numpy as np
 
 from bayeslab.exact.covariance import Kernel
 from bayeslab.exact.gp_hyperparameters import maximise
-from bayeslab.exact.state_space import StateSpaceRegression, draw, matern
+from bayeslab.exact.linear_sde import matern
+from bayeslab.exact.state_space import StateSpaceRegression, draw
 
 
 def regression(n, rows=None):

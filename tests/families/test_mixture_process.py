@@ -101,7 +101,9 @@ def test_nuts_on_the_broken_stick_equals_gibbs_and_enumeration(enumerated):
     ess = 0.05 * drawn.size
     expected = number @ np.arange(9)
     assert abs(drawn.mean() - expected) < 4 * drawn.std() / np.sqrt(ess)
-    np.testing.assert_allclose(np.exp(fit.density({"x": at})["log_density"]), density, rtol=0.12)
+    told = fit.density({"x": at})
+    mcse = (told["eti89_ub"] - told["eti89_lb"]) / 3.2 / np.sqrt(ess)
+    assert (abs(np.exp(told["log_density"]) - density) < 4 * mcse).all() and (mcse < 0.15 * density).all()
     assert fit.posterior["remainder"].to_numpy().mean() < 0.01
     assert set(fit.clusters()) >= {"partition", "together"}
 
@@ -176,7 +178,9 @@ def test_engines_by_name():
     assert adjusted_rand_index(mixed.clusters()["partition"].to_numpy(), z) == 1
     assert any(f.check == "concentration" for f in mixed.verdict.findings) and "alpha" not in mixed.posterior
     drawn = mixed.predict(None, "draws")
-    assert drawn["n"].dtype.kind == "i" and abs(drawn["x"].to_numpy().std() - data["x"].std()) < 1.5
+    assert drawn["n"].dtype.kind == "i"
+    # Draws of new clusters have heavy tails: their standard deviation tells nothing.
+    np.testing.assert_allclose(np.quantile(drawn["x"], [0.1, 0.9]), np.quantile(data["x"], [0.1, 0.9]), atol=1.5)
     by_sticks = fitted(model_of(("x",), most=8), {"x": data["x"]}, "variational", draws=100, tune=None)
     assert by_sticks.posterior["weights"].sizes["component"] == 8 and "alpha" in by_sticks.posterior
     assert adjusted_rand_index(by_sticks.clusters()["partition"].to_numpy(), z) == 1
