@@ -262,3 +262,28 @@ def test_members_are_named():
     found = fit(model(learner="voting", target="y", learners=members), DIABETES, folds=2)
     rows = [row for row in found.summary().index if row.startswith("weight[")]
     assert rows == ["weight[linear]", "weight[regression_tree_1]", "weight[regression_tree_2]"]
+
+
+def test_noise_passes_seldom():
+    """Better than guessing by chance is no reason to trust: two standard errors, two scores."""
+    passed = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        data = {"x": rng.normal(size=60), "z": rng.normal(size=60), "y": rng.permutation(["a", "b"] * 30)}
+        model = bl.Model(model={"family": "learner", "learner": "logistic", "target": "y"})
+        fit = bl.fit(model, data, folds=5, seed=seed, runs=None, progress=False)
+        passed += fit.verdict.status == "pass"
+    # Of 20 with chances of at most a twentieth each, four or more come 1.6 times in a hundred.
+    assert passed <= 3
+
+
+def test_zeros_and_ones_are_asked_about():
+    """Neither silently numbers nor silently classes; cells that are no numbers are shown."""
+    rng = np.random.default_rng(0)
+    data = {"x": rng.normal(size=40), "y": rng.integers(0, 2, 40)}
+    model = {"family": "learner", "learner": "knn", "target": "y"}
+    with pytest.raises(bl.BayeslabError, match="task: classification"):
+        bl.fit(bl.Model(model=model), data, runs=None, progress=False)
+    fit = bl.fit(bl.Model(model=model | {"task": "classification"}), data, runs=None, progress=False)
+    with pytest.raises(bl.BayeslabError, match="row 2: 'abc' is no number"):
+        fit.predict({"x": ["1", "abc"]})
