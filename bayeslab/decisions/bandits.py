@@ -19,7 +19,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab.errors import OptionError, hint
+from bayeslab.arrays import count, number
+from bayeslab.errors import DataError, OptionError, hint
 
 __all__ = ["POLICIES", "Played", "play", "updated"]
 
@@ -79,15 +80,18 @@ def play(
     """
     if policy not in POLICIES:
         raise OptionError(f"unknown policy '{policy}'{hint(policy, POLICIES)}")
-    if rate is not None and not 0 < rate <= 1:
-        raise OptionError(f"rate lies between 0 and 1, not {rate!r}")
+    if rate is not None:
+        number(rate, "rate", 0, 1, above=True)
+    number(epsilon, "epsilon", 0, 1)
+    count(n_actions, "n_actions", 1)
+    count(n_steps, "n_steps")
     values, counts, squares = np.zeros(n_actions), np.zeros(n_actions, np.int64), 0.0
     actions, rewards = np.empty(n_steps, np.int64), np.empty(n_steps)
     tries = n_actions * (2 if policy == "thompson" else 1)
     for t in range(n_steps):
         spread = squares / max(t - n_actions, 1)
         action = t % n_actions if t < tries else _chosen(policy, values, counts, t, epsilon, spread, rng)
-        got = reward(action, rng)
+        got = number(reward(action, rng), f"the reward of action {action}", error=DataError)
         counts[action] += 1
         before = values[action]
         step = 1 / counts[action] if rate is None or counts[action] == 1 else rate

@@ -27,6 +27,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bayeslab.arrays import number, positions, real
 from bayeslab.errors import OptionError, hint
 
 __all__ = ["LOSSES", "Asymmetric", "Decision", "expected_losses", "from_draws", "from_probabilities", "incurred"]
@@ -47,8 +48,8 @@ class Asymmetric:
     over: float
 
     def __post_init__(self) -> None:
-        if not (self.under > 0 and self.over > 0 and np.isfinite(self.under) and np.isfinite(self.over)):
-            raise OptionError(f"costs of an asymmetric loss are positive, not {self.under!r} and {self.over!r}")
+        for cost in (self.under, self.over):
+            number(cost, "a cost of an asymmetric loss", 0, above=True)
 
     @property
     def quantile(self) -> float:
@@ -83,19 +84,34 @@ def incurred(states: np.ndarray, actions: np.ndarray, loss: Loss | Array = "squa
         Numbers or names; under a matrix positions.
     loss
         ``squared``, ``absolute``, ``zero_one``, an :class:`Asymmetric`, or a matrix (states, actions).
+
+    Raises
+    ------
+    OptionError
+        An unknown loss, shapes that do not fit, or positions that the matrix does not have.
     """
     states, actions = np.asarray(states), np.asarray(actions)
+    try:
+        np.broadcast_shapes(states.shape, actions.shape)
+    except ValueError:
+        raise OptionError(f"one action for each state: given the shapes {states.shape} and {actions.shape}") from None
     if isinstance(loss, str):
         if loss == "zero_one":
             return np.asarray(states != actions, float)
         if loss in ("squared", "absolute"):
-            gap = states.astype(float) - actions
+            gap = _gap(states, actions)
             return np.asarray(gap**2 if loss == "squared" else np.abs(gap))
         raise OptionError(f"unknown loss '{loss}'{hint(loss, LOSSES)}")
     if isinstance(loss, Asymmetric):
-        gap = states.astype(float) - actions
+        gap = _gap(states, actions)
         return np.where(gap > 0, loss.under * gap, -loss.over * gap)
-    return np.asarray(np.asarray(loss, float)[states, actions])
+    matrix = real(loss, "a loss matrix", ndim=2)
+    return matrix[positions(states, "states", matrix.shape[0]), positions(actions, "actions", matrix.shape[1])]
+
+
+def _gap(states: np.ndarray, actions: np.ndarray) -> Array:
+    kept = {"finite": False, "empty": True}
+    return real(states, "states", **kept) - real(actions, "actions", **kept)
 
 
 def from_draws(draws: np.ndarray, loss: Loss = "squared") -> Decision:
@@ -107,7 +123,15 @@ def from_draws(draws: np.ndarray, loss: Loss = "squared") -> Decision:
         Shape (draw, ...).
     loss
         ``squared``, ``absolute``, ``zero_one`` (discrete quantities only) or an :class:`Asymmetric`.
+
+    Raises
+    ------
+    OptionError
+        An unknown loss, or no draws.
     """
+    draws = np.asarray(draws)
+    if not draws.ndim or not len(draws):
+        raise OptionError(f"draws have the shape (draw, ...), one draw or more; given the shape {draws.shape}")
     if isinstance(loss, Asymmetric):
         action = np.quantile(draws, loss.quantile, axis=0, method="inverted_cdf")
         return Decision(action, incurred(draws, action, loss).mean(axis=0))
@@ -147,7 +171,12 @@ def expected_losses(probabilities: Array, matrix: Array) -> Array:
     ndarray
         Shape (..., action).
     """
-    probabilities, matrix = np.asarray(probabilities, float), np.asarray(matrix, float)
+    probabilities = real(probabilities, "probabilities", finite=False, empty=True)
+    matrix = real(matrix, "a loss matrix", finite=False)
+    if not probabilities.ndim:
+        raise OptionError("probabilities have the shape (..., state), not a single number")
+    if np.isinf(probabilities).any() or (probabilities < 0).any() or not _sums_to_one(probabilities):
+        raise OptionError("probabilities of the states are ≥ 0 and add up to 1")
     if matrix.ndim != 2 or probabilities.shape[-1] != matrix.shape[0]:
         raise OptionError(
             f"a loss matrix has one row a state ({probabilities.shape[-1]}) and one column an action, not the shape"
@@ -156,6 +185,12 @@ def expected_losses(probabilities: Array, matrix: Array) -> Array:
     if not np.all(np.isfinite(matrix)):
         raise OptionError("a loss matrix holds finite numbers")
     return np.asarray(probabilities @ matrix)
+
+
+def _sums_to_one(probabilities: Array) -> bool:
+    """Whether they do along the last axis, but for rows whose probabilities are not known."""
+    total = probabilities.sum(axis=-1)
+    return bool((np.isnan(total) | (np.abs(total - 1) <= 1e-6)).all())
 
 
 def from_probabilities(probabilities: Array, matrix: Array) -> Decision:

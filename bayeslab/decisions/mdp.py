@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayeslab.arrays import count, distributions, number, positions, real
 from bayeslab.errors import DataError, OptionError
 
 __all__ = ["MDP", "Solution", "discounted_return", "maze", "policy_iteration", "update_belief", "value_iteration"]
@@ -37,8 +38,8 @@ MOVES = {"north": (-1, 0), "east": (0, 1), "south": (1, 0), "west": (0, -1)}
 
 def discounted_return(rewards: Any, discount: float = 1.0) -> float:
     """The sum of rewards, each discounted by the steps before it."""
-    each = np.asarray(rewards, float)
-    return float(each @ discount ** np.arange(len(each)))
+    each = real(rewards, "rewards", ndim=1, empty=True)
+    return float(each @ number(discount, "discount", 0, 1) ** np.arange(len(each)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +73,8 @@ class MDP:
     actions: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        moves, rewards = np.asarray(self.transitions, float), np.asarray(self.rewards, float)
+        moves = real(self.transitions, "transitions", error=DataError)
+        rewards = real(self.rewards, "rewards", error=DataError)
         if moves.ndim != 3 or moves.shape[1] != moves.shape[2]:
             raise DataError(f"transitions have the shape (actions, states, states), not {moves.shape}")
         if rewards.shape != (moves.shape[1], moves.shape[0]):
@@ -81,8 +83,11 @@ class MDP:
             action, state = (int(i) for i in np.argwhere(~np.isclose(moves.sum(axis=2), 1) | (moves < 0).any(2))[0])
             total = moves[action, state].sum()
             raise DataError(f"probabilities of the next state add up to {total:g} for action {action}, state {state}")
-        if not 0 <= self.discount <= 1:
-            raise OptionError(f"discount lies between 0 and 1, not {self.discount!r}")
+        number(self.discount, "discount", 0, 1)
+        positions(list(self.terminal), "terminal", moves.shape[1])
+        for names, n, kind in ((self.states, moves.shape[1], "states"), (self.actions, moves.shape[0], "actions")):
+            if len(names) not in (0, n):
+                raise DataError(f"{kind} are named all or not at all: there are {n}, and {len(names)} names")
         for state in self.terminal:
             if not np.allclose(moves[:, state, state], 1) or np.any(rewards[state] != 0):
                 raise DataError(f"state {state} is terminal: it is not left, and earns nothing")
@@ -99,7 +104,10 @@ class MDP:
 
     def action_values(self, value: Array) -> Array:
         """Q: the return of each action when the values of the next states are these, shape (states, actions)."""
-        return np.asarray(self.rewards + self.discount * (self.transitions @ value).T)
+        given = real(value, "value", ndim=1, finite=False)
+        if len(given) != self.n_states:
+            raise OptionError(f"value has one number for each of {self.n_states} states, not {len(given)}")
+        return np.asarray(self.rewards + self.discount * (self.transitions @ given).T)
 
     def policy_value(self, policy: Any) -> Array:
         """Expected return of a policy from every state, by a linear system.
@@ -108,28 +116,55 @@ class MDP:
         ----------
         policy
             An action for each state, or their probabilities, shape (states, actions).
+
+        Raises
+        ------
+        OptionError
+            Actions that there are not, or probabilities that do not add up to one.
+        DataError
+            Without discount, a policy that never ends from some state.
         """
         chance = self._probabilities(policy)
         reward = (chance * self.rewards).sum(axis=1)
         moves = np.einsum("sa,ast->st", chance, self.transitions)
         going = np.setdiff1d(np.arange(self.n_states), np.asarray(self.terminal, int))
         out = np.zeros(self.n_states)
+        if self.discount == 1 and len(lasting := np.setdiff1d(going, self._ending(moves))):
+            raise DataError(
+                f"without discount a policy that never ends has no value, and from state {lasting[0]} this one never"
+                " reaches a terminal state: take a discount below 1"
+            )
         system = np.eye(len(going)) - self.discount * moves[np.ix_(going, going)]
-        try:
-            out[going] = np.linalg.solve(system, reward[going])
-        except np.linalg.LinAlgError:
-            raise DataError("without discount a policy that never ends has no value: take a discount below 1") from None
+        out[going] = np.linalg.solve(system, reward[going])
         return out
 
+    def _ending(self, moves: Array) -> NDArray[np.int64]:
+        """States from which a terminal state can be reached: where all can, the policy ends with probability one."""
+        reached = np.zeros(self.n_states, bool)
+        reached[np.asarray(self.terminal, int)] = True
+        while True:
+            more = reached | ((moves > 0) @ reached)
+            if (more == reached).all():
+                return np.flatnonzero(reached)
+            reached = more
+
     def _probabilities(self, policy: Any) -> Array:
-        given = np.asarray(policy)
-        if given.ndim == 2:
-            return np.asarray(given, float)
-        return np.eye(self.n_actions)[given.astype(int)]
+        shape = np.shape(policy)
+        if len(shape) == 2:
+            chance = distributions(policy, "policy")
+            if shape != (self.n_states, self.n_actions):
+                raise OptionError(f"policy is {self.n_states} states × {self.n_actions} actions, not the shape {shape}")
+            return chance
+        actions = positions(policy, "policy", self.n_actions)
+        if actions.shape != (self.n_states,):
+            raise OptionError(f"policy has an action for each of {self.n_states} states, not the shape {actions.shape}")
+        return np.eye(self.n_actions)[actions]
 
     def simulate(self, policy: Any, start: int, n_steps: int, rng: np.random.Generator) -> tuple[np.ndarray, Array]:
         """States (steps + 1,) and expected rewards (steps,) of one run."""
         chance = self._probabilities(policy)
+        count(start, "start", 0, self.n_states - 1)
+        count(n_steps, "n_steps")
         states, rewards = np.empty(n_steps + 1, int), np.empty(n_steps)
         states[0] = start
         for t in range(n_steps):
@@ -170,6 +205,8 @@ def _solution(process: MDP, value: Array, trace: list[Array]) -> Solution:
 
 def value_iteration(process: MDP, tolerance: float = 1e-10, max_sweeps: int = 100_000) -> Solution:
     """Sweeps over the states until no value changes by more than ``tolerance``."""
+    number(tolerance, "tolerance", 0)
+    count(max_sweeps, "max_sweeps", 1)
     value, trace = np.zeros(process.n_states), []
     for _ in range(max_sweeps):
         new = process.action_values(value).max(axis=1)
@@ -183,7 +220,7 @@ def value_iteration(process: MDP, tolerance: float = 1e-10, max_sweeps: int = 10
 
 def policy_iteration(process: MDP, start: Any = None) -> Solution:
     """A policy evaluated and improved until no action is better."""
-    policy = np.zeros(process.n_states, np.int64) if start is None else np.asarray(start, np.int64)
+    policy = np.zeros(process.n_states, np.int64) if start is None else positions(start, "start", process.n_actions)
     trace: list[Array] = []
     while True:
         value = process.policy_value(policy)
@@ -239,11 +276,19 @@ def update_belief(belief: Any, transitions: Array, observation_probabilities: Ar
 
     Raises
     ------
+    OptionError
+        Probabilities that do not add up to one, shapes that do not fit, or an observation that there is not.
     DataError
         The observation was impossible.
     """
-    ahead = np.asarray(belief, float) @ np.asarray(transitions, float)
-    joint = ahead * np.asarray(observation_probabilities, float)[:, observation]
+    before = distributions(belief, "belief", ndim=1)
+    moves = distributions(transitions, "transitions", ndim=2)
+    seen = distributions(observation_probabilities, "observation_probabilities", ndim=2)
+    n = len(before)
+    if moves.shape != (n, n) or len(seen) != n:
+        raise OptionError(f"{n} states in all; given transitions of shape {moves.shape}, observations {seen.shape}")
+    ahead = before @ moves
+    joint = ahead * seen[:, count(observation, "observation", 0, seen.shape[1] - 1)]
     if joint.sum() <= 0:
         raise DataError(f"observation {observation} is impossible after this action from these states")
     return np.asarray(joint / joint.sum())

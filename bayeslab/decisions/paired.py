@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bayeslab.arrays import number, real
 from bayeslab.errors import OptionError
 
 __all__ = ["PairedDifference", "correlated_t"]
@@ -57,6 +58,7 @@ class PairedDifference:
         """The central interval of the mean difference; NaN where all differences coincide."""
         from scipy.stats import t
 
+        number(probability, "probability", 0, 1, above=True, below=True)
         half = self.scale * float(t.ppf((1 + probability) / 2, self.dof)) if self.scale > 0 else float("nan")
         return self.mean - half, self.mean + half
 
@@ -75,13 +77,13 @@ def correlated_t(differences: NDArray[np.float64], left_out: float, margin: floa
     """
     from scipy.stats import t
 
-    each = np.asarray(differences, float)
+    each = real(differences, "differences", finite=False, empty=True)
     if each.ndim != 1 or len(each) < 2:
         raise OptionError(f"a comparison needs the scores of two splits or more; there are {each.size}")
     if not np.all(np.isfinite(each)):
         raise OptionError("some scores are infinite or missing, so that their mean difference is not known")
-    if not 0 <= left_out < 1 or not margin >= 0:
-        raise OptionError(f"left_out lies between 0 and 1 and margin is ≥ 0; given {left_out!r} and {margin!r}")
+    number(left_out, "left_out", 0, 1, below=True)
+    number(margin, "margin", 0)
     n, mean = len(each), float(each.mean())
     if np.ptp(each) <= _ROUNDING * np.abs(each).max():
         unknown = float("nan")

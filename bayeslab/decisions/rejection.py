@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayeslab.arrays import number, real, truths
 from bayeslab.errors import OptionError
 
 __all__ = ["margin", "rejection_curve", "share_rejected"]
@@ -24,7 +25,10 @@ Array = NDArray[np.float64]
 
 def margin(scores: Any) -> Array:
     """Confidence: the best score of each case less the second, of scores (cases, classes)."""
-    two = np.sort(np.asarray(scores, float), axis=1)[:, -2:]
+    given = real(scores, "scores", ndim=2)
+    if given.shape[1] < 2:
+        raise OptionError("a margin is between two scores: scores have the shape (cases, classes), two classes or more")
+    two = np.sort(given, axis=1)[:, -2:]
     return np.asarray(two[:, 1] - two[:, 0])
 
 
@@ -38,10 +42,10 @@ def rejection_curve(confidence: Any, wrong: Any) -> tuple[Array, Array]:
     confidence
         One number a case.
     wrong
-        Whether its decision is wrong.
+        Whether its decision is wrong: truth values, or 1 and 0.
     """
-    sure, wrong = np.asarray(confidence, float), np.asarray(wrong, bool)
-    if sure.shape != wrong.shape or sure.ndim != 1 or not len(sure):
+    sure, wrong = real(confidence, "confidence"), truths(wrong, "wrong")
+    if sure.shape != wrong.shape or sure.ndim != 1:
         raise OptionError(f"a confidence and a truth value for each case, not {sure.shape} and {wrong.shape}")
     order = np.argsort(-sure, kind="stable")
     errors = np.cumsum(wrong[order])
@@ -52,6 +56,7 @@ def rejection_curve(confidence: Any, wrong: Any) -> tuple[Array, Array]:
 
 def share_rejected(confidence: Any, wrong: Any, error: float = 0.005) -> float:
     """The smallest share to reject for the rest to have at most this error; 1: even the surest are wrong."""
+    number(error, "error", 0, 1)
     shares, errors = rejection_curve(confidence, wrong)
     enough = np.flatnonzero(errors <= error)
     return float(shares[enough[0]]) if len(enough) else 1.0

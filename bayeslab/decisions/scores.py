@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayeslab.arrays import count, distributions, number, positions, real, truths
 from bayeslab.errors import OptionError
 
 __all__ = ["CalibrationBins", "brier_score", "calibration_bins", "class_bins", "log_score"]
@@ -36,15 +37,31 @@ def brier_score(probabilities: Array, outcomes: NDArray[np.int64]) -> float:
         Shape (case, state).
     outcomes
         The state of each case, by position.
+
+    Raises
+    ------
+    OptionError
+        Probabilities that do not add up to one, or outcomes that are no positions of states.
     """
-    happened = np.eye(probabilities.shape[1])[outcomes]
-    return float(((probabilities - happened) ** 2).sum(axis=1).mean())
+    given, at = _cases(probabilities, outcomes)
+    happened = np.eye(given.shape[1])[at]
+    return float(((given - happened) ** 2).sum(axis=1).mean())
 
 
 def log_score(probabilities: Array, outcomes: NDArray[np.int64]) -> float:
     """Mean log probability of what happened [2]_: 0 is perfect, −∞ if the impossible happened."""
+    given, at = _cases(probabilities, outcomes)
     with np.errstate(divide="ignore"):
-        return float(np.log(probabilities[np.arange(len(outcomes)), outcomes]).mean())
+        return float(np.log(given[np.arange(len(at)), at]).mean())
+
+
+def _cases(probabilities: Any, outcomes: Any) -> tuple[Array, NDArray[np.int64]]:
+    """Probabilities of states (case, state) and the position of the state of each case."""
+    given = distributions(probabilities, "probabilities", ndim=2)
+    at = positions(outcomes, "outcomes", given.shape[1])
+    if at.shape != given.shape[:1]:
+        raise OptionError(f"outcomes are one a case: {len(given)} cases of probabilities, outcomes of shape {at.shape}")
+    return given, at
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,25 +101,42 @@ def calibration_bins(
     probabilities
         Predicted probability of the event, one a case.
     happened
-        Whether it happened.
+        Whether it happened: truth values, or 1 and 0.
     weights
         What each case counts; None: 1. Less where several are of one row, and say no more of it than one.
+
+    Raises
+    ------
+    OptionError
+        Probabilities outside 0 to 1, outcomes that are no truth values, weights that are not above 0, or lengths that
+        differ.
     """
     from scipy.stats import beta
 
-    if n_bins < 1:
-        raise OptionError(f"bins is a whole number ≥ 1, not {n_bins!r}")
+    count(n_bins, "n_bins", 1)
+    number(ci_prob, "ci_prob", 0, 1, above=True, below=True)
+    probabilities, hit = real(probabilities, "probabilities", ndim=1), truths(happened, "happened")
+    if (probabilities < 0).any() or (probabilities > 1).any():
+        wrong = float(probabilities[(probabilities < 0) | (probabilities > 1)][0])
+        raise OptionError(f"probabilities lie between 0 and 1; given: {wrong:g}")
+    each: Any = np.ones(len(probabilities), np.int64)
+    if weights is not None and not ((each := real(weights, "weights")) > 0).all():
+        raise OptionError(f"weights of cases are above 0; given: {each.min():g}")
+    if {probabilities.shape, hit.shape, each.shape} != {probabilities.shape}:
+        raise OptionError(
+            f"a probability, an outcome and a weight for each case; given the shapes {probabilities.shape}, {hit.shape}"
+            f" and {each.shape}"
+        )
     edges = np.unique(np.quantile(probabilities, np.arange(1, n_bins) / n_bins, method="inverted_cdf"))
     places = np.searchsorted(edges, probabilities, side="left")
     used = np.unique(places)
-    each = np.ones(len(places), np.int64) if weights is None else weights
-    count = np.array([each[places == b].sum() for b in used])
-    hits = np.array([each[(places == b) & happened].sum() for b in used])
+    total = np.array([each[places == b].sum() for b in used])
+    hits = np.array([each[(places == b) & hit].sum() for b in used])
     predicted = np.array([np.average(probabilities[places == b], weights=each[places == b]) for b in used])
     tail = (1 - ci_prob) / 2
-    lower = np.where(hits == 0, 0.0, beta.ppf(tail, hits + 0.5, count - hits + 0.5))
-    upper = np.where(hits == count, 1.0, beta.ppf(1 - tail, hits + 0.5, count - hits + 0.5))
-    return CalibrationBins(predicted, hits / count, lower, upper, count)
+    lower = np.where(hits == 0, 0.0, beta.ppf(tail, hits + 0.5, total - hits + 0.5))
+    upper = np.where(hits == total, 1.0, beta.ppf(1 - tail, hits + 0.5, total - hits + 0.5))
+    return CalibrationBins(predicted, hits / total, lower, upper, total)
 
 
 def class_bins(
@@ -114,8 +148,11 @@ def class_bins(
     weights: Array | None = None,
 ) -> tuple[str, CalibrationBins]:
     """One curve for all classes: of two that of the second; of more every case counts once for each (``any``)."""
+    given, at = _cases(probabilities, outcomes)
+    if given.shape[1] != len(classes):
+        raise OptionError(f"{len(classes)} classes have as many columns of probabilities, not {given.shape[1]}")
     if len(classes) == 2:
-        return classes[1], calibration_bins(probabilities[:, 1], outcomes == 1, n_bins, ci_prob, weights)
-    happened = outcomes[:, None] == np.arange(len(classes))
+        return classes[1], calibration_bins(given[:, 1], at == 1, n_bins, ci_prob, weights)
+    happened = at[:, None] == np.arange(len(classes))
     repeated = None if weights is None else np.repeat(weights, len(classes))
-    return "any", calibration_bins(probabilities.ravel(), happened.ravel(), n_bins, ci_prob, repeated)
+    return "any", calibration_bins(given.ravel(), happened.ravel(), n_bins, ci_prob, repeated)

@@ -27,9 +27,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayeslab.arrays import count, distributions, real
 from bayeslab.errors import ModelError
 
 __all__ = ["CandyTrade", "StoppingRule", "best_stopping"]
+
+# Candies whose square of states fits into memory.
+_CANDIES = 5000
 
 
 @dataclass(frozen=True)
@@ -56,15 +60,16 @@ class CandyTrade:
     buyer: tuple[float, float]
 
     def __post_init__(self) -> None:
-        prior, share = np.asarray(self.prior, float), np.asarray(self.lime_share, float)
+        prior = distributions(self.prior, "prior", error=ModelError)
+        share = real(self.lime_share, "lime_share", error=ModelError)
         if prior.ndim != 1 or prior.shape != share.shape:
             raise ModelError(f"one prior probability a kind of bag: {prior.size} probabilities for {share.size} shares")
-        if not (np.all(prior >= 0) and abs(prior.sum() - 1) < 1e-9):
-            raise ModelError(f"prior probabilities are ≥ 0 and add up to 1, not {prior.sum():g}")
         if not np.all((share >= 0) & (share <= 1)):
             raise ModelError("shares of limes lie between 0 and 1")
-        if self.n_candies < 0:
-            raise ModelError(f"a bag holds 0 candies or more, not {self.n_candies}")
+        count(self.n_candies, "n_candies", 0, _CANDIES, error=ModelError)
+        for name, values in (("seller", self.seller), ("buyer", self.buyer)):
+            if real(values, name, error=ModelError).shape != (2,):
+                raise ModelError(f"{name} is two numbers, of a lime and of a cherry; given: {values!r}")
 
     def lime_probability(self, limes: ArrayLike, cherries: ArrayLike) -> np.ndarray:
         """That the next candy is a lime, after so many of either; NaN where no kind of bag allows them."""

@@ -30,6 +30,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bayeslab.arrays import number, real, two_sides
+from bayeslab.errors import OptionError
 from bayeslab.learners._curves import by_pass
 from bayeslab.learners._descent_kernels import perceptron as one_pass
 from bayeslab.spec import Spec
@@ -183,7 +185,7 @@ class Perceptron(ClassifierMixin, BaseEstimator):
             if room:
                 votes += [*kept[:changed], weights.copy()]
                 survived += lived[: changed + 1].tolist()
-        bound = _changes_at_most(rows, labels, weights) if converged else np.nan
+        bound = _changes_at_most(rows, 2.0 * labels - 1, weights) if converged else np.nan
         used = {"pocket": best, "averaged": total / max(steps, 1)}.get(self.use, weights)
         return {
             "weights": used, "errors": np.array(errors), "changes": changes, "converged": converged,
@@ -220,25 +222,32 @@ def novikoff_bound(X: Any, y: Any, coef: Any, intercept: float = 0.0) -> float:
     Parameters
     ----------
     y
-        Truth values.
+        Two values of any kind, such as truth values or -1 and 1; the plane has that on its positive side which comes
+        last in order.
     coef, intercept
         The plane.
 
     Raises
     ------
-    ValueError
-        The plane does not separate the rows.
+    OptionError
+        The plane does not separate the rows, or labels, rows and coefficients do not fit each other.
     """
-    rows = np.column_stack([np.ones(len(X)), np.asarray(X, float)])
-    found = _changes_at_most(rows, y, np.array([intercept, *np.ravel(coef)], float))
+    points, weights = real(X, "X", ndim=2), real(coef, "coef").ravel()
+    side = two_sides(y, "y")
+    if len(side) != len(points) or len(weights) != points.shape[1]:
+        raise OptionError(
+            f"rows of {points.shape[1]} columns have as many coefficients, and each row a label; given {len(weights)}"
+            f" coefficients, {len(points)} rows and {len(side)} labels"
+        )
+    rows = np.column_stack([np.ones(len(points)), points])
+    found = _changes_at_most(rows, side, np.array([number(intercept, "intercept"), *weights]))
     if np.isnan(found):
-        raise ValueError("the plane does not separate the rows: there is no bound")
+        raise OptionError("the plane does not separate the rows: there is no bound")
     return found
 
 
-def _changes_at_most(rows: Array, labels: Any, weights: Array) -> float:
-    """(R/γ)²; NaN where a row is on the plane or on its wrong side."""
-    side = np.where(np.asarray(labels, bool), 1.0, -1.0)
+def _changes_at_most(rows: Array, side: Array, weights: Array) -> float:
+    """(R/γ)² for rows on the sides 1 and -1; NaN where a row is on the plane or on its wrong side."""
     margin = float((side * (rows @ weights)).min()) / max(float(np.linalg.norm(weights)), 1e-300)
     return float((np.linalg.norm(rows, axis=1).max() / margin) ** 2) if margin > 0 else np.nan
 

@@ -17,7 +17,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ from pydantic import Field
 from scipy import special, stats
 from sklearn.base import BaseEstimator
 
+from bayeslab.arrays import count, number, real
+from bayeslab.errors import OptionError, hint
 from bayeslab.learners._members import EnsembleClassifier, EnsembleRegressor, MemberOptions, built_all, outputs
 
 __all__ = [
@@ -46,6 +48,8 @@ __all__ = [
 
 Array = NDArray[np.float64]
 Rule = Literal["sum", "weighted", "bayesian", "median", "min", "max", "product", "plurality"]
+
+_RULES = get_args(Rule)
 
 TASKS = ("classification", "regression")
 CATEGORIES: Literal["codes", "indicators"] = "codes"
@@ -73,14 +77,17 @@ def majority_error(n_voters: int, error: float) -> float:
     error : float
         Probability that one errs.
     """
-    if n_voters < 1 or n_voters % 2 == 0:
-        raise ValueError(f"a majority has an odd number of voters; given: {n_voters}")
+    if count(n_voters, "n_voters", 1) % 2 == 0:
+        raise OptionError(f"a majority has an odd number of voters; given: {n_voters}")
+    number(error, "error", 0, 1)
     return float(stats.binom.sf(n_voters // 2, n_voters, error))
 
 
 def variance_of_mean(covariance: Any) -> float:
     """Variance of the mean of outputs with a covariance: a sum of variances and covariances over L squared."""
-    covariance = np.asarray(covariance, float)
+    covariance = real(covariance, "covariance", ndim=2)
+    if covariance.shape[0] != covariance.shape[1]:
+        raise OptionError(f"a covariance is square, not of the shape {covariance.shape}")
     return float(covariance.sum() / len(covariance) ** 2)
 
 
@@ -100,7 +107,9 @@ def combined(given: Any, rule: Rule = "sum", weights: Sequence[float] | Array | 
     ndarray
         Without the axis of members; not normalised.
     """
-    given = np.asarray(given, float)
+    given = real(given, "outputs of members")
+    if rule not in _RULES:
+        raise OptionError(f"unknown rule {rule!r}{hint(rule, _RULES)}")
     if rule == "median":
         return np.asarray(np.median(given, axis=0))
     if rule in ("min", "max"):
@@ -109,15 +118,16 @@ def combined(given: Any, rule: Rule = "sum", weights: Sequence[float] | Array | 
         return np.asarray(np.prod(given, axis=0))
     if rule == "plurality":
         given = np.eye(given.shape[-1])[given.argmax(axis=-1)]
-    w = np.ones(len(given)) if weights is None or rule in ("sum", "plurality") else np.asarray(weights, float)
+    w = np.ones(len(given)) if weights is None or rule in ("sum", "plurality") else real(weights, "weights")
     if w.shape != (len(given),) or np.any(w < 0) or not w.sum() > 0:
-        raise ValueError(f"weights are one number a member, none below 0 and not all 0; given: {w.tolist()}")
+        raise OptionError(f"weights are one number a member, none below 0 and not all 0; given: {w.tolist()}")
     return np.asarray(np.tensordot(w / w.sum(), given, axes=1))
 
 
 def posterior_weights(log_likelihood: Any) -> Array:
     """P(M_j | D) under equal priors, from the log probabilities of the rows under each member (members, rows)."""
-    return np.asarray(special.softmax(np.asarray(log_likelihood, float).sum(axis=1)))
+    logs = real(log_likelihood, "log_likelihood", ndim=2, finite=False)
+    return np.asarray(special.softmax(logs.sum(axis=1)))
 
 
 def _scores(estimator: Any, X: Array, n_classes: int) -> Array:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.arrays import count, positions
+from bayeslab.errors import DataError
 from bayeslab.plots._figure import ACCENT, BAND, MUTED, grid, plain
 
 __all__ = ["rank_ecdfs", "rank_histograms"]
@@ -16,7 +18,8 @@ def rank_histograms(ranks: Mapping[str, np.ndarray], n_levels: int) -> Any:
     """A histogram of ranks for each quantity; the band holds 95 % of each bar of uniform ranks."""
     from scipy.stats import binom
 
-    n = len(next(iter(ranks.values())))
+    count(n_levels, "n_levels", 1)
+    n = _checked(ranks, n_levels)
     n_bins = max(b for b in range(1, 21) if n_levels % b == 0 and (b <= n // 5 or b <= 4))
     low, high = binom.ppf([0.025, 0.975], n, 1 / n_bins)
     edges = np.linspace(0, n_levels, n_bins + 1)
@@ -33,7 +36,7 @@ def rank_histograms(ranks: Mapping[str, np.ndarray], n_levels: int) -> Any:
 
 def rank_ecdfs(ranks: Mapping[str, np.ndarray], points: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> Any:
     """ECDF of the ranks less the uniform one, with a band that holds everywhere at once."""
-    n = len(next(iter(ranks.values())))
+    n = _checked(ranks, len(points) + 1)
     made, all_axes = _panels(ranks)
     for axes, (name, values) in zip(all_axes, ranks.items(), strict=True):
         counts = np.bincount(values, minlength=len(points) + 1).cumsum()[:-1]
@@ -43,6 +46,16 @@ def rank_ecdfs(ranks: Mapping[str, np.ndarray], points: np.ndarray, lower: np.nd
         axes.set(title=name, xlabel="rank / number of levels", ylabel="ECDF − uniform", xlim=(0, 1))
         plain(axes)
     return made
+
+
+def _checked(ranks: Mapping[str, np.ndarray], n_levels: int) -> int:
+    """The number of ranks of each quantity, which are from 0 to n_levels - 1."""
+    lengths = {
+        len(positions(values, f"ranks of '{name}'", n_levels, error=DataError)) for name, values in ranks.items()
+    }
+    if len(lengths) != 1 or 0 in lengths:
+        raise DataError("there are ranks of one quantity at least, and as many of each")
+    return lengths.pop()
 
 
 def _panels(ranks: Mapping[str, np.ndarray]) -> tuple[Any, list[Any]]:

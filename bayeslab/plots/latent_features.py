@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.arrays import positions, real
+from bayeslab.errors import DataError
 from bayeslab.plots._figure import ACCENT, MUTED, OTHER, figure, grid, plain
 
 __all__ = ["images", "loadings", "number", "rows"]
@@ -44,6 +46,8 @@ def images(values: np.ndarray, present: np.ndarray | None = None) -> Any:
         Share of the draws that have the feature.
     """
     k = len(values)
+    if present is not None and real(present, "present", empty=True, error=DataError).shape != (k,):
+        raise DataError(f"present has one share for each of {k} features, not the shape {np.shape(present)}")
     across = min(k, 6)
     made, axes = grid(max(k, 1), 1.5 * max(across, 1) + 0.9, 1.8 * -(-max(k, 1) // 6), columns=max(across, 1))
     reach = float(np.max(np.abs(values), initial=1e-12))
@@ -84,7 +88,10 @@ def rows(values: np.ndarray, *, binary: bool) -> Any:
 def number(values: np.ndarray) -> Any:
     """Posterior of the number of features that some row has."""
     made, axes = figure(4.6, 3.0)
-    counts = np.bincount(values.astype(int))
+    values = positions(values, "numbers of features", np.iinfo(np.int32).max, error=DataError)
+    if values.ndim != 1 or not len(values):
+        raise DataError(f"numbers of features are one a draw, not of the shape {values.shape}")
+    counts = np.bincount(values)
     at = np.flatnonzero(counts)
     axes.bar(at, counts[at] / counts.sum(), color=ACCENT, width=0.8)
     axes.set(xlabel="number of features", ylabel="probability", xticks=at)

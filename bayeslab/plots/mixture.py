@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.arrays import positions, real
+from bayeslab.errors import DataError
 from bayeslab.plots._figure import ACCENT, MUTED, OTHER, figure, grid, plain
 
 __all__ = [
@@ -139,6 +141,9 @@ def numbers(drawn: np.ndarray, prior: np.ndarray | None) -> Any:
     prior : ndarray or None
         Probabilities of 0, 1, 2, ... clusters.
     """
+    drawn = positions(drawn, "drawn", np.iinfo(np.int32).max, error=DataError)
+    if drawn.ndim != 1 or not len(drawn):
+        raise DataError(f"numbers of clusters are one a draw, not of the shape {drawn.shape}")
     made, axes = figure(5.6, 3.4)
     p = np.bincount(drawn) / len(drawn)
     most = len(p) - 1
@@ -156,6 +161,9 @@ def numbers(drawn: np.ndarray, prior: np.ndarray | None) -> Any:
 
 def responsibilities(probability: np.ndarray, names: Sequence[str]) -> Any:
     """Probabilities of the components in every row; rows sorted by component and certainty."""
+    probability = real(probability, "probability", ndim=2, error=DataError)
+    if len(names) != probability.shape[1]:
+        raise DataError(f"there are {probability.shape[1]} components and {len(names)} names")
     order = np.lexsort((-probability.max(axis=1), probability.argmax(axis=1)))
     made, axes = figure(6.4, 2.6)
     below = np.zeros(len(probability))
@@ -191,6 +199,9 @@ def em_trace(traces: np.ndarray, *, reference: float | None = None, ylabel: str 
     traces : ndarray (R, I)
         NaN after a search's end.
     """
+    traces = real(traces, "traces", ndim=2, finite=False, error=DataError)
+    if np.isnan(traces).all(axis=1).any():
+        raise DataError("a trace has one log likelihood at least")
     made, axes = figure(6.0, 3.6)
     best = int(np.nanargmax(np.nanmax(traces, axis=1)))
     for number, trace in enumerate(traces):

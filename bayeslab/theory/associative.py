@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
+from bayeslab.arrays import count, number, real
 from bayeslab.errors import OptionError
 
 __all__ = ["CAPACITY", "BoltzmannMachine", "Hopfield", "all_states"]
@@ -42,31 +43,31 @@ Array = NDArray[np.float64]
 CAPACITY = 0.138
 """Patterns for each unit that a Hopfield network can hold (Amit and others 1985)."""
 
-_FEW = 16
+_FEW, _WRITTEN_OUT = 16, 20
 
 
 def all_states(n: int) -> Array:
     """All 2 to the power of n states of -1 and 1."""
+    n = count(n, "n, the number of units whose states are written out,", 0, _WRITTEN_OUT)
     return np.array(list(itertools.product([-1.0, 1.0], repeat=n))).reshape(2**n, n)
 
 
 def _signs(given: Any, n: int) -> Array:
-    states = np.atleast_2d(np.asarray(given, float))
+    states = np.atleast_2d(real(given, "states", ndim=(1, 2)))
     if states.shape[-1] != n or not np.isin(states, (-1, 1)).all():
         raise OptionError(f"states have {n} units that are -1 or 1; given: shape {states.shape}")
     return states
 
 
 def _symmetric(weights: Any) -> Array:
-    out = np.asarray(weights, float)
+    out = real(weights, "weights", empty=True)
     if out.ndim != 2 or not np.array_equal(out, out.T) or np.diag(out).any():
         raise OptionError("weights are a symmetric matrix with nothing on its diagonal")
     return out
 
 
 def _check_warm(temperature: float) -> None:
-    if not temperature > 0:
-        raise OptionError(f"a temperature is above 0, not {temperature!r}; at 0 a unit takes the sign of its input")
+    number(temperature, "temperature", 0, above=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +83,12 @@ class Hopfield:
     weights: Array
 
     def __post_init__(self) -> None:
-        _symmetric(self.weights)
+        object.__setattr__(self, "weights", _symmetric(self.weights))
 
     @classmethod
     def of(cls, patterns: Any) -> Hopfield:
         """The memory of patterns, shape (patterns, units), by the rule of Hebb."""
-        patterns = np.atleast_2d(np.asarray(patterns, float))
+        patterns = np.atleast_2d(real(patterns, "patterns", ndim=(1, 2)))
         n = patterns.shape[1]
         patterns = _signs(patterns, n)
         weights = patterns.T @ patterns / n
@@ -111,7 +112,11 @@ class Hopfield:
             Energy at the start and after every pass.
         settled : bool
         """
-        s = _signs(start, len(self.weights))[0].copy()
+        given = _signs(start, len(self.weights))
+        if len(given) > 1:
+            raise OptionError(f"recall starts from one state, not from {len(given)}")
+        count(max_passes, "max_passes")
+        s = given[0].copy()
         inputs = self.weights @ s
         energies = [float(-0.5 * s @ inputs)]
         for _ in range(max_passes):
@@ -144,15 +149,18 @@ class BoltzmannMachine:
     n_visible: int
 
     def __post_init__(self) -> None:
-        _symmetric(self.weights)
-        if np.shape(self.bias) != (len(self.weights),) or not 0 < self.n_visible <= len(self.weights):
-            raise OptionError(f"a bias for each of {len(self.weights)} units, and from 1 to as many that are visible")
+        weights, bias = _symmetric(self.weights), real(self.bias, "bias", ndim=1)
+        count(self.n_visible, "n_visible", 1, len(weights))
+        if bias.shape != (len(weights),):
+            raise OptionError(f"a bias for each of {len(weights)} units, not the shape {bias.shape}")
+        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "bias", bias)
 
     @classmethod
     def random(cls, n_visible: int, n_hidden: int, rng: np.random.Generator, scale: float = 0.1) -> BoltzmannMachine:
         """Small random weights."""
-        n = n_visible + n_hidden
-        upper = np.triu(rng.normal(0, scale, (n, n)), 1)
+        n = count(n_visible, "n_visible", 1) + count(n_hidden, "n_hidden")
+        upper = np.triu(rng.normal(0, number(scale, "scale", 0), (n, n)), 1)
         return cls(upper + upper.T, np.zeros(n), n_visible)
 
     def energy(self, states: Any) -> Array:
@@ -202,6 +210,7 @@ class BoltzmannMachine:
             The last states, (machines, units).
         """
         s = _signs(start, len(self.bias)).copy()
+        count(held, "held", 0, len(self.bias))
         for temperature in temperatures:
             _check_warm(temperature)
             for i in range(held, len(self.bias)):
@@ -244,6 +253,8 @@ class BoltzmannMachine:
         log_likelihoods : ndarray
             Before each step and after the last.
         """
+        number(rate, "rate", 0, above=True)
+        count(steps, "steps")
         machine, curve = self, [self.log_likelihood(visible)]
         for _ in range(steps):
             held, held_mean, free, free_mean = machine.statistics(visible)
@@ -260,6 +271,9 @@ class BoltzmannMachine:
         self, visible: Any, rng: np.random.Generator, rate: float = 0.05, steps: int = 200, passes: int = 5
     ) -> BoltzmannMachine:
         """The learning rule with averages over Gibbs draws; machines left alone go on from step to step."""
+        number(rate, "rate", 0, above=True)
+        count(steps, "steps")
+        count(passes, "passes", 1)
         v = _signs(visible, self.n_visible)
         machine, n = self, len(self.bias)
         alone = np.asarray(rng.choice([-1.0, 1.0], (len(v), n)), float)

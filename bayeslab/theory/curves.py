@@ -21,12 +21,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayeslab.arrays import count, number, real, same_length
 from bayeslab.errors import DataError, OptionError
 
 __all__ = ["Basis", "Curve", "fit_curve", "polynomial", "simplest"]
 
 Array = NDArray[np.float64]
 Basis = Sequence[Callable[[Array], Array]]
+# Powers beyond it overflow at numbers of two digits.
+_DEGREE = 150
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,13 +56,13 @@ class Curve:
 
 def polynomial(degree: int) -> Basis:
     """The powers of x up to a degree, the constant first."""
-    if degree < 0:
-        raise OptionError(f"a degree is a whole number from 0, not {degree!r}")
+    count(degree, "degree", 0, _DEGREE)
     return [partial(_power, k) for k in range(degree + 1)]
 
 
 def _power(k: int, x: Array) -> Array:
-    return np.asarray(x**k)
+    with np.errstate(over="ignore"):
+        return np.asarray(x**k)
 
 
 def _columns(x: Any, basis: Basis) -> Array:
@@ -77,8 +80,13 @@ def fit_curve(x: Any, y: Any, basis: Basis) -> Curve:
     basis
         Functions of an array of x; see :func:`polynomial`.
     """
-    target = np.asarray(y, float)
-    columns = _columns(x, basis)
+    points, target = real(x, "x", ndim=1, error=DataError), real(y, "y", ndim=1, error=DataError)
+    same_length(x=points, y=target, error=DataError)
+    if not basis:
+        raise OptionError("the basis has no functions: give one at least")
+    columns = _columns(points, basis)
+    if not np.isfinite(columns).all():
+        raise DataError("a function of the basis is infinite at some point: scale x, or take a lower degree")
     # Powers of large x differ by orders of magnitude.
     scale = np.maximum(np.abs(columns).max(axis=0), 1e-300)
     weights = np.linalg.lstsq(columns / scale, target, rcond=None)[0] / scale
@@ -104,8 +112,10 @@ def simplest(x: Any, y: Any, spaces: Sequence[Basis], tolerance: float = 1e-6) -
     DataError
         None has: the problem is not realizable in any of them.
     """
+    number(tolerance, "tolerance", 0)
+    target = real(y, "y", ndim=1, error=DataError)
     # Values far from zero are only known to their last digits.
-    allowed = max(tolerance * float(np.std(y)), 64 * np.finfo(float).eps * float(np.abs(y).max()))
+    allowed = max(tolerance * float(np.std(target)), 64 * np.finfo(float).eps * float(np.abs(target).max()))
     for position, basis in enumerate(spaces):
         found = fit_curve(x, y, basis)
         if found.residual <= allowed:

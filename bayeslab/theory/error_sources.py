@@ -29,7 +29,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab.errors import OptionError
+from bayeslab.arrays import count, number
+from bayeslab.errors import DataError
 
 __all__ = ["ErrorSources", "error_sources"]
 
@@ -98,10 +99,13 @@ def error_sources(
     """
     from sklearn.base import clone
 
-    if noise < 0 or min(n_examples, n_samples, n_new, n_many) < 1:
-        raise OptionError("noise is a standard deviation from 0 on, and all numbers of rows are positive")
+    number(noise, "noise", 0)
+    for name, n in (("n_examples", n_examples), ("n_samples", n_samples), ("n_new", n_new), ("n_many", n_many)):
+        count(n, name, 1)
     new = draw(rng, n_new)
-    goal = truth(new)
+    goal = np.asarray(truth(new))
+    if goal.shape != (n_new,):
+        raise DataError(f"truth has one value for each of {n_new} rows, not the shape {goal.shape}")
     many = draw(rng, n_many)
     best = clone(learner if exact is None else exact).fit(many, truth(many)).predict(new)
     chosen, found = np.empty((n_samples, n_new)), np.empty((n_samples, n_new))

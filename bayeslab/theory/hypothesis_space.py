@@ -18,23 +18,25 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax, xlog1py, xlogy
 
+from bayeslab.arrays import count, distributions, number, positions
 from bayeslab.errors import DataError, OptionError
 
 __all__ = ["HypothesisSpace", "boolean_inputs", "boolean_space"]
+
+# Inputs whose truth table is written out.
+_ROWS = 20
 
 Array = NDArray[np.float64]
 
 
 def boolean_inputs(n: int) -> np.ndarray:
     """All rows of a truth table, shape (2**n, n)."""
-    return np.array(list(itertools.product([0, 1], repeat=n)), np.int8)
+    return np.array(list(itertools.product([0, 1], repeat=count(n, "n, the number of inputs,", 1, _ROWS))), np.int8)
 
 
 def boolean_space(n: int) -> HypothesisSpace:
     """All Boolean functions of n inputs, n ≤ 4, equally probable."""
-    if not 1 <= n <= 4:
-        raise OptionError(f"all functions are written out for 1 to 4 inputs, not {n!r}")
-    rows = 2**n
+    rows = 2 ** count(n, "n, the number of inputs whose functions are written out,", 1, 4)
     codes = np.arange(2**rows, dtype=np.uint32)
     tables = ((codes[:, None] >> np.arange(rows, dtype=np.uint32)) & 1).astype(np.int8)
     return HypothesisSpace(tables)
@@ -56,12 +58,19 @@ class HypothesisSpace:
     prior: Array | None = None
 
     def __post_init__(self) -> None:
-        if self.prior is not None and (
-            np.shape(self.prior) != (len(self.tables),)
-            or np.any(np.asarray(self.prior) < 0)
-            or not np.isclose(np.sum(self.prior), 1)
-        ):
-            raise OptionError("the prior has one probability for each hypothesis, which add up to 1")
+        tables = np.asarray(self.tables)
+        if tables.ndim != 2 or not tables.size or (tables.dtype.kind == "f" and np.isnan(tables).any()):
+            raise OptionError(
+                f"tables have the shape (hypotheses, inputs), without missing cells; given {tables.shape}"
+            )
+        object.__setattr__(self, "tables", tables)
+        if self.prior is not None:
+            prior = distributions(self.prior, "the prior", ndim=1)
+            if len(prior) != len(tables):
+                raise OptionError(
+                    f"the prior has one probability for each of {len(tables)} hypotheses, not {len(prior)}"
+                )
+            object.__setattr__(self, "prior", prior)
 
     @property
     def _prior(self) -> Array:
@@ -69,12 +78,24 @@ class HypothesisSpace:
 
     def consistent(self, inputs: Any, values: Any) -> NDArray[np.bool_]:
         """The version space: which hypotheses have these values at these inputs (by number)."""
-        at, seen = np.asarray(inputs, int), np.asarray(values)
-        return np.asarray((self.tables[:, at] == seen).all(axis=1))
+        at, given = self._examples(inputs, values)
+        return np.asarray((self.tables[:, at] == given).all(axis=1))
+
+    def _examples(self, inputs: Any, values: Any) -> tuple[NDArray[np.int64], np.ndarray]:
+        """Inputs by number, and a value for each."""
+        at, given = positions(inputs, "inputs", self.tables.shape[1]), np.asarray(values)
+        if at.ndim != 1 or given.shape not in (at.shape, ()):
+            raise OptionError(f"inputs are numbers of inputs, with one value each; given {at.shape} and {given.shape}")
+        return at, given
 
     def realizes(self, truth: Any) -> bool:
         """Whether a hypothesis has the values of ``truth`` at all inputs: whether it can be learned without error."""
-        return bool((self.tables == np.asarray(truth)).all(axis=1).any())
+        given = np.asarray(truth)
+        if given.shape != self.tables.shape[1:]:
+            raise OptionError(
+                f"truth has one value for each of {self.tables.shape[1]} inputs, not the shape {given.shape}"
+            )
+        return bool((self.tables == given).all(axis=1).any())
 
     def posterior(self, inputs: Any, values: Any, noise: float = 0.0) -> Array:
         """Probability of each hypothesis after noisy or noise-free values.
@@ -89,10 +110,9 @@ class HypothesisSpace:
         DataError
             No hypothesis is consistent.
         """
-        if not 0 <= noise <= 1:
-            raise OptionError(f"noise is a probability, not {noise!r}")
-        at, seen = np.asarray(inputs, int), np.asarray(values)
-        misses = (self.tables[:, at] != seen).sum(axis=1)
+        number(noise, "noise", 0, 1)
+        at, given = self._examples(inputs, values)
+        misses = (self.tables[:, at] != given).sum(axis=1)
         with np.errstate(divide="ignore"):
             logs = np.log(self._prior) + xlogy(misses, noise) + xlog1py(len(at) - misses, -noise)
         if np.isneginf(logs).all():
@@ -109,9 +129,16 @@ class HypothesisSpace:
 
     def errors(self, truth: int, distribution: Array | None = None) -> Array:
         """The probability with which each hypothesis differs from hypothesis ``truth``."""
-        weights = np.full(self.tables.shape[1], 1 / self.tables.shape[1]) if distribution is None else distribution
-        return np.asarray((self.tables != self.tables[truth]) @ weights)
+        n_inputs = self.tables.shape[1]
+        weights = np.full(n_inputs, 1 / n_inputs)
+        if distribution is not None:
+            weights = distributions(distribution, "distribution", ndim=1)
+            if len(weights) != n_inputs:
+                raise OptionError(f"distribution has one probability for each of {n_inputs} inputs, not {len(weights)}")
+        at = positions(truth, "truth", len(self.tables))
+        return np.asarray((self.tables != self.tables[at]) @ weights)
 
     def approximately_correct(self, truth: int, epsilon: float) -> int:
         """How many hypotheses differ from the truth with a probability of at most epsilon."""
+        number(epsilon, "epsilon", 0, 1)
         return int((self.errors(truth) <= epsilon + 1e-12).sum())

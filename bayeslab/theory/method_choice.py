@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bayeslab.errors import OptionError
+from bayeslab.arrays import count
 
 __all__ = ["Suggestion", "suggested"]
 
@@ -41,11 +41,9 @@ def suggested(n_rows: int, n_inputs: int, n_discrete: int = 0, *, irrelevant: bo
     irrelevant
         Whether many of the inputs are believed to say nothing of the target.
     """
-    if n_rows < 1 or n_inputs < 1 or not 0 <= n_discrete <= n_inputs:
-        raise OptionError(
-            f"a table has a row and an input at least, and no more discrete inputs than inputs: {n_rows}, {n_inputs},"
-            f" {n_discrete}"
-        )
+    count(n_rows, "n_rows", 1)
+    count(n_inputs, "n_inputs", 1)
+    count(n_discrete, "n_discrete", 0, n_inputs)
     found = []
     if irrelevant and 2 * n_discrete >= n_inputs:
         found.append(Suggestion("decision_tree", "many discrete inputs, of which many may be irrelevant"))

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 
+from bayeslab.arrays import count, number
 from bayeslab.errors import OptionError
 
 __all__ = [
@@ -31,6 +32,11 @@ __all__ = [
     "survival_bound",
     "weights_rule_of_thumb",
 ]
+
+# Inputs whose Boolean functions have a number of at most 10⁶ bits, and one whose logarithm is a float.
+_WRITTEN_OUT, _FLOATS = 20, 1000
+# Inputs whose conjunctions are counted at once, and conjunctions whose lists have a logarithm that is a float.
+_LITERALS, _LGAMMA = 500, 1e305
 
 
 def sample_size(log_hypotheses: float, epsilon: float, delta: float) -> float:
@@ -46,26 +52,24 @@ def sample_size(log_hypotheses: float, epsilon: float, delta: float) -> float:
         Probability that it is exceeded all the same.
     """
     for name, value in (("epsilon", epsilon), ("delta", delta)):
-        if not 0 < value < 1:
-            raise OptionError(f"{name} lies between 0 and 1, not {value!r}")
-    if not log_hypotheses >= 0:
-        raise OptionError(f"the logarithm of a number of hypotheses is ≥ 0, not {log_hypotheses!r}")
+        number(value, name, 0, 1, above=True, below=True)
+    number(log_hypotheses, "log_hypotheses", 0)
     return (math.log(1 / delta) + log_hypotheses) / epsilon
 
 
 def survival_bound(epsilon: float, n_examples: int) -> float:
     """Probability, at most, that a hypothesis with an error above epsilon agrees with all examples."""
-    return float((1 - epsilon) ** n_examples)
+    return float((1 - number(epsilon, "epsilon", 0, 1)) ** count(n_examples, "n_examples"))
 
 
 def boolean_functions(n: int) -> int:
     """Number of Boolean functions of n inputs, 2 to the power of 2 to the power of n."""
-    return 1 << (1 << _inputs(n))
+    return 1 << (1 << _inputs(n, _WRITTEN_OUT))
 
 
 def log_boolean_functions(n: int) -> float:
     """Its natural logarithm."""
-    return float(2 ** _inputs(n)) * math.log(2)
+    return float(2 ** _inputs(n, _FLOATS)) * math.log(2)
 
 
 def conjunctions(n: int, k: int) -> int:
@@ -73,23 +77,25 @@ def conjunctions(n: int, k: int) -> int:
 
     As the source counts: also with an input and its negation.
     """
-    if k < 0:
-        raise OptionError(f"a number of literals is a whole number ≥ 0, not {k!r}")
-    return sum(math.comb(2 * _inputs(n), i) for i in range(k + 1))
+    n, k = _inputs(n, _LITERALS), count(k, "k, the number of literals,")
+    return sum(math.comb(2 * n, i) for i in range(min(k, 2 * n) + 1))
 
 
 def log_decision_lists(n: int, k: int) -> float:
     """Logarithm of a bound on the number of k-decision lists: 3 to the power c times c factorial, c conjunctions."""
     c = conjunctions(n, k)
+    if c > _LGAMMA:
+        raise OptionError(
+            f"there are {c:.3g} conjunctions: decision lists of so many are not counted; take fewer (k, n)"
+        )
     return c * math.log(3) + math.lgamma(c + 1)
 
 
 def weights_rule_of_thumb(n_weights: int) -> tuple[float, int]:
     """Examples that a network of W weights asks for: of the order W ln W, and the rule of thumb 10 W."""
-    return n_weights * math.log(n_weights), 10 * n_weights
+    n = count(n_weights, "n_weights", 1)
+    return n * math.log(n), 10 * n
 
 
-def _inputs(n: int) -> int:
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise OptionError(f"a number of inputs is a whole number ≥ 1, not {n!r}")
-    return n
+def _inputs(n: int, at_most: int) -> int:
+    return count(n, "n, the number of inputs,", 1, at_most)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from bayeslab.arrays import count, number, real
 from bayeslab.errors import OptionError
 
 __all__ = ["Recurrent", "doubling"]
@@ -43,9 +44,12 @@ class Recurrent:
     activation: Literal["logistic", "tanh", "threshold"] = "tanh"
 
     def __post_init__(self) -> None:
-        n = len(self.bias)
-        if np.shape(self.weights) != (n, n):
-            raise OptionError(f"{n} units have weights of the shape {(n, n)}, not {np.shape(self.weights)}")
+        bias, weights = real(self.bias, "bias", ndim=1), real(self.weights, "weights", ndim=2)
+        n = len(bias)
+        if weights.shape != (n, n):
+            raise OptionError(f"{n} units have weights of the shape {(n, n)}, not {weights.shape}")
+        object.__setattr__(self, "bias", bias)
+        object.__setattr__(self, "weights", weights)
         if self.activation not in ("logistic", "tanh", "threshold"):
             raise OptionError(f"activation is logistic, tanh or threshold, not {self.activation!r}")
 
@@ -58,15 +62,22 @@ class Recurrent:
 
     def run(self, start: Any, n: int, inputs: Any = None) -> Array:
         """States from the start on, shape (n + 1, units); ``inputs`` has a row for each step."""
-        out = np.empty((n + 1, len(self.bias)))
-        out[0] = start
+        units = len(self.bias)
+        out = np.empty((count(n, "n, the number of steps,") + 1, units))
+        first = real(start, "start")
+        if first.shape != (units,):
+            raise OptionError(f"start has one number a unit, {units}, not the shape {first.shape}")
+        if inputs is not None and (inputs := real(inputs, "inputs", empty=n == 0)).shape[:1] != (n,):
+            raise OptionError(f"inputs have a row for each of {n} steps, not the shape {inputs.shape}")
+        out[0] = first
         for t in range(n):
             out[t + 1] = self.step(out[t], 0.0 if inputs is None else inputs[t])
         return out
 
     def period(self, start: Any, n: int = 2000, longest: int = 64, tol: float = 1e-9) -> int | None:
         """Steps after which the state comes again once it has run for n steps: 1 is a fixed point; None: none seen."""
-        late = self.run(start, n + longest)[n:]
+        number(tol, "tol", 0)
+        late = self.run(start, count(n, "n") + count(longest, "longest", 1))[n:]
         for k in range(1, longest + 1):
             if np.abs(late[k] - late[0]).max() < tol:
                 return k
@@ -76,6 +87,7 @@ class Recurrent:
         """Mean logarithm of how much a small change of the state grows in a step."""
         if self.activation == "threshold":
             raise OptionError("a threshold has no slope, and a net of thresholds no Lyapunov exponent")
+        count(n, "n, the number of steps,", 1)
         state = self.run(start, burn_in)[-1]
         # In no direction that a net made by hand would map to nothing.
         along, total = np.cos(np.arange(len(state))), 0.0
@@ -96,5 +108,5 @@ def doubling(strength: float) -> Recurrent:
 
     As the strength grows a fixed point gives way to cycles of 2, 4, ... steps, and these to chaos.
     """
-    weights = strength * np.array([[-5.0, 5.0], [-25.0, 25.0]])
+    weights = number(strength, "strength") * np.array([[-5.0, 5.0], [-25.0, 25.0]])
     return Recurrent(weights, np.zeros(2), "logistic")

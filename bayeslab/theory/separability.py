@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.arrays import count, real, two_sides
 from bayeslab.errors import BayeslabError, OptionError
 
 __all__ = ["separable", "separating_plane", "shattered", "threshold_functions"]
@@ -37,12 +38,17 @@ def separating_plane(points: Any, labels: Any) -> np.ndarray | None:
     points
         Shape (points, d).
     labels
-        Truth values.
+        Two values of any kind, one a point: truth values, 0 and 1, -1 and 1, names. The one that comes last in order
+        has the scores of at least 1.
+
+    Raises
+    ------
+    OptionError
+        Points that are not finite numbers, more than two labels, or another number of labels than of points.
     """
     from scipy.optimize import linprog
 
-    x = np.asarray(points, float)
-    side = np.where(np.asarray(labels, bool), 1.0, -1.0)
+    x, side = real(points, "points"), two_sides(labels)
     if x.ndim != 2 or len(x) != len(side):
         raise OptionError(f"points have the shape (points, d), with one label each; given {x.shape} and {side.shape}")
     # Solvers have absolute tolerances: each column with its middle at 0 and its largest distance from it 1.
@@ -66,7 +72,10 @@ def separable(points: Any, labels: Any) -> bool:
 
 def shattered(points: Any) -> bool:
     """Whether half-spaces realise each labelling of the points."""
-    x = np.asarray(points, float)
+    x = real(points, "points", ndim=2)
+    if len(x) > x.shape[1] + 1:
+        # More than d + 1 points never are [1]_.
+        return False
     # Opposite labellings are separable together: half of them are enough.
     return all(separable(x, [False, *rest]) for rest in itertools.product([False, True], repeat=len(x) - 1))
 
@@ -76,8 +85,7 @@ def threshold_functions(n: int) -> int:
 
     All integer weights that are needed are tried, with each threshold.
     """
-    if n not in _WEIGHTS:
-        raise OptionError(f"threshold functions are counted for 1 to {max(_WEIGHTS)} inputs, not {n!r}")
+    n = count(n, "n, the number of inputs of threshold functions,", 1, max(_WEIGHTS))
     inputs = np.array(list(itertools.product([0, 1], repeat=n)), np.int64)
     largest = _WEIGHTS[n]
     weights = np.array(list(itertools.product(range(-largest, largest + 1), repeat=n)), np.int64)

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayeslab.arrays import real
 from bayeslab.errors import DataError
 
 __all__ = ["Drift", "Runs", "drift_test", "runs_test"]
@@ -67,11 +68,9 @@ class Runs:
 
 
 def _stream(values: Any) -> Array:
-    out = np.asarray(values, float)
+    out = real(values, "the stream", error=DataError)
     if out.ndim != 1 or len(out) < 10:
         raise DataError(f"a stream of ten numbers or more is wanted, not the shape {out.shape}")
-    if not np.isfinite(out).all():
-        raise DataError("the stream holds missing numbers or infinity: leave these rows out")
     return out
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.arrays import count, number
 from bayeslab.errors import OptionError
 
 __all__ = ["Followed", "best_beta", "follow", "mistake_bound"]
@@ -61,9 +62,11 @@ def follow(advice: Any, outcomes: Any, beta: float, rng: np.random.Generator) ->
         Factor of a wrong expert's weight, between 0 and 1.
     """
     said, truth = np.asarray(advice), np.asarray(outcomes)
-    if said.ndim != 2 or said.shape[:1] != truth.shape:
+    if said.ndim != 2 or said.shape[:1] != truth.shape or not said.size:
         raise OptionError(f"advice has the shape (steps, experts); given {said.shape} for {truth.shape} outcomes")
     _check(beta)
+    if any(one.dtype.kind == "f" and np.isnan(one).any() for one in (said, truth)):
+        raise OptionError("advice or outcomes are missing in some steps: leave these steps out")
     wrong = said != truth[:, None]
     # Weights are powers of beta: exact however long the sequence is.
     before = np.vstack([np.zeros(said.shape[1]), np.cumsum(wrong, axis=0)])
@@ -79,16 +82,17 @@ def follow(advice: Any, outcomes: Any, beta: float, rng: np.random.Generator) ->
 def mistake_bound(best_mistakes: float, n_experts: int, beta: float) -> float:
     """The expected number of mistakes is smaller than this."""
     _check(beta)
+    number(best_mistakes, "best_mistakes", 0)
+    count(n_experts, "n_experts", 1)
     return (best_mistakes * math.log(1 / beta) + math.log(n_experts)) / (1 - beta)
 
 
 def best_beta(n_steps: int, n_experts: int) -> float:
     """The factor for a sequence of known length that leaves a regret of the order of its root [2]_."""
-    if n_steps < 1 or n_experts < 2:
-        raise OptionError(f"one step or more and two experts or more; given {n_steps} and {n_experts}")
+    count(n_steps, "n_steps", 1)
+    count(n_experts, "n_experts", 2)
     return 1 - min(0.5, math.sqrt(math.log(n_experts) / n_steps))
 
 
 def _check(beta: float) -> None:
-    if not 0 < beta < 1:
-        raise OptionError(f"beta lies between 0 and 1, not {beta!r}")
+    number(beta, "beta", 0, 1, above=True, below=True)

@@ -73,7 +73,7 @@ def test_two_drugs_for_two_diseases():
     [
         (lambda: from_draws(np.zeros(3), "square"), "did you mean 'squared'"),
         (lambda: from_draws(np.array([0.1, 0.2]), "zero_one"), "continuous"),
-        (lambda: Asymmetric(-1, 1), "positive"),
+        (lambda: Asymmetric(-1, 1), "above 0"),
         (lambda: from_probabilities(np.array([0.5, 0.5]), np.eye(3)), "one row a state"),
         (lambda: from_probabilities(np.array([0.5, 0.5]), np.full((2, 2), np.nan)), "finite"),
     ],

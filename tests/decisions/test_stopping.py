@@ -97,7 +97,7 @@ def test_candies_that_cannot_come_have_no_value():
         ({"prior": (0.5, 0.5)}, "2 probabilities for 5 shares"),
         ({"prior": (0.5, 0.5, 0.5, 0, 0)}, "add up to 1"),
         ({"share": (0, 0.25, 0.5, 0.75, 1.2)}, "between 0 and 1"),
-        ({"n": -1}, "not -1"),
+        ({"n": -1}, "given: -1"),
     ],
 )
 def test_errors(changed, words):

@@ -13,7 +13,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 import bayeslab as bl
-from bayeslab.errors import ModelError
+from bayeslab.errors import ModelError, OptionError
 from bayeslab.learners.voting import (
     Options,
     VotingClassifier,
@@ -76,7 +76,7 @@ def test_vote_majority_5():
     assert majority_error(5, 0.1) == pytest.approx(0.00856, abs=1e-12)
     counted = sum(0.1 ** sum(w) * 0.9 ** (5 - sum(w)) for w in np.ndindex(2, 2, 2, 2, 2) if sum(w) > 2)
     assert majority_error(5, 0.1) == pytest.approx(counted)
-    with pytest.raises(ValueError, match="odd number"):
+    with pytest.raises(OptionError, match="odd number"):
         majority_error(4, 0.1)
 
 
@@ -117,7 +117,7 @@ def test_vote_weighted():
     found = VotingClassifier([Says(0), Says(1)], rule="weighted", random_state=0).fit(x, y)
     assert found.weights_[0] > 5 * found.weights_[1]
     assert found.score(x, y) == 1
-    with pytest.raises(ValueError, match="one number a member"):
+    with pytest.raises(OptionError, match="one number a member"):
         combined(TABLE, "weighted", [1, -1, 1])
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from bayeslab.errors import OptionError
 from bayeslab.learners._descent_kernels import kernel_perceptron as one_pass
 from bayeslab.learners.decision_tree import MultiwayTree
 from bayeslab.learners.kernel_perceptron import KernelPerceptron
@@ -96,7 +97,7 @@ def test_novikoff(seed):
     # The widest margin gives the least bound; the plane that was found gives one, too.
     assert found.n_updates_[0] <= found.update_bounds_[0] == novikoff_bound(x, y, found.coef_, found.intercept_[0])
     assert np.isnan(Perceptron(decay=100.0, random_state=seed).fit(x, y).update_bounds_[0])
-    with pytest.raises(ValueError, match="does not separate"):
+    with pytest.raises(OptionError, match="does not separate"):
         novikoff_bound(x, y, -plane[1:], -plane[0])
 
 

@@ -143,5 +143,5 @@ def test_errors():
         BoltzmannMachine(np.zeros((2, 2)), np.zeros(3), 2)
     machine = BoltzmannMachine(np.zeros((2, 2)), np.zeros(2), 2)
     for cold in (lambda: machine.distribution(0.0), lambda: machine.sample(np.random.default_rng(0), [1, 0], [[1, 1]])):
-        with pytest.raises(OptionError, match="a temperature is above 0"):
+        with pytest.raises(OptionError, match="temperature is a number above 0"):
             cold()

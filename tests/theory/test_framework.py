@@ -189,7 +189,7 @@ def test_error_sources():
         y, truth = 2 * x[:, 0] + 0.3 * rng.normal(size=50), 2 * new[:, 0] + 0.3 * rng.normal(size=200)
         errors.append(np.mean((GradientLinear(rate=0.1, max_iter=10).fit(x, y).predict(new) - truth) ** 2))
     assert slow.total == pytest.approx(np.mean(errors), abs=5 * np.std(errors) / np.sqrt(300))
-    with pytest.raises(OptionError, match="noise is a standard deviation"):
+    with pytest.raises(OptionError, match="noise is a number ≥ 0"):
         error_sources(LinearRegression(), uniform, square, -1.0, 5, rng)
 
 

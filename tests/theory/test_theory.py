@@ -80,13 +80,13 @@ def test_epsilon_ball():
 
 
 def test_refused():
-    with pytest.raises(OptionError, match="epsilon lies between 0 and 1"):
+    with pytest.raises(OptionError, match="epsilon is a number between 0 and 1"):
         pac.sample_size(1.0, 0.0, 0.1)
     with pytest.raises(OptionError, match="number of literals"):
         pac.conjunctions(3, -1)
-    with pytest.raises(OptionError, match="1 to 5 inputs"):
+    with pytest.raises(OptionError, match="from 1 to 5"):
         threshold_functions(6)
-    with pytest.raises(OptionError, match="beta lies between"):
+    with pytest.raises(OptionError, match="beta is a number between"):
         mistake_bound(1, 2, 1.0)
 
 
@@ -161,7 +161,7 @@ def test_noise_and_impossible():
     np.testing.assert_allclose(posterior, np.array([0.25 * 0.9, 0.75 * 0.1]) / (0.25 * 0.9 + 0.75 * 0.1))
     with pytest.raises(DataError, match="no hypothesis"):
         space.posterior([0, 1], [1, 1])
-    with pytest.raises(OptionError, match="noise is a probability"):
+    with pytest.raises(OptionError, match="noise is a number from 0 to 1"):
         space.posterior([0], [0], noise=1.5)
     assert space.posterior([0], [0], noise=1.0).tolist() == [0, 1]
 
