@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from bayeslab import code_cache
+
 if TYPE_CHECKING:
     from bayeslab.dataset import Dataset as Dataset
     from bayeslab.errors import BayeslabError as BayeslabError
@@ -80,6 +82,8 @@ _PUBLIC = {
 }
 
 __all__ = [*_PUBLIC, "__version__"]
+
+code_cache.install()
 
 
 def __getattr__(name: str) -> Any:

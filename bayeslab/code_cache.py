@@ -1,0 +1,275 @@
+"""Where compiled code is kept between processes, so that nobody else can put code there.
+
+Numba and PyTensor keep machine code in pickles, and who may write a pickle that is loaded may run what he likes. So a
+folder of compiled code is used only if it belongs to the user (or to root) and nobody else may write to it; it is made
+readable to the user alone. A folder that cannot be used is replaced: by the next that Numba knows, in the end by a
+folder for temporary files, with a warning. An entry that cannot be read, such as the half of one that a full disk
+left, is thrown away and compiled again; one that cannot be written is not kept.
+
+Both libraries choose their folders while they are imported, and ``import bayeslab`` imports neither: :func:`install`
+waits for that.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cache
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+__all__ = ["install", "private_folder", "refused"]
+
+# Seconds after which a file that is not whole is nobody's work any more.
+_SETTLING = 60.0
+
+
+def install() -> None:
+    """See to the folders of Numba and PyTensor, now if they are imported, else when they are."""
+    waiting = []
+    for name, settle in _SETTLED_AFTER.items():
+        if name in sys.modules:
+            settle(sys.modules[name])
+        else:
+            waiting.append(name)
+    if waiting:
+        sys.meta_path.insert(0, _Finder(waiting))
+
+
+# --------------------------------------------------------------------------------------- folders
+
+
+def refused(folder: Path) -> str | None:
+    """Why a folder cannot keep compiled code; None if it can, and is then there and private."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found, link = folder.stat(), folder.lstat()
+    except OSError as error:
+        return f"it cannot be made ({error.strerror})"
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        return "it cannot be written to"
+    if not hasattr(os, "getuid"):
+        return None
+    if not {found.st_uid, link.st_uid} <= {os.getuid(), 0}:
+        return "it belongs to another user"
+    if found.st_mode & stat.S_IWOTH or (found.st_mode & stat.S_IWGRP and not _alone(found.st_gid)):
+        return "others may write to it"
+    # What Python compiled lies beside it and is read by all.
+    if found.st_mode & 0o077 and folder.name != "__pycache__" and found.st_uid == os.getuid():
+        with suppress(OSError):
+            folder.chmod(0o700)
+    return None
+
+
+def _alone(group: int) -> bool:
+    """Whether a group is the one that a system makes for this user alone: it has his name and no members."""
+    try:
+        import grp
+        import pwd
+
+        found, name = grp.getgrgid(group), pwd.getpwuid(os.getuid()).pw_name
+    except (ImportError, KeyError):
+        return False
+    return found.gr_name == name and set(found.gr_mem) <= {name}
+
+
+def private_folder(folder: Path) -> Path:
+    """The folder if compiled code can be kept there, else one for temporary files, with a warning."""
+    why = refused(folder)
+    return folder if why is None else _temporary(folder, why)
+
+
+@cache
+def _temporary(folder: Path, why: str) -> Path:
+    import tempfile
+    import warnings
+
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    out = Path(tempfile.gettempdir()) / f"bayeslab-{user}"
+    if refused(out) is not None:
+        import atexit
+
+        out = Path(tempfile.mkdtemp(prefix="bayeslab-"))
+        atexit.register(shutil.rmtree, out, ignore_errors=True)
+    warnings.warn(f"compiled code is not kept in {folder}: {why}; it is kept in {out}", stacklevel=2)
+    return out
+
+
+# --------------------------------------------------------------------------------------- imports
+
+
+class _Finder:
+    """Finds the modules waited for as Python does, and settles them once they are loaded."""
+
+    def __init__(self, waiting: Sequence[str]) -> None:
+        self._waiting = set(waiting)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name == "pytensor":
+            _prepare_pytensor()
+        if name not in self._waiting:
+            return None
+        self._waiting.remove(name)
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, _SETTLED_AFTER[name])  # type: ignore[assignment]
+        return spec
+
+
+class _Loader:
+    def __init__(self, inner: Any, settle: Callable[[Any], None]) -> None:
+        self._inner, self._settle = inner, settle
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        created: ModuleType | None = self._inner.create_module(spec)
+        return created
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._inner.exec_module(module)
+        self._settle(module)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+# -------------------------------------------------------------------------------------- PyTensor
+
+
+def _prepare_pytensor() -> None:
+    """PyTensor cannot be imported without a folder to write to, and reads its flags once."""
+    folder = _pytensor_folder()
+    kept = private_folder(folder)
+    _drop_torn(kept)
+    if kept != folder:
+        # Workers inherit it, and need not warn again.
+        flags = os.environ.get("PYTENSOR_FLAGS", "")
+        os.environ["PYTENSOR_FLAGS"] = ",".join([*filter(None, [flags]), f"base_compiledir={kept}"])
+        home = Path("~").expanduser()
+        if not (home.is_dir() and os.access(home, os.W_OK)):
+            # Matplotlib comes with it, and would say once more that the home cannot be written to.
+            os.environ.setdefault("MPLCONFIGDIR", str(kept / "matplotlib"))
+
+
+def _drop_torn(base: Path) -> None:
+    """Remove the modules compiled from C of which only a part was written: loading them can end the process."""
+    for file in (*base.glob("compiledir_*/*/*.so"), *base.glob("compiledir_*/lazylinker_ext/__init__.py")):
+        with suppress(OSError):
+            # Another process may be writing the younger ones.
+            if time.time() - file.stat().st_mtime > _SETTLING and not _whole(file):
+                shutil.rmtree(file.parent)
+
+
+def _whole(file: Path) -> bool:
+    """Whether a file ends where it says: a library of ELF with its table of sections, a text with a line."""
+    if file.suffix == ".py":
+        return file.read_bytes()[-1:] in (b"", b"\n")
+    with file.open("rb") as stream:
+        head = stream.read(64)
+    if head[:4] != b"\x7fELF":
+        return len(head) == 64  # of another system
+    if len(head) < 64 or head[4] != 2:
+        return len(head) == 64  # of 32 bits
+    order: Literal["little", "big"] = "big" if head[5] == 2 else "little"
+    at, size, number = (int.from_bytes(head[i:j], order) for i, j in ((40, 48), (58, 60), (60, 62)))
+    return file.stat().st_size >= at + size * number
+
+
+def _pytensor_folder() -> Path:
+    """The folder that PyTensor will use: of its flags, of its configuration file, else of the home."""
+    flags = [flag.partition("=") for flag in os.environ.get("PYTENSOR_FLAGS", "").split(",")]
+    named = [value for name, _, value in flags if name.strip() == "base_compiledir"]
+    if not named:
+        import configparser
+
+        files = os.environ.get("PYTENSORRC", "~/.pytensorrc").split(os.pathsep)
+        parser = configparser.RawConfigParser()
+        with suppress(configparser.Error, OSError, UnicodeDecodeError):
+            parser.read([os.path.expanduser(file) for file in files])
+        named = [parser.get("global", "base_compiledir", fallback="")]
+    if named[-1]:
+        return Path(named[-1].strip()).expanduser()
+    if sys.platform == "win32" and os.environ.get("LOCALAPPDATA"):
+        return Path(os.environ["LOCALAPPDATA"]) / "PyTensor"
+    return Path(os.environ.get("HOME") or "~").expanduser() / ".pytensor"
+
+
+def _settle_pytensor(module: Any) -> None:
+    """The folder of PyTensor's Numba functions, whoever imported PyTensor."""
+    module.NUMBA_CACHE_PATH = private_folder(Path(module.NUMBA_CACHE_PATH))
+
+
+# ----------------------------------------------------------------------------------------- Numba
+
+
+def _settle_numba(caching: Any) -> None:
+    """Private folders for Numba's own caches, and entries that cannot be used compiled again."""
+    locator, entries = caching._CacheLocator, caching.Cache
+    ensure, load, save = locator.ensure_cache_path, entries.load_overload, entries.save_overload
+
+    def ensure_cache_path(self: Any) -> None:
+        why = refused(Path(self.get_cache_path()))
+        if why is not None:
+            # Numba goes on to the next kind of folder.
+            raise PermissionError(why)
+        ensure(self)
+
+    def load_overload(self: Any, signature: Any, context: Any) -> Any:
+        try:
+            return load(self, signature, context)
+        except Exception:  # noqa: BLE001 - a damaged pickle can raise anything
+            _drop(self)
+            return None
+
+    def save_overload(self: Any, signature: Any, data: Any) -> None:
+        try:
+            save(self, signature, data)
+        except OSError as error:
+            _not_kept(str(self.cache_path), error.strerror or str(error))
+
+    class TemporaryLocator(caching.UserWideCacheLocator):
+        """The last resort: a folder for temporary files."""
+
+        def get_cache_path(self) -> str:
+            own = Path(super().get_cache_path())
+            return str(private_folder(own.parent) / own.name)
+
+    locator.ensure_cache_path = ensure_cache_path
+    entries.load_overload, entries.save_overload = load_overload, save_overload
+    caching.CacheImpl._locator_classes.append(TemporaryLocator)
+
+
+def _drop(entry: Any) -> None:
+    """Remove the index of a function and all it names; what is in it is compiled again."""
+    folder, base = Path(entry.cache_path), entry._impl.filename_base
+    with suppress(OSError):
+        for file in (folder / f"{base}.nbi", *_numbered(folder, base)):
+            file.unlink(missing_ok=True)
+
+
+def _numbered(folder: Path, base: str) -> list[Path]:
+    """The files with the machine code of a function, one a signature."""
+    return [
+        Path(file) for file in os.scandir(folder) if file.name.startswith(f"{base}.") and file.name.endswith(".nbc")
+    ]
+
+
+@cache
+def _not_kept(folder: str, why: str) -> None:
+    import warnings
+
+    warnings.warn(f"compiled code is not kept in {folder}: {why}; the next process compiles it again", stacklevel=2)
+
+
+_SETTLED_AFTER: dict[str, Callable[[Any], None]] = {
+    "numba.core.caching": _settle_numba,
+    "pytensor.link.numba.cache": _settle_pytensor,
+}
