@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 import networkx as nx
 import numpy as np
 
+from bayeslab.dataset import Column, Dataset, as_values
 from bayeslab.errors import DataError, ModelError, OptionError, hint
 from bayeslab.exact.mixed_network import MixedNetwork
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.spec import Model
 from bayeslab.structure import scores, searches
 from bayeslab.structure.constraints import Constraints
-from bayeslab.structure.data import Observations
+from bayeslab.structure.data import CodedColumn, Observations, columns_of
 from bayeslab.structure.partial_graph import PartialGraph
 from bayeslab.structure.searches._constraint import Result
 
@@ -50,6 +51,8 @@ _INCOMPLETE = "structural_em"
 SEARCHES = (*BY_SCORE, *BY_TESTS, _INCOMPLETE)
 # Weight of the prior of tables, spread over each, where the score does not say.
 _SAMPLE = 1.0
+# Without a method: certified up to so many variables, a table of parent sets of so many seconds and megabytes.
+_CERTIFIED, _PATIENCE, _ROOM = 12, 5.0, 500.0
 _OWN = ("source", "data", "constraints", "rng", "max_parents", "score", "score_options")
 
 
@@ -218,11 +221,12 @@ def learn(
         Or a model, or the path of a model file, of family bayes_net with an unknown structure: what it says of the
         data, the score, constraints, the search and hidden variables is the default of what is not given here.
     method
-        Default ``tabu``. For the highest score: ``tabu``, ``hill_climbing``, ``order_search``, ``annealing``,
-        ``greedy_parents``, ``ges`` (over classes), ``mmhc`` (among neighbours that tests find), ``chow_liu`` (trees),
-        ``tan`` (trees of attributes below ``target``); certified, for small nets, ``exact`` and ``a_star``. By tests of
-        independence: ``pc``, and ``fci`` where variables may be hidden. ``structural_em`` takes missing cells, and
-        hidden variables (``hidden={"h": 3}``, or up to so many to ``invent``).
+        Default: the best that takes seconds, ``exact`` up to 12 variables, ``order_search`` while its table of parent
+        sets is small, else ``tabu``. For the highest score: ``order_search``, ``tabu``, ``hill_climbing``,
+        ``annealing``, ``greedy_parents``, ``ges`` (over classes), ``mmhc`` (among neighbours that tests find),
+        ``chow_liu`` (trees), ``tan`` (trees of attributes below ``target``); certified, for small nets, ``exact`` and
+        ``a_star``. By tests of independence: ``pc``, and ``fci`` where variables may be hidden. ``structural_em`` takes
+        missing cells, and hidden variables (``hidden={"h": 3}``, or up to so many to ``invent``).
     score
         Of states: ``bdeu``, ``bds``, ``k2``, ``bic``, ``aic``, ``mdl``, ``log_likelihood``, ``noisy_or_bic``; of
         numbers: ``bge``, ``gaussian_bic``; of both: ``mixed_bic``. Left out: ``bdeu`` if all columns hold states, words
@@ -251,8 +255,8 @@ def learn(
         given |= {"max_parents": max_parents, "candidates": candidates}
         given |= {"required": required or None, "forbidden": forbidden or None, "tiers": tiers or None}
         return _of_model(data, {word: value for word, value in given.items() if value is not None} | options)
-    method, seed = method or "tabu", seed or 0
-    if method not in SEARCHES:
+    seed = seed or 0
+    if method is not None and method not in SEARCHES:
         raise OptionError(f"unknown search '{method}'{hint(method, SEARCHES)}")
     table = _read(data)
     if method == _INCOMPLETE:
@@ -277,6 +281,8 @@ def learn(
     limits = Constraints.of(local.names, required=required, forbidden=forbidden, tiers=tiers, max_parents=max_parents)
     if candidates is not None:
         limits = _narrowed(local, limits, candidates)
+    if method is None:
+        method = _suited(local, limits, seen, options)
     search = searches.load(method).search
     own = _arguments(method, search, options, limits)
     known = inspect.signature(search).parameters
@@ -315,7 +321,7 @@ def _of_model(source: Any, given: Mapping[str, Any]) -> Learned:
         if not bound.names():
             raise DataError("the model names no table to learn from", path=("data",))
         found, structure = _net_structure.plan(read.model, bound), spec.structure
-        method = given.get("method", structure.search or "tabu")
+        method = given.get("method", structure.search)
         own: dict[str, Any] = {"method": method, "score": structure.score, "seed": read.model.seed}
         own |= {word: getattr(structure, word) for word in ("required", "forbidden", "tiers", "candidates")}
         own["score_options"] = structure.score_options
@@ -346,7 +352,10 @@ def _read(data: Any) -> Any:
     from bayeslab.io.tables import read_dataset
     from bayeslab.spec import DataSource
 
-    return read_dataset(DataSource(), None, data)
+    if isinstance(data, str | os.PathLike | Mapping | Dataset):
+        return read_dataset(DataSource(), None, data)
+    # A dataframe knows the different words of its columns already.
+    return {name: column for name, column in columns_of(data).items() if name != DataSource().rows}
 
 
 def _completed(
@@ -383,11 +392,38 @@ def _score_for(table: Any) -> str:
     if isinstance(table, Observations):
         continuous = table.continuous
         return "bdeu" if not continuous.any() else "bge" if continuous.all() else "mixed_bic"
-    columns = table.columns.values()
-    fractions = [not column.text and _fractional(column.values[~column.absent()]) for column in columns]
+    columns = [_as_column(name, column) for name, column in columns_of(table).items()]
+    fractions = [column is not None and _fractional(column.values[~column.absent()]) for column in columns]
     if not any(fractions):
         return "bdeu"
-    return "mixed_bic" if any(column.text for column in columns) else "bge"
+    return "mixed_bic" if None in columns else "bge"
+
+
+def _as_column(name: str, column: Any) -> Column | None:
+    """A column of numbers; None for one of text."""
+    if isinstance(column, CodedColumn):
+        return None
+    if not isinstance(column, Column):
+        values, missing = as_values(column, f"column '{name}'")
+        column = Column(values, None, missing)
+    return None if column.text else column
+
+
+def _suited(local: scores.LocalScore, limits: Constraints, seen: Observations, options: Mapping[str, Any]) -> str:
+    """The search that finds the best graph in a few seconds and knows the options."""
+    from bayeslab.structure.score_table import forecast
+
+    n = len(local.names)
+    candidates = [("exact", n - 1)] if n <= _CERTIFIED else []
+    candidates += [("order_search", 3)]
+    if seen.elsewhere is None:
+        for method, most in candidates:
+            known = inspect.signature(searches.load(method).search).parameters
+            cost = forecast(local, limits.allowed, np.minimum(limits.limits, most))
+            if set(options) <= set(known) and cost.seconds <= _PATIENCE and cost.megabytes <= _ROOM:
+                return method
+    known = inspect.signature(searches.load("tabu").search).parameters
+    return "tabu" if set(options) <= set(known) else "hill_climbing"
 
 
 def _fractional(values: np.ndarray) -> bool:

@@ -38,8 +38,9 @@ def command(
         typer.Option(
             "--method",
             "-m",
-            help="tabu (default), hill_climbing, order_search, annealing, exact, a_star, ges, mmhc, greedy_parents,"
-            " chow_liu, tan; by tests pc, fci; with missing cells structural_em. Several are compared.",
+            help="Left out: the best that takes seconds. exact, order_search, tabu, hill_climbing, annealing, a_star,"
+            " ges, mmhc, greedy_parents, chow_liu, tan; by tests pc, fci; with missing cells structural_em. Several are"
+            " compared.",
         ),
     ] = None,
     score: Annotated[

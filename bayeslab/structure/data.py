@@ -122,7 +122,7 @@ class Observations:
         """
         if isinstance(data, cls):
             return data
-        columns = _columns(data)
+        columns = columns_of(data)
         given = dict(states or {})
         for name in given:
             if name not in columns:
@@ -200,7 +200,7 @@ class Observations:
         return Observations(self.names, self.states, self.codes, self.values, weights)
 
 
-def _columns(data: Any) -> dict[str, Any]:
+def columns_of(data: Any) -> dict[str, Any]:
     """Columns as Column objects or plain sequences."""
     if isinstance(data, Dataset):
         return {name: column for name, column in data.columns.items() if column.values.ndim == 1}
@@ -223,7 +223,7 @@ def _columns(data: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Coded:
+class CodedColumn:
     """A column as its different words and which of them each cell is; -1 for none."""
 
     words: list[Any]
@@ -241,13 +241,13 @@ def _coded(series: Any) -> Any:
     codes, words = native.factorize()
     words = list(words)
     if all(isinstance(word, str) for word in words):
-        return _Coded(words, np.asarray(codes, dtype=np.int64))
+        return CodedColumn(words, np.asarray(codes, dtype=np.int64))
     return series.to_list()
 
 
 def _read(name: str, column: Any, kind: Kind, states: Sequence[Any] | None) -> tuple[tuple[str, ...] | None, Any]:
     """States and codes of a discrete column; None and values of a continuous one."""
-    if isinstance(column, _Coded):
+    if isinstance(column, CodedColumn):
         if np.any(column.codes < 0):
             raise _missing(name, column.codes < 0)
         if kind == "continuous":

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bayeslab.dataset import Column, as_values
 from bayeslab.errors import DataError, EngineRefusal, ModelError, hint
-from bayeslab.structure.data import Observations, _Coded, _columns, _lookup, _states_of_numbers
+from bayeslab.structure.data import CodedColumn, Observations, _lookup, _states_of_numbers, columns_of
 
 __all__ = ["Completions", "Incomplete"]
 
@@ -64,7 +64,7 @@ class Incomplete:
             data.require("discrete", "structural EM")
             known = dict(zip(data.names, data.states, strict=True))
             return cls.of_codes(data.codes, known, weights=np.asarray(data.weights, dtype=float))
-        columns = _columns(data)
+        columns = columns_of(data)
         for name in states or {}:
             if name not in columns:
                 raise DataError(f"states are given for '{name}', which is no column{hint(name, columns)}")
@@ -212,7 +212,7 @@ class Completions:
 
 def _read(name: str, column: Any, states: Sequence[Any] | None) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     """States and codes of a column; -1 where a cell is missing."""
-    if isinstance(column, _Coded):
+    if isinstance(column, CodedColumn):
         own = tuple(sorted(column.words)) if states is None else tuple(map(str, states))
         of_word = np.append(_lookup(name, column.words, {word: i for i, word in enumerate(own)}), -1)
         return own, of_word[column.codes]

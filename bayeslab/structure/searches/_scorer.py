@@ -144,6 +144,18 @@ class Scorer:
         self._gains[child, mask] = out
         return out
 
+    def isolate(self) -> None:
+        """Rule out the edges of variables that no single edge tells anything about, such as constant columns.
+
+        An edge there costs nothing and gains nothing: searches would walk among such graphs for ever.
+        """
+        blank = np.stack([self.gains(v, self.required(v)) for v in range(self.n)], axis=1)
+        flat = (np.abs(blank) <= self.tolerance) | (blank == -np.inf)
+        idle = flat.all(axis=0) & flat.all(axis=1) & ~self.needed.any(axis=0) & ~self.needed.any(axis=1)
+        if idle.any():
+            self.allowed[idle, :] = self.allowed[:, idle] = False
+            self._gains.clear()
+
     def parents_of(self, graph: nx.DiGraph | None) -> list[int]:
         """A graph as parent sets, with the required edges if there is none.
 

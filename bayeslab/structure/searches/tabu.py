@@ -22,15 +22,16 @@ def search(
     start: nx.DiGraph | None = None,
     constraints: Constraints | None = None,
     prior: Prior = "uniform",
-    tabu: int = 100,
+    tabu: int = 200,
     patience: int | None = None,
+    reinsertion: bool = True,
     max_steps: int = 100_000,
 ) -> Found:
     """As :func:`bayeslab.structure.searches.hill_climbing.search` with a tabu list.
 
     Parameters
     ----------
-    source, start, constraints, prior, tabu, patience, max_steps
+    source, start, constraints, prior, tabu, patience, reinsertion, max_steps
         As there.
     """
     return hill_climbing.search(
@@ -40,5 +41,6 @@ def search(
         prior=prior,
         tabu=tabu,
         patience=patience,
+        reinsertion=reinsertion,
         max_steps=max_steps,
     )
