@@ -54,14 +54,14 @@ class Spec(BaseModel):
 class DataSource(Spec):
     """Where the data are, and what their dimensions are called."""
 
-    table: str | None = Field(None, description="A table (.csv, .tsv, .parquet, .json), relative to the file.")
-    rows: Identifier = Field("obs_id", description="Name of the dimension of the table's rows.")
+    table: str | None = Field(default=None, description="A table (.csv, .tsv, .parquet, .json), relative to the file.")
+    rows: Identifier = Field(default="obs_id", description="Name of the dimension of the table's rows.")
     tables: dict[Identifier, str] = Field(
         default_factory=dict,
         description="More tables, one a dimension: the key is the dimension of its rows; a column of the same "
         "name gives the dimension's levels, in the table's order.",
     )
-    arrays: str | None = Field(None, description="A JSON file: {name: number or nested lists}.")
+    arrays: str | None = Field(default=None, description="A JSON file: {name: number or nested lists}.")
     dims: dict[Identifier, list[Identifier]] = Field(
         default_factory=dict, description="Dimension names of arrays; one-dimensional ones default to `rows`."
     )
@@ -93,11 +93,11 @@ class Model(Spec):
         As in the model file.
     """
 
-    bayeslab: Literal[1] = Field(1, description="Format version of the file.")
+    bayeslab: Literal[1] = Field(default=1, description="Format version of the file.")
     name: Annotated[str, Field(pattern=r"^[^\W]([\w .-]*\w)?$", max_length=80)] = Field(
-        "model", description="Short name; also the name of the run folder."
+        default="model", description="Short name; also the name of the run folder."
     )
-    about: str = Field("", description="What the model is for, in a sentence or two.")
+    about: str = Field(default="", description="What the model is for, in a sentence or two.")
     data: DataSource = Field(default_factory=lambda: DataSource())
     dims: dict[Identifier, list[Label] | int | str] = Field(
         default_factory=dict,
@@ -105,7 +105,7 @@ class Model(Spec):
     )
     model: Family
     inference: dict[str, Any] = Field(default_factory=dict, description="method and the engine's options.")
-    seed: int | None = Field(None, ge=0, description="Seed of all random numbers.")
+    seed: int | None = Field(default=None, ge=0, description="Seed of all random numbers.")
 
     def __init__(self, **content: Any) -> None:
         try:

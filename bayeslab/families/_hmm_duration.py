@@ -51,7 +51,8 @@ class Durations(Spec):
 
     longest: int = Field(ge=1, le=_LONGEST, description="The longest duration.")
     law: Literal["table", "poisson", "negative_binomial"] = Field(
-        "table", description="A table for each state, or a law of the duration less one, cut off at the longest."
+        default="table",
+        description="A table for each state, or a law of the duration less one, cut off at the longest.",
     )
 
 

@@ -60,19 +60,21 @@ class Structure(Frozen):
     """An unknown structure: how structures are scored, which ones may be, and how they are sampled."""
 
     score: str | None = Field(
-        None, description="Left out: bdeu for states, bge for numbers, mixed_bic for both. Or bds, k2, bic, ..."
+        default=None, description="Left out: bdeu for states, bge for numbers, mixed_bic for both. Or bds, k2, bic, ..."
     )
-    equivalent_sample_size: Number | None = Field(None, gt=0, description="Of bdeu and bds; 10 if left out.")
-    alpha_mu: Number | None = Field(None, gt=0, description="Of bge: imagined rows behind the prior mean.")
-    alpha_w: Number | None = Field(None, gt=0, description="Of bge: degrees of freedom of the Wishart prior.")
-    nu: list[Number] | None = Field(None, description="Of bge: prior mean of each column.")
+    equivalent_sample_size: Number | None = Field(default=None, gt=0, description="Of bdeu and bds; 10 if left out.")
+    alpha_mu: Number | None = Field(default=None, gt=0, description="Of bge: imagined rows behind the prior mean.")
+    alpha_w: Number | None = Field(default=None, gt=0, description="Of bge: degrees of freedom of the Wishart prior.")
+    nu: list[Number] | None = Field(default=None, description="Of bge: prior mean of each column.")
     prior: str | dict[str, Number] = Field(
-        "uniform",
+        default="uniform",
         description="Of structures: uniform, sparse, or probabilities of edges `{a -> b: 0.9, default: 0.2}`.",
     )
-    max_parents: int | dict[str, int] = Field(3, description="Largest number of parents, of all variables or of each.")
+    max_parents: int | dict[str, int] = Field(
+        default=3, description="Largest number of parents, of all variables or of each."
+    )
     candidates: int | dict[str, list[str]] | None = Field(
-        None, description="Possible parents: so many of the best ones, or for a variable these."
+        default=None, description="Possible parents: so many of the best ones, or for a variable these."
     )
     required: list[list[str]] = Field(default_factory=list, description="Edges [from, to] that are there.")
     forbidden: list[list[str]] = Field(default_factory=list, description="Edges [from, to] that are not there.")
@@ -80,28 +82,32 @@ class Structure(Frozen):
         default_factory=list, description="Groups of variables, earliest first: no edge leads back in time."
     )
     prune: Number | None = Field(
-        None, ge=0, description="Leave out parent sets that a subset beats by so many nats; left out, none."
+        default=None, ge=0, description="Leave out parent sets that a subset beats by so many nats; left out, none."
     )
     search: str | None = Field(
-        None,
+        default=None,
         description="How `bayeslab learn` finds one: tabu, exact, structural_em, ... Fits sample instead.",
     )
     hidden: dict[str, int] = Field(
         default_factory=dict, description="Of the search structural_em: hidden variables and how many states they have."
     )
-    invent: int | None = Field(None, ge=0, description="Of structural_em: hidden variables it may invent at most.")
-    sampler: str = Field("structure", description="The chain: structure (DAGs), order, or partition.")
+    invent: int | None = Field(
+        default=None, ge=0, description="Of structural_em: hidden variables it may invent at most."
+    )
+    sampler: str = Field(default="structure", description="The chain: structure (DAGs), order, or partition.")
     temperatures: list[Number] | Number | None = Field(
-        None, description="Inverse temperatures of parallel tempering, 1 first, falling; 1: no tempering."
+        default=None, description="Inverse temperatures of parallel tempering, 1 first, falling; 1: no tempering."
     )
     exchange_every: int | None = Field(
-        None, ge=1, description="Steps of hot copies between exchanges; 2000, of orders and partitions 100."
+        default=None, ge=1, description="Steps of hot copies between exchanges; 2000, of orders and partitions 100."
     )
     imputation_every: int | None = Field(
-        None, ge=1, description="Steps between two draws of the missing cells; left out, about once a draw."
+        default=None, ge=1, description="Steps between two draws of the missing cells; left out, about once a draw."
     )
-    reversal: Number | None = Field(None, ge=0, le=1, description="Share of edge reversals among the steps.")
-    renewal: Number | None = Field(None, ge=0, le=1, description="Share of steps that draw a variable's parents anew.")
+    reversal: Number | None = Field(default=None, ge=0, le=1, description="Share of edge reversals among the steps.")
+    renewal: Number | None = Field(
+        default=None, ge=0, le=1, description="Share of steps that draw a variable's parents anew."
+    )
 
     @field_validator("score", "sampler", "prior", "search")
     @classmethod

@@ -86,11 +86,13 @@ States = Annotated[list[str], BeforeValidator(_as_states, json_schema_input_type
 class Prior(Frozen):
     """Dirichlet prior of every row of the tables that are learned; one of the three."""
 
-    pseudocount: float | int | None = Field(None, gt=0, description="Of each cell; 1 is uniform over probabilities.")
-    equivalent_sample_size: float | int | None = Field(
-        None, gt=0, description="Of each table, spread evenly over its cells (BDeu)."
+    pseudocount: float | int | None = Field(
+        default=None, gt=0, description="Of each cell; 1 is uniform over probabilities."
     )
-    m_estimate: float | int | None = Field(None, gt=0, description="Of each row, spread evenly over its cells.")
+    equivalent_sample_size: float | int | None = Field(
+        default=None, gt=0, description="Of each table, spread evenly over its cells (BDeu)."
+    )
+    m_estimate: float | int | None = Field(default=None, gt=0, description="Of each row, spread evenly over its cells.")
 
     @model_validator(mode="after")
     def _one(self) -> Prior:
@@ -117,9 +119,9 @@ GivenPrior = Annotated[Prior, BeforeValidator(_as_prior, json_schema_input_type=
 class Normal(Frozen):
     """Normal given the parents: linear in the continuous ones, for every row of the discrete ones."""
 
-    intercept: Any = Field(None, description="A number, or one for each row of the discrete parents.")
+    intercept: Any = Field(default=None, description="A number, or one for each row of the discrete parents.")
     slopes: dict[str, Any] = Field(default_factory=dict, description="For each continuous parent likewise.")
-    sd: Any = Field(None, description="Standard deviation, likewise.")
+    sd: Any = Field(default=None, description="Standard deviation, likewise.")
 
 
 class Variable(Frozen):
@@ -128,28 +130,30 @@ class Variable(Frozen):
     states: States = Field(default_factory=list, description="Names of the states, in order; none: a continuous one.")
     parents: list[str] = Field(default_factory=list, description="Parents, in the order of the table's rows.")
     table: Any = Field(
-        None,
+        default=None,
         description="Rows of probabilities: nested lists by parent, or a mapping from the parents' states; a row may"
         " be Dirichlet([..]), Beta(..), or expressions over `parameters`. Left out: learned.",
     )
     noisy_or: dict[str, Any] | None = Field(
-        None, description="Strength of each parent, and `leak`; a parent left out: learned; no leak: none."
+        default=None, description="Strength of each parent, and `leak`; a parent left out: learned; no leak: none."
     )
     noisy_max: dict[str, Any] | None = Field(
-        None, description="For each parent and state, the distribution of its effect; and `leak`."
+        default=None, description="For each parent and state, the distribution of its effect; and `leak`."
     )
     logit: dict[str, Any] | None = Field(
-        None, description="Weights of the parents on the log odds, and `intercept`; what is left out is learned."
+        default=None,
+        description="Weights of the parents on the log odds, and `intercept`; what is left out is learned.",
     )
     function: Any = Field(
-        None, description="or, and, xor, nor, nand; a state for every row; or an expression of the parents."
+        default=None, description="or, and, xor, nor, nand; a state for every row; or an expression of the parents."
     )
-    linear_gaussian: Normal | None = Field(None, description="A normal variable, linear in its parents.")
+    linear_gaussian: Normal | None = Field(default=None, description="A normal variable, linear in its parents.")
     absent: dict[str, Annotated[str, BeforeValidator(lambda v: _as_states([v])[0])]] = Field(
         default_factory=dict, description="For noisy_or, noisy_max, logit: the state of a variable meaning 'not there'."
     )
     prior: GivenPrior | None = Field(
-        None, description="Pseudocount of each cell of a table to be learned, or one of the forms of the net's prior."
+        default=None,
+        description="Pseudocount of each cell of a table to be learned, or one of the forms of the net's prior.",
     )
 
     @model_validator(mode="after")
@@ -223,14 +227,14 @@ class BayesNet(Family):
         default_factory=lambda: Prior(pseudocount=1), description="Prior of tables to be learned."
     )
     learn: Annotated[list[str] | Literal["all"] | None, BeforeValidator(_as_list_or_all)] = Field(
-        None, description="Variables whose tables are learned although they are given (in a network file)."
+        default=None, description="Variables whose tables are learned although they are given (in a network file)."
     )
-    target: str | None = Field(None, description="The variable to be predicted from the others.")
+    target: str | None = Field(default=None, description="The variable to be predicted from the others.")
     structure: Annotated[
         Literal["naive_bayes", "tan"] | Structure | None,
         BeforeValidator(as_structure, json_schema_input_type=Literal["naive_bayes", "tan"] | Structure | None),
     ] = Field(
-        None,
+        default=None,
         description="Parents by rule: the target is a parent of all others (tan: and these form a tree). Or unknown: a"
         " mapping, of how structures are scored and sampled.",
     )

@@ -63,41 +63,53 @@ class GaussianProcess(Family):
     """A Gaussian process."""
 
     family: Literal["gaussian_process"] = "gaussian_process"
-    target: Identifier | None = Field(None, description="The outcome; left out: the one column that is nothing else.")
+    target: Identifier | None = Field(
+        default=None, description="The outcome; left out: the one column that is nothing else."
+    )
     kernel: str = Field(description="The covariance function: `Matern52(x) + Periodic(x, 365) * Linear(t)`.")
-    likelihood: LikelihoodName = Field("gaussian", description="Distribution of the outcome given the function.")
+    likelihood: LikelihoodName = Field(
+        default="gaussian", description="Distribution of the outcome given the function."
+    )
     link: Literal["identity", "log", "logit", "probit"] | None = Field(
-        None, description="Link of the mean; default the likelihood's own."
+        default=None, description="Link of the mean; default the likelihood's own."
     )
-    mean: str = Field("1", description="What the function varies about: `0`, `1` (a constant), or a formula: `1 + t`.")
+    mean: str = Field(
+        default="1", description="What the function varies about: `0`, `1` (a constant), or a formula: `1 + t`."
+    )
     errors: Identifier | None = Field(
-        None, description="Column with known standard deviations of the outcome, besides the noise."
+        default=None, description="Column with known standard deviations of the outcome, besides the noise."
     )
-    trials: int | Identifier | None = Field(None, description="Trials of a binomial outcome: a number, or a column.")
+    trials: int | Identifier | None = Field(
+        default=None, description="Trials of a binomial outcome: a number, or a column."
+    )
     priors: dict[str, str | int | float] = Field(
         default_factory=dict,
         description="Prior by parameter; a number fixes it. Names used in the kernel need one; further names are"
         " hyperparameters of priors.",
     )
     jitter: float | None = Field(
-        None,
+        default=None,
         ge=0,
         le=1e-2,
         description="Share of the mean variance added to the diagonal of the covariance; default 0 for gaussian"
         " outcomes and 1e-8 for others.",
     )
     approximation: Literal["state_space", "sparse", "fitc", "hsgp", "laplace"] | None = Field(
-        None,
+        default=None,
         description="Instead of the covariance of all rows: the `state_space` form of one-dimensional kernels (exact"
         " for Matérn), inducing points (`sparse`: Titsias's bound, or `fitc`), basis functions (`hsgp`), or for other"
         " than gaussian outcomes the function integrated out by `laplace`.",
     )
-    inducing: int | None = Field(None, ge=1, description="How many inducing points (sparse, fitc); default 100.")
+    inducing: int | None = Field(
+        default=None, ge=1, description="How many inducing points (sparse, fitc); default 100."
+    )
     functions: int | None = Field(
-        None, ge=1, description="How many basis functions for each column (hsgp); default by lengthscales' priors."
+        default=None,
+        ge=1,
+        description="How many basis functions for each column (hsgp); default by lengthscales' priors.",
     )
     domain: dict[str, tuple[float, float]] | None = Field(
-        None,
+        default=None,
         description="By column, where predictions are wanted (hsgp): its functions serve there only; default the inputs"
         " with 5 % of their range on either side.",
     )

@@ -131,63 +131,66 @@ class HMM(Family):
         int | list[int] | list[str] | dict[str, int] | Literal["continuous", "infinite"] | None,
         BeforeValidator(_as_states),
     ] = Field(
-        None,
+        default=None,
         description="Number of hidden states, or a list of their names (with classes: of each class; or a number"
         " for each); or a range {from: 1, to: 6} from which `choose` picks; or continuous: a level that wanders"
         " (Kalman); or infinite: as many as the data ask for.",
     )
-    most: int = Field(30, ge=1, le=100, description="Of infinite states: at most so many (the weak limit).")
+    most: int = Field(default=30, ge=1, le=100, description="Of infinite states: at most so many (the weak limit).")
     chains: Annotated[dict[Identifier, int | list[str]] | None, BeforeValidator(_as_chains)] = Field(
-        None,
+        default=None,
         description="Several hidden chains, not `states`: names with numbers of states, or with lists of their names.",
     )
     coupling: Literal["factorial", "coupled", "switching"] = Field(
-        "factorial",
+        default="factorial",
         description="Of chains: each goes its own way; or each depends on the last states of all; or the first says"
         " which of the others is seen.",
     )
     effects: Literal["additive", "joint"] | None = Field(
-        None,
+        default=None,
         description="Of factorial chains: means of gaussian columns are sums of an effect of each chain (their"
         " default); or every combination of states has parameters of its own (that of others).",
     )
     emits: dict[Identifier, list[Identifier]] | None = Field(
-        None, description="Of coupled chains: the columns that each emits."
+        default=None, description="Of coupled chains: the columns that each emits."
     )
     choose: Literal["bic", "aic", "held_out", "loo", "forward"] = Field(
-        "bic", description="How one of several numbers of states is chosen."
+        default="bic", description="How one of several numbers of states is chosen."
     )
     classes: Identifier | None = Field(
-        None,
+        default=None,
         description="The column of what kind each sequence is; empty cells where it is not known. One chain a class.",
     )
     class_probability: Annotated[str | list[float | int] | None, BeforeValidator(_as_shares)] = Field(
-        None, description="How frequent classes are: free (learned; the default), uniform, or probabilities."
+        default=None, description="How frequent classes are: free (learned; the default), uniform, or probabilities."
     )
     training: Literal["generative", "discriminative"] = Field(
-        "generative",
+        default="generative",
         description="The likelihood is that of sequences and classes, or of classes given sequences.",
     )
     dimension: int | None = Field(
-        None, ge=1, le=50, description="Of continuous states that drive all columns; left out: a level for each column."
+        default=None,
+        ge=1,
+        le=50,
+        description="Of continuous states that drive all columns; left out: a level for each column.",
     )
     emission: str | dict[str, str] = Field(
-        "gaussian",
+        default="gaussian",
         description="What states emit: gaussian, gaussian_mixture, student_t, categorical, bernoulli, binomial,"
         " poisson, exponential; or one of these for each column; scores: columns with P(state) by a classifier; urn:"
         " balls that are not put back; observed: the column holds the states themselves.",
     )
     covariance: Literal["diagonal", "spherical", "full", "tied"] = Field(
-        "diagonal",
+        default="diagonal",
         description="Gaussian columns: each its own spread in every state; one for all columns; a matrix for every"
         " state; or one matrix for all states.",
     )
     mixtures: int | None = Field(
-        None, ge=2, le=100, description="Of gaussian_mixture columns: how many normal parts a state has."
+        default=None, ge=2, le=100, description="Of gaussian_mixture columns: how many normal parts a state has."
     )
-    trials: int | None = Field(None, ge=1, description="Number of trials of binomial columns.")
+    trials: int | None = Field(default=None, ge=1, description="Number of trials of binomial columns.")
     dof: float | int | None = Field(
-        None, gt=0, description="Degrees of freedom of student_t columns; left out: learned."
+        default=None, gt=0, description="Degrees of freedom of student_t columns; left out: learned."
     )
     parameters: dict[str, Any] = Field(
         default_factory=dict,
@@ -197,34 +200,42 @@ class HMM(Family):
     inputs: list[Identifier] = Field(
         default_factory=list, description="Columns that the emission of one column depends on: a regression a state."
     )
-    window: int = Field(0, ge=0, le=50, description="So many values before a row are inputs too: an autoregression.")
-    sequence: Identifier | None = Field(None, description="The column that tells sequences apart.")
+    window: int = Field(
+        default=0, ge=0, le=50, description="So many values before a row are inputs too: an autoregression."
+    )
+    sequence: Identifier | None = Field(default=None, description="The column that tells sequences apart.")
     time: Identifier | None = Field(
-        None, description="The column of times (whole numbers, rising); gaps become missing rows."
+        default=None, description="The column of times (whole numbers, rising); gaps become missing rows."
     )
     parent: Identifier | None = Field(
-        None, description="Rows are trees: the column with the label of each one's parent, empty for roots."
+        default=None, description="Rows are trees: the column with the label of each one's parent, empty for roots."
     )
     topology: Annotated[str | list[list[int]], BeforeValidator(_as_topology)] = Field(
-        "ergodic", description="ergodic, left_right, banded, or rows of 0 and 1: which transitions there can be."
+        default="ergodic",
+        description="ergodic, left_right, banded, or rows of 0 and 1: which transitions there can be.",
     )
-    reach: int = Field(1, ge=1, description="How far a step of left_right or banded goes at most.")
+    reach: int = Field(default=1, ge=1, description="How far a step of left_right or banded goes at most.")
     initial: Annotated[str | list[float | int] | None, BeforeValidator(_as_initial)] = Field(
-        None,
+        default=None,
         description="First state: free (learned; the default), stationary, uniform, or probabilities; a left_right"
         " chain begins in its first state.",
     )
-    transition: list[list[float | int]] | None = Field(None, description="Transition probabilities, if they are known.")
+    transition: list[list[float | int]] | None = Field(
+        default=None, description="Transition probabilities, if they are known."
+    )
     transitions_on: list[Identifier] = Field(
         default_factory=list, description="Columns that transitions depend on: a multinomial logit from each state."
     )
-    order: Literal[1, 2] = Field(1, description="The next state depends on the last one, or the last two.")
+    order: Literal[1, 2] = Field(default=1, description="The next state depends on the last one, or the last two.")
     durations: Annotated[int | Durations | None, BeforeValidator(as_durations)] = Field(
-        None, description="How long states last, at most: a table of durations for each state; or `{longest, law}`."
+        default=None,
+        description="How long states last, at most: a table of durations for each state; or `{longest, law}`.",
     )
-    pseudocount: float | int = Field(1, gt=0, description="Of the Dirichlet priors of initial and transition rows.")
+    pseudocount: float | int = Field(
+        default=1, gt=0, description="Of the Dirichlet priors of initial and transition rows."
+    )
     stickiness: float | int | None = Field(
-        None,
+        default=None,
         ge=0,
         description="Added to the pseudocount of staying; left out: nothing, but learned where states are infinite.",
     )

@@ -42,7 +42,9 @@ Probability = Annotated[float | int, Field(ge=0, le=1)]
 class Hypothesis(Frozen):
     """One hypothesis."""
 
-    prior: Probability | None = Field(None, description="Its probability before the data; none given: all equal.")
+    prior: Probability | None = Field(
+        default=None, description="Its probability before the data; none given: all equal."
+    )
     likelihood: dict[str, Probability] | str = Field(
         description="Probabilities of the observed values by name, or a distribution such as Normal(0, 1)."
     )

@@ -82,14 +82,14 @@ class LatentFeatures(Family):
         description="How many; or ibp: as many as there are, from an Indian buffet (kind: binary)."
     )
     kind: Literal["gaussian", "binary"] = Field(
-        "gaussian", description="How much of a feature a row has: any amount, or none or all of it."
+        default="gaussian", description="How much of a feature a row has: any amount, or none or all of it."
     )
     noise: Literal["shared", "own"] = Field(
-        "shared",
+        default="shared",
         description="One for all columns (probabilistic principal components), or one for each (factor analysis).",
     )
     mean: Literal["own", "zero"] | None = Field(
-        None, description="Of the columns, without any feature; left out: own if gaussian, zero if binary."
+        default=None, description="Of the columns, without any feature; left out: own if gaussian, zero if binary."
     )
     priors: dict[str, Any] = Field(
         default_factory=dict,

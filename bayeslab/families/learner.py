@@ -53,15 +53,16 @@ class Learner(Family):
         default_factory=list, description="The columns to predict it from; left out: all others."
     )
     task: Literal["classification", "regression"] | None = Field(
-        None, description="Left out: classification of names, regression of numbers."
+        default=None, description="Left out: classification of names, regression of numbers."
     )
     calibration: Literal["platt", "isotonic", "none"] | None = Field(
-        None, description="How scores become probabilities; left out: platt, where the learner has none of its own."
+        default=None,
+        description="How scores become probabilities; left out: platt, where the learner has none of its own.",
     )
     tune: dict[str, list[Any]] = Field(
         default_factory=dict, description="Values of options to choose from, by cross-validation in the training rows."
     )
-    tune_folds: int = Field(5, ge=2, description="Folds of that cross-validation.")
+    tune_folds: int = Field(default=5, ge=2, description="Folds of that cross-validation.")
     options: dict[str, Any] = Field(default_factory=dict, description="The learner's options.")
 
     @model_validator(mode="wrap")

@@ -79,7 +79,7 @@ class Mixture(Family):
         default_factory=list, max_length=1000, description="The columns that are modelled."
     )
     regression: str | None = Field(
-        None, description="Instead of columns: a formula `y ~ x`, and every component has its own coefficients."
+        default=None, description="Instead of columns: a formula `y ~ x`, and every component has its own coefficients."
     )
     components: Annotated[
         int | list[int] | Literal["sampled", "dirichlet_process"], BeforeValidator(_as_components)
@@ -88,43 +88,46 @@ class Mixture(Family):
         " dirichlet_process: no bound on it."
     )
     concentration: float | int | str = Field(
-        "Gamma(1, 1)",
+        default="Gamma(1, 1)",
         description="Of a process: α, a number; its prior Gamma(shape, rate); or empirical_bayes, where the marginal"
         " likelihood is highest.",
     )
     discount: float | int = Field(
-        0, ge=0, lt=1, description="Of a process: above 0 it is a Pitman-Yor process, with more small clusters."
+        default=0, ge=0, lt=1, description="Of a process: above 0 it is a Pitman-Yor process, with more small clusters."
     )
     choose: Literal["bic", "aic", "icl", "evidence", "held_out"] = Field(
-        "bic", description="How one of several numbers of components is chosen."
+        default="bic", description="How one of several numbers of components is chosen."
     )
     most: int = Field(
-        20,
+        default=20,
         ge=1,
         le=1000,
         description="Of a sampled number: at most so many components; of a process: where nuts and variational"
         " break off the stick.",
     )
     component: Annotated[str | dict[str, str], BeforeValidator(_as_kinds)] = Field(
-        "gaussian",
+        default="gaussian",
         description="gaussian, student_t, poisson, binomial, exponential, bernoulli or categorical; or one for each"
         " column, independent given the component.",
     )
     covariance: Literal["full", "tied", "diagonal", "spherical", "known"] = Field(
-        "full", description="Of gaussian components: tied is one matrix for all; known is given in `known`."
+        default="full", description="Of gaussian components: tied is one matrix for all; known is given in `known`."
     )
-    known: Any = Field(None, description="The known covariance: a variance, one for each column, or a matrix.")
-    dof: float | int | None = Field(None, gt=0, description="Degrees of freedom of student_t; left out: learned.")
-    trials: int | str | None = Field(None, description="Trials of binomial columns: a number, or a column.")
+    known: Any = Field(default=None, description="The known covariance: a variance, one for each column, or a matrix.")
+    dof: float | int | None = Field(
+        default=None, gt=0, description="Degrees of freedom of student_t; left out: learned."
+    )
+    trials: int | str | None = Field(default=None, description="Trials of binomial columns: a number, or a column.")
     gating: list[Identifier] = Field(
         default_factory=list, description="Columns on which the weights depend, by a multinomial logit."
     )
     labels: Identifier | None = Field(
-        None, description="A column with the component of rows for which it is known; empty cells elsewhere."
+        default=None, description="A column with the component of rows for which it is known; empty cells elsewhere."
     )
-    label_noise: bool = Field(False, description="The labels may be wrong: their confusion matrix is learned.")
+    label_noise: bool = Field(default=False, description="The labels may be wrong: their confusion matrix is learned.")
     order: Identifier | None = Field(
-        None, description="Components are numbered by increasing location in this column; left out: by agreement."
+        default=None,
+        description="Components are numbered by increasing location in this column; left out: by agreement.",
     )
     priors: dict[str, Any] = Field(
         default_factory=dict,

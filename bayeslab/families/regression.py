@@ -71,9 +71,9 @@ class Regression(Family):
     formula: str = Field(
         description="`y ~ x * z + C(k) + bs(t, df=5) + (1 + x | group)`; `p(y, n) ~ ...` for binomial."
     )
-    likelihood: LikelihoodName = Field("gaussian", description="Distribution of the response.")
+    likelihood: LikelihoodName = Field(default="gaussian", description="Distribution of the response.")
     link: Literal["identity", "log", "logit", "probit", "cloglog"] | None = Field(
-        None, description="Link of the mean; default the likelihood's first."
+        default=None, description="Link of the mean; default the likelihood's first."
     )
     priors: dict[str, str | int | float] = Field(
         default_factory=dict,
@@ -81,11 +81,12 @@ class Regression(Family):
         "`precision`), `sd_g`, ...; a number fixes it. Further names are hyperparameters.",
     )
     shrinkage: Literal["ridge", "lasso", "horseshoe"] | None = Field(
-        None, description="Joint prior of the slopes without one of their own, with a scale `tau` that is inferred."
+        default=None,
+        description="Joint prior of the slopes without one of their own, with a scale `tau` that is inferred.",
     )
-    weights: Identifier | None = Field(None, description="Column of weights of the rows' log likelihoods.")
+    weights: Identifier | None = Field(default=None, description="Column of weights of the rows' log likelihoods.")
     censored: Identifier | None = Field(
-        None, description="Column with `none`, `left` or `right`: the response is a bound of what was not seen."
+        default=None, description="Column with `none`, `left` or `right`: the response is a bound of what was not seen."
     )
     missing: dict[Identifier, str] = Field(
         default_factory=dict,

@@ -81,51 +81,59 @@ class Topics(Family):
         description="How many topics; or hdp: as many as the documents ask for (a hierarchical Dirichlet process)."
     )
     text: Identifier | Annotated[list[Identifier], Field(min_length=2)] | None = Field(
-        None,
+        default=None,
         description="The column with the documents, as text or lists of words; default: text. Or several: the same"
         " documents in several languages, which share proportions of topics.",
     )
     time: Identifier | None = Field(
-        None, description="The column with the day of each document: concentrations of topics go from day to day."
+        default=None,
+        description="The column with the day of each document: concentrations of topics go from day to day.",
     )
     tau: Annotated[float | int | Literal["learned"], BeforeValidator(_as_step)] = Field(
-        "learned",
+        default="learned",
         description="With time: standard deviation of a day's step of the logarithm of a concentration; or learned.",
     )
     document: Identifier | None = Field(
-        None, description="Of data that are counts (a row for each document and word): the column of documents."
+        default=None, description="Of data that are counts (a row for each document and word): the column of documents."
     )
-    word: Identifier | None = Field(None, description="The column of words.")
-    count: Identifier | None = Field(None, description="The column with how often; left out: once a row.")
+    word: Identifier | None = Field(default=None, description="The column of words.")
+    count: Identifier | None = Field(default=None, description="The column with how often; left out: once a row.")
     alpha: Annotated[
         float | int | list[float | int] | Literal["learned"] | None, BeforeValidator(_as_concentration)
     ] = Field(
-        None,
+        default=None,
         description="Concentration of topics in a document: one number, one for each topic, or learned (one for"
         " each topic, unequal); default: 1 divided by the number of topics; of hdp learned.",
     )
     gamma: float | int | None = Field(
-        None, gt=0, description="Of hdp: concentration of topics in all documents; default: learned."
+        default=None, gt=0, description="Of hdp: concentration of topics in all documents; default: learned."
     )
     beta: Annotated[float | int | Literal["learned"], BeforeValidator(_as_concentration)] = Field(
-        _BETA, description="Concentration of words in a topic: a number, or learned."
+        default=_BETA, description="Concentration of words in a topic: a number, or learned."
     )
     held_out: float | int = Field(
-        0, ge=0, lt=1, description="Share of the documents that are not fitted, but judge the fit."
+        default=0, ge=0, lt=1, description="Share of the documents that are not fitted, but judge the fit."
     )
-    lowercase: bool = Field(True, description="Text in lower case.")
+    lowercase: bool = Field(default=True, description="Text in lower case.")
     stop_words: Annotated[list[str] | Literal["english", "none"] | None, BeforeValidator(_as_stop_words)] = Field(
-        None,
+        default=None,
         description="Words that do not count: english (the default for text), none (the default for lists of words and"
         " counts), or a list.",
     )
     more_stop_words: list[str] = Field(default_factory=list, description="Words that do not count either.")
-    min_length: int | None = Field(None, ge=1, description="Letters of a word, at least; default: 2 for text, else 1.")
-    min_documents: int = Field(1, ge=1, description="Words are in so many documents, at least.")
-    max_share: float | int = Field(1, gt=0, le=1, description="Words are in this share of the documents, at most.")
-    most_words: int = Field(100_000, ge=2, description="The vocabulary: so many of the most frequent words.")
+    min_length: int | None = Field(
+        default=None, ge=1, description="Letters of a word, at least; default: 2 for text, else 1."
+    )
+    min_documents: int = Field(default=1, ge=1, description="Words are in so many documents, at least.")
+    max_share: float | int = Field(
+        default=1, gt=0, le=1, description="Words are in this share of the documents, at most."
+    )
+    most_words: int = Field(default=100_000, ge=2, description="The vocabulary: so many of the most frequent words.")
     words_per_document: int = Field(
-        100, ge=1, le=1_000_000, description="Of documents that are simulated, where the data do not say how long."
+        default=100,
+        ge=1,
+        le=1_000_000,
+        description="Of documents that are simulated, where the data do not say how long.",
     )
 
     @model_validator(mode="after")
