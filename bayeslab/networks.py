@@ -178,10 +178,16 @@ class Query:
         lines += [f"{v:<{wide}}  mean {m.mean:.4g}  sd {m.sd:.4g}" for v, m in self.continuous.items()]
         return "\n".join(lines)
 
-    def _repr_html_(self) -> str:
+    def svg(self) -> str:
+        """A drawing of the network with the probabilities in its nodes, as SVG text."""
         from bayeslab.plots.network_svg import network_svg
 
         return network_svg(self.graph, self.marginals, self.evidence, self.continuous)
+
+    def _repr_html_(self) -> str:
+        from bayeslab.results.render import image
+
+        return image(self.svg(), f"network of {', '.join(self.graph)}"[:200])
 
 
 @dataclass(frozen=True, eq=False)

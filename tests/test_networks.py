@@ -161,7 +161,8 @@ def test_what_a_query_gives_back(garden):
     assert list(frame.columns) == ["variable", "state", "probability"] and len(frame) == 9
     np.testing.assert_allclose(frame.groupby("variable")["probability"].sum(), 1.0)
     assert "log evidence" in repr(found) and "étroit" in repr(found)
-    assert found._repr_html_().startswith("<svg") and garden._repr_html_().startswith("<svg")
+    assert found.svg().startswith("<svg")
+    assert found._repr_html_().startswith("<img") and garden._repr_html_().startswith("<img")
     assert repr(garden) == "<Network 'garden': 4 variables, 4 edges, 13 parameters>"
     with pytest.raises(EvidenceError, match="did you mean 'wet'"):
         found["wett"]

@@ -43,6 +43,28 @@ def test_the_class_the_data_came_from_is_found(patients, method):
     assert set(found.compelled) == {("a", "c"), ("b", "c"), ("c", "d")}
 
 
+def test_without_a_method_the_best_search_that_takes_seconds_is_taken(patients):
+    """Certified while that is quick, then over orders; a search whose options are given, where others lack them."""
+    assert bl.learn(patients).method == "exact"
+    assert bl.learn(patients, restarts=2).method == "hill_climbing"
+    rng = np.random.default_rng(3)
+    wide = pd.DataFrame(rng.integers(0, 2, size=(50, 14)), columns=list("abcdefghijklmn"))
+    assert bl.learn(wide).method == "order_search"
+    very_wide = pd.DataFrame(rng.integers(0, 2, size=(30, 150))).rename(columns=lambda k: f"v{k}")
+    assert bl.learn(very_wide, max_parents=1, patience=1, reinsertion=False).method == "tabu"
+
+
+def test_dataframes_and_files_give_the_same(patients, tmp_path):
+    """A dataframe of words, whole numbers and truth values is read by another way than a file."""
+    table = patients.head(400).assign(n=np.arange(400) % 3, t=np.arange(400) % 2 == 0)
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    as_file = bl.learn(table.assign(t=table.t.astype(int)).to_dict("list"))
+    as_frame = bl.learn(table.assign(t=table.t.astype(int)))
+    assert as_frame.score == pytest.approx(as_file.score, rel=1e-14)
+    assert as_frame.pattern == as_file.pattern
+    assert bl.learn(table.assign(x=np.linspace(0.1, 0.9, 400))[["d", "c", "x"]]).criterion == "mixed_bic"
+
+
 def test_what_tests_find_is_scored_and_can_be_a_network(patients):
     by_tests, by_score = bl.learn(patients, "pc"), bl.learn(patients)
     assert by_tests.score == pytest.approx(by_score.score, rel=1e-12)
@@ -67,7 +89,7 @@ def test_the_score_follows_from_the_columns(patients):
 def test_results_side_by_side(patients):
     turned = bl.learn(patients, required=[("d", "c")], forbidden=[("a", "c"), ("b", "c"), ("a", "b"), ("b", "a")])
     rows = comparison([turned, bl.learn(patients)], TRUTH)
-    assert [row["method"] for row in rows] == ["tabu", "tabu"]
+    assert [row["method"] for row in rows] == ["exact", "exact"]
     assert rows[0]["score"] > rows[1]["score"]
     best = {"precision": 1.0, "recall": 1.0, "arrow_precision": 1.0, "arrow_recall": 1.0, "shd": 0, "shd_class": 0}
     assert {key: rows[0][key] for key in best} == best
@@ -181,7 +203,7 @@ def test_how_stable_a_search_is(patients):
     from bayeslab.structure.bootstrap import bootstrap
     from bayeslab.structure.searches import tabu
 
-    found = bl.learn(patients.head(300), score="bic")
+    found = bl.learn(patients.head(300), "tabu", "bic")
     sure = found.bootstrap(6, seed=5)
     again = bootstrap(
         found.observations, lambda r: tabu.search(scores.load("bic", r)).graph, rng=np.random.default_rng(5), samples=6
@@ -196,14 +218,14 @@ def test_rows_that_stay_in_duckdb_give_the_same_network(patients, tmp_path):
     pytest.importorskip("duckdb")
     patients.head(500).to_csv(tmp_path / "rows.csv", index=False)
     there = counts.observations(tmp_path / "rows.csv", fetch=1)
-    found, plain = bl.learn(there), bl.learn(patients.head(500))
+    found, plain = bl.learn(there), bl.learn(patients.head(500), "tabu")
     assert set(found.graph.edges) == set(plain.graph.edges)
     for v, table in plain.network().plain.tables.items():
         np.testing.assert_allclose(found.network().plain.tables[v], table, rtol=1e-12)
     for method in ("pc", "structural_em"):
         with pytest.raises(OptionError, match="rows in memory"):
             bl.learn(there, method)
-    done = run("learn", tmp_path / "rows.csv", "--counts", "duckdb", "--bootstrap", 3, "--json")
+    done = run("learn", tmp_path / "rows.csv", "--counts", "duckdb", "-m", "tabu", "--bootstrap", 3, "--json")
     assert done.returncode == 0, done.stderr
     content = json.loads(done.stdout)
     assert {(e["from"], e["to"]) for e in content["edges"]} == set(plain.graph.edges)

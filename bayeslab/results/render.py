@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "exact_summary",
     "fit_html",
+    "image",
     "plain_table",
     "print_summary",
     "print_verdict",
@@ -229,6 +230,10 @@ def _lines(frame: pd.DataFrame, max_rows: int | None) -> Iterator[_Row | _More]:
             yield _More(name, len(groups[name]) - share)
 
 
+# Rows that are shown rather than counted: a line for "2 more rows" saves nothing.
+_FEW = 3
+
+
 def _shares(sizes: list[int], room: int | None) -> list[int]:
     """Rows for each vector: the short ones whole, the others equally many, two at least."""
     if room is None:
@@ -236,7 +241,7 @@ def _shares(sizes: list[int], room: int | None) -> list[int]:
     shares = dict.fromkeys(range(len(sizes)), 0)
     for left, i in zip(range(len(sizes), 0, -1), sorted(shares, key=sizes.__getitem__), strict=True):
         share = min(sizes[i], max(2, room // left))
-        shares[i] = share if share < sizes[i] - 1 else sizes[i]  # "1 more row" would take that row's place
+        shares[i] = share if sizes[i] - share > _FEW else sizes[i]
         room -= shares[i]
     return list(shares.values())
 
@@ -326,31 +331,12 @@ def print_verdict(console: Console, verdict: Verdict) -> None:
 
 # Notebook
 
-# Mid-tones that read on white and on black; everything else takes the page's own colours.
-_CSS = """
-.bl {font-size: 13px; line-height: 1.5; max-width: 60em}
-.bl h3 {font-size: 1.25em; margin: 0 .6em 0 0; display: inline-block}
-.bl p {margin: .15em 0}
-.bl .bl-mute {opacity: .7}
-.bl .bl-badge {display: inline-block; min-width: 3.2em; padding: 0 .5em; border-radius: 3px; color: #fff;
-  text-align: center; font-size: .85em; font-weight: 600}
-.bl .bl-badge.bl-pass {background: #2e7d32} .bl .bl-badge.bl-warn {background: #9a5b00}
-.bl .bl-badge.bl-fail {background: #c62828}
-.bl table {border-collapse: collapse; margin: .6em 0; border: 0; font: inherit; color: inherit;
-  background: none}
-.bl th, .bl td {padding: .1em 1.1em .1em 0; text-align: right; vertical-align: top; border: 0; color: inherit;
-  background: none; white-space: nowrap; font-variant-numeric: tabular-nums}
-.bl thead th {border-bottom: 1px solid rgba(128, 128, 128, .5)}
-.bl tbody tr:nth-child(n) {background: none}
-.bl th:first-child, .bl td:first-child, .bl .bl-words td {text-align: left; font-weight: normal}
-.bl .bl-words td {white-space: normal} .bl .bl-words td:nth-child(2) {white-space: nowrap}
-.bl td.bl-warn {color: #c27400; font-weight: 600} .bl td.bl-fail {color: #e04848; font-weight: 600}
-.bl details {margin: .4em 0} .bl summary {cursor: pointer}
-.bl .bl-scroll {max-height: 30em; overflow: auto; scrollbar-color: rgba(128, 128, 128, .6) transparent}
-.bl .bl-scroll-x {overflow-x: auto}
-.bl img {display: block; max-width: 100%; padding: 8px; border-radius: 4px; background: #fff;
-  color-scheme: light}
-"""
+# Styles stand in the elements: a notebook that is not trusted, as every notebook from elsewhere, drops style sheets and
+# inline SVG. Mid-tones read on white and on black; everything else takes the page's own colours.
+_STATUS_COLOURS: dict[Status, str] = {"pass": "#2e7d32", "warn": "#9a5b00", "fail": "#c62828"}
+_CELL_COLOURS: dict[Status, str] = {"warn": "#c27400", "fail": "#e04848"}
+_MUTED = "opacity:0.7;margin:0.15em 0"
+_LEFT = "text-align:left;vertical-align:top;white-space:normal"
 
 
 def verdict_html(verdict: Verdict) -> str:
@@ -389,16 +375,16 @@ def fit_html(
     topics
         Rows of :func:`topics_html`.
     """
-    parts = [f"<h3>{escape(name)}</h3>" + (_badge(verdict.status) if verdict else "")]
+    parts = [_title(name, verdict)]
     parts += [f"<p>{escape(about)}</p>"] if about else []
-    parts += [f'<p class="bl-mute">{escape(method)}</p>'] if method else []
+    parts += [_muted(escape(method))] if method else []
     parts += [_verdict(verdict)] if verdict else []
     parts += [_topics(topics)] if topics else []
     parts += [_summary(summary)] if summary is not None else []
-    parts += [f"<details><summary>model graph</summary>{_image(svg)}</details>"] if svg else []
+    parts += [f"<details><summary>model graph</summary>{image(svg, 'model graph')}</details>"] if svg else []
     foot = [f"{escape(stage)} {_duration(seconds)}" for stage, seconds in (timings or {}).items()]
     foot += [f"<code>{escape(str(folder))}</code>"] if folder is not None else []
-    parts += [f'<p class="bl-mute">{" · ".join(foot)}</p>'] if foot else []
+    parts += [_muted(" · ".join(foot))] if foot else []
     return _page("\n".join(parts))
 
 
@@ -423,8 +409,8 @@ def _topics(rows: Sequence[Mapping[str, Any]]) -> str:
         words = " ".join(_sized(word, p, sd, math.sqrt(p / most)) for word, p, sd in row["words"])
         cells = [f"{row['topic']}", f"{100 * row['share']:.1f} %", *([escape(row["chains"])] if several else [])]
         shown = "".join(f"<td>{cell}</td>" for cell in cells)
-        body.append(f'<tr>{shown}<td style="text-align:left;white-space:normal">{words}</td></tr>')
-    return f'<div class="bl-scroll-x"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
+        body.append(f'<tr>{shown}<td style="{_LEFT}">{words}</td></tr>')
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
 
 
 def _sized(word: str, probability: float, sd: float, size: float) -> str:
@@ -442,9 +428,9 @@ def report_html(name: str, about: str, verdict: Verdict | None, frame: pd.DataFr
         for label, *cells in shown.itertuples()
     ]
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-    parts = [f"<h3>{escape(name)}</h3>" + (_badge(verdict.status) if verdict else "")]
-    parts += [f'<p class="bl-mute">{escape(about)}</p>'] if about else []
-    parts += [f'<div class="bl-scroll-x">{table}</div>', *([_verdict(verdict)] if verdict else [])]
+    parts = [_title(name, verdict)]
+    parts += [_muted(escape(about))] if about else []
+    parts += [table, *([_verdict(verdict)] if verdict else [])]
     return _page("\n".join(parts))
 
 
@@ -461,30 +447,40 @@ def _four(value: Any) -> str:
 
 
 def _page(body: str) -> str:
-    return f'<div class="bl"><style>{_CSS}</style>\n{body}\n</div>'
+    return f'<div style="line-height:1.5">\n{body}\n</div>'
+
+
+def _title(name: str, verdict: Verdict | None) -> str:
+    badge = f" {_badge(verdict.status)}" if verdict else ""
+    return f'<div style="margin:0.3em 0"><strong style="font-size:1.25em">{escape(name)}</strong>{badge}</div>'
+
+
+def _muted(html: str) -> str:
+    return f'<p style="{_MUTED}">{html}</p>'
 
 
 def _badge(status: Status) -> str:
-    return f'<span class="bl-badge bl-{status}">{status.upper()}</span>'
+    style = "display:inline-block;padding:0 0.6em;border-radius:3px;color:#ffffff;font-size:0.85em;font-weight:bold"
+    return f'<span style="{style};background-color:{_STATUS_COLOURS[status]}">{status.upper()}</span>'
 
 
 def _verdict(verdict: Verdict) -> str:
     rows = []
     for finding in verdict.findings:
-        advice = f'<br><span class="bl-mute">→ {escape(finding.advice)}</span>' if finding.advice else ""
+        advice = f'<br><span style="opacity:0.7">→ {escape(finding.advice)}</span>' if finding.advice else ""
         cells = _badge(finding.status), escape(finding.check), escape(finding.message) + advice
-        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    return f'<table class="bl-words"><tbody>{"".join(rows)}</tbody></table>'
+        rows.append("<tr>" + "".join(f'<td style="{_LEFT}">{cell}</td>' for cell in cells) + "</tr>")
+    return f"<table><tbody>{''.join(rows)}</tbody></table>"
 
 
 def _summary(frame: pd.DataFrame) -> str:
     lines = list(_lines(frame, 15))
-    out = f'<div class="bl-scroll-x">{_table(frame, lines)}</div>'
+    out = _table(frame, lines)
     if any(isinstance(line, _More) for line in lines):
         n = min(len(frame), _HTML_ROWS)
         words = f"all {n:,} rows" if n == len(frame) else f"the first {n:,} of {len(frame):,} rows"
         whole = _table(frame, list(_lines(frame.iloc[:n], None)))
-        out += f'<details><summary>{words}</summary><div class="bl-scroll">{whole}</div></details>'
+        out += f"<details><summary>{words}</summary>{whole}</details>"
     return out
 
 
@@ -494,23 +490,26 @@ def _table(frame: pd.DataFrame, lines: Sequence[_Row | _More]) -> str:
     for line in lines:
         if isinstance(line, _More):
             words = f"… {line.n_rows:,} more rows of {escape(line.name)}"
-            rows.append(f'<tr><td class="bl-mute" colspan="{len(headings) + 1}">{words}</td></tr>')
+            rows.append(f'<tr><td colspan="{len(headings) + 1}" style="opacity:0.7;text-align:left">{words}</td></tr>')
         else:
             cells = "".join(
                 f"<td>{escape(cell.text)}</td>"
                 if cell.status == "pass"
-                else f'<td class="bl-{cell.status}">{escape(cell.text)}</td>'
+                else f'<td style="color:{_CELL_COLOURS[cell.status]};font-weight:bold">{escape(cell.text)}</td>'
                 for cell in line.cells
             )
-            rows.append(f"<tr><td>{escape(line.label)}</td>{cells}</tr>")
+            rows.append(f'<tr><td style="text-align:left">{escape(line.label)}</td>{cells}</tr>')
     head = "".join(f"<th>{escape(heading)}</th>" for heading in ("", *headings))
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
-def _image(svg: str) -> str:
+def image(svg: str, alt: str) -> str:
+    """A drawing as an HTML image: no script runs in it, and a notebook shows it whether it is trusted or not."""
     if "xmlns=" not in svg.partition(">")[0]:
         svg = svg.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
-    return f'<img alt="model graph" src="data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}">'
+    style = "display:block;max-width:100%;padding:8px;border-radius:4px;background-color:#ffffff"
+    source = f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
+    return f'<img alt="{escape(alt)}" src="{source}" style="{style}">'
 
 
 def _duration(seconds: float) -> str:

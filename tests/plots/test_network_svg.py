@@ -175,8 +175,8 @@ def test_evidence_changes_the_picture_of_a_network():
             {"smoke": np.array([0.5, 0.5]), "lung": np.array([[0.1, 0.9], [0.01, 0.99]])},
         )
     )
-    assert words(groups(net._repr_html_())["lung"]) == ["lung", "yes", "5.5%", "no", "94.5%"]
-    shown = groups(net.query({"smoke": "yes"})._repr_html_())
+    assert words(groups(net.query().svg())["lung"]) == ["lung", "yes", "5.5%", "no", "94.5%"]
+    shown = groups(net.query({"smoke": "yes"}).svg())
     assert words(shown["lung"]) == ["lung", "yes", "10.0%", "no", "90.0%"]
     assert shown["smoke"].attrib["data-look"] == "observed"
 
@@ -360,7 +360,7 @@ def test_known_networks(name):
     net = bl.network(file)
     first = next(iter(net.states))
     query = net.query({first: net.states[first][0]})
-    svg = query._repr_html_()
+    svg = query.svg()
     check_picture(svg, net.graph)
     if len(net.graph) > MOST_BOXES:
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from html.parser import HTMLParser
 
 import numpy as np
@@ -317,6 +318,23 @@ def test_a_fit_with_little_to_say():
     assert "a point, not a posterior" in page.text
     assert "details" not in page.tags
     assert Parsed(fit_html(name="m")).text.strip() == "m"
+
+
+def test_nothing_depends_on_a_style_sheet():
+    """A notebook that is not trusted drops style sheets, classes' rules and inline SVG."""
+    verdict = Verdict((Finding("fail", "r_hat", "mu", 1.2, "R-hat 1.2", "draw more"),))
+    page = Parsed(fit_html(name="m", verdict=verdict, summary=frame_of({"b": 0}), svg="<svg></svg>"))
+    assert not {"style", "svg", "script"} & set(page.tags)
+    assert "class" not in dict(page.attributes)
+    assert any("background-color:#c62828" in str(value) for name, value in page.attributes if name == "style")
+
+
+def test_a_few_rows_are_shown_not_counted():
+    def hidden(rows: int) -> list[str]:
+        frame = pd.DataFrame({"mean": 1.0}, index=[f"a[{i}]" for i in range(rows)])
+        return re.findall(r"… [\d,]+ more rows", fit_html(name="m", summary=frame))
+
+    assert hidden(15) == hidden(18) == [] and hidden(19) == ["… 4 more rows"]
 
 
 def test_a_verdict_shows_in_a_notebook():

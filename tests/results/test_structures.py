@@ -243,7 +243,7 @@ def test_an_interval_is_that_of_the_parameters_where_the_structure_is_known():
     frame = found.to_frame()
     assert list(frame.columns) == ["variable", "state", "probability", "error", "eti90_lb", "eti90_ub"]
     assert len(frame) == 9
-    assert found.to_dict()["n_graphs"] == 1 and "<svg" in found._repr_html_()
+    assert found.to_dict()["n_graphs"] == 1 and "image/svg" in found._repr_html_()
 
 
 def test_rows_of_evidence(drawn):

@@ -157,8 +157,10 @@ def test_structure_hillclimb_goes_on_along_the_level():
     better = 0
     for seed in range(6):
         score = load_score("bic", tangled(12, 3000, seed=seed))
-        stopped, seen = hill_climbing.search(score, level=0), []
-        found = hill_climbing.search(score, watch=lambda g, _, seen=seen: seen.append(frozenset(g.edges)))
+        stopped, seen = hill_climbing.search(score, level=0, reinsertion=False), []
+        found = hill_climbing.search(
+            score, reinsertion=False, watch=lambda g, _, seen=seen: seen.append(frozenset(g.edges))
+        )
         assert len(set(seen)) == len(seen)
         assert found.score >= stopped.score - 1e-9
         assert np.all(np.diff(found.trace) > -1e-6)
@@ -176,6 +178,31 @@ def test_structure_hillclimb_leaves_tops_by_tabu_and_restarts():
         assert min(by_tabu.score, by_restarts.score) >= plain.score - 1e-9
         better += max(by_tabu.score, by_restarts.score) > plain.score + 1e-6
     assert better >= 2
+
+
+def test_structure_hillclimb_puts_variables_in_anew():
+    """Optimal reinsertion never loses, and leaves tops that single edges do not leave."""
+    better = 0
+    for seed in range(6):
+        score = load_score("bic", tangled(12, 3000, seed=seed))
+        plain, more = (hill_climbing.search(score, level=0, reinsertion=r) for r in (False, True))
+        assert more.score >= plain.score - 1e-9
+        better += more.score > plain.score + 10
+    assert better >= 3
+
+
+@pytest.mark.parametrize("search", [hill_climbing.search, tabu.search])
+@pytest.mark.parametrize("word", ["bic", "bdeu"])
+def test_constant_columns_change_nothing(search, word):
+    """An edge at a constant column costs and gains nothing: climbs used to walk among such graphs."""
+    table = tangled(8, seed=1)
+    plain = search(load_score(word, table))
+    same = np.zeros(len(table["x0"]), int)
+    with pytest.warns(UserWarning, match="constant"):
+        score = load_score(word, {"AA": same, **table, "zz": same})
+    found = search(score)
+    assert set(found.graph.edges) == set(plain.graph.edges)
+    assert found.score == pytest.approx(plain.score, rel=1e-12)
 
 
 def test_tabu_goes_back_to_no_recent_graph():

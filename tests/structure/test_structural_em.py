@@ -240,7 +240,7 @@ def test_cells_missing_at_random_cost_little_of_asia():
     few = rows.whole_rows()
     assert few is not None and few.n_rows < 1500
     # What it would have been to know the cells: the tables.
-    assert found.network.tables["smoke"][0] == pytest.approx(0.5, abs=4 * math.sqrt(0.25 / 2700))
+    assert bl.Network(found.network).query()["smoke"]["yes"] == pytest.approx(0.5, abs=4 * math.sqrt(0.25 / 2700))
 
 
 def test_constraints_are_kept(small):

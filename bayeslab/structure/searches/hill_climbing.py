@@ -111,7 +111,7 @@ def search(
 
     def climbed(climber: Climber) -> tuple[Parents, float]:
         top = _climb(climber, rules, trace, watch)
-        return _reinserted(scorer, *top, rules, trace, watch) if reinsertion else top
+        return _reinserted(scorer, *top, rules, trace, watch) if reinsertion and max_steps else top
 
     best, score = climbed(climber)
     for _ in range(restarts):
