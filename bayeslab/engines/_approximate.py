@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslab.engines._density import Density, centre
-from bayeslab.engines._groups import posterior_groups
+from bayeslab.engines._groups import posterior_groups, remedies
 from bayeslab.engines._job import Job, Outcome
 from bayeslab.errors import ModelError, OptionError, RunError, hint
 from bayeslab.results.checks import PARETO_FAIL, Finding, judge_approximation, pareto_smoothed
@@ -477,7 +477,10 @@ def outcome(
     if log_evidence is not None and k < PARETO_FAIL:
         bound["log_evidence"] = log_evidence
     groups["posterior"].attrs |= {"sampling": how, "pareto_k": k, **attrs, **bound}
-    verdict = judge_approximation(ratios, resampled=bool(resample_from), log_evidence=log_evidence, notes=notes)
+    advice = remedies(job, target.density.model)("sample with method nuts")
+    verdict = judge_approximation(
+        ratios, resampled=bool(resample_from), log_evidence=log_evidence, notes=notes, advice=advice
+    )
     return Outcome(groups, verdict, True, dict(timings))
 
 

@@ -15,7 +15,7 @@ from bayeslab.engines._density import Density, evaluate, expand
 from bayeslab.engines._forward import forward
 from bayeslab.engines._job import Job
 from bayeslab.exact.answer import Note
-from bayeslab.results.checks import MIN_DRAWS, Finding, r_hat_and_ess
+from bayeslab.results.checks import MIN_DRAWS, Finding, Remedies, r_hat_and_ess
 from bayeslab.spec import Model
 
 if TYPE_CHECKING:
@@ -30,8 +30,10 @@ __all__ = [
     "dataset",
     "labelled",
     "observed_groups",
+    "on_the_way",
     "posterior_groups",
     "relabelled",
+    "remedies",
     "unconstrained",
 ]
 
@@ -75,6 +77,47 @@ def posterior_groups(
             else observed_groups(job.model, job.data, attributes(job))
         ),
     }
+
+
+def on_the_way(job: Job, model: pymc.Model) -> frozenset[str]:
+    """Variables of the posterior that follow from the parameters and were not written to be read.
+
+    These are deterministic nodes that others are computed from, such as the mean of each row, and discrete nodes that
+    were summed out and are drawn given the parameters. What shows parameters that have no name for people (a loading
+    made of ``_squares``) counts as one.
+    """
+    from pytensor.graph.traversal import ancestors
+
+    # A deterministic node is a copy of what it names, and others may be computed from either.
+    computed = {v: str(d.name) for d in model.deterministics for v in (d, d.owner.inputs[0])}
+    hidden = {rv for rv in model.free_RVs if str(rv.name).startswith("_")}
+    named = {*model.basic_RVs, *model.potentials, *computed}
+    used, shown = set(), set()
+    for node in named:
+        direct = set(ancestors(node.owner.inputs if node.owner is not None else (), blockers=named)) & named
+        used |= {computed[a] for a in direct if a in computed and computed[a] != computed.get(node)}
+        if node in computed and direct & hidden:
+            shown.add(computed[node])
+    return frozenset(used - shown) | frozenset(job.latent)
+
+
+def remedies(job: Job, model: pymc.Model) -> Remedies:
+    """What can be changed about a model: nodes that the user wrote, and which of them are centred hierarchies."""
+    from pymc import Laplace, Logistic, Normal, StudentT
+    from pytensor.graph.traversal import ancestors
+
+    if job.model.model.family != "graph":
+        return Remedies(rewritable=False)
+    scaled = {kind.rv_op.__class__: -1 for kind in (Normal, Laplace, Logistic, StudentT)}
+    free = set(model.free_RVs)
+    centred = [
+        str(rv.name)
+        for rv in model.free_RVs
+        if rv.owner is not None
+        and type(rv.owner.op) in scaled
+        and any(a in free for a in ancestors([rv.owner.op.dist_params(rv.owner)[-1]]))
+    ]
+    return Remedies(centred=tuple(centred))
 
 
 def relabelled(job: Job, groups: dict[str, xr.Dataset]) -> tuple[dict[str, xr.Dataset], list[Finding]]:

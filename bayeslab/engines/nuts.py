@@ -4,6 +4,9 @@ Every chain is a sampler of its own with a seed derived from the run's seed and 
 number. So the draws do not depend on how many chains run at once, a chain can be finished and
 saved while others run, and an interrupted run continues with exactly the chains it lacks.
 
+Steps that were too long for a part of the posterior show in the draws (divergences, tails in which steps are refused).
+Where ``target_accept`` was left to us it is then raised once, and all chains tune and draw again.
+
 Chains start around the centres of the priors, and learn scales while they tune. Where few parameters cost much at each
 step (a family says so, or the option ``start: mode``) they begin around the mode instead, in coordinates that take the
 curvature there for granted (:mod:`bayeslab.engines._whitened`); then a fifth of the tuning is enough.
@@ -24,12 +27,12 @@ from threadpoolctl import threadpool_limits
 from bayeslab import registry
 from bayeslab.dataset import Data
 from bayeslab.engines._density import Density, centre, copy_callback, start_values
-from bayeslab.engines._groups import posterior_groups, relabelled
+from bayeslab.engines._groups import on_the_way, posterior_groups, relabelled, remedies
 from bayeslab.engines._job import Job, Outcome
 from bayeslab.engines._whitened import SEARCHES, Whitened, whitened
 from bayeslab.errors import ModelError, RunError
 from bayeslab.progress import ChainState
-from bayeslab.results.checks import Finding, judge_mcmc
+from bayeslab.results.checks import Block, Finding, judge_mcmc, steps_too_long
 from bayeslab.spec import Model, Spec
 
 __all__ = ["Options", "refuse", "run"]
@@ -49,6 +52,16 @@ _STATS = {
 }
 
 
+# Tuning draws after a start around the priors' centres, and around the mode, where only the step size is unknown.
+_TUNE, _TUNE_AT_MODE = 1000, 200
+# Steps in good coordinates are long, and overshoot where the density is steeper than it is on average.
+_ACCEPT, _ACCEPT_AT_MODE = 0.8, 0.9
+# Of the steps that were refused so many are to be refused the second time: 0.8 becomes 0.95.
+_AGAIN = 0.25
+# Chains of the second time are kept under numbers after all that a first time can have.
+_MOST_CHAINS = 1024
+
+
 class Options(Spec):
     """Options of NUTS, named as PyMC names them."""
 
@@ -56,13 +69,14 @@ class Options(Spec):
     tune: int | None = Field(
         None, ge=1, description="Tuning draws per chain, thrown away; default 1000, or 200 after a start at the mode."
     )
-    chains: int = Field(4, ge=1, le=1024, description="Number of chains.")
+    chains: int = Field(4, ge=1, le=_MOST_CHAINS, description="Number of chains.")
     cores: int | None = Field(None, ge=1, description="Chains at once; default: all cores.")
     target_accept: float | None = Field(
         None,
         gt=0,
         lt=1,
-        description="Mean acceptance the step size aims at; default 0.8, or 0.9 after a start at the mode.",
+        description="Mean acceptance the step size aims at; default 0.8, or 0.9 after a start at the mode, and raised"
+        " once where steps turn out too long.",
     )
     max_treedepth: int = Field(10, ge=1, le=20, description="At most 2^max_treedepth steps a draw.")
     initvals: dict[str, Any] | None = Field(None, description="Starting values by node name.")
@@ -71,12 +85,6 @@ class Options(Spec):
         description="Where chains start: around the centres of the priors, or around the mode with the curvature there"
         " for a metric; default: as suits the family.",
     )
-
-
-# Tuning draws after a start around the priors' centres, and around the mode, where only the step size is unknown.
-_TUNE, _TUNE_AT_MODE = 1000, 200
-# Steps in good coordinates are long, and overshoot where the density is steeper than it is on average.
-_ACCEPT, _ACCEPT_AT_MODE = 0.8, 0.9
 
 
 def refuse(model: Model, data: Data) -> str | None:
@@ -95,40 +103,103 @@ def run(job: Job) -> Outcome:
     """Sample the posterior; see the module's docstring."""
     options: Options = job.options
     clock = _Clock()
-    kept = [k for k in job.store.finished() if k < options.chains]
-    missing = [k for k in range(options.chains) if k not in kept]
-    complete, partial, told = True, dict[int, dict[str, np.ndarray]](), list[Finding]()
-    target_accept = options.target_accept or _ACCEPT
     density = Density.of(job.graph)
-    if missing:
-        job.progress.note(f"compiling the model ({density.n_dim} parameters)")
-        _check_start(density, options.initvals)
-        clock.lap("compile")
-        # Chains run side by side: threads inside a matrix product would only wait for each other, and how sums are
-        # split among them would change the last digits of a draw.
-        with threadpool_limits(limits=1, user_api="blas"):
-            beginning = _beginning(job, density)
-            told, target_accept = list(beginning.told), beginning.target_accept
-            states = [ChainState(options.draws + beginning.tune, beginning.tune) for _ in range(options.chains)]
-            for k in kept:
-                states[k].done, states[k].finished, states[k].resumed = states[k].total, True, True
-            job.progress.begin(states)
-            try:
-                complete, partial = _sample(job, beginning, missing, states)
-            finally:
-                job.progress.close()
-        clock.lap("sample")
-    chains = {k: job.store.read(k) for k in job.store.finished() if k < options.chains}
-    chains, notes = _usable(chains, partial, options)
-    stats = {name: np.stack([chain[name] for chain in chains.values()]) for name in _STATS.values()}
-    flat = np.stack([chain["draws"] for chain in chains.values()])
+    job.progress.note(f"compiling the model ({density.n_dim} parameters)")
+    _check_start(density, options.initvals)
+    clock.lap("compile")
+    # Chains run side by side: threads inside a matrix product would only wait for each other, and how sums are
+    # split among them would change the last digits of a draw.
+    with threadpool_limits(limits=1, user_api="blas"):
+        beginning = _beginning(job, density)
+        drawn = _drawn(job, beginning, 0)
+        if drawn.complete and options.target_accept is None and (reason := _too_long(density, drawn.chains)):
+            drawn, beginning = _again(job, beginning, drawn, reason)
+    clock.lap("sample")
+    chains, notes = _usable(drawn, options)
+    flat, stats = _stacked(chains)
     groups = posterior_groups(job, density, flat, stats, sampler="nutpie", chains=list(chains))
     groups, renamed = relabelled(job, groups)
-    notes = [*told, *notes, *renamed]
     clock.lap("deterministics")
-    verdict = judge_mcmc(_tree(groups), max_treedepth=options.max_treedepth, target_accept=target_accept, notes=notes)
+    verdict = judge_mcmc(
+        _tree(groups),
+        max_treedepth=options.max_treedepth,
+        target_accept=beginning.target_accept,
+        notes=[*beginning.told, *notes, *renamed],
+        aside=on_the_way(job, density.model),
+        remedies=remedies(job, density.model),
+    )
     clock.lap("diagnose")
-    return Outcome(groups, verdict, complete, clock.laps)
+    return Outcome(groups, verdict, drawn.complete, clock.laps)
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """Finished chains by number, those that were interrupted, whether all are finished, and what there is to say."""
+
+    chains: dict[int, dict[str, np.ndarray]]
+    partial: dict[int, dict[str, np.ndarray]]
+    complete: bool
+    notes: tuple[Finding, ...] = ()
+
+
+def _stacked(chains: Mapping[int, Mapping[str, np.ndarray]]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Draws (chain, draw, parameter), and statistics of the sampler (chain, draw)."""
+    stats = {name: np.stack([chain[name] for chain in chains.values()]) for name in _STATS.values()}
+    return np.stack([chain["draws"] for chain in chains.values()]), stats
+
+
+def _drawn(job: Job, beginning: _Beginning, time_: int) -> _Drawn:
+    """Every chain: those that are kept from an interrupted run, the others drawn.
+
+    Parameters
+    ----------
+    time_
+        0 for the first time, 1 for the second: part of a chain's seed and of the number it is kept under.
+    """
+    options: Options = job.options
+    first = time_ * _MOST_CHAINS
+    kept = [k for k in range(options.chains) if first + k in job.store.finished()]
+    missing = [k for k in range(options.chains) if k not in kept]
+    complete, partial = True, dict[int, dict[str, np.ndarray]]()
+    if missing:
+        states = [ChainState(options.draws + beginning.tune, beginning.tune) for _ in range(options.chains)]
+        for k in kept:
+            states[k].done, states[k].finished, states[k].resumed = states[k].total, True, True
+        job.progress.begin(states)
+        try:
+            complete, partial = _sample(job, beginning, missing, states, time_)
+        finally:
+            job.progress.close()
+    there = job.store.finished()
+    chains = {k: job.store.read(first + k) for k in range(options.chains) if first + k in there}
+    return _Drawn(chains, partial, complete)
+
+
+def _too_long(density: Density, chains: Mapping[int, Mapping[str, np.ndarray]]) -> str | None:
+    """Why the steps were too long for these draws; None if they were not."""
+    flat, stats = _stacked(chains)
+    coordinates = [
+        Block(name, v.reshape(*flat.shape[:2], *v.shape[1:]), tuple(tuple(map(str, range(n))) for n in v.shape[1:]))
+        for name, v in density.split(flat.reshape(-1, flat.shape[-1])).items()
+        if v.size
+    ]
+    return steps_too_long(coordinates, stats)
+
+
+def _again(job: Job, beginning: _Beginning, before: _Drawn, reason: str) -> tuple[_Drawn, _Beginning]:
+    """All chains tuned and drawn once more, with shorter steps; what there was if that is interrupted."""
+    was = beginning.target_accept
+    shorter = replace(beginning, target_accept=1 - _AGAIN * (1 - was))
+    now = f"{shorter.target_accept:g}"
+    job.progress.note(f"steps were too long ({reason}): tuning and drawing again with target_accept {now}")
+    drawn = _drawn(job, shorter, 1)
+    if not drawn.complete:
+        text = f"interrupted while drawing again with target_accept {now}: these are the draws with {was:g}"
+        note = Finding("warn", "interrupted", "run", None, text, "continue it with `bayeslab fit --resume RUN`")
+        return replace(before, complete=False, notes=(note,)), beginning
+    text = f"raised from {was:g} to {now}, tuned and drawn again; with {was:g}: {reason}"
+    note = Finding("pass", "target_accept", "", shorter.target_accept, text)
+    return replace(drawn, notes=(note,)), shorter
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,13 +330,14 @@ def _height(density: Density | Whitened, point: np.ndarray) -> float:
     return value if np.isfinite(value) and np.all(np.isfinite(gradient)) else -np.inf
 
 
-def chain_seed(seed: int, chain: int) -> int:
-    """Seed of one chain: depends on the run's seed and the chain's number only."""
-    return int(np.random.SeedSequence(seed, spawn_key=(chain,)).generate_state(1, np.uint64)[0])
+def chain_seed(seed: int, chain: int, time_: int = 0) -> int:
+    """Seed of one chain: depends on the run's seed, the chain's number and which time it is drawn only."""
+    key = (chain, time_) if time_ else (chain,)
+    return int(np.random.SeedSequence(seed, spawn_key=key).generate_state(1, np.uint64)[0])
 
 
 def _sample(
-    job: Job, beginning: _Beginning, missing: list[int], states: list[ChainState]
+    job: Job, beginning: _Beginning, missing: list[int], states: list[ChainState], time_: int
 ) -> tuple[bool, dict[int, dict[str, np.ndarray]]]:
     """Run the missing chains; on Ctrl-C return what each running chain has."""
     options: Options = job.options
@@ -275,12 +347,12 @@ def _sample(
         while waiting or running:
             while waiting and len(running) < at_once:
                 k = waiting.pop(0)
-                running.append(_start(job, sampler, beginning, k, states[k]))
+                running.append(_start(job, sampler, beginning, k, states[k], time_))
             time.sleep(0.005)
             for chain in list(running):
                 if _finished(chain):
                     running.remove(chain)
-                    job.store.write(chain.number, _arrays(_results(chain, abort=False)))
+                    job.store.write(time_ * _MOST_CHAINS + chain.number, _arrays(_results(chain, abort=False)))
                     chain.state.done, chain.state.finished = chain.state.total, True
             job.progress.refresh()
     except KeyboardInterrupt:
@@ -296,7 +368,7 @@ def _available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _start(job: Job, sampler: Any, beginning: _Beginning, number: int, state: ChainState) -> _Chain:
+def _start(job: Job, sampler: Any, beginning: _Beginning, number: int, state: ChainState, time_: int) -> _Chain:
     import nutpie
 
     options: Options = job.options
@@ -314,7 +386,7 @@ def _start(job: Job, sampler: Any, beginning: _Beginning, number: int, state: Ch
         tune=beginning.tune,
         chains=1,
         cores=1,
-        seed=chain_seed(job.seed, number),
+        seed=chain_seed(job.seed, number, time_),
         target_accept=beginning.target_accept,
         maxdepth=options.max_treedepth,
         save_warmup=False,
@@ -361,13 +433,11 @@ def _arrays(results: Any) -> dict[str, np.ndarray]:
     return out
 
 
-def _usable(
-    finished: dict[int, dict[str, np.ndarray]], partial: dict[int, dict[str, np.ndarray]], options: Options
-) -> tuple[dict[int, dict[str, np.ndarray]], list[Finding]]:
+def _usable(drawn: _Drawn, options: Options) -> tuple[dict[int, dict[str, np.ndarray]], list[Finding]]:
     """The chains to report: all of a complete run, else the rectangle with the most draws."""
-    if len(finished) == options.chains:
-        return finished, []
-    every = finished | {k: c for k, c in partial.items() if len(c["draws"])}
+    if len(drawn.chains) == options.chains:
+        return drawn.chains, list(drawn.notes)
+    every = drawn.chains | {k: c for k, c in drawn.partial.items() if len(c["draws"])}
     if not every:
         raise RunError("interrupted before any draw after tuning; nothing to keep (--resume starts the chains again)")
     lengths = sorted((len(chain["draws"]) for chain in every.values()), reverse=True)

@@ -33,7 +33,7 @@ from pydantic import Field
 from bayeslab.dataset import Data
 from bayeslab.engines._approximate import Array, Target, improper, systematic
 from bayeslab.engines._density import Density
-from bayeslab.engines._groups import posterior_groups
+from bayeslab.engines._groups import on_the_way, posterior_groups, remedies
 from bayeslab.engines._job import Job, Outcome
 from bayeslab.errors import EngineRefusal, RunError
 from bayeslab.results.checks import Finding, judge_mcmc
@@ -99,7 +99,12 @@ def run(job: Job) -> Outcome:
     import xarray as xr
 
     tree = xr.DataTree.from_dict({name: groups[name] for name in ("posterior", "sample_stats")})
-    verdict = judge_mcmc(tree, notes=(_evidence(combined, spread, len(evidences)),))
+    verdict = judge_mcmc(
+        tree,
+        notes=(_evidence(combined, spread, len(evidences)),),
+        aside=on_the_way(job, joint.model),
+        remedies=remedies(job, joint.model),
+    )
     return Outcome(groups, verdict, True, {"compile": compiled - begun, "sample": sampled - compiled})
 
 

@@ -4,9 +4,12 @@ A sampler always returns numbers. Whether they describe the posterior shows in a
 Chains that started apart and did not meet disagree about the distribution (R-hat). Draws that
 resemble their predecessors carry less information than their number says (effective sample size,
 ESS). Hamiltonian Monte Carlo has symptoms of its own: trajectories that diverge where the density
-bends too sharply for the step size, energies that change too slowly to reach the tails (E-BFMI),
-and trajectories cut off at the largest tree depth. None of these proves the draws right; each can
-show them wrong.
+bends too sharply for the step size, tails in which steps are refused (:mod:`bayeslab.results._tails`),
+energies that change too slowly to reach the tails (E-BFMI), and trajectories cut off at the largest
+tree depth. None of these proves the draws right; each can show them wrong.
+
+Judged are the free parameters and what was written to be read. What the model computes on the way, such as the mean of
+each of a thousand rows, follows from the parameters; the worst of a thousand honest R-hats is no news of the chains.
 
 References
 ----------
@@ -29,7 +32,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -45,12 +49,15 @@ if TYPE_CHECKING:
 __all__ = [
     "Block",
     "Finding",
+    "Remedies",
     "Verdict",
     "blocks",
     "judge_approximation",
     "judge_mcmc",
+    "optimised",
     "pareto_smoothed",
     "point_verdict",
+    "steps_too_long",
 ]
 
 Array = NDArray[np.float64]
@@ -62,8 +69,13 @@ R_HAT_WARN, R_HAT_FAIL = 1.01, 1.05
 # [1], section 4.1: 50 for each half of a chain, so that R-hat and the ESS can themselves be trusted.
 # A quarter of that leaves four chains with a Monte Carlo error of a tenth of the posterior's sd.
 ESS_WARN, ESS_FAIL = 100, 25  # for each chain
-# Any divergence can hide a region [4, section 6.2]; that more than one in a hundred is past mending is ours.
-DIVERGENT_FAIL = 0.01
+# A divergence ends a trajectory early and leaves the posterior invariant; what it can do is keep chains out of a region
+# [4, section 6.2], so what counts is where they are. Up to the first share they are too few to keep chains out of
+# anything, and above the second the integrator does not follow the density (both ours).
+DIVERGENT_WARN, DIVERGENT_FAIL = 0.001, 0.1
+# An acceptance in a tail, as a share of that of all steps, and a worth of its draws, as a share of all draws, below
+# which the tail is as good as closed (ours).
+CLOSED, CLOSED_WORTH = 0.3, 0.1
 # [4], section 6.1: below 0.3 is trouble. RStan, following [3], called it at 0.2.
 E_BFMI_WARN, E_BFMI_FAIL = 0.3, 0.2
 # [5], section 3.1: good below 0.5, usable (after reweighting) below 0.7.
@@ -151,6 +163,40 @@ def _severity(status: Status) -> int:
     return ("pass", "warn", "fail").index(status)
 
 
+@dataclass(frozen=True)
+class Remedies:
+    """What can be changed about a model, for advice that is about this one.
+
+    Parameters
+    ----------
+    rewritable
+        Whether its nodes are written by the user, who can write them otherwise.
+    centred
+        Nodes whose scale is unknown too, so that they would better be that scale times a standard normal.
+    """
+
+    rewritable: bool = True
+    centred: tuple[str, ...] = ()
+
+    def __call__(self, *others: str) -> str:
+        """These remedies, those of hierarchies among them if there are any; one line."""
+        return ", or ".join(filter(None, (self.hierarchy, *others)))
+
+    @property
+    def hierarchy(self) -> str:
+        """How to write a hierarchy that is centred; empty where none is."""
+        if not self.centred:
+            return ""
+        first, more = self.centred[0], len(self.centred) - 1
+        others = f" (and {more} more)" if more else ""
+        return f"write '{first}'{others} non-centred: its location plus its scale times z, with z: Normal(0, 1)"
+
+    @property
+    def otherwise(self) -> str:
+        """How to make a posterior easier to walk through."""
+        return "reparametrise, or give tighter priors" if self.rewritable else "give tighter priors"
+
+
 def judge_mcmc(
     data_tree: xr.DataTree,
     *,
@@ -158,6 +204,8 @@ def judge_mcmc(
     target_accept: float | None = None,
     notes: Sequence[Finding] = (),
     rejects: bool = True,
+    aside: Collection[str] = (),
+    remedies: Remedies | None = None,
 ) -> Verdict:
     """The verdict on draws of a Markov chain.
 
@@ -167,6 +215,7 @@ def judge_mcmc(
         With the group ``posterior`` (dimensions ``chain``, ``draw``, ...) and, where the sampler has
         them, the statistics ``diverging``, ``energy``, ``tree_depth``, ``reached_max_treedepth``,
         ``acceptance_rate`` and ``lp`` in ``sample_stats``. Checks without their statistic are left out.
+        ``unconstrained_posterior``, if there, are the coordinates in which tails are looked at.
     max_treedepth, target_accept
         The sampler's settings.
     notes
@@ -174,16 +223,72 @@ def judge_mcmc(
     rejects
         Whether steps are proposals that may be rejected, so that chains in which nothing varies are stuck; draws from
         conditional distributions are then as they should be, if all chains agree.
+    aside
+        Variables of the posterior that follow from the others and are on the way to the data: their R-hat and ESS are
+        not judged.
+    remedies
+        What can be changed about the model.
     """
     posterior = blocks(data_tree["posterior"].to_dataset())
+    judged = [block for block in posterior if block.name not in aside] or posterior
+    remedies = remedies or Remedies()
     stats = _stats(data_tree)
     n_chains, n_draws = posterior[0].values.shape[:2] if posterior else (0, 0)
     chains = _chain_names(data_tree)
     findings = [_chains(n_chains, n_draws)]
     if n_draws >= MIN_DRAWS:
-        findings += _convergence_findings(posterior, chains, rejects)
-    findings += _hamiltonian_findings(stats, chains, max_treedepth, target_accept)
+        findings += _finite(posterior)
+        findings += _convergence_findings(judged, chains, rejects, remedies)
+        findings += _heavy(posterior)
+    moved = blocks(data_tree["unconstrained_posterior"].to_dataset()) if _has_coordinates(data_tree) else judged
+    findings += _hamiltonian_findings(moved, stats, chains, max_treedepth, target_accept, remedies)
     return Verdict((*findings, *notes))
+
+
+def steps_too_long(coordinates: Sequence[Block], stats: Mapping[str, NDArray[Any]]) -> str | None:
+    """Why draws should be drawn again with shorter steps; None where there is no reason.
+
+    Parameters
+    ----------
+    coordinates
+        Draws of the free parameters on the scale on which they were moved.
+    stats
+        ``diverging`` and ``acceptance_rate``, shape (chain, draw).
+    """
+    findings = _step_findings(coordinates, stats, _numbered(len(stats["diverging"])), None, Remedies())
+    # Of a tail that is not closed more draws say more than shorter steps.
+    bad = (f for f in findings if f.status == "fail" or (f.check == "divergences" and f.status == "warn"))
+    return next((finding.message for finding in bad), None)
+
+
+def optimised(
+    converged: bool, what: str, *, iterations: int | None = None, where: str = "", advice: str = "allow more iterations"
+) -> Finding:
+    """Whether an optimiser came to rest: what has not is no answer yet, and no verdict with it passes.
+
+    Parameters
+    ----------
+    converged
+        What the optimiser says of itself.
+    what
+        What was optimised, for the message: ``the weights``, ``the descent of fold 3``.
+    iterations
+        How many it took, or was allowed.
+    where
+        The quantity or part concerned.
+    advice
+        What to do if it has not.
+    """
+    spent = (
+        ""
+        if iterations is None
+        else f" after {iterations:,} iterations"
+        if converged
+        else f" in {iterations:,} iterations"
+    )
+    if converged:
+        return Finding("pass", "convergence", where, iterations, f"{what} converged{spent}")
+    return Finding("warn", "convergence", where, iterations, f"{what} did not converge{spent}", advice)
 
 
 def point_verdict(
@@ -225,7 +330,7 @@ def judge_approximation(
     resampled: bool = False,
     log_evidence: float | None = None,
     notes: Sequence[Finding] = (),
-    advice: str = "sample with method nuts, or write hierarchies non-centred if they are not",
+    advice: str = "sample with method nuts",
 ) -> Verdict:
     """The verdict on independent draws from an approximation of the posterior.
 
@@ -399,7 +504,6 @@ class Convergence:
     ess_bulk: Array
     ess_tail: Array
     constant: NDArray[np.bool_]
-    some_finite: NDArray[np.bool_]
     all_finite: NDArray[np.bool_]
     still: NDArray[np.bool_]  # (quantity, chain): never moves within the chain
 
@@ -445,8 +549,8 @@ def _batches(variables: Sequence[Block]) -> Iterator[list[NDArray[Any]]]:
 def convergence(variables: Sequence[Block]) -> Convergence:
     """R-hat and ESS of every quantity, and whether it varies and is finite."""
     columns = in_batches(variables, _converged)
-    r_hat, bulk, tail, constant, some, every = columns.T[:6]
-    return Convergence(r_hat, bulk, tail, constant > 0, some > 0, every > 0, columns[:, 6:] > 0)
+    r_hat, bulk, tail, constant, every = columns.T[:5]
+    return Convergence(r_hat, bulk, tail, constant > 0, every > 0, columns[:, 5:] > 0)
 
 
 def _converged(draws: Array) -> Array:
@@ -459,7 +563,7 @@ def _converged(draws: Array) -> Array:
     if judged.any():
         kept = draws if judged.all() else draws[judged]
         out[:, judged] = r_hat_and_ess(kept)
-    return np.column_stack((*out, constant, finite.any(axis=(1, 2)), every, still))
+    return np.column_stack((*out, constant, every, still))
 
 
 def is_constant(draws: Array) -> NDArray[np.bool_]:
@@ -590,19 +694,20 @@ def _chains(n_chains: int, n_draws: int) -> Finding:
     return Finding("pass", "chains", "", n_chains, text)
 
 
-def _convergence_findings(variables: Sequence[Block], chains: list[str], rejects: bool) -> Iterator[Finding]:
+def _convergence_findings(
+    variables: Sequence[Block], chains: list[str], rejects: bool, remedies: Remedies
+) -> Iterator[Finding]:
     found = convergence(variables)
     label = _Labels(variables)
-    yield from _finite(found, label)
     if not found.judged.any():
         if found.all_finite.any():
             yield _motionless(len(chains), rejects)
         return
     yield from _movement(found, chains)
-    yield _r_hat_finding(found, label)
+    yield _r_hat_finding(found, label, remedies)
     longer = bool(np.nanmax(found.r_hat) <= APART)  # more draws do not bring together chains that are apart
-    yield _ess_finding("bulk ESS", found.ess_bulk, label, len(chains), longer)
-    yield _ess_finding("tail ESS", found.ess_tail, label, len(chains), longer)
+    yield _ess_finding("bulk ESS", found.ess_bulk, label, len(chains), longer, remedies)
+    yield _ess_finding("tail ESS", found.ess_tail, label, len(chains), longer, remedies)
     if found.constant.any():
         n, first = int(found.constant.sum()), label(int(found.constant.argmax()))
         text = f"{_some(n, len(found.constant))} never vary and are not judged (such as {first})"
@@ -626,10 +731,13 @@ class _Labels:
         return block.label(position)
 
 
-def _finite(found: Convergence, label: _Labels) -> Iterator[Finding]:
-    total = len(found.all_finite)
-    broken = found.some_finite & ~found.all_finite
-    undefined = ~found.some_finite
+def _finite(variables: Sequence[Block]) -> Iterator[Finding]:
+    if not variables:
+        return
+    label = _Labels(variables)
+    finite = in_batches(variables, _share_finite)
+    total = len(finite)
+    broken, undefined = (finite > 0) & (finite < 1), finite == 0
     if undefined.all():
         advice = "look for a logarithm of 0, a division by 0 or an overflow in the model"
         yield Finding("fail", "finite", label(0), total, "no draw of any quantity is finite", advice)
@@ -643,6 +751,10 @@ def _finite(found: Convergence, label: _Labels) -> Iterator[Finding]:
         text = f"{_some(int(undefined.sum()), total)} are NaN or infinite in every draw (such as {where})"
         advice = f"if {where} is not meant to be undefined (as first rows of a lag are), look at its expression"
         yield Finding("warn", "finite", where, int(undefined.sum()), text, advice)
+
+
+def _share_finite(draws: Array) -> Array:
+    return np.asarray(np.isfinite(draws).mean(axis=(1, 2)))
 
 
 def _movement(found: Convergence, chains: list[str]) -> Iterator[Finding]:
@@ -661,7 +773,7 @@ def _motionless(n_chains: int, rejects: bool) -> Finding:
     return Finding("pass", "movement", "", None, f"no quantity varies{agree}: all else has next to no probability")
 
 
-def _r_hat_finding(found: Convergence, label: _Labels) -> Finding:
+def _r_hat_finding(found: Convergence, label: _Labels, remedies: Remedies) -> Finding:
     n_judged = int(found.judged.sum())
     worst = int(np.nanargmax(found.r_hat))
     value, where = float(found.r_hat[worst]), label(worst)
@@ -671,15 +783,15 @@ def _r_hat_finding(found: Convergence, label: _Labels) -> Finding:
     n_bad = int((found.r_hat > R_HAT_WARN).sum())
     shown = f"{value:.3f}" if value < APART else f"{value:.2f}"
     text = f"{_some(n_bad, n_judged)} > {R_HAT_WARN} (worst {shown}, {where})"
-    advice = "run longer (tune and draws); if that does not help, reparametrise or give tighter priors"
+    advice = f"run longer (tune and draws); if that does not help, {remedies(remedies.otherwise)}"
     apart = np.flatnonzero(found.r_hat > APART)
     if apart.size:
-        reason, remedy = _why_apart(apart[np.argsort(-found.r_hat[apart])][:100], label)
+        reason, remedy = _why_apart(apart[np.argsort(-found.r_hat[apart])][:100], label, remedies)
         text, advice = text + reason, remedy or advice
     return Finding("warn" if value <= R_HAT_FAIL else "fail", "R-hat", where, value, text, advice)
 
 
-def _why_apart(numbers: NDArray[np.intp], label: _Labels) -> tuple[str, str]:
+def _why_apart(numbers: NDArray[np.intp], label: _Labels, remedies: Remedies) -> tuple[str, str]:
     """Why chains disagree: a reason to append and the advice, both empty when each chain is restless too."""
     draws = np.stack([_draws(*label.place(int(number))) for number in numbers])
     n_chains = draws.shape[1]
@@ -689,14 +801,14 @@ def _why_apart(numbers: NDArray[np.intp], label: _Labels) -> tuple[str, str]:
         alone = np.stack([r_hat_and_ess(draws[:, [chain]])[0] for chain in range(n_chains)])
     if np.mean(np.fmax.reduce(alone) <= R_HAT_FAIL) < 0.5:
         return "", ""
+    apart = "give priors that tell the modes apart"
     for block in {id(b): b for b, _ in (label.place(int(n)) for n in numbers)}.values():
         if _interchangeable(block):
             reason = f"; label switching: chains hold the same values of {block.name} in another order"
             remedy = f"wrap the distribution of {block.name} (or what else tells components apart) in Ordered(...)"
-            return reason, remedy
+            return reason, remedy if remedies.rewritable else apart
     reason = "; chains sit in different places: several modes or label switching"
-    remedy = "order interchangeable components with Ordered(...), or give priors that tell the modes apart"
-    return reason, remedy
+    return reason, f"order interchangeable components with Ordered(...), or {apart}" if remedies.rewritable else apart
 
 
 def _draws(block: Block, position: int) -> Array:
@@ -718,7 +830,7 @@ def _interchangeable(block: Block) -> bool:
     return False
 
 
-def _ess_finding(check: str, values: Array, label: _Labels, n_chains: int, longer: bool) -> Finding:
+def _ess_finding(check: str, values: Array, label: _Labels, n_chains: int, longer: bool, remedies: Remedies) -> Finding:
     judged = np.isfinite(values)
     least = int(np.nanargmin(values))
     value, where = float(values[least]), label(least)
@@ -730,25 +842,55 @@ def _ess_finding(check: str, values: Array, label: _Labels, n_chains: int, longe
     n_bad = int((values[judged] < wanted).sum())
     text = f"{_some(n_bad, int(judged.sum()))} < {wanted:,} (least {value:,.0f}, {where}{error})"
     times = math.ceil(wanted / value)
-    advice = f"run about {times} times as many draws, or reparametrise what mixes slowly"
+    slow = "reparametrise what mixes slowly" if remedies.rewritable else "give tighter priors"
+    advice = f"run about {times} times as many draws, or {remedies.hierarchy or slow}"
     if times > 20:
-        advice = "more draws alone will not do: reparametrise, standardise predictors, or give tighter priors"
+        advice = f"more draws alone will not do: {remedies('standardise predictors', remedies.otherwise)}"
     if not longer:
         advice = "follows from R-hat: mend that first"
     return Finding("warn" if value >= ESS_FAIL * n_chains else "fail", check, where, value, text, advice)
 
 
+def _heavy(variables: Sequence[Block]) -> Iterator[Finding]:
+    """Quantities whose mean no number of draws gives."""
+    from bayeslab.results._tails import heavy
+
+    shown = [block for block in variables if not block.name.startswith("_") and block.values.dtype.kind == "f"]
+    if not shown:
+        return
+    label, shapes = _Labels(shown), in_batches(shown, heavy)
+    if np.isnan(shapes).all():
+        return
+    worst, n = int(np.nanargmax(shapes)), int(np.isfinite(shapes).sum())
+    text = f"{_some(n, len(shapes))} have tails without a variance (Pareto k {shapes[worst]:.2f}, {label(worst)})"
+    text += ": their means and sds are not given; medians and intervals are right"
+    advice = "report the median and the interval, or give a prior with lighter tails"
+    yield Finding("warn", "heavy tails", label(worst), float(shapes[worst]), text, advice)
+
+
+def _has_coordinates(data_tree: xr.DataTree) -> bool:
+    return "unconstrained_posterior" in data_tree.children
+
+
+def _numbered(n: int) -> list[str]:
+    return [f"chain {k}" for k in range(n)]
+
+
 def _hamiltonian_findings(
-    stats: Mapping[str, NDArray[Any]], chains: list[str], max_treedepth: int, target_accept: float | None
+    coordinates: Sequence[Block],
+    stats: Mapping[str, NDArray[Any]],
+    chains: list[str],
+    max_treedepth: int,
+    target_accept: float | None,
+    remedies: Remedies,
 ) -> Iterator[Finding]:
     if "lp" in stats and not np.isfinite(stats["lp"]).all():
         n = int((~np.isfinite(stats["lp"])).sum())
         text = f"the log density of {n:,} draws is not finite"
         yield Finding("fail", "log density", "", n, text, "look for overflow in the model; give tighter priors")
-    if "diverging" in stats:
-        yield _divergences(stats["diverging"].astype(bool), chains, target_accept)
+    yield from _step_findings(coordinates, stats, chains, target_accept, remedies)
     if "energy" in stats and stats["energy"].shape[1] >= MIN_DRAWS:
-        yield _energy(stats["energy"], chains)
+        yield _energy(stats["energy"], chains, remedies)
     if "reached_max_treedepth" in stats:
         yield _tree_depth(stats["reached_max_treedepth"].astype(bool), chains, max_treedepth)
     elif "tree_depth" in stats:
@@ -757,19 +899,69 @@ def _hamiltonian_findings(
         yield from _acceptance(stats["acceptance_rate"], chains, target_accept)
 
 
-def _divergences(diverging: NDArray[np.bool_], chains: list[str], target_accept: float | None) -> Finding:
+def _step_findings(
+    coordinates: Sequence[Block],
+    stats: Mapping[str, NDArray[Any]],
+    chains: list[str],
+    target_accept: float | None,
+    remedies: Remedies,
+) -> Iterator[Finding]:
+    """Whether steps were short enough: divergences, and tails in which they are refused."""
+    from bayeslab.results._tails import concentrated, least_accepted
+
+    higher = next((x for x in (0.95, 0.99) if target_accept is None or target_accept < x), None)
+    mend = remedies("" if remedies.hierarchy else remedies.otherwise)
+    advice = f"raise target_accept to {higher}; if that does not help, {mend}" if higher else mend
+    if "diverging" in stats:
+        diverging = stats["diverging"].astype(bool)
+        tail = _tail_name(concentrated(coordinates, diverging), coordinates)
+        yield _divergences(diverging, chains, tail, advice)
+    if "acceptance_rate" in stats:
+        edge = least_accepted(coordinates, np.asarray(stats["acceptance_rate"], dtype=np.float64))
+        if edge is not None:
+            where, place = _tail_name(edge, coordinates)
+            text = (
+                f"where {where} is {place}, {_percent(1 - edge.share)} of steps are refused"
+                f" ({_percent(1 - edge.everywhere)} of all) and chains stay: the draws may end where steps get too"
+                " long, not where the posterior does"
+            )
+            compared = "compare the intervals with those of target_accept 0.99 and more draws"
+            closed = edge.share < CLOSED * edge.everywhere and edge.worth < CLOSED_WORTH
+            status: Status = "fail" if closed else "warn"
+            yield Finding(status, "tails", where, 1 - edge.share, text, f"{compared}; {mend}")
+
+
+def _tail_name(edge: Any, coordinates: Sequence[Block]) -> tuple[str, str]:
+    """The quantity of a tail on the scale of the model, and which tail; empty if there is none."""
+    if edge is None:
+        return "", ""
+    block, position = _Labels(coordinates).place(edge.number)
+    name, kind = re.fullmatch(
+        r"(.+?)(?:_(log|interval|logodds|circular|simplex|ordered|[a-z-]+)__)?", block.name
+    ).groups()  # type: ignore[union-attr]
+    # Other transforms mix the elements of a vector.
+    label = block.label(position) if kind in (None, "log", "interval", "logodds") else block.name
+    return label.replace(block.name, name, 1), "largest" if edge.upper else "smallest"
+
+
+def _divergences(diverging: NDArray[np.bool_], chains: list[str], tail: tuple[str, str], advice: str) -> Finding:
     n, total = int(diverging.sum()), diverging.size
     if n == 0:
         return Finding("pass", "divergences", "", 0, f"none in {total:,} draws")
     where = chains[int(diverging.sum(axis=1).argmax())]
-    text = f"{n:,} of {total:,} draws ({_percent(n / total)}), most in {where}"
-    higher = next((x for x in (0.95, 0.99) if target_accept is None or target_accept < x), None)
-    raised = f"raise target_accept to {higher}; " if higher else ""
-    advice = f"{raised}write hierarchies non-centred: a[g]: mu + tau * z with z[g]: Normal(0, 1)"
-    return Finding("fail" if n / total > DIVERGENT_FAIL else "warn", "divergences", where, n, text, advice)
+    text = f"{n:,} of {total:,} draws ({_percent(n / total)})"
+    if tail[0]:
+        text += f", most where {tail[0]} is {tail[1]}: what lies beyond may be missing"
+        return Finding("fail", "divergences", tail[0], n, text, advice)
+    if n / total <= DIVERGENT_WARN:
+        return Finding("pass", "divergences", where, n, f"{text}, in no one tail: too few to change the answer")
+    text += f", most in {where}"
+    if n / total > DIVERGENT_FAIL:
+        return Finding("fail", "divergences", where, n, text, advice)
+    return Finding("warn", "divergences", where, n, f"{text}; in no one tail", advice)
 
 
-def _energy(energy: NDArray[Any], chains: list[str]) -> Finding:
+def _energy(energy: NDArray[Any], chains: list[str], remedies: Remedies) -> Finding:
     if not np.isfinite(energy).all():
         text = "some energies are not finite"
         return Finding("fail", "E-BFMI", "", None, text, "look for overflow in the model; give tighter priors")
@@ -784,7 +976,7 @@ def _energy(energy: NDArray[Any], chains: list[str]) -> Finding:
         return Finding("pass", "E-BFMI", where, value, f"all chains ≥ {E_BFMI_WARN} (least {value:.2f}, {where})")
     n = int((values < E_BFMI_WARN).sum())
     text = f"{n} of {len(chains)} chains < {E_BFMI_WARN} (least {value:.2f}, {where}): tails may be missed"
-    advice = "write hierarchies non-centred, give scales lighter-tailed priors, or tune longer"
+    advice = remedies("give scales lighter-tailed priors", "tune longer")
     return Finding("warn" if value >= E_BFMI_FAIL else "fail", "E-BFMI", where, value, text, advice)
 
 

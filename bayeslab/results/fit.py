@@ -169,10 +169,14 @@ class Fit:
         if all(name in group for name in wanted):
             return exact_summary(group, var_names, ci_prob)
         parts = [
-            exact_summary(group, [name], ci_prob) if name in group else summary(draws, [name], ci_prob).iloc[:, :4]
+            exact_summary(group, [name], ci_prob) if name in group else summary(draws, [name], ci_prob)
             for name in wanted
         ]
-        return pd.concat(parts)
+        errors = ["ess_bulk", "ess_tail", "r_hat", "mcse_mean", "mcse_sd"]
+        found = pd.concat(parts).drop(columns=errors, errors="ignore")
+        if "median" in found:  # of what is too heavy for a mean, beside the mean's place
+            found.insert(2, "median", found.pop("median"))
+        return found
 
     def _exact_group(self, ci_prob: float) -> xr.Dataset:
         """The group ``exact_posterior`` with the quantiles of this interval."""

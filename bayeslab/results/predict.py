@@ -327,6 +327,8 @@ def bound_to(fit: Fit, given: Any) -> Data:
 def _means(drawn: xr.Dataset, ci_prob: float) -> pd.DataFrame:
     import pandas as pd
 
+    from bayeslab.results._tails import heavy
+
     tail = (1 - ci_prob) / 2
     percent = f"{100 * ci_prob:g}"
     parts = []
@@ -337,10 +339,14 @@ def _means(drawn: xr.Dataset, ci_prob: float) -> pd.DataFrame:
         columns: dict[str, Any] = {"node": str(name)} if len(drawn.data_vars) > 1 else {}
         grid = np.meshgrid(*(_labels(drawn, d) for d in rest), indexing="ij") if rest else []
         columns |= {str(d): g.ravel() for d, g in zip(rest, grid, strict=True)}
-        low, high = np.quantile(array, [tail, 1 - tail], axis=0)
+        low, middle, high = np.quantile(array, [tail, 0.5, 1 - tail], axis=0)
+        # Tails can be too heavy for a mean, and then the median is given.
+        meanless = ~np.isnan(heavy(array.reshape(len(array), 1, -1).T))
+        sd = array.std(axis=0, ddof=1).ravel() if len(array) > 1 else np.zeros(array[0].size)
         columns |= {
-            "mean": array.mean(axis=0).ravel(),
-            "sd": array.std(axis=0, ddof=1).ravel() if len(array) > 1 else np.zeros(array[0].size),
+            "mean": np.where(meanless, np.nan, array.mean(axis=0).ravel()),
+            "sd": np.where(meanless, np.nan, sd),
+            **({"median": middle.ravel()} if meanless.any() else {}),
             f"eti{percent}_lb": low.ravel(),
             f"eti{percent}_ub": high.ravel(),
         }

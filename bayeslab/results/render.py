@@ -40,6 +40,8 @@ __all__ = [
 
 _ESS_WARN, _ESS_FAIL = 4 * checks.ESS_WARN, 4 * checks.ESS_FAIL  # as for four chains
 _HTML_ROWS = 1000
+# What a quantity without a variance does not have.
+_OF_MEANS = ("mean", "sd", "mcse_mean", "mcse_sd")
 
 
 def exact_summary(
@@ -81,7 +83,9 @@ def summary(
 
     The numbers are those of ``arviz.summary`` (which takes minutes where this takes seconds), save
     that ``ess_tail`` is for the 5 % and 95 % quantiles, that one chain has an ``r_hat`` (of its
-    halves), and that constant quantities have no diagnostics.
+    halves), and that constant quantities have no diagnostics. A quantity whose tails are too heavy for a mean
+    (:func:`bayeslab.results._tails.heavy`) has none, no sd and no errors of them: NaN, and then there is a column
+    ``median``.
 
     Parameters
     ----------
@@ -118,7 +122,13 @@ def summary(
 
     columns = checks.in_batches(variables, lambda draws: _described(draws, ci_prob, ci_kind))
     names += ["ess_bulk", "ess_tail", "r_hat", "mcse_mean", "mcse_sd"]
-    return pd.DataFrame(columns, index=index, columns=names)
+    frame = pd.DataFrame(columns[:, :-1], index=index, columns=names)
+    heavy = ~np.isnan(columns[:, -1])
+    if heavy.any():
+        medians = checks.in_batches(variables, lambda draws: np.median(draws.reshape(len(draws), -1), axis=1))
+        frame.insert(2, "median", medians)
+        frame.loc[heavy, list(_OF_MEANS)] = np.nan
+    return frame
 
 
 def _chosen(posterior: xr.Dataset | xr.DataTree, var_names: str | Sequence[str] | None) -> list[Block]:
@@ -139,11 +149,14 @@ def _chosen(posterior: xr.Dataset | xr.DataTree, var_names: str | Sequence[str] 
 
 
 def _described(draws: Array, ci_prob: float, ci_kind: str) -> Array:
+    """The columns of a summary, and the shapes of tails that are too heavy for a mean."""
+    from bayeslab.results._tails import heavy
+
     flat = draws.reshape(len(draws), -1)
     mean, sd = flat.mean(axis=1), flat.std(axis=1, ddof=1)
     ordered = np.sort(flat, axis=1)
     low, high = _equal_tails(ordered, ci_prob) if ci_kind == "eti" else _shortest(ordered, ci_prob)
-    out = np.full((9, len(draws)), np.nan)
+    out = np.full((10, len(draws)), np.nan)
     out[:4] = mean, sd, low, high
     constant = checks.is_constant(draws) & np.isfinite(flat).all(axis=1)
     out[0, constant], out[1, constant] = flat[constant, 0], 0
@@ -151,7 +164,8 @@ def _described(draws: Array, ci_prob: float, ci_kind: str) -> Array:
     out[:, broken] = np.nan
     judged = ~constant & ~broken
     if judged.any() and draws.shape[2] >= checks.MIN_DRAWS:
-        out[4:, judged] = _diagnosed(draws[judged])
+        out[4:9, judged] = _diagnosed(draws[judged])
+        out[9, judged] = heavy(draws[judged])
     return out.T
 
 
@@ -248,9 +262,17 @@ def _shares(sizes: list[int], room: int | None) -> list[int]:
 
 def _row(frame: pd.DataFrame, i: int) -> _Row:
     values = dict(zip(map(str, frame.columns), frame.iloc[i].tolist(), strict=True))
-    decimals = _decimals(values.get("mcse_mean", math.nan), values.get("sd", math.nan))
+    spread = values.get("sd", math.nan)
+    meanless = math.isnan(spread) and math.isfinite(values.get("median", math.nan))
+    if meanless:
+        low, high = (next(v for name, v in values.items() if name.endswith(end)) for end in ("_lb", "_ub"))
+        spread = (high - low) / 4
+    decimals = _decimals(values.get("mcse_mean", math.nan), spread)
     constant = values.get("sd") == 0
-    cells = [_cell(name, values[name], decimals, constant) for name in _shown(frame)]
+    cells = [
+        _Cell("–") if meanless and name in _OF_MEANS else _cell(name, values[name], decimals, constant)
+        for name in _shown(frame)
+    ]
     return _Row(str(frame.index[i]), cells)
 
 
@@ -261,7 +283,7 @@ def _cell(column: str, value: float, decimals: int | None, constant: bool) -> _C
         status: Status = "pass" if value <= checks.R_HAT_WARN else "warn" if value <= checks.R_HAT_FAIL else "fail"
         return _Cell(f"{value:.3f}" if value < checks.APART else f"{value:.2f}", status)
     # What is learned from all rows has no folds.
-    if math.isnan(value) and (column.startswith("ess_") or column == "sd over folds"):
+    if math.isnan(value) and (column.startswith("ess_") or column in ("median", "sd over folds")):
         return _Cell("–")
     if column.startswith("ess_"):
         status = "pass" if value >= _ESS_WARN else "warn" if value >= _ESS_WARN / 4 else "fail"
@@ -520,8 +542,10 @@ def _duration(seconds: float) -> str:
 
 
 def prior_table(tree: xr.DataTree) -> pd.DataFrame:
-    """Mean, sd and quantiles of every quantity drawn from the prior."""
+    """Mean, sd (NaN where the tails are too heavy for them) and quantiles of every quantity drawn from the prior."""
     import pandas as pd
+
+    from bayeslab.results._tails import heavy
 
     rows = {}
     for group in ("prior", "prior_predictive"):
@@ -534,5 +558,7 @@ def prior_table(tree: xr.DataTree) -> pd.DataFrame:
                 flat = flat.reshape(-1, 1)
                 name = f"{name}[...]"
             low, mid, high = np.quantile(flat[:, 0], [0.055, 0.5, 0.945])
-            rows[str(name)] = {"mean": flat.mean(), "sd": flat.std(), "5.5%": low, "50%": mid, "94.5%": high}
+            has_mean = np.isnan(heavy(flat[:, 0][None, None])[0])
+            mean, sd = (flat.mean(), flat.std()) if has_mean else (math.nan, math.nan)
+            rows[str(name)] = {"mean": mean, "sd": sd, "5.5%": low, "50%": mid, "94.5%": high}
     return pd.DataFrame.from_dict(rows, orient="index")

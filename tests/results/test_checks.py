@@ -11,7 +11,7 @@ import xarray as xr
 from scipy.signal import lfilter
 
 from bayeslab.results import checks
-from bayeslab.results.checks import Finding, Verdict, judge_mcmc, point_verdict
+from bayeslab.results.checks import Finding, Remedies, Verdict, judge_mcmc, optimised, point_verdict
 
 CHAINS, DRAWS = 4, 1000
 
@@ -224,7 +224,7 @@ def test_ess_advice_says_how_many_draws(rng):
     assert f"{100 / math.sqrt(finding.value):.0f}% of its sd" in finding.message
 
 
-@pytest.mark.parametrize(("n", "status"), [(0, "pass"), (1, "warn"), (40, "warn"), (41, "fail")])
+@pytest.mark.parametrize(("n", "status"), [(0, "pass"), (4, "pass"), (5, "warn"), (400, "warn"), (401, "fail")])
 def test_divergences(rng, n, status):
     diverging = np.zeros((CHAINS, DRAWS), bool)
     diverging[2, :n] = True
@@ -233,8 +233,112 @@ def test_divergences(rng, n, status):
     assert (finding.status, finding.value) == (status, n)
     if n:
         assert finding.where == "chain 2"
+    if status != "pass":
         assert "target_accept to 0.99" in finding.advice
-        assert "non-centred" in finding.advice
+
+
+def test_divergences_fail_where_they_begin_in_one_tail(rng):
+    """Few as they are: ten of the draws after the lowest fortieth of one of thirty quantities."""
+    x = rng.normal(size=(CHAINS, DRAWS, 30))
+    low = np.argwhere(x[:, :-1, 7] < np.quantile(x[:, :, 7], 0.025))
+    chosen = low[rng.choice(len(low), 10, replace=False)]
+    diverging = np.zeros((CHAINS, DRAWS), bool)
+    diverging[chosen[:, 0], chosen[:, 1] + 1] = True
+    names = [f"s{i}" for i in range(30)]
+    finding = one(
+        judge_mcmc(tree({"log_tau": (("school",), x)}, {"diverging": diverging}, {"school": names})), "divergences"
+    )
+    assert (finding.status, finding.where) == ("fail", "log_tau[s7]")
+    assert "where log_tau[s7] is smallest" in finding.message
+    # As many anywhere are 2.5 in a thousand, and in no tail.
+    spread = np.zeros((CHAINS, DRAWS), bool)
+    spread.reshape(-1)[rng.choice(CHAINS * DRAWS, 10, replace=False)] = True
+    assert one(judge_mcmc(tree({"log_tau": x}, {"diverging": spread})), "divergences").status == "warn"
+
+
+def _with_edge(rng, accepted, stay):
+    """Normal draws, each of the lowest repeated; in the lowest hundredth steps are accepted less often."""
+    x = ar1(rng, 0.3, (CHAINS * DRAWS,))
+    x = np.repeat(x, np.where(x < -1.6, stay, 1))[: x.size].reshape(CHAINS, DRAWS)
+    acceptance = rng.beta(8, 2, size=x.shape)
+    acceptance[:, 1:][x[:, :-1] <= np.quantile(x, 0.01)] *= accepted / 0.8
+    return x, acceptance
+
+
+@pytest.mark.parametrize(
+    ("accepted", "stay", "status"), [(0.1, 20, "fail"), (0.4, 20, "warn"), (0.4, 1, ""), (0.8, 20, "")]
+)
+def test_tails_in_which_steps_are_refused_and_chains_stay(rng, accepted, stay, status):
+    x, acceptance = _with_edge(rng, accepted, stay)
+    data = tree({"x": x, "y": rng.normal(size=x.shape)}, {"acceptance_rate": acceptance})
+    found = [f for f in judge_mcmc(data, target_accept=0.8).findings if f.check == "tails"]
+    assert [f.status for f in found] == ([status] if status else [])
+    if found:
+        assert found[0].where == "x" and "x is smallest" in found[0].message
+
+
+def test_tails_are_looked_at_in_the_coordinates_of_the_sampler(rng):
+    x, acceptance = _with_edge(rng, 0.1, 20)
+    data = tree({"tau": np.exp(x)}, {"acceptance_rate": acceptance})
+    data["unconstrained_posterior"] = tree({"tau_log__": -x})["posterior"].to_dataset()
+    assert "where tau is largest" in one(judge_mcmc(data), "tails").message
+
+
+def test_advice_is_about_the_model(rng):
+    """Hierarchies that are centred are named; a family's nodes cannot be rewritten."""
+    diverging = np.zeros((CHAINS, DRAWS), bool)
+    diverging[1, :100] = True
+    data = tree({"x": np.cumsum(rng.normal(size=(CHAINS, DRAWS)), axis=1)}, {"diverging": diverging})
+    centred = str(judge_mcmc(data, remedies=Remedies(centred=("theta", "phi"))))
+    assert "write 'theta' (and 1 more) non-centred" in centred
+    plain = str(judge_mcmc(data))
+    assert "non-centred" not in plain and "reparametrise" in plain
+    family = str(judge_mcmc(data, remedies=Remedies(rewritable=False)))
+    assert not any(word in family for word in ("non-centred", "reparametrise", "Ordered"))
+
+
+def test_nodes_on_the_way_are_not_judged_but_have_to_be_finite(rng):
+    bad, good = np.cumsum(rng.normal(size=(CHAINS, DRAWS, 50)), axis=1), rng.normal(size=(CHAINS, DRAWS))
+    data = tree({"a": good, "mu": bad})
+    assert judge_mcmc(data).status == "fail"
+    verdict = judge_mcmc(data, aside={"mu"})
+    assert verdict.status == "pass" and "only quantity" in one(verdict, "R-hat").message
+    bad[0, 0, 3] = np.nan
+    assert one(judge_mcmc(tree({"a": good, "mu": bad}), aside={"mu"}), "finite").status == "fail"
+
+
+def test_shapes_of_tails_are_the_known_ones(rng):
+    """k of Student's t is one over its degrees of freedom; of a normal distribution 0, seen from below at 4,000 draws."""
+    from bayeslab.results._tails import heavy, tail_shapes
+
+    shape = (60, CHAINS, DRAWS)
+    cauchy, three = rng.standard_cauchy(shape), rng.standard_t(3, shape)
+    assert np.median(tail_shapes(cauchy)) == pytest.approx(1, abs=0.1)
+    assert np.median(tail_shapes(three)) == pytest.approx(1 / 3, abs=0.1)
+    assert np.isfinite(heavy(cauchy)).all()
+    for light in (three, rng.normal(size=shape), rng.exponential(size=shape), rng.poisson(3.0, shape).astype(float)):
+        assert np.isnan(heavy(light)).all()
+    # Neither side, nor place, nor scale matters.
+    one_sided = -1e8 - 1e-300 * abs(cauchy[:1])
+    assert np.isfinite(
+        heavy(np.concatenate([1e300 * cauchy[:1] / abs(cauchy[:1]).max(), -abs(cauchy[:1]) - 1e3]))
+    ).all()
+    assert np.isnan(heavy(one_sided)).all()  # constant up to rounding
+
+
+def test_means_of_heavy_tails_are_warned_of(rng):
+    data = tree({"c": rng.standard_cauchy((CHAINS, DRAWS)), "x": rng.normal(size=(CHAINS, DRAWS))})
+    finding = one(judge_mcmc(data), "heavy tails")
+    assert (finding.status, finding.where) == ("warn", "c") and 0.8 < finding.value < 1.3
+    assert not any(f.check == "heavy tails" for f in judge_mcmc(tree({"x": data["posterior"]["x"].values})).findings)
+
+
+def test_an_optimiser_that_did_not_come_to_rest_does_not_pass():
+    assert optimised(True, "the descent", iterations=12).status == "pass"
+    finding = optimised(False, "the descent of fold 3", iterations=1000, advice="raise max_iter")
+    assert finding.status == "warn" and finding.check == "convergence"
+    assert finding.message == "the descent of fold 3 did not converge in 1,000 iterations"
+    assert Verdict((Finding("pass", "left out", "", 0.9, ""), finding)).status == "warn"
 
 
 @pytest.mark.parametrize(("phi", "status"), [(0.5, "pass"), (0.875, "warn"), (0.97, "fail")])

@@ -351,3 +351,25 @@ def test_a_verdict_shows_in_a_notebook():
 )
 def test_durations(seconds, words):
     assert render._duration(seconds) == words
+
+
+def test_quantities_too_heavy_for_a_mean_have_a_median(capsys):
+    """In the table, in the notebook and as JSON: no mean and no sd, but the median and the interval."""
+    from bayeslab.cli._shared import print_json
+
+    rng = np.random.default_rng(3)
+    draws = {"c": 5 + rng.standard_cauchy((4, 1000)), "x": rng.normal(size=(4, 1000))}
+    frame = summary(xr.Dataset({n: (("chain", "draw"), v) for n, v in draws.items()}))
+    assert frame.columns[:5].tolist() == ["mean", "sd", "median", "eti89_lb", "eti89_ub"]
+    assert frame.loc["c", ["mean", "sd", "mcse_mean", "mcse_sd"]].isna().all()
+    assert frame.loc["c", "median"] == np.median(draws["c"]) and frame.loc["c", "r_hat"] < 1.01
+    assert frame.loc["x"].notna().all()
+    assert "median" not in summary(xr.Dataset({"x": (("chain", "draw"), draws["x"])}))
+    console = Console(width=120)
+    with console.capture() as printed:
+        print_summary(console, frame)
+    first = next(line for line in printed.get().splitlines() if line.startswith("c")).split()
+    assert first[:3] == ["c", "–", "–"] and first[3].startswith(("4.9", "5.0"))
+    assert "<td>–</td><td>–</td>" in fit_html(name="m", summary=frame)
+    print_json(frame.to_dict("index"))
+    assert '"mean": null' in capsys.readouterr().out

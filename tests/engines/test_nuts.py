@@ -1,0 +1,107 @@
+"""NUTS judges its own steps: it shortens them once by itself, and a chain that has not seen the tails is not trusted."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeslab as bl
+from bayeslab import fitting
+from bayeslab.engines._groups import on_the_way, remedies
+from bayeslab.engines._job import Job
+from bayeslab.progress import Progress
+
+SCHOOLS = pd.DataFrame(
+    {
+        "school": list("ABCDEFGH"),
+        "effect": [28.0, 8, -3, 7, -1, 1, 18, 12],
+        "se": [15.0, 10, 16, 11, 9, 11, 10, 18],
+    }
+)
+# With few groups that hardly differ a centred hierarchy is a funnel.
+CENTRED = {"mu": "Normal(0, 5)", "tau": "HalfCauchy(5)", "theta[school]": "Normal(mu, tau)"}
+APART = {"mu": "Normal(0, 5)", "tau": "HalfCauchy(5)", "z[school]": "Normal(0, 1)", "theta[school]": "mu + tau * z"}
+OUTCOME = {"effect[school]": "Normal(theta, se)"}
+# BUGS volume II, air: classes of exposure to NO2, of which a calibration study says how badly they are measured.
+AIR = pd.DataFrame({"class": ["low", "middle", "high"], "z": [10.0, 30, 50], "n": [48, 34, 21], "ill": [21, 20, 15]})
+ERRORS = {
+    "a": "Normal(0, 31.62)",
+    "b": "Normal(0, 31.62)",
+    "x[class]": "Normal(4.48 + 0.76 * z, 9.0078)",
+    "ill[class]": "Binomial(n, logit_p=a + b * x)",
+}
+
+
+def graph(nodes, rows, **inference):
+    return bl.Model(name="m", data={"rows": rows}, model={"family": "graph", "nodes": nodes}, inference=inference)
+
+
+def job(nodes):
+    model = graph(nodes, "school")
+    return Job(model, fitting.check(model, SCHOOLS), None, 1, Progress(None))
+
+
+def finding(fit, check):
+    return next((f for f in fit.verdict.findings if f.check == check), None)
+
+
+def same(a, b):
+    return all(np.array_equal(a.posterior[n], b.posterior[n]) for n in a.posterior.data_vars)
+
+
+def test_nodes_on_the_way_and_hierarchies_are_known():
+    centred, apart = job(CENTRED | OUTCOME), job(APART | {"pooled": "exp(mu)"} | OUTCOME)
+    assert remedies(centred, centred.graph).centred == ("theta",)
+    assert remedies(apart, apart.graph).centred == ()
+    assert on_the_way(centred, centred.graph) == frozenset()
+    assert on_the_way(apart, apart.graph) == {"theta"}
+
+
+@pytest.mark.slow
+def test_target_accept_is_raised_once_by_itself(tmp_path):
+    """The same draws on any number of cores, and from a run that lost chains of the second time."""
+    model = graph(CENTRED | OUTCOME, "school", draws=300, tune=300)
+    fit = bl.fit(model, SCHOOLS, method="nuts", seed=5, progress=False, runs=tmp_path, name="one", cores=1)
+    raised = finding(fit, "target_accept")
+    assert raised.status == "pass" and raised.value == pytest.approx(0.95)
+    assert raised.message.startswith("raised from 0.8 to 0.95, tuned and drawn again; with 0.8: ")
+    assert "'theta' non-centred" in str(fit.verdict)
+    assert same(fit, bl.fit(model, SCHOOLS, method="nuts", seed=5, progress=False, runs=None, cores=2))
+    for lost in ("chain-1025.npz", "chain-1027.npz"):
+        (tmp_path / "one" / "chains" / lost).unlink()
+    info = json.loads((tmp_path / "one" / "run.json").read_text())
+    (tmp_path / "one" / "run.json").write_text(json.dumps(info | {"status": "interrupted"}))
+    resumed = bl.resume(tmp_path / "one", progress=False)
+    assert same(resumed, fit) and resumed.verdict == fit.verdict
+    asked = bl.fit(model, SCHOOLS, method="nuts", seed=5, progress=False, runs=None, target_accept=0.8)
+    assert finding(asked, "target_accept") is None and not same(asked, fit)
+
+
+@pytest.mark.slow
+def test_right_answers_do_not_fail():
+    """Non-centred the model has a divergence here and there; tau by quadrature, the effects integrated out."""
+    mu, angle = np.linspace(-25, 30, 601)[:, None], np.linspace(1e-4, np.pi / 2 - 1e-3, 1501)
+    tau = 5 * np.tan(angle)  # equal steps of the angle are equally probable under the half-Cauchy
+    log_p = -0.5 * (mu / 5) ** 2 + 0 * tau
+    for y, se in zip(SCHOOLS["effect"], SCHOOLS["se"], strict=True):
+        log_p = log_p - 0.5 * (y - mu) ** 2 / (se**2 + tau**2) - 0.5 * np.log(se**2 + tau**2)
+    weights = np.exp(log_p - log_p.max()).sum(axis=0)
+    exact = float(tau @ weights / weights.sum())
+    for seed in (1, 2, 3):
+        fit = bl.fit(graph(APART | OUTCOME, "school"), SCHOOLS, method="nuts", seed=seed, progress=False, runs=None)
+        assert fit.verdict.status == "pass", str(fit.verdict)
+        row = fit.summary().loc["tau"]
+        assert abs(row["mean"] - exact) < 4 * row["mcse_mean"]
+
+
+@pytest.mark.slow
+def test_a_chain_that_has_not_seen_the_tails_is_not_trusted():
+    """The sd of a is 2.50 by integration, and chains find 0.8 to 2: they seldom reach the tails where b is large."""
+    model = graph(ERRORS, "class")
+    for seed in range(1, 6):
+        for accept in (None, 0.95):
+            fit = bl.fit(model, AIR, method="nuts", seed=seed, progress=False, runs=None, target_accept=accept)
+            assert finding(fit, "tails") is not None and fit.verdict.status != "pass", str(fit.verdict)
