@@ -10,9 +10,9 @@ the bulk's more than of ε, since refusals fall with ε everywhere: the symptom 
 the tail is reached and left freely. Either alone is harmless: a tail in which many steps are refused but which is left
 and entered freely is sampled well, and slow chains are the business of R-hat and ESS.
 
-Measured: of 68 runs of 29 models whose answers agree with references (21 of posteriordb, three of BUGS, shipped ones) one
-has the symptom, as a warning beside others; all 20 runs of BUGS' ``air`` have it, with target_accept 0.8, 0.95 and 0.99,
-and all of the centred eight schools and of Neal's funnel with 0.8.
+Measured: of 68 runs of 29 models whose answers agree with references (21 of posteriordb, 3 of BUGS, shipped ones) one
+has the symptom, as a warning beside others; all 20 runs of ``air`` (BUGS) have it, with target_accept 0.8, 0.95 and
+0.99, and all of the centred eight schools and of Neal's funnel with 0.8.
 
 **Divergences** are the extreme of that. Spread like all draws they are trajectories that ended early, which keeps the
 posterior invariant; concentrated in one tail they mark its end as the sampler's [2]_.
