@@ -21,7 +21,7 @@ LAYERS = [
     {"exact", "structure", "decisions", "learners", "theory"},
     {"io"},
     {"families", "evidence"},
-    {"results.checks", "results.render", "results.structure_checks"},
+    {"results.checks", "results._tails", "results.psis", "results.render", "results.structure_checks"},
     {"engines"},
     {"plots"},
     {"results", "fitting", "networks", "structures", "estimators"},
