@@ -15,7 +15,7 @@ HEAVY = {"pymc", "arviz", "sklearn", "pytensor", "numba"}
 # verdict (results.checks, and how it is shown) lies below them.
 LAYERS = [
     {"errors", "registry", "code_cache", "arrays"},
-    {"spec"},
+    {"spec", "digits"},
     {"expressions"},
     {"dataset", "progress"},
     {"exact", "structure", "decisions", "learners", "theory"},

@@ -33,11 +33,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from scipy.special import betainc, betaincinv, betaln, gammaincinv, gammaln, multigammaln, ndtri, xlogy
 
+from bayeslab.digits import remainders
 from bayeslab.errors import ModelError
 
 __all__ = [
@@ -56,6 +58,8 @@ __all__ = [
 type ArrayLike = Any
 
 _LOG_2PI = float(np.log(2 * np.pi))
+# The smallest eigenvalue, of columns of unit size, of coefficients that can be told apart.
+_SINGULAR = 1e-13
 
 
 def _totals(values: ArrayLike, shape: tuple[int, ...], at: ArrayLike | None) -> np.ndarray:
@@ -291,12 +295,12 @@ class NormalKnownVariance:
         return type(self)(mu, precision**-0.5, self.noise)
 
     def log_evidence(self, data: ArrayLike, at: ArrayLike | None = None) -> float:
-        """From the density of the data at the prior mean, where the posterior's density is known."""
+        """From the densities of the data, prior and posterior at the posterior mean, where nothing large cancels."""
         data = np.asarray(data, float)
         after = self.update(data, at)
-        here = self.mu if at is None else np.asarray(self.mu).ravel()[np.asarray(at)]
+        here = after.mu if at is None else np.asarray(after.mu).ravel()[np.asarray(at)]
         likelihood = np.sum(-0.5 * _LOG_2PI - np.log(self.noise) - 0.5 * ((data - here) / self.noise) ** 2)
-        ratio = np.log(after.sigma / self.sigma) + 0.5 * ((self.mu - after.mu) / after.sigma) ** 2
+        ratio = np.log(after.sigma / self.sigma) - 0.5 * ((self.mu - after.mu) / self.sigma) ** 2
         return float(likelihood + np.sum(ratio))
 
     def mean(self) -> np.ndarray:
@@ -445,13 +449,16 @@ class NormalInverseGamma:
     """Linear regression: σ² is ``InverseGamma(alpha, beta)``, the coefficients given it
     ``MvNormal(mu, tau=precision / σ²)``.
 
-    ``flat`` is the limit of ever wider priors: then the posterior is that of least squares.
+    ``flat`` is the limit of ever wider priors: then the posterior is that of least squares. Where predictors are far
+    from zero the precision has lost what tells intercept and slopes apart; ``root``, any matrix whose product with its
+    transpose is the inverse of the precision, has it.
     """
 
     mu: np.ndarray
     precision: np.ndarray
     alpha: float
     beta: float
+    root: np.ndarray | None = None
 
     @classmethod
     def flat(cls, n_coefficients: int, *, uniform: str = "log_sigma") -> Self:
@@ -460,9 +467,26 @@ class NormalInverseGamma:
         p = n_coefficients
         return cls(np.zeros(p), np.zeros((p, p)), -p / 2 - power, 0.0)
 
+    @classmethod
+    def about(cls, centre: np.ndarray, mu: np.ndarray, precision: np.ndarray, alpha: float, beta: float) -> Self:
+        """From the precision of (the level at ``centre`` of the predictors, the slopes).
+
+        Parameters
+        ----------
+        centre : ndarray (p - 1,)
+        mu : ndarray (p,)
+            Of the intercept at zero and the slopes.
+        precision : ndarray (p, p)
+        """
+        to, back = np.eye(len(mu)), np.eye(len(mu))
+        to[0, 1:], back[0, 1:] = centre, -np.asarray(centre)
+        root = back @ np.linalg.inv(np.linalg.cholesky(precision)).T
+        return cls(np.asarray(mu, float), to.T @ precision @ to, alpha, beta, root)
+
     @property
     def proper(self) -> bool:
-        return self.alpha > 0 and self.beta > 0 and bool(np.all(np.linalg.eigvalsh(self.precision) > 0))
+        wide = self.root is not None or bool(np.all(np.linalg.eigvalsh(self.precision) > 0))
+        return self.alpha > 0 and self.beta > 0 and wide
 
     def update(self, design: np.ndarray, data: np.ndarray, weights: ArrayLike = 1.0) -> Self:
         """Posterior after data with variances σ² / weights.
@@ -472,17 +496,30 @@ class NormalInverseGamma:
         ModelError
             The coefficients cannot be told apart.
         """
-        design = np.asarray(design, float)
-        root = np.broadcast_to(np.sqrt(np.asarray(weights, float)), np.shape(data))
-        x, y = design * root[:, None], np.asarray(data, float) * root
+        from bayeslab.exact.coordinates import Observations, coordinates
+
+        design, data = np.asarray(design, float), np.asarray(data, float)
+        with np.errstate(divide="ignore"):
+            factors = np.broadcast_to(1 / np.sqrt(np.asarray(weights, float)), data.shape)
         # As one least-squares problem: the prior is p more rows.
-        prior = _square_root(self.precision)
-        rows, target = np.vstack([x, prior]), np.concatenate([y, prior @ self.mu])
-        mu, _, rank, _ = np.linalg.lstsq(rows, target, rcond=None)
-        if rank < design.shape[1]:
+        prior = _square_root(self.precision) if self.root is None else np.linalg.inv(self.root)
+        place = prior @ self.mu if self.root is None else -remainders(prior, np.zeros(len(prior)), self.mu)
+        seen = Observations.of(design, data, factors)
+        rows = [seen, Observations(prior, place, prior=True)]
+        at, ((gram, cross, square),) = coordinates([rows], np.ones(1), np.zeros(1, bool))
+        scale = np.sqrt(np.diagonal(gram))
+        told = np.all(scale > 0)
+        unit = gram / np.outer(scale, scale) if told else gram
+        if not told or np.linalg.eigvalsh(unit)[0] < _SINGULAR:
             raise ModelError("the coefficients cannot be told apart (columns that are combinations of others)")
-        squares = np.sum((target - rows @ mu) ** 2)
-        return type(self)(mu, self.precision + x.T @ x, self.alpha + len(y) / 2, self.beta + squares / 2)
+        inverse = np.linalg.inv(np.linalg.cholesky(unit)) / scale
+        half = inverse @ cross
+        transform = at.transform.toarray()
+        mu = at.point + at.unit * (transform @ (inverse.T @ half))
+        left = max(float(square - half @ half), 0.0) * at.unit**2
+        return type(self)(
+            mu, self.precision + seen.gram, self.alpha + len(data) / 2, self.beta + left / 2, transform @ inverse.T
+        )
 
     def log_evidence(self, design: np.ndarray, data: np.ndarray, weights: ArrayLike = 1.0) -> float:
         """NaN where the prior is improper."""
@@ -490,10 +527,26 @@ class NormalInverseGamma:
             return float("nan")
         after, n = self.update(design, data, weights), len(data)
         root = np.broadcast_to(np.asarray(weights, float), n)
-        out = 0.5 * (np.linalg.slogdet(self.precision)[1] - np.linalg.slogdet(after.precision)[1])
+        out = after._log_volume - self._log_volume
         out += self.alpha * np.log(self.beta) - after.alpha * np.log(after.beta)
         out += gammaln(after.alpha) - gammaln(self.alpha) - 0.5 * n * _LOG_2PI + 0.5 * np.log(root).sum()
         return float(out)
+
+    @cached_property
+    def _root(self) -> np.ndarray:
+        if self.root is not None:
+            return self.root
+        return np.linalg.inv(np.linalg.cholesky(self.precision)).T
+
+    @property
+    def _log_volume(self) -> float:
+        """Half of the log determinant of the inverse precision."""
+        return float(np.linalg.slogdet(self._root)[1])
+
+    @property
+    def _widths(self) -> np.ndarray:
+        """Roots of the diagonal of the inverse precision."""
+        return np.sqrt((self._root**2).sum(axis=1))
 
     def mean(self) -> tuple[np.ndarray, float]:
         """Of the coefficients and of σ² (infinite up to alpha = 1)."""
@@ -503,13 +556,13 @@ class NormalInverseGamma:
         """Of the coefficients and of σ²."""
         mean = self.mean()[1]
         spread = mean / np.sqrt(self.alpha - 2) if self.alpha > 2 else np.inf
-        return np.sqrt(mean * np.diagonal(np.linalg.inv(self.precision))), spread
+        return np.sqrt(mean) * self._widths, spread
 
     def quantile(self, probability: float) -> tuple[np.ndarray, float]:
         """Of each coefficient, a Student t with 2 alpha degrees of freedom, and of σ²."""
         from scipy import stats
 
-        width = np.sqrt(self.beta / self.alpha * np.diagonal(np.linalg.inv(self.precision)))
+        width = np.sqrt(self.beta / self.alpha) * self._widths
         return stats.t.ppf(probability, 2 * self.alpha, self.mu, width), float(
             self.beta / gammaincinv(self.alpha, 1 - probability)
         )
@@ -517,8 +570,7 @@ class NormalInverseGamma:
     def draws(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients (n, p) and σ² (n,)."""
         variance = self.beta / rng.standard_gamma(self.alpha, n)
-        chol = np.linalg.cholesky(self.precision)
-        noise = np.linalg.solve(chol.T, rng.standard_normal((len(self.mu), n))).T
+        noise = rng.standard_normal((len(self.mu), n)).T @ self._root.T
         return self.mu + noise * np.sqrt(variance)[:, None], variance
 
     def predictive(self, design: np.ndarray, weights: ArrayLike = 1.0) -> Any:
@@ -526,9 +578,10 @@ class NormalInverseGamma:
         from scipy import stats
 
         design = np.atleast_2d(np.asarray(design, float))
-        uncertain = np.einsum("ni,ni->n", design, np.linalg.solve(self.precision, design.T).T)
+        zero = np.zeros(len(design))
+        uncertain = sum(remainders(design, zero, column) ** 2 for column in self._root.T)
         width = np.sqrt(self.beta / self.alpha * (1 / np.asarray(weights, float) + uncertain))
-        return stats.t(2 * self.alpha, design @ self.mu, width)
+        return stats.t(2 * self.alpha, -remainders(design, zero, self.mu), width)
 
 
 def _square_root(matrix: np.ndarray) -> np.ndarray:

@@ -26,8 +26,10 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtri
 
+from bayeslab.digits import remainders
 from bayeslab.errors import ModelError
 from bayeslab.exact import quadrature
+from bayeslab.exact.coordinates import Coordinates, Observations, coordinates, independent_columns
 
 __all__ = ["GaussianModel", "Posterior", "Rows", "Scale", "empirical_bayes", "integrate"]
 
@@ -152,6 +154,8 @@ class GaussianModel:
         The quantities wanted, as combinations of β; default β itself.
     origin : ndarray (R,), optional
         Added to them.
+    coordinates : Coordinates, optional
+        What the statistics were measured in; ``outputs`` and ``origin`` are of β all the same.
     """
 
     rows: Sequence[Rows]
@@ -160,10 +164,47 @@ class GaussianModel:
     guesses: Sequence[float]
     outputs: np.ndarray | None = None
     origin: np.ndarray | None = None
+    coordinates: Coordinates | None = None
+
+    @classmethod
+    def of(
+        cls,
+        classes: Sequence[Sequence[Observations]],
+        factors: Callable[[list[np.ndarray]], np.ndarray],
+        scales: Sequence[Scale],
+        guesses: Sequence[float],
+        outputs: np.ndarray | None = None,
+        origin: np.ndarray | None = None,
+    ) -> GaussianModel:
+        """A model from its rows, reduced in coordinates in which no digits are lost."""
+        near, far = (factors([np.array([g * by]) for g in guesses] or [np.zeros(1)])[0] for by in (1.0, 2.0))
+        at, sums = coordinates(classes, near, near != far)
+        rows = [
+            Rows(*found, float(sum(r.count for r in part)), float(sum(r.log_factors for r in part)))
+            for found, part in zip(sums, classes, strict=True)
+        ]
+        return cls(rows, factors, scales, guesses, outputs, origin, at)
 
     @property
     def size(self) -> int:
         return len(self.rows[0].cross)
+
+    @cached_property
+    def _wanted(self) -> np.ndarray:
+        """The outputs as combinations of the coefficients that are solved for."""
+        wanted = np.eye(self.size) if self.outputs is None else self.outputs
+        return wanted if self.coordinates is None else self.coordinates.combinations(wanted)
+
+    @cached_property
+    def start(self) -> np.ndarray:
+        """What is added to those combinations, shape (R,)."""
+        wanted = np.eye(self.size) if self.outputs is None else self.outputs
+        origin = np.zeros(len(wanted)) if self.origin is None else np.asarray(self.origin, float)
+        return origin if self.coordinates is None else remainders(wanted, origin, -self.coordinates.point)
+
+    @property
+    def _unit(self) -> float:
+        return 1.0 if self.coordinates is None else self.coordinates.unit
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -179,18 +220,20 @@ class GaussianModel:
         least-squares point, so that neither units nor a distant origin cost digits.
         """
         grams = np.stack([r.gram for r in self.rows])
-        total = grams.sum(axis=0)
+        weights = np.ones(len(grams)) if self.coordinates is None else self.coordinates.precisions
+        total = np.einsum("m,mij->ij", weights, grams)
         scale = np.sqrt(np.diagonal(total))
         if np.any(scale == 0):
             raise ModelError("a coefficient has neither data nor a proper prior")
         grams = grams / (scale[:, None] * scale)
         point = np.zeros(len(scale))
-        free = ~self._shrunk
-        cross = sum(r.cross for r in self.rows) / scale
-        point[free] = np.linalg.lstsq(grams.sum(axis=0)[free][:, free], cross[free], rcond=1e-13)[0] / scale[free]
-        rows = [r.shifted(point) for r in self.rows]
+        if self.coordinates is None:
+            free = ~self._shrunk
+            cross = sum(r.cross for r in self.rows) / scale
+            point[free] = np.linalg.lstsq(grams.sum(axis=0)[free][:, free], cross[free], rcond=1e-13)[0] / scale[free]
+        rows = [r.shifted(point) for r in self.rows] if point.any() else self.rows
         crosses = np.stack([r.cross for r in rows]) / scale
-        apart = _diagonal_block(np.abs(grams).sum(axis=0) > 0)
+        apart = independent_columns(np.abs(grams).sum(axis=0) > 0)
         dense = np.setdiff1d(np.arange(len(scale)), apart)
         order = np.concatenate([dense, apart])
         c = np.ascontiguousarray
@@ -215,7 +258,7 @@ class GaussianModel:
     def _sparse(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows of ``outputs`` for the kernel: its order and scaling of the coefficients."""
         scale, back = self._blocks[5], self._blocks[7]
-        wanted = np.eye(self.size) if self.outputs is None else self.outputs
+        wanted = self._wanted
         rows, columns = np.nonzero(wanted)
         starts = np.searchsorted(rows, np.arange(len(wanted) + 1))
         return starts, back[columns], wanted[rows, columns] / scale[back[columns]]
@@ -237,6 +280,7 @@ class GaussianModel:
         log_likelihood : ndarray (K,)
             β integrated out; NaN where the system is singular.
         means : ndarray (K, R)
+            Without :attr:`start`, which may be so large that they would be lost in it.
         variances : ndarray (K, R)
             Empty unless asked for.
         """
@@ -244,7 +288,7 @@ class GaussianModel:
 
         dense, cross, diagonal, mixed, cross_diagonal, scale, point, back, squares = self._blocks
         f = np.asarray(self.factors(values), float)
-        precisions = np.ascontiguousarray(1 / f**2)
+        precisions = np.ascontiguousarray((self._unit / f) ** 2)
         noise = np.zeros((0, len(scale))) if noise is None else noise
         sparse = self._sparse if variances else (np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0))
         log_det, quadratic, means, spread = solve_each(
@@ -257,20 +301,10 @@ class GaussianModel:
         rest = np.maximum(whole - quadratic, _ROUNDING * whole)
         log_likelihood = constant - np.log(f) @ counts - 0.5 * (rest + log_det)
         log_likelihood += 0.5 * len(scale) * _LOG_2PI - np.log(scale).sum()
+        if self.coordinates is not None:
+            log_likelihood += self.coordinates.log_volume
         beta = (means / scale + point)[:, back]
-        outputs = beta if self.outputs is None else beta @ self.outputs.T
-        return log_likelihood, outputs if self.origin is None else outputs + self.origin, spread
-
-
-def _diagonal_block(linked: np.ndarray) -> np.ndarray:
-    """Coefficients no two of which share a row, found greedily: those with the fewest links first."""
-    free = np.ones(len(linked), bool)
-    chosen = []
-    for j in np.argsort(linked.sum(axis=0), kind="stable"):
-        if free[j]:
-            chosen.append(j)
-            free[linked[j]] = False
-    return np.sort(np.array(chosen, dtype=np.int64))
+        return log_likelihood, beta @ self._wanted.T, spread
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,7 +321,9 @@ class Posterior:
     log_evidence : float
         Log density of the data, if every prior is proper.
     means, variances : ndarray (K, R)
-        Of the outputs at the grid points, C order.
+        Of the outputs at the grid points, C order, from ``origin``.
+    origin : ndarray (R,)
+        Where the means are measured from.
     """
 
     model: GaussianModel
@@ -296,6 +332,7 @@ class Posterior:
     log_evidence: float
     means: np.ndarray
     variances: np.ndarray
+    origin: np.ndarray
 
     @property
     def weights(self) -> np.ndarray:
@@ -303,11 +340,15 @@ class Posterior:
 
     def mean(self) -> np.ndarray:
         """Posterior means of the outputs, shape (R,)."""
+        return self.origin + self._centre
+
+    @property
+    def _centre(self) -> np.ndarray:
         return self.weights @ self.means
 
     def variance(self) -> np.ndarray:
         """Posterior variances of the outputs, shape (R,)."""
-        return self.weights @ (self.variances + (self.means - self.mean()) ** 2)
+        return self.weights @ (self.variances + (self.means - self._centre) ** 2)
 
     def quantile(self, probability: float) -> np.ndarray:
         """Quantiles of the outputs, shape (R,), of the mixture of normals by Newton's method, bracketed."""
@@ -321,7 +362,7 @@ class Posterior:
         centre = weights @ means
         width = np.sqrt(weights @ (sds**2 + (means - centre) ** 2))
         start = centre + ndtri(probability) * width
-        return mixture_quantiles(
+        return self.origin + mixture_quantiles(
             weights, np.ascontiguousarray(means.T), np.ascontiguousarray(sds.T), start, probability
         )
 
@@ -352,7 +393,7 @@ class Posterior:
             np.zeros(n)
         ]
         beta = self.model.solve(values, rng.standard_normal((n, self.model.size)))[1]
-        return beta, values if self.model.scales else []
+        return self.model.start + beta, values if self.model.scales else []
 
     def _scale_draws(self, rng: np.random.Generator, n: int) -> list[np.ndarray]:
         if not self.axes:
@@ -384,7 +425,7 @@ def empirical_bayes(model: GaussianModel) -> Posterior:
     axes = [np.array([u]) for u in found.x]
     _, means, variances = model.solve([s.value(u) for s, u in zip(model.scales, axes, strict=True)], variances=True)
     weights = np.zeros((1,) * len(axes))
-    return Posterior(model, axes, weights, -float(found.fun), means, variances)
+    return Posterior(model, axes, weights, -float(found.fun), means, variances, model.start)
 
 
 def integrate(model: GaussianModel) -> Posterior:
@@ -399,7 +440,7 @@ def integrate(model: GaussianModel) -> Posterior:
         height, means, variances = model.solve([np.zeros(1)], variances=True)
         if not np.all(np.isfinite(height)):
             raise ModelError(_SINGULAR)
-        return Posterior(model, [], np.zeros(()), float(height[0]), means, variances)
+        return Posterior(model, [], np.zeros(()), float(height[0]), means, variances, model.start)
 
     def log_density(*axes: np.ndarray) -> np.ndarray:
         grid = [a.ravel() for a in np.meshgrid(*axes, indexing="ij")]
@@ -431,6 +472,5 @@ def integrate(model: GaussianModel) -> Posterior:
     _, some, spread = model.solve([s.value(u[kept]) for s, u in zip(model.scales, grid, strict=True)], variances=True)
     means, variances = np.zeros((kept.size, some.shape[1])), np.zeros((kept.size, some.shape[1]))
     means[kept], variances[kept] = some, spread
-    return Posterior(
-        model, axes, log_weights, log_evidence if all(s.proper for s in model.scales) else np.nan, means, variances
-    )
+    proper = all(s.proper for s in model.scales)
+    return Posterior(model, axes, log_weights, log_evidence if proper else np.nan, means, variances, model.start)

@@ -18,12 +18,13 @@ import logging
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
 from bayeslab.dataset import Data
+from bayeslab.digits import two_means
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.expressions import parse as parse_expression
 
@@ -291,6 +292,26 @@ class Design:
     @property
     def n(self) -> int:
         return len(self.rows)
+
+    @cached_property
+    def means(self) -> tuple[np.ndarray, np.ndarray]:
+        """Means of the columns of ``matrix``, each as a sum of two doubles."""
+        return two_means(self.matrix)
+
+    @cached_property
+    def about_means(self) -> np.ndarray:
+        """A column of ones, and the columns of ``matrix`` about their means: shape (n, 1 + p)."""
+        return self.about(*self.means)
+
+    def about(self, centre: np.ndarray, rest: np.ndarray) -> np.ndarray:
+        """A column of ones, and the columns of ``matrix`` about a point, the sum of two doubles."""
+        out = np.empty((self.n, 1 + len(self.names)))
+        out[:, 0] = 1.0
+        # Numbers near each other subtract without rounding.
+        np.subtract(self.matrix, centre, out=out[:, 1:])
+        if rest.any():
+            out[:, 1:] -= rest
+        return out
 
 
 def _frame(formula: Formula, data: Data) -> Any:

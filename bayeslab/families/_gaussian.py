@@ -23,7 +23,8 @@ import numpy as np
 
 from bayeslab.dataset import Data
 from bayeslab.errors import ModelError
-from bayeslab.exact.gaussian import GaussianModel, Posterior, Rows, Scale, integrate
+from bayeslab.exact.coordinates import Observations
+from bayeslab.exact.gaussian import GaussianModel, Posterior, Scale, integrate
 from bayeslab.exact.priors import NAMES, log_density
 from bayeslab.expressions import DIM_ARGUMENTS, Term
 from bayeslab.families._nodes import Node, bound_arguments, call_name, sorted_nodes
@@ -43,6 +44,9 @@ _COEFFICIENTS = ("Normal", "Flat", "MvNormal")
 _SMOOTH = frozenset(("sqrt", "exp", "log", "log1p", "expm1"))
 _SUMS = frozenset(("sum", "mean", "cumsum", "rename", "transpose", "concat", "stack"))
 _ONE = ast.Constant(1)
+# Coefficients are moved so far to see what they do: a power of two so large that what they are added to is no more than
+# rounding.
+_FAR = 2.0**80
 
 
 # --------------------------------------------------------------------------------- expressions
@@ -335,7 +339,7 @@ class _Class:
     node: Node
     tree: ast.expr
     at: int | None
-    rows: Rows
+    rows: tuple[Observations, ...]
 
 
 class _Builder:
@@ -519,7 +523,8 @@ class _Builder:
             self._observe(node, environment)
         if not self.normal:
             # A coefficient that nothing depends on, so that there is one.
-            self._add(ast.dump(_ONE), _ONE, None, self.observed[0], _selection(np.array([0]), np.ones(1), total))
+            only = Observations.normal(np.zeros(1, int), np.zeros(1), np.ones(1), total)
+            self._add(ast.dump(_ONE), _ONE, None, self.observed[0], only)
         return self._piece(environment, starts, sizes)
 
     def _check_size(self, total: int) -> None:
@@ -533,7 +538,7 @@ class _Builder:
         """A coefficient's value at zero and at the unit vectors; its prior becomes rows."""
         shape, dims = self.plain.shape(node.dims), (POINTS, *node.dims)
         unit = np.zeros((self.total + 1, len(at)))
-        unit[1 + at, np.arange(len(at))] = 1.0
+        unit[1 + at, np.arange(len(at))] = _FAR
         unit = unit.reshape(-1, *shape)
         carrier = self.reader.carriers.get(node.name, _ONE)
         if node.distribution == "Flat":
@@ -557,22 +562,25 @@ class _Builder:
         else:
             tree = self.sds[node.name] if carrier is _ONE else ast.BinOp(carrier, ast.Mult(), self.sds[node.name])
             for spread in self.spreads(node, tree):
-                rows = _selection(at[spread.rows], spread.known, self.total)
+                rows = Observations.normal(at[spread.rows], np.zeros(len(spread.rows)), spread.known, self.total)
                 self._add(spread.key, spread.tree, spread.at, node, rows)
         return Term(unit if carrier is not _ONE else mean + unit, dims)
 
     def _correlated(self, node: Node, at: np.ndarray, root: np.ndarray) -> None:
-        gram, size = np.zeros((self.total, self.total)), len(root)
-        for block in at.reshape(-1, size):
-            gram[np.ix_(block, block)] = root @ root.T
+        from scipy.sparse import csr_array
+
+        size = len(root)
+        entries = np.broadcast_to(root.T, (len(at) // size, size, size)).ravel()
+        columns = np.repeat(at.reshape(-1, size), size, axis=0).ravel()
+        design = csr_array((entries, (np.repeat(np.arange(len(at)), size), columns)), shape=(len(at), self.total))
         logs = -np.linalg.slogdet(root)[1] * len(at) / size
-        rows = Rows(gram, np.zeros(self.total), 0.0, float(len(at)), float(logs))
+        rows = Observations(design, np.zeros(len(at)), None, float(len(at)), float(logs), True)
         self._add(ast.dump(_ONE), _ONE, None, node, rows)
 
     def _observe(self, node: Node, environment: Environment) -> None:
         mean, undefined = environment.on(self.means[node.name], node.dims)
         target = self._target(node)
-        design = (mean[1:] - mean[:1]).reshape(self.total, -1).T if mean.ndim > len(node.dims) else None
+        design = self._slopes(mean).T if mean.ndim > len(node.dims) else None
         offset = (mean[0] if design is not None else mean).ravel()
         kept = np.ones(target.shape, bool)
         for dim, rows in undefined.items():
@@ -595,6 +603,10 @@ class _Builder:
         if node.distribution in ("LogNormal", "Lognormal"):
             self.log_jacobian -= float(target.ravel()[here].sum())
 
+    def _slopes(self, value: np.ndarray) -> np.ndarray:
+        """What each coefficient does, (P, ...), from values at zero and with each of them far away."""
+        return ((value[1:] - value[:1]) / _FAR).reshape(self.total, -1)
+
     def _observe_vectors(
         self, node: Node, root: np.ndarray, design: np.ndarray | None, apart: np.ndarray, complete: bool
     ) -> None:
@@ -604,7 +616,7 @@ class _Builder:
         if design is None:
             design = np.zeros((len(apart), self.total))
         white = np.einsum("nip,ij->njp", design.reshape(-1, size, self.total), root).reshape(-1, self.total)
-        rows = Rows.of(white, (apart.reshape(-1, size) @ root).ravel())
+        rows = Observations.of(white, (apart.reshape(-1, size) @ root).ravel())
         logs = -np.linalg.slogdet(root)[1] * len(apart) / size
         self._add(ast.dump(_ONE), _ONE, None, node, replace(rows, log_factors=float(logs)))
 
@@ -623,18 +635,12 @@ class _Builder:
             raise NotExact(f"'{node.name}' has infinite cells")
         return value
 
-    def _add(self, key: str, tree: ast.expr, at: int | None, node: Node, rows: Rows) -> None:
+    def _add(self, key: str, tree: ast.expr, at: int | None, node: Node, rows: Observations) -> None:
         known = self.classes.get(key)
-        if known is not None:
-            rows = Rows(
-                known.rows.gram + rows.gram,
-                known.rows.cross + rows.cross,
-                known.rows.square + rows.square,
-                known.rows.count + rows.count,
-                known.rows.log_factors + rows.log_factors,
-            )
-            node, tree, at = known.node, known.tree, known.at
-        self.classes[key] = _Class(node, tree, at, rows)
+        if known is None:
+            self.classes[key] = _Class(node, tree, at, (rows,))
+        else:
+            self.classes[key] = replace(known, rows=(*known.rows, rows))
         if len(self.classes) * self.total**2 > MAX_ENTRIES:
             raise NotExact(f"{len(self.classes)} different scales of {self.total:,} coefficients")
 
@@ -668,14 +674,14 @@ class _Builder:
             except (NotExact, ModelError):
                 continue
             array = np.asarray(value.value).reshape(self.total + 1, -1)
-            outputs.append((array[1:] - array[:1]).T)
+            outputs.append(self._slopes(array).T)
             origins.append(array[0])
             places[node.name] = slice(at, at + array.shape[1])
             at += array.shape[1]
         if not outputs:
             outputs, origins = [np.zeros((0, self.total))], [np.zeros(0)]
         scales = [scale for node in self.scales for scale in self.priors[node.name]]
-        model = GaussianModel(
+        model = GaussianModel.of(
             [part.rows for part in self.classes.values()],
             self.factors,
             scales,
@@ -742,22 +748,13 @@ class _Builder:
             )
 
 
-def _selection(at: np.ndarray, known: np.ndarray, total: int) -> Rows:
-    """Rows that each pick one coefficient, which should be zero."""
-    gram = np.zeros((total, total))
-    gram[at, at] = known**-2.0
-    return Rows(gram, np.zeros(total), 0.0, float(len(at)), float(np.log(known).sum()))
-
-
-def _reduced(design: np.ndarray, target: np.ndarray, factors: np.ndarray) -> Rows:
-    """Statistics of rows; most of their entries are zero where effects belong to groups."""
+def _reduced(design: np.ndarray, target: np.ndarray, factors: np.ndarray) -> Observations:
+    """Rows of data; most of their entries are zero where effects belong to groups."""
     if design.size < 100_000 or np.count_nonzero(design) > 0.1 * design.size:
-        return Rows.of(design, target, factors)
+        return Observations.of(design, target, factors)
     from scipy.sparse import csr_array
 
-    sparse, scaled = csr_array(design / factors[:, None]), target / factors
-    gram = (sparse.T @ sparse).toarray()
-    return Rows(gram, sparse.T @ scaled, float(scaled @ scaled), float(len(target)), float(np.log(factors).sum()))
+    return Observations.of(csr_array(design), target, factors)
 
 
 def _article(word: str | None) -> str:
@@ -801,12 +798,14 @@ class GaussianPiece:
         grid = [a.ravel() for a in np.meshgrid(*posterior.axes, indexing="ij")]
         values = [s.value(u) for s, u in zip(self.model.scales, grid, strict=True)]
         # A coefficient with a scale parameter in front of it was solved for as their product.
-        means, variances = posterior.means.copy(), posterior.variances.copy()
+        means, variances, origin = posterior.means.copy(), posterior.variances.copy(), posterior.origin.copy()
         for name, carrier in self._carriers().items():
             by = self.builder.evaluate(carrier, self.builder.nodes[name].dims, values).reshape(len(means), -1)
-            means[:, self.places[name]] /= by
-            variances[:, self.places[name]] /= by**2
-        return GaussianAnswer(self, replace(posterior, means=means, variances=variances), values)
+            place = self.places[name]
+            means[:, place] = (means[:, place] + origin[place]) / by
+            variances[:, place] /= by**2
+            origin[place] = 0.0
+        return GaussianAnswer(self, replace(posterior, means=means, variances=variances, origin=origin), values)
 
     def _carriers(self) -> dict[str, ast.expr]:
         own = {node.name for node in self.builder.normal}

@@ -166,22 +166,17 @@ def prior_of(node: Linear, nodes: Mapping[str, Linear], values: np.ndarray) -> N
         )
     mean, spread = _scale(own)
     above = [_scale(values[:, place[p]]) for p in node.continuous]
-    # On centred predictors the prior is diagonal; back to the columns as they are.
-    centred = np.diag([1.0, *(s**2 for _, s in above)]) / _WIDTH**2
-    back = np.eye(1 + len(above))
-    back[0, 1:] = [m for m, _ in above]
-    return NormalInverseGamma(
-        np.array([mean, *(0.0 for _ in above)]), back.T @ centred @ back, _SHAPE, spread**2 / _SCALE
+    precision = np.diag([1.0, *(s**2 for _, s in above)]) / _WIDTH**2
+    return NormalInverseGamma.about(
+        np.array([m for m, _ in above]), np.array([mean, *(0.0 for _ in above)]), precision, _SHAPE, spread**2 / _SCALE
     )
 
 
 def centred(prior: NormalInverseGamma) -> tuple[np.ndarray, np.ndarray]:
     """The same prior with predictors centred: sd of (level at the centre, slopes) in units of sd, and the centres."""
-    centres = prior.precision[0, 1:] / prior.precision[0, 0]
-    back = np.eye(len(prior.mu))
-    back[0, 1:] = -centres
-    widths = 1 / np.sqrt(np.diagonal(back.T @ prior.precision @ back))
-    return widths, centres
+    assert prior.root is not None
+    widths = np.diagonal(prior.root)
+    return widths, -prior.root[0, 1:] / widths[1:]
 
 
 def _scale(column: np.ndarray) -> tuple[float, float]:

@@ -26,10 +26,13 @@ def linear_predictor(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> np.nd
     first = next(iter(draws.values()))
     tail = (len(lowered.levels) - 1,) if lowered.spec.likelihood == "categorical" else ()
     eta = np.zeros((len(first), design.n, *tail))
+    # About the means of the predictors nothing large cancels.
+    centred = lowered.centre is not None and "Intercept_centred" in draws
     if design.names:
-        eta += np.einsum("np,sp...->sn...", design.matrix, draws["b"], optimize=True)
+        matrix = lowered.matrix if centred else design.matrix
+        eta += np.einsum("np,sp...->sn...", matrix, draws["b"], optimize=True)
     if design.intercept:
-        eta += draws["Intercept"][:, None]
+        eta += draws["Intercept_centred" if centred else "Intercept"][:, None]
     for group in design.groups:
         effects = draws[f"u_{group.name}"][:, group.codes]
         several = effects.ndim == 3

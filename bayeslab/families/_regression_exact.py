@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayeslab.digits import spread_of
 from bayeslab.exact import priors
 from bayeslab.exact.answer import Plan
-from bayeslab.exact.gaussian import GaussianModel, Posterior, Rows, Scale, empirical_bayes, integrate
+from bayeslab.exact.coordinates import Observations
+from bayeslab.exact.gaussian import GaussianModel, Posterior, Scale, empirical_bayes, integrate
 from bayeslab.expressions import parse
 from bayeslab.families._nodes import bound_arguments, call_name
-from bayeslab.families._regression_graph import normal_equations
+from bayeslab.families._regression_graph import observations
 
 if TYPE_CHECKING:
     from bayeslab.families.regression import Lowered
@@ -162,24 +164,15 @@ class _Solver:
         self, coefficients: list[_Normal], free: list[str], method: Callable[[GaussianModel], Posterior]
     ) -> tuple[Posterior, list[str]]:
         lowered, size = self.lowered, len(coefficients)
-        rows = [normal_equations(lowered)]
+        rows = [observations(lowered)]
         classes: list[str | None] = ["sigma"]
         for word in dict.fromkeys(p.scale for p in coefficients):
             k = np.array([p.k if p.scale == word else np.inf for p in coefficients])
             chosen = np.isfinite(k)
             if not chosen.any():
                 continue
-            weights = np.where(chosen, 1 / np.where(chosen, k, 1) ** 2, 0.0)
             location = np.array([p.location for p in coefficients])
-            rows.append(
-                Rows(
-                    np.diag(weights),
-                    weights * location,
-                    float(weights @ location**2),
-                    float(chosen.sum()),
-                    float(np.log(k[chosen]).sum()),
-                )
-            )
+            rows.append(Observations.normal(np.flatnonzero(chosen), location[chosen], k[chosen], size))
             classes.append(word)
 
         def factors(values: list[np.ndarray]) -> np.ndarray:
@@ -190,12 +183,13 @@ class _Solver:
 
         proper = all(np.isfinite(p.k) for p in coefficients)
         scales = [scale for name in free if isinstance(scale := self.scales[name], Scale)]
-        posterior = method(GaussianModel(rows, factors, scales, self._guesses(free), self._outputs(size)))
+        parts = [[part] for part in rows]
+        posterior = method(GaussianModel.of(parts, factors, scales, self._guesses(free), self._outputs(size)))
         return (posterior if proper else replace(posterior, log_evidence=np.nan)), free
 
     def _guesses(self, free: list[str]) -> list[float]:
         assert self.lowered.y is not None
-        spread = float(np.std(self.lowered.y)) or 1.0
+        spread = spread_of(self.lowered.y)
         return [spread if name == "sigma" else spread / 3 if name.startswith("sd_") else 1.0 for name in free]
 
     def _outputs(self, size: int) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayeslab.dataset import Dataset, bind
-from bayeslab.exact.gaussian import Rows
+from bayeslab.exact.coordinates import Observations, coordinates
 from bayeslab.families import graph as graphs
 
 if TYPE_CHECKING:
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     from bayeslab.families.regression import Lowered
 
-__all__ = ["normal_equations", "with_rows_summed", "with_weights"]
+__all__ = ["observations", "with_rows_summed", "with_weights"]
 
 
-def normal_equations(lowered: Lowered) -> Rows:
-    """Sufficient statistics of a linear regression's rows.
+def observations(lowered: Lowered) -> Observations:
+    """The rows of a linear regression.
 
     The coefficients are, in this order: the intercept (of centred predictors where the model is
     centred), the slopes, and the effects of each group, those of one level together.
@@ -29,29 +29,17 @@ def normal_equations(lowered: Lowered) -> Rows:
     design = lowered.design
     assert lowered.y is not None
     target = lowered.y - (0.0 if design.offset is None else design.offset)
-    dense = lowered.matrix
-    if design.intercept:
-        dense = np.column_stack([np.ones(design.n), dense])
+    dense = lowered.with_ones if design.intercept else lowered.matrix
     if not design.groups:
-        if lowered.weights is None:
-            return Rows.of(dense, target)
-        weighted = dense * lowered.weights[:, None]
-        return Rows(
-            dense.T @ weighted, weighted.T @ target, float(target @ (lowered.weights * target)),
-            float(lowered.weights.sum()), 0.0,
-        )  # fmt: skip
-    parts = [sparse.csr_matrix(dense)]
+        return Observations.weighted(dense, target, lowered.weights)
+    parts = [sparse.csr_array(dense)]
     for group in design.groups:
         k = len(group.effects)
         columns = group.codes[:, None] * k + np.arange(k)
         row = np.repeat(np.arange(design.n), k)
         shape = (design.n, len(group.labels) * k)
-        parts.append(sparse.csr_matrix((group.columns.ravel(), (row, columns.ravel())), shape=shape))
-    whole = sparse.hstack(parts, format="csr")
-    weights = np.ones(design.n) if lowered.weights is None else lowered.weights
-    weighted = whole.multiply(weights[:, None]).tocsr()
-    gram = np.asarray((whole.T @ weighted).todense())
-    return Rows(gram, weighted.T @ target, float(target @ (weights * target)), float(weights.sum()), 0.0)
+        parts.append(sparse.csr_array((group.columns.ravel(), (row, columns.ravel())), shape=shape))
+    return Observations.weighted(sparse.hstack(parts, format="csr"), target, lowered.weights)
 
 
 def with_rows_summed(lowered: Lowered) -> pymc.Model:
@@ -72,23 +60,19 @@ def with_rows_summed(lowered: Lowered) -> pymc.Model:
     for group in lowered.design.groups:
         own.pop(group.name, None)
     built = graphs.graph(model, bind(model, Dataset(own, "unused"), graphs.factors(model)))
-    statistics = normal_equations(lowered)
-    scale = np.sqrt(np.maximum(np.diagonal(statistics.gram), 1e-300))
-    point = (
-        np.linalg.lstsq(statistics.gram / (scale[:, None] * scale), statistics.cross / scale, rcond=1e-12)[0] / scale
-    )
-    shifted = statistics.shifted(point)
+    seen = observations(lowered)
+    at, ((gram, cross, square),) = coordinates([[seen]], np.ones(1), np.zeros(1, bool))
     with built:
         start = ["Intercept_centred" if lowered.centre is not None else "Intercept"] if lowered.design.intercept else []
         names = [*start, *(["b"] if lowered.design.names else []), *(f"u_{g.name}" for g in lowered.design.groups)]
         theta = pt.concatenate([pt.atleast_1d(built[name]).ravel() for name in names])
         # One array of everything that comes from the rows, so that other rows need no compilation.
-        whole = np.block([[shifted.gram, -shifted.cross[:, None]], [-shifted.cross[None], shifted.square]])
-        delta = pt.concatenate([theta, np.ones(1)]) - np.append(point, 0.0)
+        whole = np.block([[gram, -cross[:, None]], [-cross[None], np.full((1, 1), square)]])
+        delta = pt.concatenate([pt.dot(at.inverse, theta - at.point), np.ones(1)])
         square = pt.dot(delta, pt.dot(whole, delta))
         sigma = built["sigma"] if "sigma" in built.named_vars else pt.constant(float(lowered.nodes["sigma"]))
-        constant = 0.5 * statistics.count * np.log(2 * np.pi)
-        pm.Potential(f"{outcome}_rows", -constant - statistics.count * pt.log(sigma) - 0.5 * square / sigma**2)
+        constant = 0.5 * seen.count * np.log(2 * np.pi)
+        pm.Potential(f"{outcome}_rows", -constant - seen.count * pt.log(sigma) - 0.5 * square * (at.unit / sigma) ** 2)
     return built
 
 

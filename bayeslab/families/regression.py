@@ -35,6 +35,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import networkx as nx
@@ -42,6 +43,7 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.dataset import Column, Data, Dataset, bind
+from bayeslab.digits import FEW_STEPS, check_digits, constant, far, power_of_two, remedy, spread_of
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.expressions import parse
 from bayeslab.families import graph as graphs
@@ -277,8 +279,8 @@ class Lowered:
         The same model in the family ``graph``, on the design matrix.
     design : Design
         Of these data.
-    centre : ndarray (p,) or None
-        Means of the predictors of the fit, where the intercept is that of centred predictors.
+    centre, centre_rest : ndarray (p,) or None
+        Means of the predictors of the fit, as sums of two doubles, where the intercept is that of centred predictors.
     y : ndarray (n,) or None
         Response: numbers, or codes of ``levels``.
     slopes : tuple of str
@@ -292,6 +294,7 @@ class Lowered:
     data: Data
     design: Design
     centre: np.ndarray | None
+    centre_rest: np.ndarray | None
     y: np.ndarray | None
     levels: tuple[str, ...]
     trials: np.ndarray | None
@@ -308,7 +311,16 @@ class Lowered:
     @property
     def matrix(self) -> np.ndarray:
         """The design matrix, centred where the model is."""
-        return self.design.matrix if self.centre is None else self.design.matrix - self.centre
+        return self.design.matrix if self.centre is None else self.with_ones[:, 1:]
+
+    @cached_property
+    def with_ones(self) -> np.ndarray:
+        """A column of ones for the intercept, and :attr:`matrix`."""
+        if self.centre is None or self.centre_rest is None:
+            return self.design.about(np.zeros(len(self.design.names)), np.zeros(len(self.design.names)))
+        if self.centre is self.design.means[0]:
+            return self.design.about_means
+        return self.design.about(self.centre, self.centre_rest)
 
     @property
     def additive(self) -> bool:
@@ -360,7 +372,8 @@ def _lowered(model: Model, data: Data) -> Lowered:
     values = _filled(spec.missing, data)
     if base is not None:
         design = base.design.on(formula, values, rows.complete)
-        nodes, slopes, centre, dims = base.nodes, list(base.slopes), base.centre, dict(base.model.dims)
+        nodes, slopes, dims = base.nodes, list(base.slopes), dict(base.model.dims)
+        centre, rest = base.centre, base.centre_rest
         own = base.data.dataset
         fixed = {n: c for n, c in own.columns.items() if c.dims is not None and own.rows not in c.dims}
     else:
@@ -374,7 +387,8 @@ def _lowered(model: Model, data: Data) -> Lowered:
             written.dims,
             written.columns,
         )
-    columns = fixed | _columns(spec, formula, data, design, rows, centre)
+        rest = None if centre is None else design.means[1]
+    columns = fixed | _columns(spec, formula, data, design, rows, centre, rest)
     lowered_model = Model(
         name=model.name, about=model.about, data={"rows": data.dataset.rows}, dims=dims,
         model=graphs.Graph(nodes={**nodes}), seed=model.seed,
@@ -392,8 +406,8 @@ def _lowered(model: Model, data: Data) -> Lowered:
         raise _where_written(spec, nodes, error) from None
     lowered_data = bind(lowered_model, dataset, graphs.factors(lowered_model))
     return Lowered(
-        spec, formula, lowered_model, lowered_data, design, centre, rows.y, rows.levels, rows.trials, rows.weights,
-        rows.limits, tuple(slopes), nodes, tuple(remarks),
+        spec, formula, lowered_model, lowered_data, design, centre, rest, rows.y, rows.levels, rows.trials,
+        rows.weights, rows.limits, tuple(slopes), nodes, tuple(remarks),
     )  # fmt: skip
 
 
@@ -445,10 +459,12 @@ def _rows(spec: Regression, formula: Formula, data: Data, base: Lowered | None) 
         raise DataError(f"column '{spec.weights}' holds weights and has a negative one")
     if y is not None:
         y = _checked_response(spec, formula, y, trials)
-        if base is None and spec.likelihood in ("gaussian", "student_t") and np.all(y == y[0]):
-            raise DataError(
-                f"the response '{formula.response}' is constant ({y[0]:g}): there is no variation to explain"
-            )
+        if base is None and spec.likelihood in _CONTINUOUS:
+            if constant(y):
+                raise DataError(
+                    f"the response '{formula.response}' is constant ({y[0]:g}): there is no variation to explain"
+                )
+            check_digits(formula.response, y)
     limits = None
     if spec.censored and data.has(spec.censored) and y is not None:
         limits = _limits(data, spec.censored, complete, y)
@@ -548,12 +564,21 @@ def _filled(names: Collection[str], data: Data) -> Data:
 
 
 def _columns(
-    spec: Regression, formula: Formula, data: Data, design: Design, rows: _Rows, centre: np.ndarray | None
+    spec: Regression,
+    formula: Formula,
+    data: Data,
+    design: Design,
+    rows: _Rows,
+    centre: np.ndarray | None,
+    centre_rest: np.ndarray | None,
 ) -> dict[str, Column]:
     """The columns of the lowered model that have a value for each row."""
     dim = data.dataset.rows
     out: dict[str, Column] = {}
-    matrix = design.matrix if centre is None else design.matrix - centre
+    matrix = design.matrix
+    if centre is not None and centre_rest is not None:
+        own = design.names and centre is design.means[0]
+        matrix = (design.about_means if own else design.about(centre, centre_rest))[:, 1:]
     matrix = matrix.copy() if spec.missing else matrix
     for name in spec.missing:
         ones, twos = (_with(data, name, value, formula, design, rows.complete) for value in (1.0, 2.0))
@@ -605,6 +630,8 @@ def _with(data: Data, name: str, value: float, formula: Formula, design: Design,
     return design.on(formula, changed, complete).matrix
 
 
+_CONTINUOUS = ("gaussian", "student_t")
+
 type Remark = tuple[str, str, float | None, str, str]
 
 
@@ -616,6 +643,8 @@ def _remarks(spec: Regression, formula: Formula, design: Design, rows: _Rows) ->
         out.append(("missing", "rows", share, rows.dropped, advice))
     if design.names:
         out += _rank_remarks(design)
+    if rows.y is not None and spec.likelihood in _CONTINUOUS and (said := far(formula.response, rows.y)):
+        out.append(("digits", formula.outcome, None, said, remedy(rows.y)))
     size = len(design.names) + design.intercept
     if size > design.n:
         message = f"more coefficients ({size}) than rows ({design.n}): in some directions the answer is the prior"
@@ -636,18 +665,23 @@ def _remarks(spec: Regression, formula: Formula, design: Design, rows: _Rows) ->
 
 def _rank_remarks(design: Design) -> list[Remark]:
     """Constant columns, and columns that are combinations of others."""
-    gram = design.matrix.T @ design.matrix
-    if design.intercept:
-        mean = design.matrix.mean(axis=0)
-        gram = gram - design.n * np.outer(mean, mean)
+    matrix = design.about_means[:, 1:] if design.intercept else design.matrix
+    low, high = design.matrix.min(axis=0), design.matrix.max(axis=0)
+    largest = np.maximum(np.abs(low), np.abs(high))
+    moving = high - low > 8 * np.finfo(float).eps * largest
+    moving = moving if design.intercept else (largest > 0)
+    # Numbers of any size: powers of two bring them near one, so that their squares are in range.
+    unit = power_of_two(np.maximum(high - low, 1e-300) if design.intercept else largest)
+    extreme = np.any((unit > 1e100) | (unit < 1e-100))
+    matrix = matrix / unit if extreme else matrix
+    gram = matrix.T @ matrix
     sizes = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
-    scale = np.sqrt(np.maximum((design.matrix**2).sum(axis=0), 1e-300))
-    moving = sizes > 1e-7 * scale
     out: list[Remark] = []
     if not moving.all():
         names = [name for name, moves in zip(design.names, moving, strict=True) if not moves]
         message = f"{listed(names)} is constant in the data: its coefficient is known from its prior only"
         out.append(("constant", f"b[{names[0]}]", None, message, "drop it from the formula"))
+    out += _few_digits(design, moving, sizes * (unit if extreme else 1.0) / np.sqrt(design.n), largest)
     if moving.any():
         values = np.linalg.eigvalsh(gram[np.ix_(moving, moving)] / np.outer(sizes[moving], sizes[moving]))
         lost = int(np.sum(values < 1e-10 * values[-1]))
@@ -659,6 +693,19 @@ def _rank_remarks(design: Design) -> list[Remark]:
             out.append(
                 ("collinear", "b", float(values[0]), message, "drop a predictor, or look at predictions, not at b")
             )
+    return out
+
+
+def _few_digits(design: Design, moving: np.ndarray, spread: np.ndarray, largest: np.ndarray) -> list[Remark]:
+    """Columns so far from zero that few digits of what varies are left."""
+    out: list[Remark] = []
+    with np.errstate(divide="ignore", invalid="ignore"):
+        few = design.intercept & moving & (spread / largest < FEW_STEPS * np.finfo(float).eps)
+    for k in np.flatnonzero(few):
+        name, values = design.names[k], design.matrix[:, k]
+        check_digits(name, values)
+        if said := far(name, values):
+            out.append(("digits", f"b[{name}]", None, said, remedy(values)))
     return out
 
 
@@ -734,7 +781,7 @@ class _Writer:
                     f" not have: give the data, or write these priors"
                 )
             return 1.0
-        return _spread(self.rows.y)
+        return spread_of(self.rows.y)
 
     def _noise_sd(self) -> float:
         """The scale of the default prior of sigma, which is on the scale of the response whatever the link."""
@@ -745,7 +792,7 @@ class _Writer:
                 "the default prior of sigma is scaled to the response, which the data do not have: give the data,"
                 " or write this prior"
             )
-        return 1.0 if self.rows.y is None else _spread(self.rows.y)
+        return 1.0 if self.rows.y is None else spread_of(self.rows.y)
 
     def _auxiliary(self) -> None:
         rate = _number(1 / self._noise_sd())
@@ -780,13 +827,19 @@ class _Writer:
         shape = f"[{self._dims_of_categories.removeprefix(', ')}]" if self._dims_of_categories else ""
         own = self.priors.get("Intercept")
         if not self.design.names or (own is not None and not own.replace(" ", "").startswith("Flat(")):
-            self.nodes[f"Intercept{shape}"] = own or f"Normal({_number(self._middle())}, {_number(2.5 * self.sd)})"
+            self.nodes[f"Intercept{shape}"] = own or self._about_middle()
             return ["Intercept"]
-        self.centre = self.design.matrix.mean(axis=0)
+        self.centre = self.design.means[0]
         self.columns["design_mean"] = Column(self.centre, ("predictor",))
-        self.nodes[f"Intercept_centred{shape}"] = own or f"Normal({_number(self._middle())}, {_number(2.5 * self.sd)})"
+        self.nodes[f"Intercept_centred{shape}"] = own or self._about_middle()
         self.nodes[f"Intercept{shape}"] = "Intercept_centred - dot(design_mean, b)"
         return ["Intercept_centred"]
+
+    def _about_middle(self) -> str:
+        """The default prior of the intercept; its centre is rounded against its width, wherever that is."""
+        middle = self._middle()
+        digits = 6 + max(0, int(np.ceil(np.log10(abs(middle) / self.sd)))) if middle else 6
+        return f"Normal({float(f'{middle:.{min(digits, 17)}g}')!r}, {_number(2.5 * self.sd)})"
 
     def _middle(self) -> float:
         """The linear predictor of the mean response."""
@@ -806,7 +859,7 @@ class _Writer:
         if not names:
             return []
         self.dims["predictor"] = list(names)
-        spread = np.array([_spread(column) for column in self.design.matrix.T])
+        spread = np.array([spread_of(column) for column in self.design.matrix.T])
         own = [self._own(k) for k in range(len(names))]
         if self.spec.shrinkage:
             self._shrunk(own, spread)
@@ -887,7 +940,7 @@ class _Writer:
                 )
             self.dims[name] = [x.item() if hasattr(x, "item") else x for x in group.labels]
             scale = [
-                _number(2.5 * self.sd / (1 if e == "1" else _spread(c)))
+                _number(2.5 * self.sd / (1 if e == "1" else spread_of(c)))
                 for e, c in zip(group.effects, group.columns.T, strict=True)
             ]
             own = self.priors.get(f"sd_{name}", self.priors.get("sd"))
@@ -950,14 +1003,6 @@ def _not_positive(value: str | float) -> bool:
         return float(value) <= 0
     except ValueError:
         return False
-
-
-def _spread(values: np.ndarray) -> float:
-    """The sd, or for a constant its size, or 1: what default priors are scaled by."""
-    spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-    if spread > 1e-10 * max(float(np.max(np.abs(values))), 1e-300):
-        return spread
-    return float(np.max(np.abs(values))) or 1.0
 
 
 _NORMAL = re.compile(r"Normal\(\s*([-+.\deE]+)\s*,\s*([-+.\deE]+)\s*\)\Z")

@@ -161,11 +161,11 @@ class Parameters:
         rest = made.matrix[child, child] - cross @ slopes
         mu = np.concatenate([[centre[child] - slopes @ centre[above]], slopes])
         # The intercept is what the mean of the variable has beyond those of its parents, known as from `rows` rows.
-        line = np.concatenate([[1.0], centre[above]])
-        precision = rows * np.outer(line, line)
-        precision[1:, 1:] += inner
+        precision = np.zeros((1 + len(above), 1 + len(above)))
+        precision[0, 0], precision[1:, 1:] = rows, inner
+        alpha = (df - self.observations.n + len(above) + 1) / 2
         out = np.empty((), dtype=object)
-        out[()] = NormalInverseGamma(mu, precision, (df - self.observations.n + len(above) + 1) / 2, float(rest) / 2)
+        out[()] = NormalInverseGamma.about(centre[above], mu, precision, alpha, float(rest) / 2)
         return out
 
     def _by_configuration(self, child: int, parents: tuple[int, ...]) -> NDArray[Any]:
@@ -301,8 +301,6 @@ def _one_row(x: Array, y: Array, weights: Array) -> NormalInverseGamma:
     middle, centre = weights @ x / total, float(weights @ y / total)
     spread = weights @ (x - middle) ** 2 / total
     variance = float(weights @ (y - centre) ** 2 / total) or 1.0
-    line = np.concatenate([[1.0], middle])
-    precision = np.outer(line, line)
-    precision[1:, 1:] += np.diag(np.where(spread > 0, spread, 1.0))
+    precision = np.diag([1.0, *np.where(spread > 0, spread, 1.0)])
     mu = np.concatenate([[centre], np.zeros(x.shape[1])])
-    return NormalInverseGamma(mu, precision, 1.5, 0.5 * variance)
+    return NormalInverseGamma.about(middle, mu, precision, 1.5, 0.5 * variance)

@@ -35,6 +35,8 @@ def scatter(data: Observations) -> tuple[float, NDArray[np.float64], NDArray[np.
     total = float(weights.sum())
     mean = weights @ data.values / total
     centred = data.values - mean
+    # What rounding of the mean has left.
+    centred -= weights @ centred / total
     return total, mean, (centred * weights[:, None]).T @ centred
 
 
