@@ -18,10 +18,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab.engines._density import Density, centre
+from bayeslab.engines._density import Density
 from bayeslab.engines._groups import posterior_groups, remedies
 from bayeslab.engines._job import Job, Outcome
-from bayeslab.errors import ModelError, OptionError, RunError, hint
+from bayeslab.engines._starts import middle, near
+from bayeslab.errors import ModelError, RunError
 from bayeslab.results.checks import PARETO_FAIL, Finding, judge_approximation, pareto_smoothed
 
 __all__ = [
@@ -290,13 +291,9 @@ def starts(
     initvals: Mapping[str, Any] | None = None,
     jitter: float = 1.0,
 ) -> list[Array]:
-    """Starting points: PyMC's or those given, jittered by U(-jitter, jitter) on the unconstrained scale."""
-    known = [v.name for v in density.model.free_RVs]
-    for name in initvals or {}:
-        if name not in known:
-            raise OptionError(f"initvals: no parameter '{name}'{hint(name, known)}")
-    middle = centre(density, initvals)
-    return [middle + rng.uniform(-jitter, jitter, middle.size) for _ in range(n)]
+    """Starting points: around the centres of the priors or what is given, by U(-jitter, jitter) where unconstrained."""
+    at = middle(density, initvals)
+    return [near(density, at, rng, jitter) for _ in range(n)]
 
 
 def maxima(target: Target, points: list[Array], maxeval: int, note: Callable[[str], None]) -> list[Optimum]:

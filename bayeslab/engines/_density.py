@@ -29,7 +29,7 @@ from bayeslab.errors import ModelError
 if TYPE_CHECKING:
     import pymc
 
-__all__ = ["Density", "centre", "copy_callback", "evaluate", "expand", "start_values"]
+__all__ = ["Density", "centre", "copy_callback", "evaluate", "expand"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -374,12 +374,6 @@ def _pointer_intrinsic() -> Any:
 def centre(density: Density, overrides: Mapping[str, Any] | None = None) -> np.ndarray:
     """PyMC's support points, or the values given, on the unconstrained scale."""
     return density.flat(_overridden(density.model, overrides) if overrides else density.model.initial_point())
-
-
-def start_values(density: Density, rng: np.random.Generator, overrides: Mapping[str, Any] | None = None) -> np.ndarray:
-    """A starting point: the centre, jittered by U(-1, 1) on the unconstrained scale."""
-    middle = centre(density, overrides)
-    return middle + rng.uniform(-1.0, 1.0, middle.size)
 
 
 def _overridden(model: pymc.Model, overrides: Mapping[str, Any]) -> dict[str, np.ndarray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,7 @@ __all__ = [
     "posterior_groups",
     "relabelled",
     "remedies",
+    "tables_at",
     "unconstrained",
 ]
 
@@ -73,7 +74,7 @@ def posterior_groups(
         "unconstrained_posterior": dataset(raw, model, coords, attrs),
         **(
             data_groups(model, bound_data(job.model, job.data), attributes(job))
-            if model.observed_RVs
+            if model.observed_RVs and not job.latent
             else observed_groups(job.model, job.data, attributes(job))
         ),
     }
@@ -223,12 +224,50 @@ def unconstrained(model: pymc.Model, draws: Mapping[str, np.ndarray]) -> dict[st
 
 def _recovered(job: Job, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Draws of the discrete nodes that were summed out, given each draw of the parameters."""
+    family = registry.load("families", job.model.model.family)
+    found = family.elimination(job.model, job.data) if hasattr(family, "elimination") else None
+    if found is not None:
+        return _drawn_jointly(*found, values, np.random.default_rng(job.seed))
     from pymc_extras.model.marginal.conditional import conditional
 
     given = {rv.name: values[rv.name] for rv in job.graph.free_RVs}
     for rv in job.graph.free_RVs:
         job.graph.set_initval(rv, None)  # `conditional` refuses models with starting points; ours have served
     return forward(conditional(job.graph, list(job.latent)), given, list(job.latent), job.seed)
+
+
+def _drawn_jointly(
+    model: pymc.Model, sums: Any, values: Mapping[str, np.ndarray], rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Discrete nodes drawn jointly, from the tables at each draw of the parameters."""
+    from bayeslab.exact import _elimination_kernels as kernels
+
+    drawn = [
+        kernels.draw(tables, rng.random((len(tables), sums.plan.part.size)), *sums.plan.arrays)
+        for tables in tables_at(model, sums, values)
+    ]
+    return {name: np.asarray(value) for name, value in sums.values(np.concatenate(drawn)).items()}
+
+
+def tables_at(model: pymc.Model, sums: Any, values: Mapping[str, np.ndarray]) -> Iterator[np.ndarray]:
+    """The tables that are summed, at some draws of the parameters after others: shape (draws, length).
+
+    Parameters
+    ----------
+    values
+        Every free random node by name, shape (draws, ...).
+    """
+    from pytensor.graph.replace import clone_replace
+
+    symbols = {rv: rv.type(name=rv.name) for rv in model.free_RVs}
+    changes = symbols | {rv: model.rvs_to_values[rv].astype(rv.dtype) for rv in model.observed_RVs}
+    given = {symbol: np.asarray(values[rv.name]).astype(symbol.dtype) for rv, symbol in symbols.items()}
+    n = len(next(iter(given.values())))
+    output = clone_replace([sums.tables], changes)
+    length = max(int(sums.tables.type.shape[0] or 0), 1)
+    step = max(1, min(n, 20_000_000 // length))
+    for i in range(0, n, step):
+        yield np.ascontiguousarray(evaluate({s: v[i : i + step] for s, v in given.items()}, output)[0])
 
 
 def _derived(job: Job, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

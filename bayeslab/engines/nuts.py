@@ -26,11 +26,12 @@ from threadpoolctl import threadpool_limits
 
 from bayeslab import registry
 from bayeslab.dataset import Data
-from bayeslab.engines._density import Density, centre, copy_callback, start_values
+from bayeslab.engines._density import Density, copy_callback
 from bayeslab.engines._groups import on_the_way, posterior_groups, relabelled, remedies
 from bayeslab.engines._job import Job, Outcome
+from bayeslab.engines._starts import height, middle, near
 from bayeslab.engines._whitened import SEARCHES, Whitened, whitened
-from bayeslab.errors import ModelError, RunError
+from bayeslab.errors import RunError
 from bayeslab.progress import ChainState
 from bayeslab.results.checks import Block, Finding, judge_mcmc, steps_too_long
 from bayeslab.spec import Model, Spec
@@ -105,12 +106,12 @@ def run(job: Job) -> Outcome:
     clock = _Clock()
     density = Density.of(job.graph)
     job.progress.note(f"compiling the model ({density.n_dim} parameters)")
-    _check_start(density, options.initvals)
+    at = middle(density, options.initvals)
     clock.lap("compile")
     # Chains run side by side: threads inside a matrix product would only wait for each other, and how sums are
     # split among them would change the last digits of a draw.
     with threadpool_limits(limits=1, user_api="blas"):
-        beginning = _beginning(job, density)
+        beginning = _beginning(job, density, at)
         drawn = _drawn(job, beginning, 0)
         if drawn.complete and options.target_accept is None and (reason := _too_long(density, drawn.chains)):
             drawn, beginning = _again(job, beginning, drawn, reason)
@@ -213,13 +214,12 @@ class _Beginning:
     told: tuple[Finding, ...] = ()
 
 
-def _beginning(job: Job, density: Density) -> _Beginning:
+def _beginning(job: Job, density: Density, at: np.ndarray) -> _Beginning:
     """Around the centres of the priors, or around the mode where that is asked for and there is one."""
     options: Options = job.options
-    middle = centre(density, options.initvals)
 
     def around(rng: np.random.Generator) -> np.ndarray:
-        return middle + rng.uniform(-1.0, 1.0, middle.size)
+        return near(density, at, rng)
 
     usual = _Beginning(density, around, options.tune or _TUNE, options.target_accept or _ACCEPT)
     if not _at_mode(job):
@@ -265,31 +265,6 @@ def _tree(groups: Mapping[str, Any]) -> Any:
     return xr.DataTree.from_dict({name: groups[name] for name in ("posterior", "sample_stats")})
 
 
-def _check_start(density: Density, initvals: Mapping[str, Any] | None) -> None:
-    """A density that is not finite at the start has a cause that can be named."""
-    for name in initvals or {}:
-        known = [v.name for v in density.model.free_RVs]
-        if name not in known:
-            from bayeslab.errors import OptionError, hint
-
-            raise OptionError(f"initvals: no parameter '{name}'{hint(name, known)}")
-    point = density.model.initial_point()
-    value, gradient = density(density.flat(point))
-    if np.isfinite(value) and np.all(np.isfinite(gradient)):
-        return
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        value, gradient = density(start_values(density, rng, initvals))
-        if np.isfinite(value) and np.all(np.isfinite(gradient)):
-            return
-    terms = density.model.point_logps(point, round_vals=6)
-    bad = [name for name, term in terms.items() if not np.isfinite(term)]
-    observed = {rv.name for rv in density.model.observed_RVs}
-    why = "its data lie outside what its distribution allows" if set(bad) & observed else "its prior excludes the start"
-    names = ", ".join(f"'{name}'" for name in bad) or "the gradient"
-    raise ModelError(f"the density is zero or undefined at the start because of {names}: {why}; check bounds and data")
-
-
 def _nutpie_model(beginning: _Beginning) -> Any:
     """The density as nutpie's compiled model, draws left on the unconstrained scale."""
     from nutpie.compile_pymc import CompiledPyMCModel
@@ -300,7 +275,7 @@ def _nutpie_model(beginning: _Beginning) -> Any:
     def start(seed: int | None) -> np.ndarray:
         rng = np.random.default_rng(seed)
         points = [beginning.start(rng) for _ in range(10)]
-        heights = np.array([_height(target, point) for point in points])
+        heights = np.array([height(target, point) for point in points])
         # The first that is not absurd beside the others: a chain can stay for ever where the slope is 1e60.
         return points[int(np.argmax(heights >= heights.max() - 10 * n))]
 
@@ -320,14 +295,6 @@ def _nutpie_model(beginning: _Beginning) -> Any:
         _shapes={"point": (n,)},
         _coords={},
     )
-
-
-def _height(density: Density | Whitened, point: np.ndarray) -> float:
-    try:
-        value, gradient = density(point)
-    except ModelError:
-        return -np.inf
-    return value if np.isfinite(value) and np.all(np.isfinite(gradient)) else -np.inf
 
 
 def chain_seed(seed: int, chain: int, time_: int = 0) -> int:
@@ -411,6 +378,11 @@ def _results(chain: _Chain, *, abort: bool) -> Any:
         return chain.sampler.abort() if abort else chain.sampler.wait()
     except (RuntimeError, ValueError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        if "initialization points failed" in str(error).lower():
+            raise RunError(
+                f"chain {chain.number} found no point to start from: the density or its gradient is not finite around"
+                f" the start; give starting values in initvals, or tighter priors"
+            ) from error
         raise RunError(
             f"chain {chain.number} could not be sampled: {lines[-1] if lines else error}; try initvals, tighter"
             f" priors, or a larger target_accept"

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +34,7 @@ from bayeslab.engines._approximate import Array, Target, improper, systematic
 from bayeslab.engines._density import Density
 from bayeslab.engines._groups import on_the_way, posterior_groups, remedies
 from bayeslab.engines._job import Job, Outcome
+from bayeslab.engines._starts import prior_function
 from bayeslab.errors import EngineRefusal, RunError
 from bayeslab.results.checks import Finding, judge_mcmc
 from bayeslab.spec import Model, Spec
@@ -133,7 +133,7 @@ def _prior_draws(density: Density, n: int, rng: np.random.Generator) -> Array:
 
     Priors with an order (``Ordered``) are drawn until they have it.
     """
-    function = _prior_function(density, int(rng.integers(2**31)))
+    function = prior_function(density, int(rng.integers(2**31)))
     kept: list[Array] = []
     for _ in range(100 * n):
         values = function()
@@ -143,27 +143,6 @@ def _prior_draws(density: Density, n: int, rng: np.random.Generator) -> Array:
             if len(kept) == n:
                 return np.array(kept)
     raise RunError("draws from the prior are hardly ever in its own support; sample with method nuts")
-
-
-def _prior_function(density: Density, seed: int) -> Any:
-    import pytensor
-    from pymc.initial_point import make_initial_point_expression
-    from pymc.pytensorf import compile as compile_pymc
-
-    model = density.model
-    # All from the prior: starting values set for NUTS would make every point the same.
-    drawn = make_initial_point_expression(
-        free_rvs=model.free_RVs,
-        rvs_to_transforms=model.rvs_to_transforms,
-        initval_strategies={},
-        default_strategy="prior",
-        return_transformed=True,
-    )
-    by_name = {model.rvs_to_values[rv].name: value for rv, value in zip(model.free_RVs, drawn, strict=True)}
-    mode = pytensor.compile.mode.Mode("py", "fast_compile")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return compile_pymc([], [by_name[name] for name in density.names], mode=mode, random_seed=seed)
 
 
 # -------------------------------------------------------------------------------- a population

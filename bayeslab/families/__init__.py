@@ -16,6 +16,8 @@ Contract. A family module has
     the observed nodes whose values the model predicts.
 ``summed_out(model, columns) -> tuple[str, ...]``
     the discrete nodes without data.
+``elimination(model, data) -> (pymc.Model, SummedOut) | None`` (optional)
+    the graph to fit and the tables from which its discrete nodes are drawn given the parameters.
 ``bound(model, data) -> Data`` (optional)
     the data as the graph has them, where they differ from the table's columns.
 ``pointwise(model, data) -> pymc.Model`` (optional)

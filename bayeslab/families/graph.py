@@ -47,7 +47,9 @@ from bayeslab.spec import Family, Model
 if TYPE_CHECKING:
     import pymc
 
-__all__ = ["Graph", "Spec", "check", "exact", "factors", "graph", "network", "outcomes", "summed_out"]
+    from bayeslab.families._summed_out import Latent, SummedOut
+
+__all__ = ["Graph", "Spec", "check", "elimination", "exact", "factors", "graph", "network", "outcomes", "summed_out"]
 
 type Purpose = Literal["fit", "predict", "simulate"]
 
@@ -178,10 +180,29 @@ def graph(model: Model, data: Data, *, purpose: Purpose = "fit", targets: Collec
         warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS")
         built = builder.build()
     latent = list(summed_out(model, builder.observed)) if purpose == "fit" else []
-    return _marginalized(built, latent, builder.nodes) if latent else built
+    if not latent:
+        return built
+    if builder.elimination is None:
+        return _marginalized(built, latent, builder.nodes)
+    for name in latent:
+        # They come back after sampling, with their dims.
+        built.named_vars_to_dims[name] = builder.nodes[name].dims
+    return built
+
+
+def elimination(model: Model, data: Data) -> tuple[pymc.Model, SummedOut] | None:
+    """The graph to fit and how its discrete nodes are summed out; None where there are none, or PyMC sums them."""
+    if not summed_out(model, data.names()):
+        return None
+    builder = _Builder(model, data, "fit", ())
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS")
+        built = builder.build()
+    return None if builder.elimination is None else (built, builder.elimination)
 
 
 def _marginalized(built: pymc.Model, latent: list[str], nodes: Mapping[str, Node]) -> pymc.Model:
+    """The same by PyMC-extras, where continuous nodes without data depend on the discrete ones."""
     from pymc_extras.model.marginal.marginalize import marginalize
 
     for name in latent:
@@ -199,9 +220,11 @@ def _marginalized(built: pymc.Model, latent: list[str], nodes: Mapping[str, Node
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             out = marginalize(built, latent)
-    except (NotImplementedError, ValueError, TypeError) as error:
+    except Exception as error:  # whatever a graph that it does not know makes of it
+        said = str(error).strip().splitlines()
         raise ModelError(
-            f"the discrete node {listed(latent)} cannot be summed out: {str(error).splitlines()[0]}",
+            f"the discrete node {listed(latent)} cannot be summed out, because nodes without data or with missing cells"
+            f" depend on it in a way that is not known ({said[0] if said else type(error).__name__})",
             path=nodes[latent[0]].path,
         ) from error
     for rv in out.free_RVs:
@@ -245,6 +268,10 @@ class _Builder:
         self._joint: dict[str, list[Node]] = {}
         # Discrete nodes to be summed out, and what is computed from them: it has no value in a draw.
         self.summed = {n for n in random - columns if self.nodes[n].discrete} if purpose == "fit" else set()
+        self.latents: dict[str, Latent] = {}
+        self.densities: list[Any] = []
+        self.elimination: SummedOut | None = None
+        self.own_sums = bool(self.summed) and not self._open_below()
         # A text outcome is a node and, by its levels, a dimension; PyMC allows only one of the two.
         coords = {dim: levels.tolist() for dim, levels in self.labels.items() if dim not in self.nodes}
         self.model = pm.Model(coords=coords, check_bounds=True)
@@ -252,6 +279,18 @@ class _Builder:
         self.evaluator = Evaluator(
             self.lookup, self.labels, data.frozen, self.symbol, past=self.past, rows=data.dataset.rows
         )
+
+    def _open_below(self) -> bool:
+        """Whether the density of something that is sampled depends on a discrete node without data."""
+        tied = set(self.summed)
+        for node in sorted_nodes(self.nodes, self.seen):
+            if not node.parents & tied or node.name in self.summed:
+                continue
+            if node.kind == "deterministic":
+                tied.add(node.name)
+            elif node.kind == "random" and not (node.name in self.columns and self._complete(node.name)):
+                return True
+        return False
 
     # -- names
 
@@ -321,7 +360,31 @@ class _Builder:
                         self._potential(node)
                     else:
                         self._deterministic(node)
+            if self.own_sums:
+                self._sum_out()
         return self.model
+
+    def _sum_out(self) -> None:
+        from bayeslab.families._summed_out import summed_out as sums
+
+        first = self.nodes[next(iter(self.latents))]
+        with _node_errors(first):
+            found = sums(list(self.latents.values()), self.densities, self.model)
+        # By its name it is known as the likelihood of rows that have hidden parts.
+        self.pm.Potential(f"{next(iter(found.observed), first.name)}_rows", found.log_sum)
+        self.elimination = found
+
+    @staticmethod
+    def _density(name: str, value: Any, dims: tuple[str, ...], *, observed: bool) -> Any:
+        from bayeslab.families._summed_out import Density
+
+        return Density(name, value, dims, observed)
+
+    def _meets_latents(self, variable: Any) -> bool:
+        from pytensor.graph.traversal import ancestors
+
+        symbols = {latent.symbol for latent in self.latents.values()}
+        return bool(symbols) and not symbols.isdisjoint(ancestors([variable]))
 
     def _simulate_together(self, group: list[Node]) -> None:
         for node in group:
@@ -334,7 +397,11 @@ class _Builder:
         assert isinstance(node.expression.tree, ast.Call)
         (value,) = bound_arguments(node.expression.tree, "Potential").values()
         term = self._defined(self.evaluator.eval(value))
-        self.pm.Potential(node.name, self.evaluator.symbolic(term))
+        symbolic = self.evaluator.symbolic(term)
+        if self._meets_latents(symbolic):
+            self.densities.append(self._density(node.name, symbolic, (), observed=False))
+            return
+        self.pm.Potential(node.name, symbolic)
 
     def _defined(self, term: Term) -> Term:
         """The rows of a term that a ``lag`` leaves defined."""
@@ -393,6 +460,9 @@ class _Builder:
 
     def _random(self, node: Node) -> None:
         observed = self._observations(node) if node.name in self.observed else None
+        if self.own_sums and node.name in self.summed:
+            self._latent(node)
+            return
         if observed is None and node.recursive and self._needs_past(node):
             self.terms[node.name] = random_recursion(self, node)
             return
@@ -419,10 +489,39 @@ class _Builder:
             return
         self._conditioned(node, tree, observed, rows)
 
-    def _with_own_past(self, node: Node, build: Callable[[], Any]) -> tuple[Any, dict[str, int]]:
-        """Build with the node's own name standing for its data, and note undefined rows."""
+    def _latent(self, node: Node) -> None:
+        """A discrete node without data: a symbol for its values, and their log probabilities."""
+        import pytensor.tensor as pt
+
+        from bayeslab.families._summed_out import Latent, states_of
+
+        tree = node.expression.tree
+        assert isinstance(tree, ast.Call)
+        shape = self.lengths(node.dims)
+        symbol = pt.tensor(node.name, dtype="int64", shape=shape)
+        own = Term(symbol, node.dims)
+        drawn, undefined = self._with_own_past(node, lambda: self.distribution(tree, node.dims), own)
+        if undefined:
+            raise ModelError(f"'{node.name}' has no data, so lag() and previous() in it need start=...")
+        if drawn.owner.op.ndim_supp:
+            raise ModelError(f"'{node.name}' draws vectors of counts and has no data; it cannot be summed out")
+        states = states_of(node.name, drawn, list(self.latents.values()), self.model)
+        self.latents[node.name] = Latent(node.name, symbol, shape, *states)
+        self.densities.append(
+            self._density(node.name, self.pm.logp(drawn, symbol, warn_rvs=False), node.dims, observed=False)
+        )
+        self.terms[node.name] = own
+
+    def _with_own_past(
+        self, node: Node, build: Callable[[], Any], own: Term | None = None
+    ) -> tuple[Any, dict[str, int]]:
+        """Build with the node's own name standing for its data (or ``own``), and note undefined rows."""
         self._undefined: dict[str, int] = {}
-        if node.recursive:
+        if node.recursive and own is not None:
+            starts = self._starts(node)
+            self.evaluator.special = {"previous": lambda call: self._lag_of(own, call, starts)}
+            self.terms[node.name] = own
+        elif node.recursive:
             own = self.data_of(node.name, missing=True)
             gone = np.isnan(np.asarray(own.value, dtype=float)) if own.value is not None else np.array([True])
             if np.any(gone):
@@ -498,6 +597,13 @@ class _Builder:
         return value.astype(np.float64)
 
     def _register(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any, **extra: Any) -> None:
+        if observed is not None and self._meets_latents(drawn):
+            value = self.pm.logp(drawn, observed, warn_rvs=False)
+            self.densities.append(
+                self._density(node.name, value, dims[: len(dims) - drawn.owner.op.ndim_supp], observed=True)
+            )
+            self.terms[node.name] = Term(np.asarray(observed), dims)
+            return
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*will be automatically imputed.*")
             warnings.filterwarnings("ignore", category=self.pm.exceptions.ImputationWarning)
@@ -543,7 +649,9 @@ class _Builder:
         drawn = self.distribution(inner, node.dims)
         shape = self.lengths(node.dims)
         if word == "PositiveOrdered":
-            drawn = self.pm.Truncated.dist(drawn, lower=0, shape=shape)
+            from bayeslab.families._tails import truncated
+
+            drawn = truncated(self.pm.Truncated.dist(drawn, lower=0, shape=shape))
         if self.purpose == "simulate":
             if not self._exchangeable(inner, node.dims[-1]):
                 raise ModelError(
@@ -666,10 +774,27 @@ class _Builder:
                 raise ModelError(f"{word}({name}={parameters[name]}) where the node's dimension needs {name}={length}")
         if "init_dist" in entry.distributions and "init_dist" not in given:
             raise ModelError(f"{word}() needs init_dist, the distribution of the first value, such as Normal(0, 1)")
+        if word in ("Categorical", "OrderedLogistic", "OrderedProbit"):
+            return self._categories(word, parameters, self.lengths(dims))
         maker = getattr(self.pm, word)
         if word == "OrderedMultinomial":
             parameters["compute_p"] = False
         return maker.dist(**parameters, shape=self.lengths(dims))
+
+    def _categories(self, word: str, parameters: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
+        """Categories by log probabilities, which do not underflow, wherever these can be had."""
+        from bayeslab.families._tails import LogCategorical, ordered, softmax_input
+
+        if word != "Categorical":
+            if not {"eta", "cutpoints"} <= parameters.keys():
+                raise ModelError(f"{word}() needs 'eta' and 'cutpoints'")
+            return LogCategorical.dist(ordered(word, **parameters), shape=shape)
+        logits = parameters.get("logit_p")
+        if logits is None and "p" in parameters:
+            logits = softmax_input(parameters["p"])
+        if logits is None or parameters.keys() >= {"p", "logit_p"}:
+            return self.pm.Categorical.dist(**parameters, shape=shape)
+        return LogCategorical.dist(logits, shape=shape)
 
     def _inner(
         self, word: str, name: str, value: ast.expr, dims: tuple[str, ...], given: Mapping[str, ast.expr]
@@ -811,12 +936,17 @@ class _Builder:
 
     def _dist_Truncated(self, tree: ast.Call, dims: tuple[str, ...]) -> Any:
         base = self.distribution(bound_arguments(tree, "Truncated")["dist"], dims)
-        return self.pm.Truncated.dist(base, **self._bounds(tree, "Truncated", dims), shape=self.lengths(dims))
+        from bayeslab.families._tails import truncated
+
+        made = self.pm.Truncated.dist(base, **self._bounds(tree, "Truncated", dims), shape=self.lengths(dims))
+        return truncated(made)
 
     def _dist_Censored(self, tree: ast.Call, dims: tuple[str, ...]) -> Any:
+        from bayeslab.families._tails import censored
+
         base = self.distribution(bound_arguments(tree, "Censored")["dist"], dims)
         bounds = {"lower": None, "upper": None} | self._bounds(tree, "Censored", dims)
-        return self.pm.Censored.dist(base, **bounds, shape=self.lengths(dims))
+        return censored(self.pm.Censored.dist(base, **bounds, shape=self.lengths(dims)))
 
     def _dist_Mixture(self, tree: ast.Call, dims: tuple[str, ...]) -> Any:
         given = bound_arguments(tree, "Mixture")

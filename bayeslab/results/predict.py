@@ -12,7 +12,7 @@ from bayeslab import registry
 from bayeslab.dataset import Data, bind
 from bayeslab.engines._density import expand
 from bayeslab.engines._forward import forward
-from bayeslab.engines._groups import bound_data, dataset, labelled, unconstrained
+from bayeslab.engines._groups import bound_data, dataset, labelled, tables_at, unconstrained
 from bayeslab.errors import DataError, ModelError, OptionError
 from bayeslab.io.tables import read_dataset
 from bayeslab.spec import Model
@@ -409,6 +409,9 @@ def log_likelihood(fit: Fit, data: Data | None = None) -> xr.Dataset:
         made = family.log_likelihoods(fit.model, data or fit.data, posterior_values(fit))
         if made is not None:
             return _on_arrays(fit, data or fit.data, made, {})
+    found = family.elimination(fit.model, data or fit.data) if hasattr(family, "elimination") else None
+    if found is not None:
+        return _summed_log_likelihood(fit, data, *found)
     graph = pointwise_graph(fit.model, data or fit.data)
     values = value_draws(fit, graph, data)
     observed = list(graph.observed_RVs)
@@ -419,6 +422,47 @@ def log_likelihood(fit: Fit, data: Data | None = None) -> xr.Dataset:
         rv.name.removesuffix("_observed"): term.reshape(chains, draws, *term.shape[1:])
         for rv, term in zip(observed, terms, strict=True)
     }
+    return dataset(shaped, graph, coords, {"creation_library": "bayeslab"})
+
+
+def _summed_log_likelihood(fit: Fit, data: Data | None, graph: pymc.Model, sums: Any) -> xr.Dataset:
+    """Terms with the discrete nodes summed out, each of the observation that its part of the sum holds."""
+    from bayeslab.exact import _elimination_kernels as kernels
+
+    held = posterior_values(fit) if data is None else _held(fit, graph, data)
+    lacking = [rv.name for rv in graph.free_RVs if rv.name not in held]
+    if lacking:
+        raise DataError(f"the fit has no draws of '{lacking[0]}' for these data")
+    part, roots = sums.plan.part, sums.plan.roots
+    places, rows = {}, np.zeros(len(roots), int)
+    for name, (_, scopes, start) in sums.observed.items():
+        own = np.array([part[scope[0]] if len(scope) else -1 for scope in scopes], int)
+        np.add.at(rows, own[own >= 0], 1)
+        places[name] = own, start
+    if np.any(rows > 1):
+        shared = next(name for name, (own, _) in places.items() if np.any(rows[own[own >= 0]] > 1))
+        raise ModelError(
+            f"observations of '{shared}' share a discrete node that is summed out, so one of them has no log likelihood"
+            f" of its own; compare such models by their predictions for other data"
+        )
+    made: dict[str, list[np.ndarray]] = {name: [] for name in sums.observed}
+    for tables in tables_at(graph, sums, held):
+        each = kernels.parts(tables, *sums.plan.arrays)[:, roots]
+        for name, (own, start) in places.items():
+            alone = tables[:, start + np.arange(len(own)) * (own < 0)]
+            made[name].append(np.where(own >= 0, each[:, own], alone))
+    chains, draws = fit.posterior.sizes["chain"], fit.posterior.sizes["draw"]
+    coords = {"chain": fit.posterior["chain"].to_numpy(), "draw": fit.posterior["draw"].to_numpy()}
+    shaped = {}
+    for name, (dims, _, _) in sums.observed.items():
+        shape = tuple(len(graph.coords[dim]) for dim in dims)
+        shaped[name] = np.concatenate(made[name]).reshape(chains, draws, *shape)
+        graph.named_vars_to_dims[name] = dims
+    if graph.observed_RVs:
+        values = unconstrained(graph, held)
+        terms = expand(graph, values, graph.logp(vars=graph.observed_RVs, sum=False, jacobian=False))
+        for rv, term in zip(graph.observed_RVs, terms, strict=True):
+            shaped[rv.name.removesuffix("_observed")] = term.reshape(chains, draws, *term.shape[1:])
     return dataset(shaped, graph, coords, {"creation_library": "bayeslab"})
 
 

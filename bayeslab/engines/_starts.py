@@ -1,0 +1,200 @@
+"""Where searches and chains begin: points at which the log density and its gradient are finite.
+
+Usually that is everywhere around the centres of the priors. Under vague priors, or where data bound a parameter, it
+need not be: then draws from the priors are tried, such draws shrunk towards the centre, and points ever farther from
+it; from the best of those that are found a search climbs towards the mode.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.engines._density import Density, centre, expand
+from bayeslab.errors import ModelError, OptionError, hint
+
+if TYPE_CHECKING:
+    from bayeslab.engines._whitened import Whitened
+
+__all__ = ["height", "middle", "near", "prior_function"]
+
+# Points around the centre; draws from the priors; how often these are halved; points at each distance.
+_AROUND, _DRAWS, _HALVINGS, _FARTHER = 20, 50, 8, 30
+# Steps that a search climbs from a start far from the mode.
+_CLIMB = 200
+
+
+def height(density: Density | Whitened, point: np.ndarray) -> float:
+    """The log density, or -inf where it or its gradient is not finite."""
+    try:
+        value, gradient = density(point)
+    except ModelError:
+        return -np.inf
+    return value if np.isfinite(value) and np.all(np.isfinite(gradient)) else -np.inf
+
+
+def near(density: Density, point: np.ndarray, rng: np.random.Generator, jitter: float = 1.0) -> np.ndarray:
+    """A point jittered by U(-jitter, jitter), by less where that leaves the support."""
+    step = rng.uniform(-jitter, jitter, point.size)
+    for _ in range(_HALVINGS):
+        if height(density, point + step) > -np.inf:
+            return point + step
+        step = step / 4.0
+    return point
+
+
+def middle(density: Density, initvals: Mapping[str, Any] | None = None) -> np.ndarray:
+    """A point around which chains and searches can begin.
+
+    Parameters
+    ----------
+    initvals
+        Starting values by node name; the others are the centres of the priors.
+
+    Returns
+    -------
+    ndarray (n_dim,)
+
+    Raises
+    ------
+    OptionError
+        A name in ``initvals`` is no parameter.
+    ModelError
+        No start was found; the message has the node that excludes them, its value, and what to do.
+    """
+    known = [v.name for v in density.model.free_RVs]
+    for name in initvals or {}:
+        if name not in known:
+            raise OptionError(f"initvals: no parameter '{name}'{hint(name, known)}")
+    usual = centre(density, initvals)
+    rng = np.random.default_rng(0)
+    around = [usual, *(usual + rng.uniform(-1.0, 1.0, usual.size) for _ in range(_AROUND))]
+    if any(height(density, point) > -np.inf for point in around):
+        return usual
+    tried = len(around)
+    for points in _stages(density, usual, rng):
+        heights = [height(density, point) for point in points]
+        tried += len(points)
+        if max(heights, default=-np.inf) > -np.inf:
+            return _climbed(density, points[int(np.argmax(heights))])
+    raise ModelError(_reason(density, usual, tried))
+
+
+def _stages(density: Density, usual: np.ndarray, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
+    draws = _drawn(density, int(rng.integers(2**31)))
+    yield draws
+    for k in range(1, _HALVINGS + 1):
+        yield [usual + (draw - usual) / 2**k for draw in draws]
+    for k in range(1, 6):
+        yield [usual + 2.0**k * rng.standard_normal(usual.size) for _ in range(_FARTHER)]
+
+
+def _drawn(density: Density, seed: int) -> list[np.ndarray]:
+    try:
+        function = prior_function(density, seed)
+        points = [_flat(function()) for _ in range(_DRAWS)]
+    except (NotImplementedError, ValueError, TypeError):
+        return []  # a prior that cannot be drawn from, such as Flat
+    return [point for point in points if np.isfinite(point).all()]
+
+
+def _flat(values: Any) -> np.ndarray:
+    return np.concatenate([np.asarray(v, dtype=np.float64).ravel() for v in values])
+
+
+def _climbed(density: Density, point: np.ndarray) -> np.ndarray:
+    """Towards the mode: a start far out in a tail may be too steep for any step."""
+    from scipy.optimize import minimize
+
+    def falling(x: np.ndarray) -> tuple[float, np.ndarray]:
+        try:
+            value, gradient = density(x)
+        except ModelError:
+            return 1e300, np.zeros_like(x)
+        if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
+            return 1e300, np.zeros_like(x)
+        return -value, -gradient
+
+    found = minimize(falling, point, jac=True, method="L-BFGS-B", options={"maxiter": _CLIMB, "maxfun": 4 * _CLIMB})
+    return np.asarray(found.x) if height(density, found.x) >= height(density, point) else point
+
+
+def prior_function(density: Density, seed: int) -> Any:
+    """A function without arguments that draws the value variables from their priors."""
+    import pytensor
+    from pymc.initial_point import make_initial_point_expression
+    from pymc.pytensorf import compile as compile_pymc
+
+    model = density.model
+    # All from the prior: starting values set for NUTS would make every point the same.
+    drawn = make_initial_point_expression(
+        free_rvs=model.free_RVs,
+        rvs_to_transforms=model.rvs_to_transforms,
+        initval_strategies={},
+        default_strategy="prior",
+        return_transformed=True,
+    )
+    by_name = {model.rvs_to_values[rv].name: value for rv, value in zip(model.free_RVs, drawn, strict=True)}
+    mode = pytensor.compile.mode.Mode("py", "fast_compile")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return compile_pymc([], [by_name[name] for name in density.names], mode=mode, random_seed=seed)
+
+
+# ------------------------------------------------------------------------------------- the message
+
+
+def _reason(density: Density, point: np.ndarray, tried: int) -> str:
+    """Which node excludes every start, at what value of its own and of its parents."""
+    model = density.model
+    values = {name: value[None] for name, value in density.split(point).items()}
+    lead = (
+        f"the density is zero or undefined at all {tried:,} starts (around the centres of the priors, drawn from them"
+    )
+    lead += ", shrunk towards the centre, farther out)"
+    advice = "give starting values in initvals, or tighter priors"
+    for rv in [*model.observed_RVs, *model.free_RVs]:
+        (terms,) = expand(model, values, model.logp(vars=[rv], sum=False, jacobian=False))
+        bad = np.argwhere(~np.isfinite(np.atleast_1d(terms[0])))
+        if len(bad):
+            at = tuple(int(i) for i in bad[0])
+            where = f", element {', '.join(str(i + 1) for i in at)}" if np.ndim(terms[0]) else ""
+            shown = _value_of(model, values, rv, at)
+            parents = _parents(model, values, rv)
+            if rv in model.observed_RVs:
+                advice = f"check that {_word(rv)} can have that value; {advice}"
+            return f"{lead}: '{rv.name.removesuffix('_observed')}'{where}{shown}{parents}; {advice}"
+    return f"{lead}; {advice}"
+
+
+def _word(rv: Any) -> str:
+    return type(rv.owner.op).__name__.strip("_").removesuffix("RV")
+
+
+def _value_of(model: Any, values: Mapping[str, np.ndarray], rv: Any, at: tuple[int, ...]) -> str:
+    variable = model.rvs_to_values[rv]
+    if rv in model.observed_RVs:
+        value: Any = variable.data if hasattr(variable, "data") else variable.eval()
+    else:
+        (value,) = expand(model, values, [v for v in model.unobserved_value_vars if v.name == rv.name])
+        value = value[0]
+    value = np.asarray(value)
+    at = at[: value.ndim]
+    return f" (value {value[at] if at and value.ndim == len(at) else np.ravel(value)[0]:.6g})"
+
+
+def _parents(model: Any, values: Mapping[str, np.ndarray], rv: Any) -> str:
+    """The first few single parameters it depends on, with their values at the centre."""
+    from pytensor.graph.traversal import ancestors
+
+    above = set(ancestors([rv]))
+    free = [parent for parent in model.free_RVs if parent in above and parent is not rv and parent.ndim == 0][:4]
+    if not free:
+        return ""
+    by_name = {v.name: v for v in model.unobserved_value_vars}
+    found = expand(model, values, [by_name[parent.name] for parent in free])
+    shown = [f"{p.name} = {float(v[0]):.4g}" for p, v in zip(free, found, strict=True)]
+    return f" has no density at {', '.join(shown)}"

@@ -1,0 +1,190 @@
+"""Sums over discrete variables, one variable after another, in logarithms.
+
+All tables lie in one flat vector; the plan says by offsets and strides where a step finds its factors. A step
+multiplies the factors of one variable and sums it out; what is left is a table over its neighbours, appended to the
+vector, or, where it has none, one number of the total. The gradient goes through the steps in reverse.
+
+A plan is eight arrays of integers:
+
+``step_inputs``  (steps + 1)  where the inputs of each step begin
+``step_vars``    (steps + 1)  where the variables of each step begin; the last of them is the one summed out
+``var_sizes``    (variables)  number of values of each
+``var_cells``    (variables)  which cell it is
+``out``          (steps)      where the step's table begins in the vector; -1: its sum is a number of the total
+``offsets``      (inputs)     where an input's table begins
+``strides``      (inputs, most)  of the step's variables in that table; 0 where it does not have one
+``constants``                 entries that belong to no variable
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+__all__ = ["draw", "log_sum", "parts"]
+
+_NEVER = -math.inf
+
+
+@njit(cache=True)
+def _sum_of(work, first, last, places, shift, offsets):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for i in range(first, last):
+        total += work[offsets[i] + places[i - first] + shift[i - first]]
+    return total
+
+
+@njit(cache=True)
+def _forward(work, first, last, sizes, strides, offsets, out):  # type: ignore[no-untyped-def]
+    """One step: writes its table behind ``out``, or returns its sum where that is -1."""
+    r = sizes.size - 1
+    k = sizes[r]
+    n = last - first
+    digits = np.zeros(r, np.int64)
+    places = np.zeros(n, np.int64)
+    shift = np.zeros(n, np.int64)
+    configurations = 1
+    for j in range(r):
+        configurations *= sizes[j]
+    single = 0.0
+    for c in range(configurations):
+        high = _NEVER
+        total = 0.0
+        for i in range(n):
+            shift[i] = 0
+        for _ in range(k):
+            value = _sum_of(work, first, last, places, shift, offsets)
+            if value != value:
+                high = value
+                break
+            if value > high:
+                total = total * math.exp(high - value) + 1.0 if high > _NEVER else 1.0
+                high = value
+            elif value > _NEVER:
+                total += math.exp(value - high)
+            for i in range(n):
+                shift[i] += strides[first + i, r]
+        found = high + math.log(total) if high > _NEVER else high
+        if out >= 0:
+            work[out + c] = found
+        else:
+            single = found
+        for j in range(r - 1, -1, -1):
+            digits[j] += 1
+            if digits[j] < sizes[j]:
+                for i in range(n):
+                    places[i] += strides[first + i, j]
+                break
+            for i in range(n):
+                places[i] -= strides[first + i, j] * (sizes[j] - 1)
+            digits[j] = 0
+    return single
+
+
+@njit(cache=True)
+def _backward(work, slopes, found, first, last, sizes, strides, offsets, out):  # type: ignore[no-untyped-def]
+    """The slope of a step's table taken back to its inputs."""
+    r = sizes.size - 1
+    k = sizes[r]
+    n = last - first
+    digits = np.zeros(r, np.int64)
+    places = np.zeros(n, np.int64)
+    shift = np.zeros(n, np.int64)
+    configurations = 1
+    for j in range(r):
+        configurations *= sizes[j]
+    for c in range(configurations):
+        slope = slopes[out + c] if out >= 0 else 1.0
+        value = work[out + c] if out >= 0 else found
+        if slope != 0.0 and value > _NEVER:
+            for i in range(n):
+                shift[i] = 0
+            for _ in range(k):
+                share = slope * math.exp(_sum_of(work, first, last, places, shift, offsets) - value)
+                for i in range(n):
+                    slopes[offsets[first + i] + places[i] + shift[i]] += share
+                    shift[i] += strides[first + i, r]
+        for j in range(r - 1, -1, -1):
+            digits[j] += 1
+            if digits[j] < sizes[j]:
+                for i in range(n):
+                    places[i] += strides[first + i, j]
+                break
+            for i in range(n):
+                places[i] -= strides[first + i, j] * (sizes[j] - 1)
+            digits[j] = 0
+
+
+@njit(cache=True)
+def _filled(tables, step_inputs, step_vars, var_sizes, out, offsets, strides):  # type: ignore[no-untyped-def]
+    """The tables with those of all steps behind them, and the sums of the steps that have no neighbours."""
+    steps = out.size
+    most = tables.size
+    for s in range(steps):
+        if out[s] >= 0:
+            size = 1
+            for j in range(step_vars[s], step_vars[s + 1] - 1):
+                size *= var_sizes[j]
+            most = max(most, out[s] + size)
+    work = np.empty(most)
+    work[: tables.size] = tables
+    singles = np.zeros(steps)
+    for s in range(steps):
+        sizes = var_sizes[step_vars[s] : step_vars[s + 1]]
+        singles[s] = _forward(work, step_inputs[s], step_inputs[s + 1], sizes, strides, offsets, out[s])
+    return work, singles
+
+
+@njit(cache=True)
+def log_sum(tables, step_inputs, step_vars, var_sizes, var_cells, out, offsets, strides, constants):  # type: ignore[no-untyped-def]
+    """Log of the sum over all variables of the product of the tables, and its gradient."""
+    work, singles = _filled(tables, step_inputs, step_vars, var_sizes, out, offsets, strides)
+    slopes = np.zeros(work.size)
+    value = singles.sum()
+    for i in range(constants.size):
+        value += tables[constants[i]]
+        slopes[constants[i]] += 1.0
+    for s in range(out.size - 1, -1, -1):
+        sizes = var_sizes[step_vars[s] : step_vars[s + 1]]
+        _backward(work, slopes, singles[s], step_inputs[s], step_inputs[s + 1], sizes, strides, offsets, out[s])
+    return value, slopes[: tables.size].copy()
+
+
+@njit(cache=True)
+def parts(tables, step_inputs, step_vars, var_sizes, var_cells, out, offsets, strides, constants):  # type: ignore[no-untyped-def]
+    """The sums of the steps, of which those without neighbours and the constants add up to ``log_sum``; many draws."""
+    found = np.empty((tables.shape[0], out.size))
+    for d in range(tables.shape[0]):
+        found[d] = _filled(tables[d], step_inputs, step_vars, var_sizes, out, offsets, strides)[1]
+    return found
+
+
+@njit(cache=True)
+def draw(tables, uniform, step_inputs, step_vars, var_sizes, var_cells, out, offsets, strides, constants):  # type: ignore[no-untyped-def]
+    """Values of all variables, drawn jointly; a row for each row of ``tables`` and of ``uniform``."""
+    states = np.zeros(uniform.shape, np.int64)
+    for d in range(tables.shape[0]):
+        work, _ = _filled(tables[d], step_inputs, step_vars, var_sizes, out, offsets, strides)
+        for s in range(out.size - 1, -1, -1):
+            low, last = step_vars[s], step_vars[s + 1] - 1
+            first, end = step_inputs[s], step_inputs[s + 1]
+            places = np.zeros(end - first, np.int64)
+            for i in range(end - first):
+                for j in range(last - low):
+                    places[i] += strides[first + i, j] * states[d, var_cells[low + j]]
+            k = var_sizes[last]
+            weights = np.empty(k)
+            for v in range(k):
+                weights[v] = 0.0
+                for i in range(end - first):
+                    weights[v] += work[offsets[first + i] + places[i] + v * strides[first + i, last - low]]
+            weights = np.exp(weights - weights.max())
+            left = uniform[d, var_cells[last]] * weights.sum()
+            v = 0
+            while v < k - 1 and left >= weights[v]:
+                left -= weights[v]
+                v += 1
+            states[d, var_cells[last]] = v
+    return states

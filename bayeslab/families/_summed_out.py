@@ -1,0 +1,333 @@
+"""Discrete nodes without data, summed out exactly by variable elimination over the cells of the graph.
+
+Which cells meet in which density is read from the graph (:mod:`bayeslab.families._dependence`): a cluster's label that
+several rows share, a chain, a pedigree. Each density is then evaluated once for every joint value of the few cells
+that meet in one of its elements: cells that never meet take their values together, as colours of a map do. What comes
+out are the tables whose product is summed by a numba kernel, in an order found beforehand.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pymc.distributions.censored import CensoredRV
+from pymc.distributions.truncated import TruncatedRV
+from pymc.logprob.utils import CheckParameterValue
+from pytensor.graph.basic import Constant
+from pytensor.graph.replace import clone_replace, graph_replace, vectorize_graph
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.basic import Join, MakeVector
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.math import All
+
+from bayeslab.errors import ModelError
+from bayeslab.evidence import log_evidence
+from bayeslab.exact.elimination import Elimination, Factor, planned
+from bayeslab.families._dependence import scopes_of
+
+if TYPE_CHECKING:
+    import pymc
+
+__all__ = ["Density", "Latent", "SummedOut", "states_of", "summed_out"]
+
+KERNEL = "bayeslab.exact._elimination_kernels:log_sum"
+# Distributions without values below zero.
+_COUNTS = {"PoissonRV", "NegBinomialRV", "GeometricRV", "BinomialRV", "BetaBinomialRV", "DiscreteWeibullRV"}
+#: Values of one discrete cell, and numbers in the table of one density.
+MOST_STATES, MOST_NUMBERS = 10_000, 10_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Latent:
+    """A discrete node without data.
+
+    Attributes
+    ----------
+    symbol : TensorVariable
+        Stands for its values.
+    first, states : int
+        Its lowest value, and how many there are.
+    """
+
+    name: str
+    symbol: Any
+    shape: tuple[int, ...]
+    first: int
+    states: int
+
+
+@dataclass(frozen=True, eq=False)
+class Density:
+    """Log densities of a node's elements, given the discrete nodes; ``observed`` says that the node has data."""
+
+    name: str
+    value: Any
+    dims: tuple[str, ...]
+    observed: bool
+
+
+@dataclass(frozen=True, eq=False)
+class SummedOut:
+    """The sum over all discrete nodes.
+
+    Attributes
+    ----------
+    log_sum : TensorVariable
+        Its logarithm.
+    tables : TensorVariable
+        What is summed: a flat vector.
+    plan : Elimination
+    latents : tuple of Latent
+    observed : dict of str to (dims, scopes, place)
+        For each node with data whose density meets discrete cells: its dims, the cells that meet in each of its
+        elements, and where the table begins; an element that meets none has its value there.
+    """
+
+    log_sum: Any
+    tables: Any
+    plan: Elimination
+    latents: tuple[Latent, ...]
+    observed: dict[str, tuple[tuple[str, ...], list[np.ndarray], int]]
+
+    def values(self, states: np.ndarray) -> dict[str, np.ndarray]:
+        """States (draws, cells) as values of the nodes."""
+        out, at = {}, 0
+        for latent in self.latents:
+            size = math.prod(latent.shape)
+            out[latent.name] = latent.first + states[:, at : at + size].reshape(len(states), *latent.shape)
+            at += size
+        return out
+
+
+def states_of(name: str, rv: Any, latents: Sequence[Latent], model: pymc.Model) -> tuple[int, int]:
+    """Lowest value and number of values of a discrete random variable, given those before it.
+
+    Raises
+    ------
+    ModelError
+        It has infinitely many, or their number is not known before sampling.
+    """
+    word = type(rv.owner.op).__name__.strip("_")
+    given = {latent.symbol: pt.constant(np.zeros(latent.shape, np.int64)) for latent in latents}
+    found = _range(rv, _standing(model) | given)
+    if found is None:
+        raise ModelError(
+            f"'{name}' is discrete, has no data and no largest value ({word.removesuffix('RV')}), so it cannot be"
+            f" summed out; what can are Bernoulli, Categorical, DiscreteUniform, OrderedLogistic, OrderedProbit, Binomial"
+            f" and BetaBinomial with a known n, and Truncated(..., upper=...) of any, with bounds that are known"
+        )
+    first, last = found
+    if not 1 <= last - first + 1 <= MOST_STATES:
+        raise ModelError(f"'{name}' has {last - first + 1:,} possible values; at most {MOST_STATES:,} are summed over")
+    return first, last - first + 1
+
+
+def _range(rv: Any, given: Mapping[Any, Any]) -> tuple[int, int] | None:
+    op = rv.owner.op
+    word = type(op).__name__
+    if isinstance(op, TruncatedRV):
+        lower, upper = (_known(v) for v in rv.owner.inputs[-2:])
+        if upper is None or not np.all(np.isfinite(upper)):
+            return None
+        open_below = lower is None or not np.all(np.isfinite(lower))
+        if open_below and type(op.base_rv_op).__name__ not in _COUNTS:
+            return None
+        return 0 if open_below else math.ceil(float(np.min(lower))), int(np.max(upper))
+    if isinstance(op, CensoredRV):
+        return None
+    if word == "BernoulliRV":
+        return 0, 1
+    parameters = list(op.dist_params(rv.owner))
+    if word in ("CategoricalRV", "_LogCategoricalRV"):
+        length = parameters[0].type.shape[-1]
+        if length is None:
+            shape = clone_replace([parameters[0].shape[-1]], given, rebuild_strict=False)
+            length = pytensor.function([], shape, mode=pytensor.compile.mode.Mode("py", None))()[0]
+        return 0, int(length) - 1
+    if word == "DiscreteUniformRV":
+        lower, upper = (_known(v) for v in parameters)
+        return None if lower is None or upper is None else (int(np.min(lower)), int(np.max(upper)))
+    if word in ("BinomialRV", "BetaBinomialRV"):
+        most = _known(parameters[0])
+        return None if most is None else (0, int(np.max(most)))
+    return None
+
+
+def _known(variable: Any) -> Any:
+    """The value of what depends on nothing random; else None."""
+    if isinstance(variable, Constant):
+        return np.asarray(variable.data)
+    mode = pytensor.compile.mode.Mode("py", None)
+    above = list(ancestors([variable]))
+    if any(v.owner is not None and hasattr(v.owner.op, "dist_params") for v in above) or any(
+        v.owner is None and not isinstance(v, Constant) and not hasattr(v, "get_value") for v in above
+    ):
+        return None
+    return pytensor.function([], variable, mode=mode)()
+
+
+def summed_out(latents: Sequence[Latent], densities: Sequence[Density], model: pymc.Model) -> SummedOut:
+    """Plan the sum and write it as one term.
+
+    Raises
+    ------
+    ModelError
+        What meets is too much; the message has the size.
+    """
+    cells, at = {}, 0
+    for latent in latents:
+        size = math.prod(latent.shape)
+        cells[latent.symbol] = (at + np.arange(size)).reshape(latent.shape)
+        at += size
+    sizes = np.repeat([latent.states for latent in latents], [math.prod(latent.shape) for latent in latents])
+    standing = _standing(model)
+    factors, tables, observed, length = list[Factor](), list[Any](), dict[str, Any](), 0
+    for density in densities:
+        value = _checked_by_element(density.value)
+        scopes = scopes_of(value, cells, at, standing)
+        table, own = _table(density.name, value, scopes, latents, cells, sizes, length)
+        if density.observed:
+            observed[density.name] = (density.dims, scopes, length)
+        factors += own[0]
+        tables.append(table)
+        length += own[1]
+    plan = planned(sizes.tolist(), factors, length)
+    flat = pt.concatenate(tables) if len(tables) > 1 else tables[0]
+    # A parameter that was copied on the way would be drawn anew at each evaluation.
+    drawn = {v for v in ancestors([flat]) if v.owner is not None and hasattr(v.owner.op, "dist_params")}
+    assert all(v in model.basic_RVs for v in drawn if v.dtype.startswith(("float", "int")))
+    return SummedOut(log_evidence(KERNEL, flat, *plan.arrays), flat, plan, tuple(latents), observed)
+
+
+def _standing(model: pymc.Model) -> dict[Any, Any]:
+    """Numbers that stand for random variables where only shapes matter."""
+    out = {}
+    for rv in model.basic_RVs:
+        shape = rv.type.shape if None not in rv.type.shape else tuple(model.rvs_to_values[rv].shape.eval())
+        out[rv] = pt.constant(np.full(shape, 0.5 if rv.dtype.startswith("float") else 1, dtype=rv.dtype))
+    return out
+
+
+def _table(
+    name: str,
+    value: Any,
+    scopes: list[np.ndarray],
+    latents: Sequence[Latent],
+    cells: Mapping[Any, np.ndarray],
+    sizes: np.ndarray,
+    length: int,
+) -> tuple[Any, tuple[list[Factor], int]]:
+    """A density at every value of the cells that meet in it, flat, and where its elements' tables are in it."""
+    used = [latent for latent in latents if latent.symbol in set(ancestors([value]))]
+    colours = _coloured(scopes, len(sizes))
+    slots = []  # (latent, colour), slowest first
+    slot_of: dict[int, int] = {}
+    for latent in used:
+        own = cells[latent.symbol].ravel()
+        for colour in np.unique(colours[own]):
+            if colour >= 0:
+                slot_of |= dict.fromkeys(own[colours[own] == colour].tolist(), len(slots))
+                slots.append(latent)
+    states = [latent.states for latent in slots]
+    number, elements = math.prod(states), len(scopes)
+    if number * elements > MOST_NUMBERS:
+        raise ModelError(
+            f"summing out takes {number:,} values of '{name}' for each of its {elements:,} elements, because"
+            f" {len(slots)} discrete values meet in one; at most {MOST_NUMBERS:,} numbers are kept"
+        )
+    strides = [elements * math.prod(states[k + 1 :]) for k in range(len(states))]
+    factors = [
+        Factor(tuple(scope.tolist()), length + n, tuple(strides[slot_of[c]] for c in scope.tolist()))
+        for n, scope in enumerate(scopes)
+    ]
+    if not slots:
+        return value.ravel() if value.ndim else value[None], (factors, elements)
+    digits = np.stack(np.unravel_index(np.arange(number), states), axis=1)
+    changes = {}
+    for latent in used:
+        own = cells[latent.symbol].ravel()
+        places = np.array([slot_of.get(int(c), -1) for c in own], np.int64)
+        chosen = np.where(places >= 0, digits[:, np.maximum(places, 0)], 0)
+        changes[latent.symbol] = pt.constant((latent.first + chosen).reshape(number, *latent.shape))
+    batched = vectorize_graph(value, changes)
+    return batched.reshape((number * elements,)), (factors, number * elements)
+
+
+def _coloured(scopes: list[np.ndarray], number: int) -> np.ndarray:
+    """A colour for each cell that occurs, such that cells which meet have different ones; -1 for the others."""
+    colours = np.full(number, -1)
+    meeting: dict[int, set[int]] = {}
+    for scope in scopes:
+        if len(scope) == 1:
+            meeting.setdefault(int(scope[0]), set())
+        for cell in scope.tolist() if len(scope) > 1 else ():
+            meeting.setdefault(cell, set()).update(scope.tolist())
+    for cell in sorted(meeting):
+        taken = {colours[other] for other in meeting[cell] if other != cell}
+        colour = 0
+        while colour in taken:
+            colour += 1
+        colours[cell] = colour
+    return colours
+
+
+# ----------------------------------------------------------------------------- checks by element
+
+
+def _checked_by_element(value: Any) -> Any:
+    """PyMC's checks of parameters, which make a whole density zero, applied to each element.
+
+    One value of a discrete node may not be allowed in one row and be in another.
+    """
+    while True:
+        found = [
+            v
+            for v in ancestors([value])
+            if v.owner is not None
+            and isinstance(v.owner.op, CheckParameterValue)
+            and v.owner.op.can_be_replaced_by_ninf
+        ]
+        if not found:
+            return value
+        changes = {}
+        inside = {v for v in found if not set(ancestors(v.owner.inputs)) & set(found)}
+        for variable in inside:
+            expression, *conditions = variable.owner.inputs
+            allowed = [c for condition in conditions for c in _conditions(condition, expression)]
+            made = expression
+            if allowed:
+                together = allowed[0]
+                for condition in allowed[1:]:
+                    together = pt.and_(together, condition)
+                made = pt.switch(together, expression, -np.inf)
+            changes[variable] = made
+        # Parameters must stay what they are in the model: nothing above the checks is copied.
+        value = changes[value] if value in changes else graph_replace([value], changes, strict=False)[0]
+
+
+def _conditions(condition: Any, expression: Any) -> list[Any]:
+    """A condition taken apart into conditions for each element of an expression."""
+    node = condition.owner
+    if node is not None and isinstance(node.op, All):
+        (inner,) = node.inputs
+        if inner.owner is not None and isinstance(inner.owner.op, MakeVector):
+            return [c for part in inner.owner.inputs for c in _conditions(part, expression)]
+        if inner.owner is not None and isinstance(inner.owner.op, Join):
+            parts = [
+                p.owner.inputs[0] if isinstance(getattr(p.owner, "op", None), DimShuffle) else p
+                for p in inner.owner.inputs
+            ]
+            return [c for part in parts for c in _conditions(part, expression)]
+        if inner.ndim > expression.ndim:
+            inner = pt.all(inner, axis=tuple(range(expression.ndim, inner.ndim)))
+        shapes = zip(reversed(inner.type.shape), reversed(expression.type.shape), strict=False)
+        return [inner] if all(a == b or a == 1 for a, b in shapes) else [condition]
+    if node is not None and isinstance(node.op, Elemwise) and len(node.inputs) == 1 and condition.ndim == 0:
+        return _conditions(node.inputs[0], expression)  # a cast
+    return [condition]

@@ -1,0 +1,52 @@
+"""Starts: found where the centres of the priors have no density, and what is said where there are none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bayeslab as bl
+from bayeslab.engines._density import Density
+from bayeslab.engines._starts import height, middle, near
+from bayeslab.errors import ModelError, OptionError
+
+
+def density(nodes, data, **rest):
+    built = bl.to_pymc(bl.Model(model={"family": "graph", "nodes": nodes}, **rest), data)
+    return Density.of(built)
+
+
+def test_a_start_that_the_data_exclude_is_searched():
+    """All data must lie below b, whose prior is far below them: no point around the centre has a density."""
+    found = density({"b": "HalfNormal(1)", "y[obs_id]": "Uniform(0, b)"}, {"y": np.array([3.0, 41.0])})
+    assert height(found, found.flat(found.model.initial_point())) == -np.inf
+    at = middle(found)
+    assert height(found, at) > -np.inf
+    assert 41 < np.exp(at[0]) < 1_000
+    rng = np.random.default_rng(0)
+    assert all(height(found, near(found, at, rng)) > -np.inf for _ in range(20))
+
+
+def test_data_that_no_start_allows_are_named_with_the_node_its_value_and_initvals():
+    found = density({"m": "Normal(0, 1)", "y[obs_id]": "Gamma(2, exp(m))"}, {"y": np.array([1.0, -2.5])})
+    with pytest.raises(ModelError) as caught:
+        middle(found)
+    said = str(caught.value)
+    assert "'y', element 2 (value -2.5) has no density at m = 0" in said
+    assert "initvals" in said and "check that Gamma can have that value" in said and "\n" not in said
+    with pytest.raises(OptionError, match="initvals: no parameter 'mm'; did you mean 'm'"):
+        middle(found, {"mm": 1.0})
+
+
+def test_vague_priors_of_a_survival_model_start():
+    """BUGS's mice: at the centre of the priors a survival probability is exp(-1e8)."""
+    nodes = {
+        "r": "Uniform(0.1, 10)",
+        "beta": "Normal(0, 31.62)",
+        "weeks[obs_id]": "Censored(Weibull(r, exp(-beta / r)), upper=limit)",
+    }
+    found = density(nodes, {"weeks": np.array([12.0, 40.0]), "limit": np.array([np.inf, 40.0])})
+    start = found.flat(found.model.initial_point())
+    value, slope = found(start)
+    assert np.isfinite(value) and np.isfinite(slope).all()
+    np.testing.assert_array_equal(middle(found), start)
