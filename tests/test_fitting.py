@@ -473,6 +473,12 @@ def test_what_depends_on_a_recovered_node_comes_back_with_it():
     np.testing.assert_array_equal(fit.posterior["n_high"].values, z.sum(axis=-1))
     # The clusters are six standard deviations apart: memberships are all but known.
     np.testing.assert_array_equal(np.round(z.mean(axis=(0, 1))), truth)
+    # The likelihood of a row has its membership summed out.
+    weights, means = fit.posterior["p"].values[0, :3], fit.posterior["mu"].values[0, :3]
+    terms = weights[:, None] * np.exp(-0.5 * (y[:, None] - means[:, None]) ** 2) / np.sqrt(2 * np.pi)
+    found = fit.log_likelihood()["y"].values[0, :3]
+    np.testing.assert_allclose(found, np.log(terms.sum(axis=-1)), rtol=1e-9)
+    assert fit.data_tree["observed_data"]["y"].dims == ("obs_id",)
 
 
 def test_options_are_checked():
