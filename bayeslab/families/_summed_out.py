@@ -119,8 +119,8 @@ def states_of(name: str, rv: Any, latents: Sequence[Latent], model: pymc.Model) 
     if found is None:
         raise ModelError(
             f"'{name}' is discrete, has no data and no largest value ({word.removesuffix('RV')}), so it cannot be"
-            f" summed out; what can are Bernoulli, Categorical, DiscreteUniform, OrderedLogistic, OrderedProbit, Binomial"
-            f" and BetaBinomial with a known n, and Truncated(..., upper=...) of any, with bounds that are known"
+            f" summed out; what can are Bernoulli, Categorical, DiscreteUniform, OrderedLogistic, OrderedProbit,"
+            f" Binomial and BetaBinomial with a known n, and Truncated(..., upper=...) of any, with known bounds"
         )
     first, last = found
     if not 1 <= last - first + 1 <= MOST_STATES:
