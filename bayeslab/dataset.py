@@ -348,6 +348,16 @@ class Data:
             wanted += self.derive[one].names
         return True
 
+    def placed(self, name: str) -> bool:
+        """Whether the dimensions of a column are known."""
+        return name not in self.dataset.columns or self.dataset.columns[name].dims is not None
+
+    def present(self, name: str) -> bool:
+        """Whether a column has a cell that is not missing."""
+        if name in self.dataset.columns:
+            return not np.all(self.dataset.columns[name].absent())
+        return not np.all(_missing(self.term(name, missing=True)))
+
     def names(self) -> set[str]:
         """Names of all columns, given and computed."""
         return set(self.dataset.columns) | {name for name in self.derive if self.has(name)}
@@ -379,7 +389,7 @@ class Data:
         raise ModelError(f"'{name}' is neither a node, a column of the data, nor a dimension{hint(name, known)}")
 
     def _complete(self, name: str, term: Term) -> None:
-        gone = term.codes < 0 if term.codes is not None else np.isnan(np.asarray(term.value, dtype=float))
+        gone = _missing(term)
         if np.any(gone):
             rows = np.unique(np.nonzero(np.atleast_1d(gone))[0]) + 1
             shown = ", ".join(str(row) for row in rows[:5]) + (" ..." if len(rows) > 5 else "")
@@ -450,6 +460,12 @@ class Data:
         """What predictions on new data need."""
         kept = {d: levels.tolist() for d, levels in self.labels.items() if d != self.dataset.rows}
         return Memory(kept, dict(self.frozen))
+
+
+def _missing(term: Term) -> np.ndarray:
+    """Which cells of a column are missing."""
+    gone = term.codes < 0 if term.codes is not None else np.isnan(np.asarray(term.value, dtype=float))
+    return np.asarray(gone)
 
 
 def _words(values: np.ndarray) -> np.ndarray:

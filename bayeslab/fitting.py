@@ -6,7 +6,7 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,7 +19,17 @@ from bayeslab import registry
 from bayeslab.dataset import Data, Dataset, Memory, bind
 from bayeslab.engines import auto
 from bayeslab.engines._job import Job, MemoryStore, Outcome, options_of
-from bayeslab.errors import BayeslabError, DataError, EngineRefusal, ModelError, OptionError, RunError, Stopped, hint
+from bayeslab.errors import (
+    BayeslabError,
+    DataError,
+    EngineRefusal,
+    ModelError,
+    OptionError,
+    RunError,
+    Stopped,
+    hint,
+    listed,
+)
 from bayeslab.io import modelfile
 from bayeslab.io.run_folder import FORMAT, RunFolder
 from bayeslab.io.tables import read_dataset
@@ -64,8 +74,13 @@ class _Source:
         return self.file.located() if self.file else nullcontext()
 
 
-def check(model: ModelLike, data: Any = None) -> Data:
-    """Check a model and its data without building the graph.
+def check(model: ModelLike, data: Any = None, method: str | None = None, **options: Any) -> Data:
+    """Check a model, its data and its inference: whatever :func:`fit` refuses before its work begins is refused here.
+
+    Parameters
+    ----------
+    model, data, method, **options
+        As for :func:`fit`. Without data, what can be said without is checked.
 
     Returns
     -------
@@ -77,13 +92,25 @@ def check(model: ModelLike, data: Any = None) -> Data:
     BayeslabError
         The first thing that is wrong, with its place.
     """
+    return checked(model, data, method, **options).data
+
+
+def checked(model: ModelLike, data: Any = None, method: str | None = None, **options: Any) -> Prepared:
+    """What :func:`check` has found: what a fit would begin with; its engine is '' where there are no data."""
     source = _Source(model)
     with source.located():
-        found = source.bound(data)
-        family = registry.load("families", source.model.model.family)
-        if hasattr(family, "bound") and found.names():
-            family.bound(source.model, found)
-        return found
+        bound = source.bound(data)
+        if not bound.dataset.columns and not _evidence(source.model, bound):
+            _check_inference(source.model, method, options)
+            return Prepared(source.model, bound, None, "", "", None, 0)
+        return _prepared(source.model, bound, method, options, 0)
+
+
+def bound(model: ModelLike, data: Any = None) -> Data:
+    """A model's data bound to it; nothing is built."""
+    source = _Source(model)
+    with source.located():
+        return source.bound(data)
 
 
 def to_pymc(model: ModelLike, data: Any = None) -> Any:
@@ -149,6 +176,7 @@ def fit(
     begun = time.perf_counter()
     source = _Source(model)
     work, folder = _begin(source, data, method, seed, runs, name, options)
+    assert work.info is not None
     work.info["timings"]["build"] = time.perf_counter() - begun
     with source.located():
         return _run(work, folder, progress)
@@ -158,9 +186,7 @@ def fit_bound(
     model: Model, data: Data, method: str | None = None, *, seed: int, progress: bool = False, **options: Any
 ) -> Fit:
     """Fit a model to data that are bound already, in memory; parameters are those of :func:`fit`."""
-    engine, reason, chosen = _engine(model, data, method, options)
-    info = _info(model, data, engine, reason, chosen, _seed(seed, model))
-    return _run(_Work(model, data, _graph(model, data, engine), chosen, info), None, progress)
+    return _run(_prepared(model, data, method, options, _seed(seed, model)), None, progress)
 
 
 def prepare(
@@ -188,14 +214,27 @@ def prepare(
 
 
 @dataclass(frozen=True)
-class _Work:
-    """One inference to be done."""
+class Prepared:
+    """One inference to be done, and everything about it that could be refused before.
+
+    Attributes
+    ----------
+    graph : pymc.Model or None
+        For engines that use one.
+    engine, reason : str
+        The engine's name, and why it was chosen.
+    options : Spec
+        The engine's.
+    """
 
     model: Model
     data: Data
     graph: Any
+    engine: str
+    reason: str
     options: Any
-    info: dict[str, Any]
+    seed: int
+    info: Mapping[str, Any] | None = None
 
 
 def _begin(
@@ -206,24 +245,64 @@ def _begin(
     runs: str | os.PathLike[str] | None,
     name: str | None,
     options: Mapping[str, Any],
-) -> tuple[_Work, RunFolder | None]:
+) -> tuple[Prepared, RunFolder | None]:
     """Everything before the work: what can be wrong is found, and a run folder made."""
     with source.located():
-        bound = source.bound(data)
-        if not bound.dataset.columns:
-            raise DataError(
-                "the model has no data to fit: name a table in its data section, or pass data"
-                " (to draw from the prior use simulate)"
-            )
-        engine, reason, chosen = _engine(source.model, bound, method, options)
-        seed = _seed(seed, source.model)
-        graph = _graph(source.model, bound, engine)
+        work = _prepared(source.model, source.bound(data), method, options, _seed(seed, source.model))
     folder = RunFolder.create(runs, name or source.model.name) if runs is not None else None
-    info = _info(source.model, bound, engine, reason, chosen, seed)
+    work = replace(work, info=_info(work.model, work.data, work.engine, work.reason, work.options, work.seed))
     if folder:
-        folder.write_inputs(source.model, bound.dataset)
-        folder.write_info(info)
-    return _Work(source.model, bound, graph, chosen, info), folder
+        folder.write_inputs(work.model, work.data.dataset)
+        folder.write_info(dict(work.info or {}))
+    return work, folder
+
+
+def _prepared(model: Model, data: Data, method: str | None, options: Mapping[str, Any], seed: int) -> Prepared:
+    """An inference that can begin: what ``fit`` refuses, ``check`` refuses, since both come through here."""
+    if not _evidence(model, data):
+        raise DataError(
+            "the model has no data to fit: name a table in its data section, or pass data"
+            " (to draw from the prior use simulate)"
+        )
+    engine, reason, chosen = _engine(model, data, method, options)
+    family, module = registry.load("families", model.model.family), registry.load("engines", engine)
+    if hasattr(family, "bound"):
+        family.bound(model, data)
+    graph = _graph(model, data, engine)
+    work = Prepared(model, data, graph, engine, reason, chosen, seed)
+    if hasattr(module, "ready"):
+        module.ready(_job(work, reporter(False), MemoryStore()))
+    return work
+
+
+def _evidence(model: Model, data: Data) -> tuple[str, ...]:
+    """Names of the columns or nodes through which data enter the density.
+
+    Raises
+    ------
+    ModelError, DataError
+        There are data, but none that the model is about.
+    """
+    family, columns = registry.load("families", model.model.family), data.names()
+    if hasattr(family, "evidence"):
+        found: tuple[str, ...] = family.evidence(model, data)
+    elif not columns:
+        return ()
+    else:
+        # An outcome that is no column, such as the logarithm of one, is the family's to check.
+        found = tuple(n for n in family.outcomes(model, columns) if n not in columns or data.present(n))
+    if columns and not found:
+        about = family.outcomes(model, columns)
+        raise DataError(f"every cell of {listed(about)} is missing: the data say nothing about the model")
+    return found
+
+
+def _check_inference(model: Model, method: str | None, options: Mapping[str, Any]) -> None:
+    """Method and options where there are no data to choose an engine by."""
+    word, filed, own = _method(model, method)
+    modules = [registry.load("engines", w) for w in registry.names("engines") if w != "auto" and word in ("auto", w)]
+    for name, value in (own | dict(options)).items():
+        _check_option(name, value, modules if word == filed or name in options else _engines())
 
 
 def _graph(model: Model, data: Data, engine: str) -> Any:
@@ -241,8 +320,8 @@ def _seed(seed: int | None, model: Model) -> int:
     return seed
 
 
-def _engine(model: Model, data: Data, method: str | None, options: Mapping[str, Any]) -> tuple[str, str, Any]:
-    """The engine, why it was chosen, and its options: the file's, then those given."""
+def _method(model: Model, method: str | None) -> tuple[str, str, dict[str, Any]]:
+    """The method's name, the file's, and the file's options."""
     own = dict(model.inference)
     filed = own.pop("method", "auto")
     if not isinstance(filed, str):
@@ -251,6 +330,12 @@ def _engine(model: Model, data: Data, method: str | None, options: Mapping[str, 
     if word not in registry.names("engines"):
         path = () if method else ("inference", "method")
         raise OptionError(f"unknown method '{word}'{hint(word, registry.names('engines'))}", path=path)
+    return word, filed, own
+
+
+def _engine(model: Model, data: Data, method: str | None, options: Mapping[str, Any]) -> tuple[str, str, Any]:
+    """The engine, why it was chosen, and its options: the file's, then those given."""
+    word, filed, own = _method(model, method)
     reason = f"{word} was asked for"
     if word == "auto":
         word, reason = auto.choose(model, data)
@@ -268,14 +353,36 @@ def _engine(model: Model, data: Data, method: str | None, options: Mapping[str, 
     return word, reason, chosen
 
 
+def _engines() -> list[Any]:
+    return [registry.load("engines", word) for word in registry.names("engines") if word != "auto"]
+
+
 def _applicable(options: Mapping[str, Any], module: Any) -> dict[str, Any]:
-    """Options without those that only other engines have."""
-    return {k: v for k, v in options.items() if k in module.Options.model_fields or not _known_option(k)}
+    """Options without those that only other engines have, whose values are checked by theirs."""
+    dropped = {k for k in options if k not in module.Options.model_fields and _known_option(k)}
+    for name in dropped:
+        _check_option(name, options[name], _engines())
+    return {k: v for k, v in options.items() if k not in dropped}
 
 
 def _known_option(name: str) -> bool:
-    modules = (registry.load("engines", word) for word in registry.names("engines") if word != "auto")
-    return any(name in module.Options.model_fields for module in modules)
+    return any(name in module.Options.model_fields for module in _engines())
+
+
+def _check_option(name: str, value: Any, modules: Sequence[Any]) -> None:
+    """An option must be one that an engine among these has, with a value that one of them takes."""
+    having = [module for module in modules if name in module.Options.model_fields]
+    if not having and len(modules) > 1:
+        known = sorted({field for module in modules for field in module.Options.model_fields})
+        raise OptionError(f"no method has an option '{name}'{hint(name, known)}", path=("inference", name))
+    refused = []
+    for module in having or modules:
+        try:
+            options_of(module.Options, {name: value}, module.__name__.rpartition(".")[2])
+        except OptionError as error:
+            refused.append(error)
+    if len(refused) == len(having or modules):
+        raise refused[0]
 
 
 def _info(model: Model, data: Data, engine: str, reason: str, options: Any, seed: int) -> dict[str, Any]:
@@ -337,15 +444,21 @@ def carried_on(
     store = folder or MemoryStore()
     for number, state in chains.items():
         store.write(number, state)
-    return _run(_Work(model, data, None, options, info), folder, progress, store)
+    work = Prepared(model, data, None, info["method"], info["reason"], options, info["seed"], info)
+    return _run(work, folder, progress, store)
 
 
-def _run(work: _Work, folder: RunFolder | None, progress: bool, store: Any = None) -> Fit:
-    model, data, info = work.model, work.data, work.info
-    engine = registry.load("engines", info["method"])
+def _job(work: Prepared, view: Any, store: Any) -> Job:
+    return Job(work.model, work.data, work.options, work.seed, view, store, work.graph)
+
+
+def _run(work: Prepared, folder: RunFolder | None, progress: bool, store: Any = None) -> Fit:
+    model, data = work.model, work.data
+    info = dict(work.info or _info(model, data, work.engine, work.reason, work.options, work.seed))
+    engine = registry.load("engines", work.engine)
     with reporter(progress) as view:
-        view.note(info["reason"])
-        job = Job(model, data, work.options, info["seed"], view, store or folder or MemoryStore(), work.graph)
+        view.note(work.reason)
+        job = _job(work, view, store or folder or MemoryStore())
         try:
             outcome: Outcome = engine.run(job)
         except BayeslabError as error:
@@ -457,7 +570,9 @@ def resume(
     info["status"] = "running"
     info.pop("error", None)
     run.write_info(info)
-    return _run(_Work(model, data, _graph(model, data, info["method"]), options, info), run, progress)
+    graph = _graph(model, data, info["method"])
+    work = Prepared(model, data, graph, info["method"], info["reason"], options, info["seed"], info)
+    return _run(work, run, progress)
 
 
 def _longer(info: Mapping[str, Any], module: Any, draws: int | str) -> int:

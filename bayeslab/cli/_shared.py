@@ -16,6 +16,7 @@ __all__ = [
     "LossOption",
     "RunArgument",
     "SeedOption",
+    "assignments",
     "output",
     "print_json",
     "read_loss",
@@ -75,6 +76,19 @@ def read_loss(given: str | None) -> Any:
             if isinstance(cost, bool) or not isinstance(cost, int | float):
                 raise OptionError(f"action '{action}': the loss for the state '{state}' is a number, not {cost!r}")
     return content
+
+
+def assignments(words: list[str]) -> dict[str, Any]:
+    """``key=value`` pairs; values are read as in a model file."""
+    from bayeslab.io.modelfile import parse_value
+
+    out = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise typer.BadParameter(f"--set takes KEY=VALUE, not '{word}'")
+        out[key.strip().replace("-", "_")] = parse_value(value)
+    return out
 
 
 def output(path: Path | None, text: str) -> None:

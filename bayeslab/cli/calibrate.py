@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bayeslab.cli._shared import DataOption, FileArgument, JsonOption, SeedOption, print_json
-from bayeslab.cli.fit import _assignments
+from bayeslab.cli._shared import DataOption, FileArgument, JsonOption, SeedOption, assignments, print_json
 
 
 def command(
@@ -32,7 +31,7 @@ def command(
     """Simulation-based calibration; killed and run again with the same seed it goes on."""
     from bayeslab.results.calibrate import calibrate
 
-    options = _assignments(set_ or [])
+    options = assignments(set_ or [])
     found = calibrate(file, n, data, method, seed=seed, jobs=jobs, runs=runs, progress=not quiet, **options)
     if plot is not None:
         for kind in ("histogram", "ecdf"):

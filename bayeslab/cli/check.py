@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from bayeslab.cli._shared import DataOption, FileArgument, JsonOption, print_json
+from typing import Annotated
+
+import typer
+
+from bayeslab.cli._shared import DataOption, FileArgument, JsonOption, assignments, print_json
 
 _MOST = 20  # priors shown
 
 
-def command(file: FileArgument, data: DataOption = None, json: JsonOption = False) -> None:
-    """Check a model file and its data; nothing is fitted."""
+def command(
+    file: FileArgument,
+    data: DataOption = None,
+    method: Annotated[str | None, typer.Option("--method", "-m", help="As for fit.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any option of the method, as for fit.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Check a model file, its data and its inference; nothing is fitted.
+
+    What fit refuses before its work begins is refused here, in the same words.
+    """
     from bayeslab import fitting, registry
     from bayeslab.dataset import describe
-    from bayeslab.io.modelfile import load
 
-    bound = fitting.check(file, data)
-    model = load(file)
+    found = fitting.checked(file, data, method, **assignments(set_ or []))
+    model, bound = found.model, found.data
     family = registry.load("families", model.model.family)
     columns = bound.names()
     latent = family.summed_out(model, columns) if columns else ()
@@ -33,6 +47,8 @@ def command(file: FileArgument, data: DataOption = None, json: JsonOption = Fals
                 "summed_out": list(latent),
                 "priors": priors,
                 "unknown": forecast,
+                "method": found.engine or None,
+                "reason": found.reason or None,
                 "remarks": [message for _, _, _, message, _ in remarks],
             }
         )
@@ -53,6 +69,8 @@ def command(file: FileArgument, data: DataOption = None, json: JsonOption = Fals
         print(f"  {'' if number else 'priors':<9} {name}: {prior}")
     if len(priors) > _MOST:
         print(f"            … {len(priors) - _MOST} more")
+    if found.engine:
+        print(f"  method    {found.reason}")
     for word, text in forecast.items():
         print(f"  {word:<9} {text}")
     for _, _, _, message, advice in remarks:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from bayeslab import registry
-from bayeslab.cli._shared import DataOption, JsonOption, SeedOption, print_json
+from bayeslab.cli._shared import DataOption, JsonOption, SeedOption, assignments, print_json
 
 
 def command(
@@ -67,7 +67,7 @@ def command(
             "draws": _number(draws), "tune": tune, "chains": chains, "cores": cores, "target_accept": target_accept,
             "scheduler": scheduler,
         }  # fmt: skip
-        options |= _assignments(set_ or [])
+        options |= assignments(set_ or [])
         if detach:
             folder = fitting.prepare(file, data, method, seed=seed, runs=runs, name=name, **options)
             return _detached(folder, None, cores, scheduler)
@@ -124,19 +124,6 @@ def _rows(result: Any, frame: Any) -> int:
         return 25
     edges = frame.index.str.startswith("edge[")
     return min(60, int((~edges | (frame["mean"] > 0.05)).sum()))
-
-
-def _assignments(words: list[str]) -> dict[str, Any]:
-    """``key=value`` pairs; values are read as in a model file."""
-    from bayeslab.io.modelfile import parse_value
-
-    out = {}
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not equals or not key:
-            raise typer.BadParameter(f"--set takes KEY=VALUE, not '{word}'")
-        out[key.strip().replace("-", "_")] = parse_value(value)
-    return out
 
 
 def show(result: Any, *, json: bool, all_rows: bool) -> None:

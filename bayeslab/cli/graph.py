@@ -20,7 +20,7 @@ def command(
     from bayeslab.io.modelfile import load
     from bayeslab.plots.graph_svg import model_svg
 
-    bound = fitting.check(file, data)
+    bound = fitting.bound(file, data)
     model = load(file)
     network = registry.load("families", model.model.family).network(model, bound)
     output(out, model_svg(network, title=model.name))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayeslab.cli._shared import JsonOption, output, print_json
+from bayeslab.cli._shared import JsonOption, assignments, output, print_json
 
 if TYPE_CHECKING:
     from bayeslab.structure.bootstrap import EdgeConfidence
@@ -97,7 +97,6 @@ def command(
     """Learn a structure and its tables from data: one search, or several side by side."""
     import time
 
-    from bayeslab.cli.fit import _assignments
     from bayeslab.structures import learn
 
     given: dict[str, Any] = {
@@ -106,10 +105,10 @@ def command(
         "required": [_edge(word, "--require") for word in required or []],
         "forbidden": [_edge(word, "--forbid") for word in forbidden or []],
         "tiers": [[v.strip() for v in word.split(",")] for word in tiers or []],
-        "score_options": _assignments(score_options or []) or None,
+        "score_options": assignments(score_options or []) or None,
         "seed": seed,
     }
-    given |= _assignments(set_ or []) | ({} if restarts is None else {"restarts": restarts})
+    given |= assignments(set_ or []) | ({} if restarts is None else {"restarts": restarts})
     if bootstrap is not None and len(methods or []) > 1:
         raise typer.BadParameter("--bootstrap is of one method")
     rows_of = _counted(table, counts)

@@ -6,6 +6,9 @@ Contract. An engine module has
     a frozen :class:`bayeslab.spec.Spec` of the engine's options, named as PyMC names them.
 ``refuse(model, data) -> str | None``
     why the engine would give a wrong or meaningless answer here, or None.
+``ready(job) -> None`` (optional)
+    raises what else ``run`` would refuse before its work, now that options and graph are there; ``check`` and ``fit``
+    both call it.
 ``run(job) -> Outcome``
     the inference; ``job`` is a :class:`bayeslab.engines._job.Job`. What it returns is a DataTree
     of ArviZ's groups and a verdict.

@@ -13,7 +13,7 @@ import ctypes
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from bayeslab.engines._job import Job, Outcome
 from bayeslab.engines._starts import middle, near
 from bayeslab.errors import ModelError, RunError
 from bayeslab.results.checks import PARETO_FAIL, Finding, judge_approximation, pareto_smoothed
+
+if TYPE_CHECKING:
+    import pymc
 
 __all__ = [
     "Approximation",
@@ -404,10 +407,10 @@ def _newton_step(curvature: Array, slope: Array) -> tuple[Array, float]:
 # ----------------------------------------------------------------------------------- outcome
 
 
-def improper(density: Density) -> list[str]:
+def improper(model: pymc.Model) -> list[str]:
     """Parameters whose prior has no integral: then the evidence means nothing."""
     flat = ("flat", "halfflat")
-    return [rv.name for rv in density.model.free_RVs if getattr(rv.owner.op, "name", "").lower() in flat]
+    return [rv.name for rv in model.free_RVs if getattr(rv.owner.op, "name", "").lower() in flat]
 
 
 def has_evidence(density: Density) -> bool:
@@ -418,7 +421,7 @@ def has_evidence(density: Density) -> bool:
     """
     transforms = [density.model.rvs_to_transforms[rv] for rv in density.model.free_RVs]
     each = [part for t in transforms for part in getattr(t, "transform_list", [t])]
-    return not improper(density) and not any(type(part).__name__ == "Ordered" for part in each)
+    return not improper(density.model) and not any(type(part).__name__ == "Ordered" for part in each)
 
 
 def outcome(

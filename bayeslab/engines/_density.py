@@ -24,12 +24,35 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from bayeslab.errors import ModelError
+from bayeslab.errors import ModelError, OptionError, hint
 
 if TYPE_CHECKING:
     import pymc
 
-__all__ = ["Density", "centre", "copy_callback", "evaluate", "expand"]
+    from bayeslab.engines._job import Job
+
+__all__ = ["Density", "centre", "copy_callback", "evaluate", "expand", "ready"]
+
+
+def ready(job: Job) -> None:
+    """Raise what an engine that works on the graph's density would refuse before its work.
+
+    Raises
+    ------
+    ModelError
+        The graph has no parameters.
+    OptionError
+        A starting value is of no parameter.
+    """
+    known = [rv.name for rv in job.graph.free_RVs]
+    if not known:
+        raise ModelError(_NO_PARAMETERS)
+    for name in job.options.initvals or {} if hasattr(job.options, "initvals") else ():
+        if name not in known:
+            raise OptionError(f"initvals: no parameter '{name}'{hint(name, known)}", path=("inference", "initvals"))
+
+
+_NO_PARAMETERS = "the model has no parameters: every random node is observed"
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +99,7 @@ class Density:
         values = list(model.value_vars)
         shapes = tuple(np.shape(start[v.name]) for v in values)
         if not values:
-            raise ModelError("the model has no parameters: every random node is observed")
+            raise ModelError(_NO_PARAMETERS)
         terms = {"prior": model.free_RVs, "likelihood": [*model.observed_RVs, *model.potentials]}.get(part)
         # Canonical forms hide log(1 - sigmoid(x)) from what stabilises it, and its gradient is then none where the
         # sigmoid is 1: stable forms come first.

@@ -26,13 +26,13 @@ from pydantic import Field
 
 from bayeslab.dataset import Data
 from bayeslab.engines._approximate import Array, Gaussian, Target, outcome, pathfinder, starts
-from bayeslab.engines._density import Density
+from bayeslab.engines._density import Density, ready
 from bayeslab.engines._job import Job, Outcome
 from bayeslab.errors import RunError
 from bayeslab.results.checks import Finding
 from bayeslab.spec import Model, Spec
 
-__all__ = ["Options", "refuse", "run"]
+__all__ = ["Options", "ready", "refuse", "run"]
 
 _WINDOW = 10  # the ELBO trace is kept as means of so many parts of the run, times ten
 _SETTLED = 0.1  # nats that the ELBO may still rise by over the last tenth

@@ -23,7 +23,7 @@ from bayeslab.exact.expectation_maximisation import Problem, Restarts, Smooth, V
 from bayeslab.results.checks import Finding, Verdict
 from bayeslab.spec import Model, Spec
 
-__all__ = ["USES_GRAPH", "Options", "plan", "refuse", "run"]
+__all__ = ["USES_GRAPH", "Options", "plan", "ready", "refuse", "run"]
 
 USES_GRAPH = False
 # Searches that end this near the best, in log posterior, ended at the same place.
@@ -60,6 +60,14 @@ def plan(model: Model, data: Data) -> EMPlan | str:
     """How EM applies, or why not; remembered on the data."""
     found: EMPlan | str = _PLANS.plan(model, data)
     return found
+
+
+def ready(job: Job) -> None:
+    """Priors that have a mode, and a variant that the family has."""
+    found: EMPlan = _PLANS.of(job)
+    if job.options.variant == "hard" and found.search is None:
+        raise EngineRefusal("variant hard is for mixtures; take accelerated, em or stochastic")
+    _problem(found, job.options)
 
 
 def run(job: Job) -> Outcome:
@@ -109,8 +117,6 @@ def _searched(job: Job, found: EMPlan, problem: Problem) -> tuple[Restarts, list
         done = found.search(options.prior == "use", options.restarts, rng, notes, how)
         said = [Finding(note.status, note.check, "", None, note.message, note.advice) for note in done.notes]
         return done.searches, said
-    if options.variant == "hard":
-        raise EngineRefusal("variant hard is for mixtures; take accelerated, em or stochastic")
     searches = restarted(
         problem, found.start, restarts=options.restarts, rng=rng, cores=options.cores, progress=notes, **how
     )

@@ -24,11 +24,14 @@ from bayeslab.exact.answer import Answer, Plan
 from bayeslab.results.checks import Finding, Verdict
 from bayeslab.spec import Model, Spec
 
-__all__ = ["QUANTILES", "USES_GRAPH", "Options", "plan", "refuse", "run"]
+__all__ = ["QUANTILES", "USES_GRAPH", "Options", "plan", "ready", "refuse", "run"]
 
 USES_GRAPH = False
 # Of the 89 % and 95 % equal-tailed intervals, the quartiles and the median.
 QUANTILES = (0.025, 0.055, 0.25, 0.5, 0.75, 0.945, 0.975)
+
+
+_NO_SCALES = "scales: maximise needs a model with a scale parameter; this one has none"
 
 
 class Options(Spec):
@@ -58,8 +61,14 @@ def solved_as(found: Plan, scales: str) -> Answer:
     if scales == "integrate":
         return found.solve()
     if found.empirical is None:
-        raise OptionError("scales: maximise needs a model with a scale parameter; this one has none")
+        raise OptionError(_NO_SCALES)
     return found.empirical()
+
+
+def ready(job: Job) -> None:
+    """Scales can be maximised only where there are some."""
+    if job.options.scales == "maximise" and _PLANS.of(job).empirical is None:
+        raise OptionError(_NO_SCALES, path=("inference", "scales"))
 
 
 def run(job: Job) -> Outcome:

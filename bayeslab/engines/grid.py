@@ -22,6 +22,7 @@ from pydantic import Field
 
 from bayeslab import registry
 from bayeslab.dataset import Data
+from bayeslab.engines import _density
 from bayeslab.engines._approximate import Optimum, Target, has_evidence, maxima, newton, starts
 from bayeslab.engines._density import Density
 from bayeslab.engines._groups import attributes, constrained, dataset, posterior_groups
@@ -32,7 +33,7 @@ from bayeslab.exact import quadrature
 from bayeslab.results.checks import Finding, Verdict
 from bayeslab.spec import Model, Spec
 
-__all__ = ["MAX_PARAMETERS", "Options", "refuse", "run"]
+__all__ = ["MAX_PARAMETERS", "Options", "ready", "refuse", "run"]
 
 MAX_PARAMETERS = 3
 # Points along an axis to begin with: the more axes, the more each costs.
@@ -91,13 +92,19 @@ class _Grid:
         return float(self.mode[self.order[0]] + self.factor[0, 0] * u)
 
 
+def ready(job: Job) -> None:
+    """Few parameters only, and starting values of those there are."""
+    _density.ready(job)
+    n_dim = sum(np.size(value) for value in job.graph.initial_point().values())
+    if n_dim > MAX_PARAMETERS:
+        raise EngineRefusal(f"the model has {n_dim} parameters; a grid is for at most {MAX_PARAMETERS}")
+
+
 def run(job: Job) -> Outcome:
     """Evaluate the density on grids, and draw from the first."""
     options: Options = job.options
     begun = time.perf_counter()
     density = Density.of(job.graph)
-    if density.n_dim > MAX_PARAMETERS:
-        raise EngineRefusal(f"the model has {density.n_dim} parameters; a grid is for at most {MAX_PARAMETERS}")
     job.progress.note(f"compiling the model ({density.n_dim} parameters)")
     target = Target(density)
     compiled = time.perf_counter()

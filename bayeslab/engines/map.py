@@ -27,14 +27,14 @@ from pydantic import Field
 from bayeslab import registry
 from bayeslab.dataset import Data
 from bayeslab.engines._approximate import Array, Target, newton, starts
-from bayeslab.engines._density import Density
+from bayeslab.engines._density import Density, ready
 from bayeslab.engines._groups import posterior_groups, unconstrained
 from bayeslab.engines._job import Job, Outcome
 from bayeslab.exact.answer import PointEstimate
 from bayeslab.results.checks import Finding, Verdict, point_verdict
 from bayeslab.spec import Model, Spec
 
-__all__ = ["Options", "refuse", "run"]
+__all__ = ["Options", "ready", "refuse", "run"]
 
 # Newton steps cost a few gradients a parameter; with more parameters the optimiser's own end must do.
 _NEWTON = 2000

@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 
 from bayeslab import registry
 from bayeslab.dataset import Data
-from bayeslab.engines._density import Density, copy_callback
+from bayeslab.engines._density import Density, copy_callback, ready
 from bayeslab.engines._groups import on_the_way, posterior_groups, relabelled, remedies
 from bayeslab.engines._job import Job, Outcome
 from bayeslab.engines._starts import height, middle, near
@@ -36,7 +36,7 @@ from bayeslab.progress import ChainState
 from bayeslab.results.checks import Block, Finding, judge_mcmc, steps_too_long
 from bayeslab.spec import Model, Spec
 
-__all__ = ["Options", "refuse", "run"]
+__all__ = ["Options", "ready", "refuse", "run"]
 
 # ArviZ's names for what nutpie calls otherwise.
 _STATS = {

@@ -22,13 +22,13 @@ from pydantic import Field
 
 from bayeslab.dataset import Data
 from bayeslab.engines._approximate import Mixture, Path, Target, outcome, pathfinder, starts
-from bayeslab.engines._density import Density
+from bayeslab.engines._density import Density, ready
 from bayeslab.engines._job import Job, Outcome
 from bayeslab.errors import RunError
 from bayeslab.results.checks import Finding
 from bayeslab.spec import Model, Spec
 
-__all__ = ["Options", "refuse", "run"]
+__all__ = ["Options", "ready", "refuse", "run"]
 
 
 class Options(Spec):

@@ -30,6 +30,7 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.dataset import Data
+from bayeslab.engines import _density
 from bayeslab.engines._approximate import Array, Target, improper, systematic
 from bayeslab.engines._density import Density
 from bayeslab.engines._groups import on_the_way, posterior_groups, remedies
@@ -39,7 +40,7 @@ from bayeslab.errors import EngineRefusal, RunError
 from bayeslab.results.checks import Finding, judge_mcmc
 from bayeslab.spec import Model, Spec
 
-__all__ = ["Options", "refuse", "run"]
+__all__ = ["Options", "ready", "refuse", "run"]
 
 # Spread (sd over runs) of the log evidence: half a nat matters little beside a Bayes factor of 3, two do (ours).
 _SPREAD_WARN, _SPREAD_FAIL = 0.5, 2.0
@@ -63,17 +64,22 @@ def refuse(model: Model, data: Data) -> str | None:
     return None
 
 
-def run(job: Job) -> Outcome:
-    """Run the populations one after another."""
-    options: Options = job.options
-    begun = time.perf_counter()
-    joint = Density.of(job.graph)
-    flat = improper(joint)
+def ready(job: Job) -> None:
+    """Proper priors only."""
+    _density.ready(job)
+    flat = improper(job.graph)
     if flat:
         raise EngineRefusal(
             f"method smc does not apply: the priors of {', '.join(flat)} have no integral, so there is nothing to start"
             f" from and no evidence; give them proper priors, or use method nuts"
         )
+
+
+def run(job: Job) -> Outcome:
+    """Run the populations one after another."""
+    options: Options = job.options
+    begun = time.perf_counter()
+    joint = Density.of(job.graph)
     job.progress.note(f"compiling the model ({joint.n_dim} parameters)")
     tempered = _Tempered(Target(Density.of(job.graph, part="prior")), Target(joint))
     compiled = time.perf_counter()

@@ -28,7 +28,7 @@ from bayeslab.structure.jobs import Chain, MemorySegments, Sampler, Work, Worker
 from bayeslab.structure.jobs import run as run_job
 from bayeslab.structure.score_table import ScoreTable, _half_of_memory
 
-__all__ = ["EXTENDS", "USES_GRAPH", "Options", "refuse", "run"]
+__all__ = ["EXTENDS", "USES_GRAPH", "Options", "ready", "refuse", "run"]
 
 USES_GRAPH = False
 # A finished run can be gone on with.
@@ -82,13 +82,18 @@ def refuse(model: Model, data: Data) -> str | None:
     return f"it samples structures of Bayes nets; this is a model of the family {model.model.family}"
 
 
+def ready(job: Job) -> None:
+    """What is filled in must fit into memory."""
+    found = plan(job.model, job.data)
+    _check_memory(found.sampler, _work(job.options, found.sampler, len(found.names), job.seed))
+
+
 def run(job: Job) -> Outcome:
     """Draw what is missing, and judge what is there."""
     begun = time.perf_counter()
     options, found = job.options, plan(job.model, job.data)
     sampler, store = found.sampler, job.store.segments()
     work = _work(options, sampler, len(found.names), job.seed)
-    _check_memory(sampler, work)
     if store is not None:
         store.begin()
         table = store.table(lambda: found.table(job.progress))

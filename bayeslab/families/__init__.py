@@ -12,6 +12,9 @@ Contract. A family module has
     data offer, or None when no data are known. Never imports PyMC.
 ``factors(model) -> set[str]``
     dimensions the model indexes by a column of the same name.
+``evidence(model, data) -> tuple[str, ...]`` (optional)
+    names of the columns or nodes through which data enter the density, () if none; without it, the outcomes that have
+    a cell that is not missing.
 ``outcomes(model, columns) -> tuple[str, ...]``
     the observed nodes whose values the model predicts.
 ``summed_out(model, columns) -> tuple[str, ...]``

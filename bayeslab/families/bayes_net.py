@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from bayeslab.decisions.influence import InfluenceDiagram
     from bayeslab.exact.junction_tree import JunctionTree
 
-__all__ = ["BayesNet", "Spec", "check", "exact", "factors", "graph", "network", "outcomes", "summed_out"]
+__all__ = ["BayesNet", "Spec", "check", "evidence", "exact", "factors", "graph", "network", "outcomes", "summed_out"]
 
 
 def _as_states(value: Any) -> Any:
@@ -352,6 +352,13 @@ def outcomes(model: Model, columns: set[str]) -> tuple[str, ...]:
     if unknown(spec) and not spec.variables:
         return tuple(sorted(columns))
     return tuple(v for v in spec.variables if v in columns and v not in spec.hidden)
+
+
+def evidence(model: Model, data: Data) -> tuple[str, ...]:
+    """Variables with a cell that is not missing."""
+    spec = _spec(model)
+    named = spec.variables or data.names()
+    return tuple(v for v in named if data.has(v) and v not in spec.hidden and data.present(v))
 
 
 def summed_out(model: Model, columns: set[str]) -> tuple[str, ...]:

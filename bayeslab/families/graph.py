@@ -11,6 +11,7 @@ draw from.
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from pydantic import BeforeValidator, Field
 from bayeslab.dataset import Data
 from bayeslab.errors import BayeslabError, DataError, ModelError, hint, listed
 from bayeslab.exact.answer import Plan
-from bayeslab.expressions import Evaluator, Term
+from bayeslab.expressions import Evaluator, Term, parse
 from bayeslab.families._conjugacy import closed_form
 from bayeslab.families._distributions import DISTRIBUTIONS, Distribution
 from bayeslab.families._nodes import (
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
     from bayeslab.families._summed_out import Latent, SummedOut
 
-__all__ = ["Graph", "Spec", "check", "elimination", "exact", "factors", "graph", "network", "outcomes", "summed_out"]
+__all__ = ["Graph", "Spec", "check", "elimination", "evidence", "exact", "factors", "graph", "network", "outcomes", "summed_out"]
 
 type Purpose = Literal["fit", "predict", "simulate"]
 
@@ -113,6 +114,75 @@ def outcomes(model: Model, columns: set[str]) -> tuple[str, ...]:
     last = [name for name in random if not nx.descendants(edges, name) & set(random)]
     seen = [name for name in last if name in columns]
     return tuple(seen or last)
+
+
+def evidence(model: Model, data: Data) -> tuple[str, ...]:
+    """Nodes through which data enter the density: observed nodes, and potentials.
+
+    Raises
+    ------
+    ModelError
+        No node is observed, or a node without data has nearly the name of a column that the model does not use.
+    DataError
+        Every cell of the observed nodes is missing.
+    """
+    nodes, columns = nodes_of(_spec(model).nodes), data.names()
+    named = [node.name for node in nodes.values() if node.kind == "random" and node.name in columns]
+    potentials = [node.name for node in nodes.values() if node.kind == "potential"]
+    if columns:
+        _check_spelling(nodes, model, data)
+    observed = [name for name in named if data.present(name)]
+    if observed or potentials or not columns:
+        return (*observed, *potentials)
+    if named:
+        raise DataError(f"every cell of {listed(named)} is missing: the data say nothing about the model")
+    last = nodes[outcomes(model, set())[-1]] if outcomes(model, set()) else None
+    near = hint(last.name, columns) if last else ""
+    raise ModelError(
+        f"no node is observed, so the data say nothing about the model: an observed node is random and has the name"
+        f" of a column{f', and {last.name!r} is none' if last else ''}{near} (to draw from the prior use simulate)",
+        path=(*last.path, "[key]") if last else ("model", "nodes"),
+    )
+
+
+def _check_spelling(nodes: Mapping[str, Node], model: Model, data: Data) -> None:
+    """A random node without data, and a column of the same dimensions that is not used and is called nearly the same.
+
+    Names that differ in capitals and underscores only are near; those of nodes that nothing depends on also where one
+    letter is wrong. Names that differ in a digit are not: ``y1`` and ``y2`` are two things.
+    """
+    columns = data.names()
+    texts = [parse(text).names for text in model.data.derive.values()]
+    used = set(nodes).union(data.labels, *texts, *(node.expression.names for node in nodes.values()))
+    free = {name: data.term(name, missing=True).dims for name in sorted(columns - used) if data.placed(name)}
+    unseen = [node for node in nodes.values() if node.kind == "random" and node.name not in columns]
+    needed = {parent for node in nodes.values() for parent in node.parents}
+    for node in unseen:
+        for name, dims in free.items():
+            if set(dims) != set(node.dims):
+                continue
+            if _folded(name) == _folded(node.name) or (node.name not in needed and _one_letter_off(name, node.name)):
+                raise ModelError(
+                    f"'{node.name}' has no data, and the column '{name}' is not used; did you mean '{name}'? If"
+                    f" '{node.name}' is meant to have no data, rename it",
+                    path=(*node.path, "[key]"),
+                )
+
+
+def _folded(name: str) -> str:
+    return name.casefold().replace("_", "")
+
+
+def _one_letter_off(a: str, b: str) -> bool:
+    """Whether one letter is wrong, missing, too many, or swapped with the next; digits must agree."""
+    short, long = sorted((_folded(a), _folded(b)), key=len)
+    if len(short) < 4 or len(long) - len(short) > 1 or re.sub(r"\D", "", a) != re.sub(r"\D", "", b):
+        return False
+    at = next((i for i, (x, y) in enumerate(zip(short, long, strict=False)) if x != y), len(short))
+    if len(short) < len(long):
+        return short[at:] == long[at + 1 :]
+    swapped = short[at : at + 2] == long[at : at + 2][::-1] and short[at + 2 :] == long[at + 2 :]
+    return swapped or short[at + 1 :] == long[at + 1 :]
 
 
 def summed_out(model: Model, columns: set[str]) -> tuple[str, ...]:

@@ -68,7 +68,7 @@ def source_of(source: Any, data: Any) -> tuple[Model, Data, dict[str, np.ndarray
     if isinstance(source, Fit):
         bound = source.data if data is None else bound_to(source, data)
         return source.model, bound, posterior_values(source)
-    bound = fitting.check(source, data)
+    bound = fitting.bound(source, data)
     model = source if isinstance(source, Model) else fitting._Source(source).model
     return model, bound, {}
 

@@ -1,0 +1,190 @@
+"""``check`` refuses what ``fit`` refuses, in the same words; and a fit that its data do not reach is refused."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+import bayeslab as bl
+from bayeslab.errors import BayeslabError, DataError, ModelError
+from bayeslab.fitting import prepare
+
+N = 12
+TABLE = {
+    "y": np.linspace(-1.0, 1.0, N),
+    "x": np.arange(N) * 0.5,
+    "g": np.arange(N) % 3,
+    "count": np.arange(N) % 4,
+    "height": np.arange(N) + 150.0,
+}
+MEAN = {"m": "Normal(0, 1)", "y[obs_id]": "Normal(m, 1)"}
+
+
+def graph(nodes, **keys) -> bl.Model:
+    return bl.Model(model={"family": "graph", "nodes": nodes}, **keys)
+
+
+def refusal(call, *arguments, **options) -> tuple[type, str, tuple, int] | None:
+    try:
+        call(*arguments, **options)
+    except BayeslabError as error:
+        return type(error), str(error), error.path, error.offset
+    return None
+
+
+# Each was seen to pass `check` and to fail in `fit`, or is a sibling of one that was.
+BROKEN = {
+    "index of a dimension that is not there": graph(
+        {"a[g]": "Normal(0, 1)", "s": "HalfNormal(1)", "y[obs_id]": "StudentT(3, a[nowhere], s)"}
+    ),
+    "scalar node for a column": graph({"m": "Normal(0, 1)", "y": "Normal(m, 1)"}),
+    "dimension without a length": graph({"a[nope]": "Normal(0, 1)", "y[obs_id]": "Normal(sum(a), 1)"}),
+    "recursion of labels": graph(
+        {
+            "P[s, t]": "Dirichlet(1)",
+            "z[obs_id]": "Categorical(P[previous(z, 1, start=0)])",
+            "m[s]": "Normal(0, 1)",
+            "y[obs_id]": "Normal(m[z], 1)",
+        },
+        dims={"s": 2, "t": 2},
+    ),
+    "matrix for a Dirichlet": graph(
+        {"P[s, t]": "Dirichlet([[4, 2], [2, 4]])", "count[obs_id]": "Categorical(P[0])"}, dims={"s": 2, "t": 2}
+    ),
+    "discrete node that cannot be summed out": graph({"z[obs_id]": "Poisson(3)", "y[obs_id]": "Normal(z, 1)"}),
+    "unknown method": graph(MEAN, inference={"method": "nosuch"}),
+    "method that is no word": graph(MEAN, inference={"method": 3}),
+    "option out of range": graph(MEAN, inference={"method": "nuts", "target_accept": -0.9}),
+    "option out of range of another engine": graph(MEAN, inference={"target_accept": -0.9}),
+    "unknown option": graph(MEAN, inference={"target_acept": 0.9}),
+    "start of no parameter": graph(MEAN, inference={"method": "nuts", "initvals": {"mm": 1}}),
+    "grid of many parameters": graph(
+        {"a[obs_id]": "Normal(0, 1)", "y[obs_id]": "Normal(a, 1)"}, inference={"method": "grid"}
+    ),
+    "flat prior for smc": graph(
+        {"m": "Flat()", "y[obs_id]": "Normal(m, 1)"}, inference={"method": "smc"}
+    ),
+    "no parameters": graph({"y[obs_id]": "Normal(0, 1)"}),
+    "no scales": graph(MEAN, inference={"method": "exact", "scales": "maximise"}),
+    "engine that does not apply": graph(MEAN, inference={"method": "train"}),
+    "misspelt outcome": graph({"m": "Normal(0, 1)", "Y[obs_id]": "Normal(m + x, 1)"}),
+    "text for numbers": graph({"m": "Normal(0, 1)", "y[obs_id]": "Normal(m, x['a'])"}),
+    "regression without its response": bl.Model(model={"family": "regression", "formula": "z ~ x"}),
+    "mixture by train": bl.Model(
+        model={"family": "mixture", "columns": ["y"], "components": 2}, inference={"method": "train"}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_fit_refuses_check_refuses_in_the_same_words(name, tmp_path):
+    model = BROKEN[name]
+    told = refusal(bl.check, model, TABLE)
+    assert told is not None
+    assert told == refusal(prepare, model, TABLE, runs=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_methods_and_options_are_read_without_data_too():
+    model = graph(MEAN, inference={"method": "nuts", "target_accept": -0.9})
+    assert refusal(bl.check, model)[1] == refusal(bl.check, model, TABLE)[1]
+    assert "nosuch" in refusal(bl.check, graph(MEAN, inference={"method": "nosuch"}))[1]
+    assert "target_accept" in refusal(bl.check, graph(MEAN, inference={"target_acept": 0.9}))[1]
+    assert refusal(bl.check, graph(MEAN, inference={"method": "nuts", "draws": 50})) is None
+
+
+def mutated(text: str, rng: random.Random) -> str:
+    """A model file with one slip: a letter dropped, doubled or replaced, or a line left out."""
+    at = rng.randrange(len(text))
+    match rng.randrange(4):
+        case 0:
+            return text[:at] + text[at + 1 :]
+        case 1:
+            return text[:at] + text[at] + text[at:]
+        case 2:
+            return text[:at] + rng.choice("aYg0[](),-.1") + text[at + 1 :]
+        case _:
+            lines = text.splitlines()
+            del lines[rng.randrange(len(lines))]
+            return "\n".join(lines)
+
+
+def test_files_with_a_slip_are_refused_by_both_in_the_same_words(tmp_path):
+    text = """bayeslab: 1
+dims: {k: 2}
+model:
+  family: graph
+  nodes:
+    a[g]: Normal(0, 10)
+    b[k]: Normal(0, 1)
+    y[obs_id]: Normal(a[g] + b[0] * x, 1)
+inference: {draws: 20, chains: 2}
+"""
+    rng, file, refused = random.Random(1), tmp_path / "model.yaml", 0
+    for number in range(60):
+        file.write_text(mutated(text, rng))
+        told = refusal(bl.check, file, TABLE)
+        runs = tmp_path / f"runs{number}"
+        assert told == refusal(prepare, file, TABLE, runs=runs)
+        if told is None and bl.fitting.checked(file, TABLE).engine == "exact":
+            assert refusal(bl.fit, file, TABLE, runs=None, progress=False) is None
+        refused += told is not None
+    assert 20 < refused < 60
+
+
+# ------------------------------------------------------------------------------ data that enter
+
+
+@pytest.mark.parametrize("node", ["Y", "Y_"])
+def test_a_capital_more_is_told_with_the_column(node):
+    with pytest.raises(ModelError, match="did you mean 'y'") as told:
+        bl.fit(graph({"m": "Normal(0, 1)", f"{node}[obs_id]": "Normal(m + x, 1)"}), TABLE, runs=None, progress=False)
+    assert told.value.path[:3] == ("model", "nodes", f"{node}[obs_id]")
+
+
+def test_no_observed_node_is_an_error_also_without_a_near_name():
+    with pytest.raises(ModelError, match="no node is observed"):
+        bl.check(graph({"m": "Normal(0, 1)", "income[obs_id]": "Normal(m + x, 1)"}), TABLE)
+
+
+@pytest.mark.parametrize("node", ["hieght", "heigth", "heght", "heightt", "Height", "he_ight"])
+def test_a_second_outcome_with_a_slip_is_told(node):
+    nodes = MEAN | {"h": "Normal(0, 1)", f"{node}[obs_id]": "Normal(h, 1)"}
+    with pytest.raises(ModelError, match="did you mean 'height'"):
+        bl.check(graph(nodes), TABLE)
+
+
+def test_a_covariate_written_with_a_capital_is_told():
+    with pytest.raises(ModelError, match="did you mean 'x'"):
+        bl.check(graph({"X[obs_id]": "Normal(0, 1)", "m": "Normal(0, 1)", "y[obs_id]": "Normal(m * X, 1)"}), TABLE)
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        MEAN | {"y_new[obs_id]": "Normal(m, 1)"},  # a replication
+        MEAN | {"Y[obs_id]": "Normal(m, 1)"},  # the column is used: Y is something else
+        MEAN | {"height2[obs_id]": "Normal(m, 1)"},  # another digit, another thing
+        MEAN | {"w[obs_id]": "Normal(m, 1)"},
+        {"theta[obs_id]": "Normal(0, 1)", "y[obs_id]": "Normal(theta, 1)"},
+    ],
+)
+def test_nodes_without_data_are_allowed(nodes):
+    bl.check(graph(nodes, inference={"method": "exact"}), TABLE)
+
+
+def test_an_outcome_of_missing_cells_only_is_refused():
+    with pytest.raises(DataError, match="every cell of 'y' is missing"):
+        bl.fit(graph(MEAN), TABLE | {"y": np.full(N, np.nan)}, runs=None, progress=False)
+    net = bl.Model(
+        model={"family": "bayes_net", "variables": {"a": {"states": ["u", "v"]}, "b": {"states": ["u", "v"]}}}
+    )
+    with pytest.raises(DataError, match="every cell of 'a', 'b' is missing"):
+        bl.fit(net, {"a": [None] * N, "b": [None] * N}, runs=None, progress=False)
+
+
+def test_priors_can_still_be_drawn_from():
+    drawn = bl.simulate(graph({"m": "Normal(0, 1)", "Y[obs_id]": "Normal(m + x, 1)"}), TABLE, draws=20, seed=1)
+    assert drawn["prior"]["m"].shape == (1, 20)
