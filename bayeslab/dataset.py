@@ -211,6 +211,8 @@ def as_values(value: Any, what: str) -> tuple[np.ndarray, np.ndarray | None]:
     if array.dtype.kind == "b":
         return array.astype(np.int64), None
     if array.dtype.kind in "iu":
+        if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
+            raise DataError(f"{what} holds {array.max()}, a whole number beyond 64 bits with a sign; make it a float")
         return array.astype(np.int64), None
     if array.dtype.kind == "f":
         return array.astype(np.float64), None
@@ -331,7 +333,11 @@ class Data:
     @cached_property
     def evaluator(self) -> Evaluator:
         """Evaluates expressions that involve data only."""
-        return Evaluator(self.term, self.labels, self.frozen, rows=self.dataset.rows)
+        return Evaluator(self.term, self.labels, self.frozen, rows=self.dataset.rows, cells=self.cells)
+
+    def cells(self, name: str) -> Term:
+        """A column, missing cells allowed."""
+        return self.term(name, missing=True)
 
     def has(self, name: str) -> bool:
         """Whether the data offer a column, given or computed, of this name."""
@@ -395,7 +401,8 @@ class Data:
             shown = ", ".join(str(row) for row in rows[:5]) + (" ..." if len(rows) > 5 else "")
             raise DataError(
                 f"column '{name}' has {np.sum(gone)} missing cells (row {shown}) and is used as a predictor: drop"
-                f" the rows, or give '{name}' a node of its own, so that missing cells become parameters"
+                f" the rows; or give it a node, such as {name}[{', '.join(map(str, term.dims))}]: Normal(m, s), so that"
+                f" missing cells become parameters; or say what holds there, where(isnan({name}), ..., {name})"
             )
 
     def _given(self, name: str) -> Term:
@@ -431,7 +438,7 @@ class Data:
 
     def _derived(self, name: str) -> Term:
         expression = self.derive[name]
-        evaluator = Evaluator(lambda n: self.term(n, missing=True), self.labels, self.frozen, rows=self.dataset.rows)
+        evaluator = Evaluator(self.cells, self.labels, self.frozen, rows=self.dataset.rows, cells=self.cells)
         try:
             term = evaluator.term(expression)
         except ModelError as error:
@@ -576,8 +583,15 @@ def _label_array(values: Sequence[Any]) -> np.ndarray:
 
 
 def describe(data: Data) -> str:
-    """One line about the data: rows and columns."""
-    rows = len(data.labels[data.dataset.rows]) if data.dataset.rows in data.labels else 0
-    return (
-        f"{rows:,} rows, columns {listed(data.dataset.columns)}" if rows else f"arrays {listed(data.dataset.columns)}"
-    )
+    """One line about the data: rows and columns of each table, and arrays."""
+    groups: dict[str | None, list[str]] = {}
+    for name, column in data.dataset.columns.items():
+        groups.setdefault(column.dims[0] if column.dims and len(column.dims) == 1 else None, []).append(name)
+    parts = []
+    for dim, names in sorted(groups.items(), key=lambda item: (item[0] != data.dataset.rows, item[0] is None)):
+        if dim is None:
+            parts.append(f"arrays {listed(names)}")
+        else:
+            of = "" if dim == data.dataset.rows else f" of '{dim}'"
+            parts.append(f"{len(data.labels[dim]):,} rows{of}, columns {listed(names)}")
+    return "; ".join(parts)

@@ -280,6 +280,7 @@ _OTHER = {
     "stack": (2, 2),
     "lag": (2, 2),
     "previous": (2, 2),
+    "isnan": (1, 1),
 }
 FUNCTIONS: dict[str, tuple[int, int]] = _ELEMENTWISE | _REDUCTIONS | _ALONG | _OTHER
 _KEYWORDS = {"lag": {"start"}, "previous": {"start"}}
@@ -378,6 +379,26 @@ def _pytensor_functions() -> dict[str, Callable[..., Any]]:
     }
 
 
+# What would leave the range of 64-bit integers without a word: their arithmetic is that of floats.
+_ARITHMETIC = frozenset(
+    ("add", "subtract", "multiply", "power", "floor_divide", "mod", "negative", "abs", "outer", "sign")
+)
+_SUMS = frozenset(("sum", "mean", "prod", "sd", "var"))
+
+
+def _whole(value: Any) -> bool:
+    """Whether a number, array or variable is of whole numbers."""
+    dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+    return np.dtype(dtype).kind in "iub"
+
+
+def _as_float(value: Any) -> Any:
+    """A number, array or variable of whole numbers as one of floats; others as they are."""
+    if not hasattr(value, "astype"):
+        value = np.asarray(value)
+    return value.astype("float64") if _whole(value) else value
+
+
 def _function(name: str, symbolic: bool) -> Callable[..., Any]:
     if symbolic:
         import pytensor.tensor as pt
@@ -410,6 +431,8 @@ class Evaluator:
         Like ``lookup``, for names inside ``lag``.
     rows
         Dimension of the main table's rows. What has a value in each row is not frozen.
+    cells
+        ``cells(name) -> Term``: a column of data with its missing cells, for ``isnan``.
     """
 
     def __init__(
@@ -421,8 +444,12 @@ class Evaluator:
         special: Mapping[str, Callable[[ast.Call], Term]] | None = None,
         past: Callable[[str], Term] | None = None,
         rows: str | None = None,
+        cells: Callable[[str], Term] | None = None,
     ) -> None:
         self.lookup, self.labels = lookup, labels
+        self.cells = cells
+        # Columns whose missing cells are not looked at, because where(isnan(x), ...) takes something else there.
+        self._filled: frozenset[str] = frozenset()
         self.past, self.rows = past or lookup, rows
         self.frozen = {} if frozen is None else frozen
         self._symbol = symbol
@@ -469,7 +496,7 @@ class Evaluator:
             case ast.Constant(value=int() | float() as number):
                 return Term(int(number) if isinstance(number, bool) else number)
             case ast.Name(id=name):
-                return self.lookup(name)
+                return self._without_gaps(name) if name in self._filled else self.lookup(name)
             case ast.BinOp(op=ast.MatMult()):
                 return self._matmul(self.eval(node.left), self.eval(node.right))
             case ast.BinOp():
@@ -505,6 +532,8 @@ class Evaluator:
                 f"{hint(name, FUNCTIONS)} (a distribution needs a node of its own)"
             )
         check_call(node)
+        if name == "where":
+            return self._where(node)
         if name in _ELEMENTWISE:
             return self.apply(name, *(self.eval(argument) for argument in node.args))
         if name in _REDUCTIONS:
@@ -516,13 +545,62 @@ class Evaluator:
     # -- elementwise
 
     def apply(self, name: str, *terms: Term) -> Term:
-        """An elementwise function of terms, broadcast by name."""
+        """An elementwise function of terms, broadcast by name; arithmetic is that of floats."""
         values, dims, symbolic = self.align(terms)
+        if name in _ARITHMETIC and all(map(_whole, values)):
+            values = [_as_float(value) for value in values]
         with np.errstate(all="ignore"):
             value = _function(name, symbolic)(*values)
         if getattr(value, "dtype", None) == "bool":
             value = value.astype("int64")  # comparisons give 0 and 1, which add up
         return Term(value, dims, undefined=_merge(terms))
+
+    # -- missing cells
+
+    def _where(self, node: ast.Call) -> Term:
+        """``where``; in the branch for cells that are not missing, the column of ``isnan`` may have missing ones."""
+        condition, whole = node.args[0], 2
+        if isinstance(condition, ast.UnaryOp) and isinstance(condition.op, ast.Not):
+            condition, whole = condition.operand, 1
+        column = None
+        if isinstance(condition, ast.Call) and isinstance(condition.func, ast.Name) and condition.func.id == "isnan":
+            column = self._column_of(condition)
+        parts, now = [], self._filled
+        for place, argument in enumerate(node.args):
+            if place == whole and column is not None:
+                self._filled = now | {column}
+            try:
+                parts.append(self.eval(argument))
+            finally:
+                self._filled = now
+        return self.apply("where", *parts)
+
+    def _column_of(self, call: ast.Call) -> str:
+        check_call(call)
+        (argument,) = call.args
+        if not isinstance(argument, ast.Name) or self.cells is None:
+            raise ModelError(f"isnan() is of a column of the data, by its name, not of '{ast.unparse(argument)}'")
+        return argument.id
+
+    def _given(self, name: str) -> tuple[Term, np.ndarray]:
+        """A column of data, and which of its cells are missing."""
+        assert self.cells is not None
+        term = self.cells(name)
+        gone = term.codes < 0 if term.codes is not None else np.isnan(np.asarray(term.value, dtype=float))
+        return term, np.asarray(gone)
+
+    def _without_gaps(self, name: str) -> Term:
+        term, gone = self._given(name)
+        value, codes = term.value, term.codes
+        if value is not None and np.any(gone):
+            value = np.where(gone, np.mean(value, where=~gone) if not np.all(gone) else 0.0, value)
+        if codes is not None:
+            codes = np.where(gone, 0, codes)
+        return replace(term, value=value, codes=codes, column=None)
+
+    def _fn_isnan(self, node: ast.Call) -> Term:
+        term, gone = self._given(self._column_of(node))
+        return Term(gone.astype(np.int64), term.dims)
 
     def align(
         self, terms: Sequence[Term], onto: tuple[str | None, ...] | None = None
@@ -737,6 +815,8 @@ class Evaluator:
             if d in reduced and d in term.dims:
                 value = value[(slice(None),) * term.dims.index(d) + (slice(rows, None),)]
         axis = tuple(i for i, d in enumerate(term.dims) if d in reduced)
+        if name in _SUMS:
+            value = _as_float(value)
         if term.random:
             out = _pytensor_reduction(name, value, axis)
         else:
@@ -749,6 +829,8 @@ class Evaluator:
 
     def _along(self, name: str, node: ast.Call) -> Term:
         term = self.eval(node.args[0])
+        if term.value is None:
+            raise ModelError(f"'{ast.unparse(node.args[0])}' is text; {name}() needs numbers")
         if not term.dims:
             raise ModelError(f"{name}() needs a vector; '{ast.unparse(node.args[0])}' is a single number")
         axis = term.dims.index(self._dims_of(node, 1, term)) if len(node.args) > 1 else len(term.dims) - 1
@@ -759,8 +841,7 @@ class Evaluator:
         else:
             function = _function(name, False)
         dims = term.dims if name != "logsumexp" else (*term.dims[:axis], *term.dims[axis + 1 :])
-        value = term.value if term.random else np.asarray(term.value)
-        return Term(function(value, axis=axis), dims, undefined=term.undefined)
+        return Term(function(_as_float(term.value), axis=axis), dims, undefined=term.undefined)
 
     # -- linear algebra by names
 
@@ -796,8 +877,11 @@ class Evaluator:
         return self._contract(left, right, shared[0])
 
     def _contract(self, left: Term, right: Term, dim: str | None) -> Term:
+        for side in (left, right):
+            if side.value is None:
+                raise ModelError(f"'{side.column}' is text; a product needs numbers")
         symbolic = left.random or right.random
-        a, b = (self.symbolic(t) if symbolic else np.asarray(t.value) for t in (left, right))
+        a, b = (_as_float(self.symbolic(t) if symbolic else t.value) for t in (left, right))
         undefined = {d: k for d, k in _merge([left, right]).items() if d != dim}
         rest_a = tuple(d for d in left.dims if d != dim)
         rest_b = tuple(d for d in right.dims if d != dim)
@@ -817,6 +901,8 @@ class Evaluator:
 
     def _square(self, node: ast.expr, name: str) -> Term:
         term = self.eval(node)
+        if term.value is None:
+            raise ModelError(f"'{ast.unparse(node)}' is text; {name}() needs numbers")
         if len(term.dims) != 2:
             raise ModelError(f"{name}() needs a matrix; '{ast.unparse(node)}' has {len(term.dims)} dimensions")
         a, b = (self.length(d) for d in term.dims)
@@ -878,7 +964,7 @@ class Evaluator:
 
     def _fn_trace(self, node: ast.Call) -> Term:
         term = self._fn_diagonal(node)
-        return Term(term.value.sum(), ())
+        return Term(_as_float(term.value).sum(), ())
 
     def _fn_diagonal(self, node: ast.Call) -> Term:
         term = self._square(node.args[0], "diagonal")

@@ -38,7 +38,7 @@ from bayeslab.results.checks import Finding, Verdict
 from bayeslab.results.fit import Fit
 from bayeslab.spec import Model
 
-__all__ = ["check", "fit", "open_run", "prepare", "resume", "to_pymc"]
+__all__ = ["Prepared", "bound", "check", "checked", "evidence", "fit", "open_run", "prepare", "resume", "to_pymc"]
 
 type ModelLike = Model | str | os.PathLike[str]
 
@@ -100,7 +100,7 @@ def checked(model: ModelLike, data: Any = None, method: str | None = None, **opt
     source = _Source(model)
     with source.located():
         bound = source.bound(data)
-        if not bound.dataset.columns and not _evidence(source.model, bound):
+        if not bound.dataset.columns and not evidence(source.model, bound):
             _check_inference(source.model, method, options)
             return Prepared(source.model, bound, None, "", "", None, 0)
         return _prepared(source.model, bound, method, options, 0)
@@ -259,7 +259,7 @@ def _begin(
 
 def _prepared(model: Model, data: Data, method: str | None, options: Mapping[str, Any], seed: int) -> Prepared:
     """An inference that can begin: what ``fit`` refuses, ``check`` refuses, since both come through here."""
-    if not _evidence(model, data):
+    if not evidence(model, data):
         raise DataError(
             "the model has no data to fit: name a table in its data section, or pass data"
             " (to draw from the prior use simulate)"
@@ -275,7 +275,7 @@ def _prepared(model: Model, data: Data, method: str | None, options: Mapping[str
     return work
 
 
-def _evidence(model: Model, data: Data) -> tuple[str, ...]:
+def evidence(model: Model, data: Data) -> tuple[str, ...]:
     """Names of the columns or nodes through which data enter the density.
 
     Raises

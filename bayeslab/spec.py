@@ -101,7 +101,8 @@ class Model(Spec):
     data: DataSource = Field(default_factory=lambda: DataSource())
     dims: dict[Identifier, list[Label] | int | str] = Field(
         default_factory=dict,
-        description="Dimensions: a list of labels, a length, or the name of another dimension (a twin).",
+        description="Dimensions: a list of labels, a length n (the levels are then 0, 1, ..., n - 1), or the name of"
+        " another dimension (a twin).",
     )
     model: Family
     inference: dict[str, Any] = Field(default_factory=dict, description="method and the engine's options.")
@@ -168,6 +169,8 @@ class Problem(Exception):
         found = error.errors(include_url=False)[0]
         path = _untagged(prefix + tuple(part for part in found["loc"] if part != "[key]"), allowed)
         match found["type"]:
+            case "extra_forbidden" if path[:1] == ("model",) and len(path) == 2 and path[1] in Model.model_fields:
+                return cls(path, f"'{path[-1]}' stands at the top level, beside 'model', not in it")
             case "extra_forbidden":
                 return cls(path, f"unknown key '{path[-1]}'{hint(path[-1], allowed.get(path[:-1], ()))}")
             case "missing":

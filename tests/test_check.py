@@ -188,3 +188,40 @@ def test_an_outcome_of_missing_cells_only_is_refused():
 def test_priors_can_still_be_drawn_from():
     drawn = bl.simulate(graph({"m": "Normal(0, 1)", "Y[obs_id]": "Normal(m + x, 1)"}), TABLE, draws=20, seed=1)
     assert drawn["prior"]["m"].shape == (1, 20)
+
+
+# ----------------------------------------------------------------------------- what check prints
+
+
+def test_check_shows_observed_columns_of_all_tables_and_the_levels_of_lengths(tmp_path, capsys):
+    from bayeslab.cli.check import command
+
+    (tmp_path / "homes.csv").write_text("county,y\na,1.0\nb,2.0\na,0.5\n")
+    (tmp_path / "counties.csv").write_text("county,ore\na,0.1\nb,0.9\n")
+    file = tmp_path / "model.yaml"
+    file.write_text("""bayeslab: 1
+data: {table: homes.csv, rows: home, tables: {county: counties.csv}}
+dims: {k: 3}
+model:
+  family: graph
+  nodes:
+    m: Normal(0, 1)
+    b[k]: Normal(0, 1)
+    ore[county]: Normal(m, 1)
+    y[home]: Normal(ore[county] + b[0], 1)
+""")
+    command(file)
+    shown = capsys.readouterr().out
+    assert "3 rows, columns 'county', 'y'; 2 rows of 'county', columns 'ore'" in shown
+    assert "observed  ore, y" in shown
+    assert "k (3: 0 to 2)" in shown
+    assert "exact" in shown
+
+
+def test_check_says_where_evidence_without_data_is(tmp_path, capsys):
+    from bayeslab.cli.check import command
+
+    file = tmp_path / "model.yaml"
+    bl.save(graph({"m": "Normal(0, 1)", "e": "Potential(-m ** 4)"}), file)
+    command(file)
+    assert "none: the evidence is in 'e'" in capsys.readouterr().out

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bayeslab.cli._shared import DataOption, FileArgument, JsonOption, assignments, print_json
+from bayeslab.errors import listed
+
+if TYPE_CHECKING:
+    from bayeslab.dataset import Data
+    from bayeslab.spec import Model
 
 _MOST = 20  # priors shown
+
+
+def _described(bound: Data, evidence: Collection[str]) -> str:
+    from bayeslab.dataset import describe
+
+    if bound.names():
+        return describe(bound)
+    return "none: " + (f"the evidence is in {listed(evidence)}" if evidence else "the file can be simulated")
+
+
+def _levels(model: Model, dim: str, levels: Sequence[object]) -> str:
+    """How many levels a dimension has, and what a length makes them."""
+    return f"{len(levels)}: 0 to {len(levels) - 1}" if isinstance(model.dims.get(dim), int) else str(len(levels))
 
 
 def command(
@@ -25,7 +44,6 @@ def command(
     What fit refuses before its work begins is refused here, in the same words.
     """
     from bayeslab import fitting, registry
-    from bayeslab.dataset import describe
 
     found = fitting.checked(file, data, method, **assignments(set_ or []))
     model, bound = found.model, found.data
@@ -33,6 +51,7 @@ def command(
     columns = bound.names()
     latent = family.summed_out(model, columns) if columns else ()
     outcomes = family.outcomes(model, columns) if columns else ()
+    evidence = fitting.evidence(model, bound)
     priors = family.priors(model, bound) if columns and hasattr(family, "priors") else {}
     forecast = family.forecast(model, bound) if columns and hasattr(family, "forecast") else {}
     remarks = family.remarks(model, bound) if columns and hasattr(family, "remarks") else ()
@@ -44,6 +63,7 @@ def command(
                 "family": model.model.family,
                 "dims": {dim: len(levels) for dim, levels in bound.labels.items()},
                 "outcomes": list(outcomes),
+                "observed": list(evidence),
                 "summed_out": list(latent),
                 "priors": priors,
                 "unknown": forecast,
@@ -55,14 +75,15 @@ def command(
         return
     print(f"{file}: ok")
     print(f"  model     {model.name} (family {model.model.family})")
-    print(f"  data      {describe(bound) if columns else 'none: the file can be simulated'}")
+    print(f"  data      {_described(bound, evidence)}")
     if bound.labels:
         # A column of documents has no levels.
-        print(
-            f"  dims      {', '.join(f'{dim} ({len(levels)})' for dim, levels in bound.labels.items() if len(levels))}"
-        )
-    if columns:
-        print(f"  outcomes  {', '.join(outcomes) or 'none: no column has the name of a random node'}")
+        words = [f"{dim} ({_levels(model, dim, levels)})" for dim, levels in bound.labels.items() if len(levels)]
+        print(f"  dims      {', '.join(words)}")
+    if outcomes:
+        print(f"  outcomes  {', '.join(outcomes)}")
+    if set(evidence) - set(outcomes):
+        print(f"  observed  {', '.join(evidence)}")
     if latent:
         print(f"  summed out {', '.join(latent)}")
     for number, (name, prior) in enumerate(list(priors.items())[:_MOST]):

@@ -357,7 +357,8 @@ def data_groups(model: pymc.Model, data: Data, attrs: Mapping[str, Any]) -> dict
         if whole != rv.name and data.has(whole):
             term = data.term(whole, missing=True)
             dims = model.named_vars_to_dims.get(whole, term.dims)
-            observed[whole] = np.asarray(term.value).transpose([term.dims.index(d) for d in dims])
+            cells = np.where(term.codes < 0, np.nan, term.codes) if term.value is None else np.asarray(term.value)
+            observed[whole] = cells.transpose([term.dims.index(d) for d in dims])
         else:
             observed[rv.name] = np.asarray(_constant(model.rvs_to_values[rv]))
     constant = {v.name: np.asarray(_constant(v)) for v in _data_variables(model)}

@@ -57,7 +57,7 @@ class _Evaluator(Evaluator):
             raise ModelError(f"{name}() cannot be evaluated here")
         dim = self._dims_of(node, 1, term)
         reduced = tuple(d for d in term.dims if d != POINTS) if dim is None else (dim,)
-        value = np.asarray(term.value)
+        value = np.asarray(term.value, float) if name not in ("min", "max") else np.asarray(term.value)
         for d, rows in term.undefined.items():
             if d in reduced and d in term.dims:
                 value = value[(slice(None),) * term.dims.index(d) + (slice(rows, None),)]
@@ -96,13 +96,20 @@ class Environment:
         self.columns = data.names()
         self._known: dict[str, Term] = {}
         labels = dict(data.labels) | {POINTS: np.zeros(0)}
-        self._evaluator = _Evaluator(self.lookup, labels, data.frozen, past=self.lookup, rows=data.dataset.rows)
+        self._evaluator = _Evaluator(
+            self.lookup, labels, data.frozen, past=self.lookup, rows=data.dataset.rows, cells=self._cells
+        )
         unknown = {name for name in nodes if name not in self.columns}
         self._evaluator.parameters = frozenset(unknown)
 
     def lookup(self, name: str) -> Term:
         """A node's value, or the data's."""
-        term = self._whole(name)
+        return self._placed(self._whole(name))
+
+    def _cells(self, name: str) -> Term:
+        return self._placed(self.data.cells(name))
+
+    def _placed(self, term: Term) -> Term:
         for dim in self.only.keys() & set(term.dims):
             at = term.dims.index(dim)
             value, codes = (None if a is None else np.take(a, self.only[dim], at) for a in (term.value, term.codes))

@@ -347,7 +347,13 @@ class _Builder:
         self.model = pm.Model(coords=coords, check_bounds=True)
         self.symbols: dict[str, Any] = {}
         self.evaluator = Evaluator(
-            self.lookup, self.labels, data.frozen, self.symbol, past=self.past, rows=data.dataset.rows
+            self.lookup,
+            self.labels,
+            data.frozen,
+            self.symbol,
+            past=self.past,
+            rows=data.dataset.rows,
+            cells=data.cells,
         )
 
     def _open_below(self) -> bool:
@@ -648,22 +654,27 @@ class _Builder:
             raise DataError(f"column '{node.name}', row {row + 1} is infinite", path=node.path)
         if np.any(gone):
             row = int(np.nonzero(np.atleast_1d(gone))[0][0])
-            if node.discrete:
+            below = [other.name for other in self.nodes.values() if node.name in other.parents]
+            if node.discrete and (below or node.recursive or self._vector(node)):
+                why = f"{listed(below)} can depend on them" if below else "cells can depend on each other"
                 raise DataError(
-                    f"column '{node.name}', row {row + 1} is missing and {node.distribution} is discrete; only missing"
-                    f" cells of continuous nodes are imputed: drop these rows",
+                    f"column '{node.name}', row {row + 1} is missing and {node.distribution} is discrete; missing cells"
+                    f" are not summed out where {why}: drop these rows",
                     path=node.path,
                 )
-            return np.ma.masked_array(np.where(gone, 0.0, value), mask=gone)
+            if not node.discrete:
+                return np.ma.masked_array(np.where(gone, 0.0, value), mask=gone)
         if node.discrete:
-            if value.dtype.kind == "f" and np.any(value != np.floor(value)):
-                row = int(np.nonzero(np.atleast_1d(value != np.floor(value)))[0][0])
+            broken = (value != np.floor(value)) & ~gone
+            if value.dtype.kind == "f" and np.any(broken):
+                row = int(np.nonzero(np.atleast_1d(broken))[0][0])
                 raise DataError(
                     f"column '{node.name}', row {row + 1}: {np.atleast_1d(value).ravel()[row]} is not a whole number;"
                     f" {node.distribution} is discrete",
                     path=node.path,
                 )
-            return value.astype(np.int64)
+            counts = np.where(gone, 0, value).astype(np.int64)
+            return np.ma.masked_array(counts, mask=gone) if np.any(gone) else counts
         return value.astype(np.float64)
 
     def _register(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any, **extra: Any) -> None:
@@ -677,6 +688,9 @@ class _Builder:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*will be automatically imputed.*")
             warnings.filterwarnings("ignore", category=self.pm.exceptions.ImputationWarning)
+            if observed is not None and node.discrete and np.ma.is_masked(observed):
+                self._register_present(node, drawn, dims, observed)
+                return
             if self.purpose != "fit":
                 # A transform is for sampling a density; here the node is only drawn from.
                 warnings.filterwarnings("ignore", message="No safe default transform found")
@@ -687,6 +701,20 @@ class _Builder:
             self.model.add_coord(missing, self.labels[dims[0]][np.ma.getmaskarray(observed)].tolist())
             self.model.named_vars_to_dims[f"{node.name}_unobserved"] = (missing,)
         self.terms[node.name] = Term(rv, dims)
+
+    def _register_present(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any) -> None:
+        """Only the cells that are there: summed out, a missing one on which no node depends is a factor of 1."""
+        from pymc.distributions.distribution import create_partial_observed_rv
+
+        drawn.name = node.name
+        (present, _), _, _ = create_partial_observed_rv(drawn, np.ma.getmaskarray(observed))
+        self.model.register_rv(present, f"{node.name}_observed", observed=observed.compressed())
+        self.model.named_vars_to_dims[node.name] = dims
+
+    def _vector(self, node: Node) -> bool:
+        """Whether one value of the node is a vector."""
+        assert isinstance(node.expression.tree, ast.Call)
+        return node.distribution in DISTRIBUTIONS and DISTRIBUTIONS[node.distribution].support > 0
 
     def _conditioned(self, node: Node, tree: ast.Call, observed: Any, rows: int) -> None:
         """A node whose first rows are given: they have no density and are not predicted."""
@@ -846,6 +874,8 @@ class _Builder:
             raise ModelError(f"{word}() needs init_dist, the distribution of the first value, such as Normal(0, 1)")
         if word in ("Categorical", "OrderedLogistic", "OrderedProbit"):
             return self._categories(word, parameters, self.lengths(dims))
+        if word == "HyperGeometric":
+            parameters = {name: value.astype("int64") for name, value in parameters.items()}
         maker = getattr(self.pm, word)
         if word == "OrderedMultinomial":
             parameters["compute_p"] = False

@@ -1,0 +1,116 @@
+"""Graphs with gaps in the data, and graphs whose evidence is a potential: densities and answers in closed form."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import bayeslab as bl
+from bayeslab.errors import DataError, ModelError
+
+N = 8
+X = np.array([0.5, -1.0, 2.0, np.nan, 1.0, np.nan, 0.0, 3.0])
+Y = np.array([1.0, 0.0, 2.5, 1.5, 1.0, -0.5, 0.5, 3.0])
+HIT = np.array([1.0, np.nan, 0, 1, np.nan, 0, 1, 1])
+GAPS = np.isnan(X)
+
+
+def model(nodes, **keys) -> bl.Model:
+    return bl.Model(data={"rows": "row"}, model={"family": "graph", "nodes": nodes}, **keys)
+
+
+def log_density(built, **values) -> float:
+    """Of a PyMC model at unconstrained values, all terms but Jacobians."""
+    return float(sum(v.sum() for v in built.compile_logp(jacobian=False, sum=False, mode="FAST_COMPILE")(values)))
+
+
+def test_missing_cells_of_a_discrete_outcome_are_summed_out():
+    built = bl.to_pymc(model({"a": "Normal(0, 1)", "hit[row]": "Bernoulli(sigmoid(a + y))"}), {"hit": HIT, "y": Y})
+    assert [rv.name for rv in built.free_RVs] == ["a"]
+    there = ~np.isnan(HIT)
+    p = 1 / (1 + np.exp(-(0.3 + Y[there])))
+    wanted = stats.norm.logpdf(0.3) + stats.bernoulli.logpmf(HIT[there].astype(int), p).sum()
+    assert log_density(built, a=np.array(0.3)) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_missing_words_are_summed_out():
+    words = [None if np.isnan(h) else "yes" if h else "no" for h in HIT]
+    built = bl.to_pymc(
+        model({"q": "Normal(0, 1)", "hit[row]": "Bernoulli(sigmoid(q))"}, dims={"hit": ["no", "yes"]}), {"hit": words}
+    )
+    wanted = stats.norm.logpdf(0.3) + 4 * np.log(1 / (1 + np.exp(-0.3))) + 2 * np.log(1 / (1 + np.exp(0.3)))
+    assert log_density(built, q=np.array(0.3)) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_missing_cells_that_others_depend_on_are_refused():
+    nodes = {"hit[row]": "Bernoulli(0.5)", "b": "Normal(0, 1)", "y[row]": "Normal(b * hit, 1)"}
+    with pytest.raises(DataError, match="'y' can depend on them"):
+        bl.check(model(nodes), {"hit": HIT, "y": Y})
+
+
+def test_a_covariate_with_a_node_has_its_missing_cells_as_parameters():
+    nodes = {"m": "Normal(0, 1)", "b": "Normal(0, 2)", "x[row]": "Normal(m, 1.5)", "y[row]": "Normal(b * x, 0.7)"}
+    built = bl.to_pymc(model(nodes), {"x": X, "y": Y})
+    filled = np.where(GAPS, [0, 0, 0, 0.4, 0, -0.2, 0, 0], X)
+    wanted = (
+        stats.norm.logpdf(0.1) + stats.norm.logpdf(0.8, 0, 2)
+        + stats.norm.logpdf(filled, 0.1, 1.5).sum() + stats.norm.logpdf(Y, 0.8 * filled, 0.7).sum()
+    )  # fmt: skip
+    found = log_density(built, m=np.array(0.1), b=np.array(0.8), x_unobserved=filled[GAPS])
+    assert found == pytest.approx(wanted, rel=1e-12)
+
+
+@pytest.mark.parametrize("text", ["where(isnan(x), c, b * x)", "where(not isnan(x), b * x, c)"])
+def test_what_holds_where_a_cell_is_missing_can_be_said(text):
+    nodes = {"b": "Normal(0, 2)", "c": "Normal(0, 3)", "mu[row]": text, "y[row]": "Normal(mu, 0.5)"}
+    fit = bl.fit(model(nodes, seed=1), {"x": X, "y": Y}, "exact", runs=None, progress=False)
+    x, gaps = np.where(GAPS, 0.0, X), GAPS.astype(float)
+    for name, column, sd in (("b", x, 2.0), ("c", gaps, 3.0)):
+        precision = column @ column / 0.25 + 1 / sd**2
+        row = fit.summary().loc[name]
+        assert row["sd"] == pytest.approx(precision**-0.5, rel=1e-6)
+        assert row["mean"] == pytest.approx(column @ Y / 0.25 / precision, rel=1e-6)
+    built = bl.to_pymc(model(nodes), {"x": X, "y": Y})
+    wanted = stats.norm.logpdf(0.4, 0, 2) + stats.norm.logpdf(-0.3, 0, 3)
+    wanted += stats.norm.logpdf(Y, np.where(GAPS, -0.3, 0.4 * x), 0.5).sum()
+    assert log_density(built, b=np.array(0.4), c=np.array(-0.3)) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_gaps_are_looked_at_nowhere_else():
+    for text in ("where(isnan(x), x, 0)", "where(isnan(x), b, x) + x", "where(x > 0, b, 0)"):
+        with pytest.raises(DataError, match=r"where\(isnan\(x\), \.\.\., x\)"):
+            bl.check(model({"b": "Normal(0, 1)", "y[row]": f"Normal({text}, 1)"}), {"x": X, "y": Y})
+    with pytest.raises(ModelError, match="column of the data, by its name"):
+        bl.check(model({"b": "Normal(0, 1)", "y[row]": "Normal(isnan(b + x), 1)"}), {"x": X, "y": Y})
+
+
+def test_computed_columns_may_fill_gaps():
+    data = {"derive": {"z": "where(isnan(x), -1, x)", "gone": "isnan(x)"}, "rows": "row"}
+    made = bl.check(bl.Model(data=data, model={"family": "graph", "nodes": {"m": "Normal(0, 1)", "y[row]": "Normal(m, 1)"}}),
+                    {"x": X, "y": Y})  # fmt: skip
+    np.testing.assert_array_equal(made.term("z").value, np.where(GAPS, -1, X))
+    np.testing.assert_array_equal(made.term("gone").value, GAPS)
+
+
+# ------------------------------------------------------------------------------------ potentials
+
+
+def test_evidence_may_be_a_potential_alone(tmp_path):
+    """A normal prior times exp(-(m - 3)**2 / 2) is N(1.5, 1 / sqrt 2) times its integral."""
+    nodes = {"m": "Normal(0, 1)", "near_three": "Potential(-0.5 * (m - 3) ** 2)"}
+    fit = bl.fit(model(nodes, seed=1), method="grid", runs=tmp_path, progress=False)
+    row = fit.summary().loc["m"]
+    assert row["mean"] == pytest.approx(1.5, rel=1e-6)
+    assert row["sd"] == pytest.approx(0.5**0.5, rel=1e-6)
+    assert bl.open(fit.folder).verdict.status == fit.verdict.status
+
+
+def test_no_data_and_no_potential_is_told():
+    with pytest.raises(DataError, match="no data to fit"):
+        bl.fit(model({"m": "Normal(0, 1)"}), runs=None, progress=False)
+
+
+def test_dims_in_the_wrong_place_are_told():
+    with pytest.raises(ModelError, match="top level"):
+        bl.Model(model={"family": "graph", "nodes": {"m[k]": "Normal(0, 1)"}, "dims": {"k": 2}})
