@@ -10,6 +10,8 @@ soon as a random quantity enters it becomes a PyTensor graph.
 from __future__ import annotations
 
 import ast
+import keyword
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -22,6 +24,8 @@ from bayeslab.errors import DataError, ModelError, hint, listed
 __all__ = ["FUNCTIONS", "Evaluator", "Expression", "Term", "parse"]
 
 MAX_LENGTH = 5_000
+# Python's words that mean nothing in expressions and cannot be names.
+_NOT_NAMES = frozenset(keyword.kwlist) - {"and", "or", "not", "None", "True", "False"}
 MAX_DEPTH = 60
 
 _BINARY = {
@@ -98,6 +102,10 @@ def parse(text: str) -> Expression:
         tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as error:
         at = max((error.offset or 1) - 1, 0) + lead
+        for word in re.finditer(r"'[^']*'|\"[^\"]*\"|[^\W\d]\w*", text):
+            if word.group() in _NOT_NAMES:
+                message = f"'{word.group()}' is a reserved word of expressions; call the node or column something else"
+                raise ModelError(message, offset=word.start()) from None
         raise ModelError(f"cannot be read as an expression: {error.msg}", offset=at) from None
     except (ValueError, MemoryError, RecursionError):
         raise ModelError("cannot be read as an expression: nested too deeply or not text") from None
@@ -151,10 +159,10 @@ def _check(node: ast.expr, depth: int, names: set[str], calls: set[str]) -> None
                 raise bad("only functions and distributions can be called, by their names")
             if node.func.id.startswith("__"):
                 raise bad(f"names starting with '__' are not allowed: '{node.func.id}'")
-            if any(keyword.arg is None for keyword in node.keywords):
+            if any(named.arg is None for named in node.keywords):
                 raise bad("** is not part of the language")
             calls.add(node.func.id)
-            children = (*node.args, *(keyword.value for keyword in node.keywords))
+            children = (*node.args, *(named.value for named in node.keywords))
         case ast.Subscript():
             items = node.slice.elts if isinstance(node.slice, ast.Tuple) else (node.slice,)
             children = (node.value, *items)
@@ -299,9 +307,9 @@ def check_call(node: ast.Call) -> None:
     if not low <= len(node.args) <= high:
         want = str(low) if low == high else f"{low} or {high}"
         raise ModelError(f"{name}() takes {want} arguments, {len(node.args)} given", offset=_offset(node))
-    for keyword in node.keywords:
-        if keyword.arg not in _KEYWORDS.get(name, set()):
-            raise ModelError(f"{name}() has no argument '{keyword.arg}'", offset=_offset(node))
+    for named in node.keywords:
+        if named.arg not in _KEYWORDS.get(name, set()):
+            raise ModelError(f"{name}() has no argument '{named.arg}'", offset=_offset(node))
     if name in ("lag", "previous"):
         steps = node.args[1]
         if not (isinstance(steps, ast.Constant) and isinstance(steps.value, int) and steps.value >= 1):

@@ -9,7 +9,14 @@ from collections.abc import Iterable, Mapping
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+)
 
 from bayeslab import registry
 from bayeslab.errors import ModelError, hint, listed
@@ -76,6 +83,14 @@ class Family(Spec):
     """Base of the model families; the word in the file is the module's name."""
 
     family: str
+
+    def __init__(self, **content: Any) -> None:
+        """Validate; what pydantic finds wrong is said in one line, as it is said of a file."""
+        try:
+            super().__init__(**content)
+        except ValidationError as error:
+            problem = Problem.first(error, {("model",): type(self).model_fields}, ("model",))
+            raise ModelError(problem.message, path=problem.path) from None
 
     def levels(self) -> dict[str, list[str]]:
         """Levels of columns that the model itself declares, in order; of others they come from the data."""
@@ -228,5 +243,7 @@ def _with_family(content: dict[str, Any]) -> dict[str, Any]:
     spec = registry.load("families", word).Spec
     try:
         return content | {"model": spec.model_validate(dict(value))}
-    except ValidationError as error:
-        raise Problem.first(error, {("model",): spec.model_fields}, ("model",)) from None
+    except ModelError as error:
+        if not error.path:
+            raise
+        raise Problem(error.path, error.message) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import keyword
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -115,8 +116,8 @@ def _names(tree: ast.expr) -> Iterator[str]:
         for place, argument in enumerate(tree.args):
             if place not in skipped:
                 yield from _names(argument)
-        for keyword in tree.keywords:
-            yield from _names(keyword.value)
+        for named in tree.keywords:
+            yield from _names(named.value)
         return
     for child in ast.iter_child_nodes(tree):
         if isinstance(child, ast.expr):
@@ -147,6 +148,10 @@ def _parsed(items: tuple[tuple[str, str], ...]) -> tuple[Node, ...]:
         name = match[1]
         dims = tuple(part.strip() for part in match[2].split(",")) if match[2] is not None else ()
         for word in (name, *dims):
+            if keyword.iskeyword(word):
+                raise ModelError(
+                    f"'{word}' is a reserved word of expressions; choose another name", path=(*path, "[key]")
+                )
             if not word.isidentifier():
                 raise ModelError(f"'{word}' is not a name (in '{key}')", path=(*path, "[key]"))
             if word in RESERVED or word.startswith("__"):
@@ -384,13 +389,13 @@ def bound_arguments(tree: ast.Call, word: str, entry: Distribution | None = None
             f"{shown} takes at most {most} arguments{extra}, {len(tree.args)} given", offset=tree.col_offset
         )
     out = dict(zip(entry.parameters, tree.args, strict=False))
-    for keyword in tree.keywords:
-        name = str(keyword.arg)
+    for named in tree.keywords:
+        name = str(named.arg)
         if name not in entry.parameters:
             raise ModelError(f"{word} has no parameter '{name}'{hint(name, entry.parameters)}", offset=tree.col_offset)
         if name in out:
             raise ModelError(f"the parameter '{name}' of {word} is given twice", offset=tree.col_offset)
-        out[name] = keyword.value
+        out[name] = named.value
     return out
 
 

@@ -13,6 +13,7 @@ References
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -31,6 +32,7 @@ from bayeslab.families._local import Place, Rows, local
 from bayeslab.families._net import Net, net_of, parameter_values, resolved
 from bayeslab.families._net_structure import At as _At
 from bayeslab.families._net_structure import Structure, as_structure, sampled, unknown
+from bayeslab.io.networks import declared_variables
 from bayeslab.spec import Family, Identifier, Model
 from bayeslab.spec import Spec as Frozen
 
@@ -243,6 +245,18 @@ class BayesNet(Family):
         default_factory=dict, description="Decisions, in the order in which they are taken (influence diagram)."
     )
     utilities: dict[str, Utility] = Field(default_factory=dict, description="Utilities of an influence diagram.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_network(cls, content: Any) -> Any:
+        """Variables of a network file, under those that are given; a model file has read it before."""
+        if not isinstance(content, dict) or "network" not in content:
+            return content
+        named, given = content["network"], content.get("variables") or {}
+        if not isinstance(named, str | os.PathLike):
+            raise ModelError(f"network is the path of a network file, not {named!r}", path=("model", "network"))
+        rest = {key: value for key, value in content.items() if key != "network"}
+        return rest | {"variables": declared_variables(named) | given}
 
     @model_validator(mode="after")
     def _names(self) -> BayesNet:

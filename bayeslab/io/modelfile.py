@@ -31,7 +31,7 @@ from ruamel.yaml.events import (
 
 from bayeslab import registry
 from bayeslab.errors import BayeslabError, ModelError
-from bayeslab.io.networks import is_network_file
+from bayeslab.io.networks import declared_variables, is_network_file
 from bayeslab.spec import Model, Problem, parse_model
 
 __all__ = ["Source", "dump", "load", "parse_value", "read", "save", "schema", "write_text"]
@@ -124,22 +124,16 @@ def _with_network(content: Any, folder: Path, shown: str, places: dict[Path_, tu
     part = content.get("model") if isinstance(content, dict) else None
     if not isinstance(part, dict) or part.get("family") != "bayes_net" or "network" not in part:
         return content
-    from bayeslab.exact.network import DiscreteNetwork
-    from bayeslab.io.networks import read_network
-
     where = _where(shown, places, ("model", "network"))
     named, own = part["network"], part.get("variables") or {}
     if not isinstance(named, str):
         raise ModelError(f"network is the path of a network file, not {named!r}", where=where)
-    found = read_network(folder / named)
-    if not isinstance(found, DiscreteNetwork):
-        raise ModelError(f"{named} holds an undirected model; a bayes_net is directed", where=where)
+    try:
+        declared = declared_variables(folder / named)
+    except ModelError as error:
+        raise error if error.where else ModelError(error.message, where=where) from None
     for name in own if isinstance(own, dict) else ():
         places.setdefault(("model", "variables", name), places.get(("model", "network"), (1, 1)))
-    declared = {
-        v: {"states": list(s), "parents": list(found.parents[v]), "table": found.tables[v].tolist()}
-        for v, s in found.states.items()
-    }
     rest = {key: value for key, value in part.items() if key not in ("network", "variables")}
     return content | {"model": rest | {"variables": declared | own}}
 

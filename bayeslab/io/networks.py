@@ -25,7 +25,7 @@ from bayeslab.exact.factors import FactorGraph
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.io._nodes import File
 
-__all__ = ["FORMATS", "WRITTEN", "is_network_file", "read_network", "write_network"]
+__all__ = ["FORMATS", "WRITTEN", "declared_variables", "is_network_file", "read_network", "write_network"]
 
 # The endings of each format's files; the first is the one to give a new file.
 FORMATS: dict[str, tuple[str, ...]] = {
@@ -132,3 +132,14 @@ def _is_folder(file: Path) -> bool:
 
 def _module(name: str) -> Any:
     return import_module(f"bayeslab.io._{name}")
+
+
+def declared_variables(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
+    """The variables of a network file as a model declares them: states, parents and table by name."""
+    found = read_network(path)
+    if not isinstance(found, DiscreteNetwork):
+        raise ModelError(f"{path} holds an undirected model; a bayes_net is directed")
+    return {
+        v: {"states": list(s), "parents": list(found.parents[v]), "table": found.tables[v].tolist()}
+        for v, s in found.states.items()
+    }

@@ -1,0 +1,77 @@
+"""What is wrong with a model is said in one line, the same from Python classes, mappings and files."""
+
+from __future__ import annotations
+
+import pytest
+
+import bayeslab as bl
+from bayeslab.errors import BayeslabError, ModelError
+
+ASIA = """network asia {}
+variable smoke { type discrete [ 2 ] { yes, no }; }
+variable lung { type discrete [ 2 ] { yes, no }; }
+probability ( smoke ) { table 0.5, 0.5; }
+probability ( lung | smoke ) { (yes) 0.1, 0.9; (no) 0.01, 0.99; }
+"""
+
+WRONG = {
+    "key": ("Mixture", {"columns": ["y"], "colums": ["z"]}),
+    "key of an hmm": ("HMM", {"columns": ["y"], "state": 2}),
+    "type": ("Mixture", {"columns": 3, "components": 2}),
+    "missing": ("GaussianProcess", {"target": "y"}),
+    "nodes": ("Graph", {"nodes": {}}),
+    "formula": ("Regression", {"formula": 7}),
+    "likelihood": ("Regression", {"formula": "y ~ x", "likelihood": "normel"}),
+    "circle": ("BayesNet", {"variables": {
+        "a": {"states": ["u", "v"], "parents": ["b"]}, "b": {"states": ["u", "v"], "parents": ["a"]},
+    }}),
+    "unknown parent": ("BayesNet", {"variables": {"a": {"states": ["u", "v"], "parents": ["c"]}}}),
+    "nested": ("BayesNet", {"variables": {"a": {"states": ["u", "v"], "tabel": 0.5}}}),
+    "hypotheses": ("Hypotheses", {"observed": "y"}),
+    "topics": ("Topics", {"number": -1}),
+    "features": ("LatentFeatures", {"columns": []}),
+    "learner": ("Learner", {"learner": "nosuch", "target": "y"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_python_classes_mappings_and_files_say_the_same(name, tmp_path):
+    word, content = WRONG[name]
+    family = getattr(bl, word)
+    with pytest.raises(ModelError) as of_class:
+        family(**content)
+    assert "\n" not in str(of_class.value)
+    assert "pydantic" not in str(of_class.value)
+    kind = family.model_fields["family"].default
+    with pytest.raises(ModelError) as of_mapping:
+        bl.Model(model={"family": kind} | content)
+    assert str(of_mapping.value) == str(of_class.value)
+    file = tmp_path / "model.yaml"
+    file.write_text(f"bayeslab: 1\nmodel: { ({'family': kind} | content)!r}\n")
+    with pytest.raises(ModelError) as of_file:
+        bl.load(file)
+    assert of_file.value.message == of_class.value.message
+    assert of_file.value.where.startswith(f"{file}:2:")
+
+
+def test_a_network_file_may_be_named_in_python_too(tmp_path, monkeypatch):
+    (tmp_path / "asia.bif").write_text(ASIA)
+    (tmp_path / "model.yaml").write_text("bayeslab: 1\nmodel: {family: bayes_net, network: asia.bif}\n")
+    filed = bl.load(tmp_path / "model.yaml")
+    assert bl.Model(model={"family": "bayes_net", "network": tmp_path / "asia.bif"}).digest() == filed.digest()
+    monkeypatch.chdir(tmp_path)
+    own = {"smoke": {"states": ["yes", "no"], "table": 0.2}}
+    mixed = bl.Model(model={"family": "bayes_net", "network": "asia.bif", "variables": own})
+    assert mixed.model.variables["smoke"].table == 0.2
+    assert mixed.model.variables["lung"] == filed.model.variables["lung"]
+    for wrong in ("nosuch.bif", 3):
+        with pytest.raises(BayeslabError, match=r"network|file"):
+            bl.Model(model={"family": "bayes_net", "network": wrong})
+
+
+def test_words_of_python_are_called_reserved():
+    for nodes in ({"lambda": "Gamma(1, 1)"}, {"a[class]": "Gamma(1, 1)"}, {"y": "Poisson(lambda)"}, {"y": "class + 1"}):
+        with pytest.raises(ModelError, match=r"'(lambda|class)' is a reserved word"):
+            bl.check(bl.Model(model={"family": "graph", "nodes": nodes}))
+    with pytest.raises(ModelError, match="lambda is not part of the expression language"):
+        bl.check(bl.Model(model={"family": "graph", "nodes": {"y": "lambda x: 1"}}))
