@@ -12,6 +12,7 @@ __all__ = [
     "EngineRefusal",
     "EvidenceError",
     "ModelError",
+    "NothingToFit",
     "OptionError",
     "RunError",
     "Stopped",
@@ -49,6 +50,10 @@ class BayeslabError(Exception):
 
 class ModelError(BayeslabError):
     """The model file, or the model built in Python, is wrong."""
+
+
+class NothingToFit(ModelError):
+    """The model is right, but there is nothing in it to fit: another command answers its question."""
 
 
 class DataError(BayeslabError):

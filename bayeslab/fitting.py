@@ -24,6 +24,7 @@ from bayeslab.errors import (
     DataError,
     EngineRefusal,
     ModelError,
+    NothingToFit,
     OptionError,
     RunError,
     Stopped,
@@ -90,20 +91,27 @@ def check(model: ModelLike, data: Any = None, method: str | None = None, **optio
     Raises
     ------
     BayeslabError
-        The first thing that is wrong, with its place.
+        The first thing that is wrong, with its place. A model with nothing to fit, which another command is for, is
+        not wrong.
     """
     return checked(model, data, method, **options).data
 
 
 def checked(model: ModelLike, data: Any = None, method: str | None = None, **options: Any) -> Prepared:
-    """What :func:`check` has found: what a fit would begin with; its engine is '' where there are no data."""
+    """What :func:`check` has found: what a fit would begin with.
+
+    The engine is '' where there are no data, and where there is nothing to fit; then ``reason`` says why.
+    """
     source = _Source(model)
     with source.located():
         bound = source.bound(data)
         if not bound.dataset.columns and not evidence(source.model, bound):
             _check_inference(source.model, method, options)
             return Prepared(source.model, bound, None, "", "", None, 0)
-        return _prepared(source.model, bound, method, options, 0)
+        try:
+            return _prepared(source.model, bound, method, options, 0)
+        except NothingToFit as error:
+            return Prepared(source.model, bound, None, "", error.message, None, 0)
 
 
 def bound(model: ModelLike, data: Any = None) -> Data:

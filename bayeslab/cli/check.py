@@ -90,8 +90,8 @@ def command(
         print(f"  {'' if number else 'priors':<9} {name}: {prior}")
     if len(priors) > _MOST:
         print(f"            … {len(priors) - _MOST} more")
-    if found.engine:
-        print(f"  method    {found.reason}")
+    if found.reason:
+        print(f"  method    {found.reason if found.engine else f'none: {found.reason}'}")
     for word, text in forecast.items():
         print(f"  {word:<9} {text}")
     for _, _, _, message, advice in remarks:

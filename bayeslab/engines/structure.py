@@ -17,7 +17,7 @@ from bayeslab.dataset import Data
 from bayeslab.engines._groups import attributes, observed_groups
 from bayeslab.engines._job import Job, Outcome
 from bayeslab.engines._structure_groups import members_of_sets, structure_groups
-from bayeslab.errors import EngineRefusal, Stopped
+from bayeslab.errors import EngineRefusal, NothingToFit, Stopped
 from bayeslab.families._net_structure import Plan, one_only, plan, unknown
 from bayeslab.io.segments import SegmentStore
 from bayeslab.progress import ChainState
@@ -73,7 +73,7 @@ def refuse(model: Model, data: Data) -> str | None:
     if unknown(model.model):
         found = plan(model, data)
         if (why := one_only(found)) is not None:
-            return why
+            raise NothingToFit(why)
         found.check_missing()
         found.check_cost()
         return None

@@ -44,12 +44,15 @@ def closed_form(nodes: Mapping[str, Node], data: Data) -> Plan | str:
         The model's nodes by name and the data bound to it.
     """
     try:
-        pieces = [_piece(names, nodes, data) for names in _pieces(nodes, data)]
+        order = sorted_nodes(nodes, data.names())
+        pieces = [_piece(names, nodes, data, order) for names in _pieces(nodes, data)]
     except NotExact as reason:
         return str(reason)
     except BayeslabError as error:
         # The graph says it with its place.
         return error.message
+    except RecursionError:
+        return "its nodes depend on each other in a chain too long to be followed"
     except (ValueError, TypeError, IndexError, KeyError, np.linalg.LinAlgError) as error:
         said = (str(error) or type(error).__name__).splitlines()[0]
         return f"the model's matrices cannot be built ({said})"
@@ -111,14 +114,14 @@ def _ancestors_of(node: Node, nodes: Mapping[str, Node], columns: set[str]) -> s
     return out - {node.name}
 
 
-def _piece(names: set[str], nodes: Mapping[str, Node], data: Data) -> _Piece:
+def _piece(names: set[str], nodes: Mapping[str, Node], data: Data, order: Sequence[Node]) -> _Piece:
     columns = data.names()
     latent = [nodes[name] for name in names if name not in columns]
     observed = [nodes[name] for name in nodes if name in names and name in columns]
     words = _PAIRS.get(str(latent[0].distribution), ()) if len(latent) == 1 else ()
     if words and all(node.distribution in words for node in observed):
         return _Pair(latent[0], observed, nodes, data).checked()
-    return gaussian_piece(names, nodes, data)
+    return gaussian_piece(names, nodes, data, order)
 
 
 # --------------------------------------------------------------------------------- pairs

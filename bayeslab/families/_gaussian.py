@@ -27,7 +27,7 @@ from bayeslab.exact.coordinates import Observations
 from bayeslab.exact.gaussian import GaussianModel, Posterior, Scale, integrate
 from bayeslab.exact.priors import NAMES, log_density
 from bayeslab.expressions import DIM_ARGUMENTS, Term
-from bayeslab.families._nodes import Node, bound_arguments, call_name, sorted_nodes
+from bayeslab.families._nodes import Node, bound_arguments, call_name
 from bayeslab.families._pointwise import POINTS, Environment, NotExact
 
 __all__ = ["GaussianPiece", "gaussian_piece"]
@@ -903,13 +903,17 @@ class GaussianAnswer:
         return out
 
 
-def gaussian_piece(names: set[str], nodes: Mapping[str, Node], data: Data) -> GaussianPiece:
+def gaussian_piece(names: set[str], nodes: Mapping[str, Node], data: Data, order: Sequence[Node]) -> GaussianPiece:
     """A connected piece of a model as a Gaussian one.
+
+    Parameters
+    ----------
+    order
+        All nodes, parents before children.
 
     Raises
     ------
     NotExact
         With the node and the reason.
     """
-    order = sorted_nodes(nodes, data.names())
     return _Builder(names, nodes, data, order).build()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.errors import EvidenceError, ModelError
+from bayeslab.errors import EvidenceError, NothingToFit
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan
 from bayeslab.exact.expectation_maximisation import restarted
 from bayeslab.exact.hidden_gibbs import DrawnPath, draw_path, draw_probabilities, draw_tied, imputed, statistics_of
@@ -59,7 +59,7 @@ def by_gibbs(hidden: Hidden) -> GibbsPlan | str:
     if (why := refusal(hidden)) is not None:
         return why
     if not hidden.learned:
-        raise ModelError("every parameter is given: there is nothing to fit; `bayeslab decode` finds the states")
+        raise NothingToFit("every parameter is given: there is nothing to fit; `bayeslab decode` finds the states")
     hidden.check_possible(hidden.guess(None))
 
     def sample(

@@ -7,7 +7,7 @@ import keyword
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from bayeslab.errors import ModelError, hint
 from bayeslab.expressions import DIM_ARGUMENTS, FUNCTIONS, Expression, check_call, parse
@@ -29,7 +29,7 @@ _MODIFIER_ARGUMENTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Node:
     """One node: ``name[dims]: expression``.
 
@@ -50,28 +50,28 @@ class Node:
     def path(self) -> tuple[str, ...]:
         return ("model", "nodes", self.key)
 
-    @property
+    @cached_property
     def distribution(self) -> str | None:
         """Name of the outermost distribution of a random node."""
         return call_name(self.expression.tree) if self.kind == "random" else None
 
-    @property
+    @cached_property
     def discrete(self) -> bool:
         """Whether the node's values are whole numbers."""
         return self.kind == "random" and _discrete(self.expression.tree)
 
-    @property
+    @cached_property
     def finite(self) -> bool:
         """Whether a discrete node has few values, so that it can be summed out."""
         word = self.distribution
         return word in DISTRIBUTIONS and DISTRIBUTIONS[word].finite
 
-    @property
+    @cached_property
     def parents(self) -> frozenset[str]:
         """Names its expression refers to, dimension arguments and itself left out."""
         return frozenset(_names(self.expression.tree)) - {self.name}
 
-    @property
+    @cached_property
     def lagged(self) -> frozenset[str]:
         """Parents it refers to only inside ``lag``: of an observed node that means its data."""
         inside = {
@@ -83,7 +83,7 @@ class Node:
         }
         return frozenset(inside - _outside_lag(self.expression.tree) - {self.name})
 
-    @property
+    @cached_property
     def recursive(self) -> bool:
         """Whether it refers to its own past by ``previous`` or ``lag``."""
         return self.name in self.expression.names
@@ -209,21 +209,21 @@ def sorted_nodes(nodes: Mapping[str, Node], observed: Iterable[str]) -> list[Nod
 
     done: dict[str, Node] = {}
     for start in nodes.values():
-        trail: list[tuple[Node, Iterator[str]]] = []
+        trail: dict[str, Iterator[str]] = {}
         if start.name not in done:
-            trail.append((start, parents_of(start)))
+            trail[start.name] = parents_of(start)
         while trail:
-            node, parents = trail[-1]
-            parent = next(parents, None)
+            name = next(reversed(trail))
+            parent = next(trail[name], None)
             if parent is None:
-                done[node.name] = node
-                trail.pop()
-            elif parent in [n.name for n, _ in trail]:
-                names = [n.name for n, _ in trail]
+                done[name] = nodes[name]
+                del trail[name]
+            elif parent in trail:
+                names = list(trail)
                 circle = [*names[names.index(parent) :], parent]
                 raise ModelError(f"nodes go in a circle: {' -> '.join(circle)}", path=start.path)
             elif parent not in done:
-                trail.append((nodes[parent], parents_of(nodes[parent])))
+                trail[parent] = parents_of(nodes[parent])
     return list(done.values())
 
 
@@ -266,7 +266,9 @@ def check_nodes(
         Computed columns, for the message when one lacks what it is computed from.
     """
     used_dims = {dim for node in nodes.values() for dim in node.dims}
-    known_dims = set(dims) | used_dims
+    known = None
+    if columns is not None:
+        known = nodes.keys() | byproducts(nodes).keys() | columns | set(dims) | used_dims
     for node in nodes.values():
         if node.name in used_dims:
             raise ModelError(
@@ -274,16 +276,16 @@ def check_nodes(
                 path=(*node.path, "[key]"),
             )
         try:
-            _check_node(node, nodes, known_dims, columns, derive or {})
+            _check_node(node)
+            if known is not None and not node.parents <= known:
+                _check_parents(node, known, derive or {})
         except ModelError as error:
             raise (error if error.path else ModelError(error.message, path=node.path, offset=error.offset)) from None
     # Any random node may turn out to be observed.
     sorted_nodes(nodes, [node.name for node in nodes.values() if node.kind == "random"])
 
 
-def _check_node(
-    node: Node, nodes: Mapping[str, Node], dims: set[str], columns: set[str] | None, derive: Mapping[str, str]
-) -> None:
+def _check_node(node: Node) -> None:
     tree = node.expression.tree
     if node.kind == "potential":
         assert isinstance(tree, ast.Call)
@@ -294,21 +296,17 @@ def _check_node(
     else:
         _check_values(tree)
     _check_own_past(node, tree)
-    if columns is None:
-        return
-    known = nodes.keys() | byproducts(nodes).keys() | columns | dims
-    for name in sorted(node.parents):
-        if name not in known:
-            at = next((n.col_offset for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name), 0)
-            if name in derive:
-                lacking = sorted(parse(derive[name]).names - columns - dims)
-                raise ModelError(
-                    f"'{name}' is computed from {', '.join(lacking)}, which the data do not have", offset=at
-                )
-            raise ModelError(
-                f"'{name}' is neither a node, a column of the data, nor a dimension{hint(name, known)}",
-                offset=at,
-            )
+
+
+def _check_parents(node: Node, known: set[str], derive: Mapping[str, str]) -> None:
+    """Every name in a node must be known: a node, a column or a dimension."""
+    name = min(node.parents - known)
+    tree = node.expression.tree
+    at = next((n.col_offset for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name), 0)
+    if name in derive:
+        lacking = sorted(parse(derive[name]).names - known)
+        raise ModelError(f"'{name}' is computed from {', '.join(lacking)}, which the data do not have", offset=at)
+    raise ModelError(f"'{name}' is neither a node, a column of the data, nor a dimension{hint(name, known)}", offset=at)
 
 
 def _check_values(tree: ast.expr) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from bayeslab.dataset import Data
-from bayeslab.errors import DataError, ModelError, OptionError, hint
+from bayeslab.errors import DataError, ModelError, NothingToFit, OptionError, hint
 from bayeslab.exact.answer import EMPlan, GibbsPlan, Plan
 from bayeslab.families import _emission_graph as emitted
 from bayeslab.families import _hmm_classes, _hmm_decode, _hmm_em, _hmm_exact, _hmm_graph, _hmm_linear
@@ -481,7 +481,7 @@ def graph(
     hidden = hidden_of(model, data)
     if purpose == "fit":
         if not hidden.learned:
-            raise ModelError("every parameter is given: there is nothing to fit; `bayeslab decode` finds the states")
+            raise NothingToFit("every parameter is given: there is nothing to fit; `bayeslab decode` finds the states")
         _refuse_too_little(hidden, data)
         return _hmm_graph.with_evidence(hidden)
     return _hmm_graph.written_out(model, hidden, data)

@@ -6,6 +6,7 @@ import random
 import time
 from pathlib import Path
 
+import pymc  # noqa: F401  (changes the recursion limit, which Hypothesis watches)
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -23,12 +24,12 @@ TIGHT = settings(
 
 
 def outcome(path: Path) -> None:
-    begun = time.monotonic()
+    begun = time.process_time()
     try:
         bl.check(path)
     except bl.BayeslabError as error:
         assert "\n" not in str(error) and str(error).strip()
-    assert time.monotonic() - begun < 5
+    assert time.process_time() - begun < 5
 
 
 @TIGHT
