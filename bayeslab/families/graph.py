@@ -50,7 +50,19 @@ if TYPE_CHECKING:
 
     from bayeslab.families._summed_out import Latent, SummedOut
 
-__all__ = ["Graph", "Spec", "check", "elimination", "evidence", "exact", "factors", "graph", "network", "outcomes", "summed_out"]
+__all__ = [
+    "Graph",
+    "Spec",
+    "check",
+    "elimination",
+    "evidence",
+    "exact",
+    "factors",
+    "graph",
+    "network",
+    "outcomes",
+    "summed_out",
+]
 
 type Purpose = Literal["fit", "predict", "simulate"]
 
