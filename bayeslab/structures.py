@@ -494,6 +494,8 @@ def comparison(results: Sequence[Learned], truth: nx.DiGraph | None = None) -> l
 
     rows = []
     for one in results:
+        if not isinstance(one, Learned):
+            raise OptionError(f"results are what bl.learn gives; given: {type(one).__name__}")
         graph = None if one.method == "fci" else one.graph
         row: dict[str, Any] = {"method": one.method, "score": np.nan if graph is None else one.score}
         row["edges"] = one.pattern.n_edges

@@ -89,6 +89,9 @@ def test_the_score_follows_from_the_columns(patients):
 def test_results_side_by_side(patients):
     turned = bl.learn(patients, required=[("d", "c")], forbidden=[("a", "c"), ("b", "c"), ("a", "b"), ("b", "a")])
     rows = comparison([turned, bl.learn(patients)], TRUTH)
+    for results, truth in (([turned], {"a": "b"}), ([turned], turned), ([TRUTH], TRUTH), ({"x": turned}, TRUTH)):
+        with pytest.raises(OptionError, match=r"a graph is a networkx.DiGraph|what bl.learn gives"):
+            comparison(results, truth)
     assert [row["method"] for row in rows] == ["exact", "exact"]
     assert rows[0]["score"] > rows[1]["score"]
     best = {"precision": 1.0, "recall": 1.0, "arrow_precision": 1.0, "arrow_recall": 1.0, "shd": 0, "shd_class": 0}

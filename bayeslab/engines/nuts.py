@@ -421,6 +421,6 @@ def _usable(drawn: _Drawn, options: Options) -> tuple[dict[int, dict[str, np.nda
         "run",
         float(len(chosen) * length),
         f"interrupted: {len(chosen)} of {options.chains} chains with {length:,} of {options.draws:,} draws are kept",
-        "continue it with `bayeslab fit --resume RUN` (or bl.fit(resume=folder))",
+        "continue it with `bayeslab fit --resume RUN` (or bl.resume(folder))",
     )
     return chosen, [note]

@@ -49,13 +49,18 @@ def refuse(model: Model, data: Data) -> str | None:
 
 def run(job: Job) -> Outcome:
     """Train, and score on rows left out."""
+    from bayeslab.learners._estimator import convergence_warnings
+
     begun = time.perf_counter()
     found = learner.learned(job.model, job.data, job.seed)
     trained = time.perf_counter()
     ready, options = found.ready, job.options
     matrix, outcome = ready.matrix(job.data), ready.outcome(job.data)
     outside = _left_out(job, ready, matrix, outcome, options.folds) if options.folds else None
-    values = _reported(job, found, outside, matrix, outcome)
+    with convergence_warnings() as answering:
+        inside = _learned.answers(found.estimator, matrix, ready.classes) if outside is not None else None
+        values = _reported(job, found, outside, matrix, outcome)
+    unconverged = [*found.unconverged, *answering]
     lead = {"chain": np.arange(1), "draw": np.arange(1)}
     labels = {**job.data.labels, "input": np.array(ready.names), "column": np.array(ready.columns(job.data))}
     if ready.classes is not None:
@@ -73,14 +78,13 @@ def run(job: Job) -> Outcome:
         ),
         **observed_groups(job.model, job.data, attributes(job)),
     }
-    findings = [_told(found), *_identifying(ready, job.data)]
+    findings = [_told(found), *_converged(unconverged, outside), *_identifying(ready, job.data)]
     if training := _training(ready, found, outside):
         arrays = {n: values for n, (_, values) in training.items()}
         dims = {n: names for n, (names, _) in training.items()}
         groups["training"] = labelled(arrays, dims, labels | {"rows": np.array(_SIDES)}, {}, attrs)
-    if outside is not None:
+    if outside is not None and inside is not None:
         groups["cross_validation"] = _group(job, ready, outside, outcome, labels, attrs)
-        inside = _learned.answers(found.estimator, matrix, ready.classes)
         findings += _judged(ready, inside, outside.predicted, outside.fold, outcome)
     else:
         findings.append(
@@ -113,11 +117,31 @@ class _LeftOut:
         By row.
     staged : list of (ndarray, ndarray)
         Of each fold the errors after each round, on the learner's own rows and on those left out.
+    unconverged : list of tuple of str
+        Of each fold what did not converge.
     """
 
     predicted: np.ndarray
     fold: np.ndarray
     staged: list[tuple[np.ndarray, np.ndarray]]
+    unconverged: list[tuple[str, ...]]
+
+
+def _converged(unconverged: list[str], outside: _LeftOut | None) -> Iterator[Finding]:
+    """One line of all fits that ended before they had converged: of the learner itself, and in the folds."""
+    folds = outside.unconverged if outside is not None else []
+    texts = [*unconverged, *(text for fold in folds for text in fold)]
+    if not texts:
+        return
+    where = ["the learner itself"] if unconverged else []
+    if n := sum(map(bool, folds)):
+        where.append(f"{n} of {len(folds)} folds")
+    from bayeslab.learners._estimator import summary
+
+    # The learner that is kept says more than those of folds.
+    text = f"{summary(unconverged or texts)} ({' and '.join(where)})"
+    advice = "allow more steps (the option that the message names), or take a solver without steps"
+    yield Finding("warn", "convergence", "", len(texts), text, advice)
 
 
 def _identifying(ready: Any, data: Data) -> Iterator[Finding]:
@@ -132,9 +156,12 @@ def _identifying(ready: Any, data: Data) -> Iterator[Finding]:
 
 
 def _left_out(job: Job, ready: Any, matrix: np.ndarray, outcome: np.ndarray, folds: int) -> _LeftOut:
+    from bayeslab.learners._estimator import convergence_warnings
+
     splitter = _learned._splitter(ready, outcome, folds, job.seed)
     shape = (len(outcome),) if ready.classes is None else (len(outcome), len(ready.classes))
     out, fold, staged = np.zeros(shape), np.zeros(len(outcome), int), []
+    unconverged: list[tuple[str, ...]] = []
     for number, (inside, outside) in enumerate(splitter.split(matrix, outcome)):
         job.progress.note(f"fold {number + 1} of {folds}")
         try:
@@ -142,11 +169,13 @@ def _left_out(job: Job, ready: Any, matrix: np.ndarray, outcome: np.ndarray, fol
         except DataError as error:
             where = f"fold {number + 1} of {folds}, with {len(inside)} of {len(outcome)} rows"
             raise DataError(f"{where}: {error.message}; 'folds: 0' leaves no row out") from None
-        out[outside], fold[outside] = _learned.answers(one.estimator, matrix[outside], ready.classes), number
+        with convergence_warnings() as answering:
+            out[outside], fold[outside] = _learned.answers(one.estimator, matrix[outside], ready.classes), number
+        unconverged.append((*one.unconverged, *answering))
         staged.append(
             (one.staged_errors(matrix[inside], outcome[inside]), one.staged_errors(matrix[outside], outcome[outside]))
         )
-    return _LeftOut(out, fold, staged)
+    return _LeftOut(out, fold, staged, unconverged)
 
 
 def _training(ready: Any, found: Any, outside: _LeftOut | None) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:

@@ -257,11 +257,14 @@ class Learned:
         The trained pipeline from the matrix of inputs to predictions.
     chosen : dict
         The options that tuning chose.
+    unconverged : tuple of str
+        What did not converge when it was trained, also while options were chosen.
     """
 
     ready: Prepared
     estimator: Any
     chosen: dict[str, Any] = field(default_factory=dict)
+    unconverged: tuple[str, ...] = ()
 
     @property
     def classes(self) -> np.ndarray | None:
@@ -314,9 +317,13 @@ def train(model: Model, data: Data, seed: int) -> Learned:
 
 def fitted(ready: Prepared, matrix: Array, outcome: NDArray[Any], seed: int) -> Learned:
     """Train on a matrix of inputs and the outcomes."""
+    from bayeslab.learners._estimator import convergence_warnings
+
     try:
-        estimator, chosen = _tuned(ready, ready.estimator(seed), matrix, outcome, seed)
-        return Learned(ready, _with_probabilities(ready, estimator, matrix, outcome, seed), chosen)
+        with convergence_warnings() as texts:
+            estimator, chosen = _tuned(ready, ready.estimator(seed), matrix, outcome, seed)
+            trained = _with_probabilities(ready, estimator, matrix, outcome, seed)
+        return Learned(ready, trained, chosen, tuple(texts))
     except ValueError as error:
         raise DataError(f"{ready.spec.learner}: {error}") from None
 

@@ -13,6 +13,7 @@ References
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from bayeslab.families._learned import Learned
 
 __all__ = ["Learner", "Spec", "check", "exact", "factors", "graph", "learned", "network", "outcomes", "summed_out"]
+
+
+# Combinations of options, each trained in every fold.
+_TRIED = 10_000
 
 
 class Wrong(ValueError):
@@ -94,6 +99,9 @@ class Learner(Family):
                 place = (name,) if name in self.options else ("tune", name)
                 raise Wrong(f"the learner {self.learner} has no option '{name}'{hint(name, known)}", *place)
         _options(module.Options, self.options, ())
+        tried = math.prod(len(values) for values in self.tune.values())
+        if tried > _TRIED:
+            raise Wrong(f"{tried:,} combinations of options to choose from: give {_TRIED:,} at most", "tune")
         for name, values in self.tune.items():
             if not values:
                 raise Wrong(f"no values of '{name}' to choose from", "tune", name)
@@ -122,10 +130,14 @@ def _options(kind: type[Frozen], given: Mapping[str, Any], prefix: tuple[str, ..
     try:
         kind.model_validate(dict(given))
     except ValidationError as error:
-        found = error.errors(include_url=False)[0]
-        message = found["msg"].removeprefix("Value error, ")
-        shown = "" if not found["loc"] else f"'{found['loc'][0]}': "
-        raise Wrong(f"{shown}{message}; given: {found.get('input')!r}", *prefix, *map(str, found["loc"][:1])) from None
+        from bayeslab.learners._estimator import sentence
+
+        errors = error.errors(include_url=False)
+        name = str(errors[0]["loc"][0]) if errors[0]["loc"] else ""
+        same = [e for e in errors if e["loc"][:1] == errors[0]["loc"][:1]]
+        raise Wrong(
+            sentence(same, given.get(name, errors[0]["input"]), name), *prefix, *([name] if name else [])
+        ) from None
 
 
 def _spec(model: Model) -> Learner:

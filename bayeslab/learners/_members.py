@@ -11,7 +11,7 @@ from typing import Annotated, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, ValidationError
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.base import ClassifierMixin, RegressorMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LinearRegression
@@ -27,7 +27,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_
 
 from bayeslab import registry
 from bayeslab.errors import hint, listed
-from bayeslab.spec import Spec
+from bayeslab.learners._estimator import MANY, Estimator, LearnerOptions, sentence
 
 __all__ = [
     "Ensemble",
@@ -76,23 +76,24 @@ def _known(given: dict[str, Any]) -> dict[str, Any]:
     try:
         known.model_validate(options)
     except ValidationError as error:
-        found = error.errors(include_url=False)[0]
-        where = ".".join(map(str, found["loc"]))
-        raise ValueError(f"{word}: '{where}': {found['msg'].removeprefix('Value error, ')}") from None
+        errors = error.errors(include_url=False)
+        name = str(errors[0]["loc"][0]) if errors[0]["loc"] else ""
+        same = [e for e in errors if e["loc"][:1] == errors[0]["loc"][:1]]
+        raise ValueError(f"{word}: {sentence(same, options.get(name), name)}") from None
     return given
 
 
 Member = Annotated[dict[str, Any], AfterValidator(_known)]
 
 
-class MemberOptions(Spec):
+class MemberOptions(LearnerOptions):
     """Options of every ensemble of several members."""
 
     learners: list[Member] = Field(
         default_factory=list,
         description="Members: {learner: WORD, ...its options}; left out: a linear one, a tree and a forest.",
     )
-    cv: int = Field(5, ge=2, description="Folds in which rows are left out.")
+    cv: int = Field(5, ge=2, le=MANY, description="Folds in which rows are left out.")
 
 
 def built(given: Mapping[str, Any], task: str, categorical: tuple[int, ...] = ()) -> Any:
@@ -209,7 +210,7 @@ def out_of_fold(
     return out
 
 
-class Ensemble(BaseEstimator):
+class Ensemble(Estimator):
     """What ensembles of both tasks do alike."""
 
     estimators: Any

@@ -26,9 +26,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from bayeslab.learners._estimator import MANY, Estimator, LearnerOptions
 from bayeslab.learners._members import Member, built, drawn, seeded, weight_name
 from bayeslab.learners._stump_kernels import best_stump
-from bayeslab.spec import Spec
 
 __all__ = [
     "CATEGORIES",
@@ -53,21 +53,21 @@ MISSING = False
 _WEAK = ("stump", "naive_bayes", "tree")
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of boosting."""
 
     n_estimators: int = Field(
-        100, ge=1, description="Rounds; fewer when a learner is perfect or no better than chance."
+        100, ge=1, le=MANY, description="Rounds; fewer when a learner is perfect or no better than chance."
     )
     weak: Literal["stump", "naive_bayes", "tree"] = Field("stump", description="The learner of a round.")
     estimator: Member | None = Field(
         None, description="Any other learner of a round: {learner: WORD, ...its options}; takes the place of weak."
     )
-    max_depth: int = Field(2, ge=1, description="Depth of weak: tree.")
+    max_depth: int = Field(2, ge=1, le=10**9, description="Depth of weak: tree.")
     resample: bool = Field(False, description="Rows drawn by weight in place of weighted rows.")
 
 
-class Stump(ClassifierMixin, BaseEstimator):
+class Stump(ClassifierMixin, Estimator, options=Options):
     """A single test: the column, and the cut or the branches, with the least weighted error.
 
     Parameters
@@ -135,7 +135,7 @@ def branch(X: Array, column: int, cut: float, says: NDArray[np.int64], n_values:
     return says[np.where((at >= 0) & (at < n_values[column]), at, 0)]
 
 
-class AdaBoost(ClassifierMixin, BaseEstimator):
+class AdaBoost(ClassifierMixin, Estimator, options=Options):
     """AdaBoost.M1 over stumps or any classifier.
 
     Parameters

@@ -21,8 +21,8 @@ from sklearn.base import BaseEstimator
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bayeslab.learners._estimator import MANY, LearnerOptions
 from bayeslab.learners._members import Member, built
-from bayeslab.spec import Spec
 
 __all__ = [
     "CATEGORIES",
@@ -45,13 +45,13 @@ SCALE = False
 MISSING = False
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of bagging."""
 
     estimator: Member | None = Field(
         None, description="What is trained: {learner: WORD, ...its options}; left out: decision_tree, regression_tree."
     )
-    n_estimators: int = Field(100, ge=1, description="Number of bootstrap samples.")
+    n_estimators: int = Field(100, ge=1, le=MANY, description="Number of bootstrap samples.")
     max_samples: float = Field(1.0, gt=0, le=1, description="Rows of a sample, as a share of all.")
     average: Literal["mean", "median"] = Field("mean", description="Of numbers; probabilities have a mean.")
 

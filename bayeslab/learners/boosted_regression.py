@@ -23,8 +23,8 @@ from sklearn.base import BaseEstimator
 from sklearn.ensemble import AdaBoostRegressor
 from sklearn.tree import DecisionTreeRegressor
 
+from bayeslab.learners._estimator import MANY, LearnerOptions
 from bayeslab.learners._members import EnsembleRegressor, Member, built, seeded, trained
-from bayeslab.spec import Spec
 
 __all__ = [
     "CATEGORIES",
@@ -48,14 +48,14 @@ SCALE = True
 MISSING = False
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of boosted regression."""
 
     method: Literal["drucker", "threshold", "residual"] = Field("residual", description="What the next one is after.")
     estimator: Member | None = Field(
         None, description="What is trained: {learner: WORD, ...its options}; left out: a tree of depth 3."
     )
-    n_estimators: int = Field(100, ge=1, description="Rounds; fewer when nothing is left.")
+    n_estimators: int = Field(100, ge=1, le=MANY, description="Rounds; fewer when nothing is left.")
     learning_rate: float = Field(0.1, gt=0, le=1, description="Of method: residual, the share of each answer added.")
     threshold: float | None = Field(
         None,
@@ -65,7 +65,7 @@ class Options(Spec):
     loss: Literal["linear", "square", "exponential"] = Field("linear", description="Of method: drucker.")
 
 
-class ResidualBoost(EnsembleRegressor):
+class ResidualBoost(EnsembleRegressor, options=Options):
     """Each learner is trained on the residuals of the sum so far, and a share of its answer is added.
 
     The share is lowered to the best one where the whole would raise the squared error of the training rows.
@@ -137,7 +137,7 @@ class ResidualBoost(EnsembleRegressor):
         return total
 
 
-class ThresholdBoost(EnsembleRegressor):
+class ThresholdBoost(EnsembleRegressor, options=Options):
     """AdaBoost whose wrong rows are those with an error above a threshold; rows are drawn by weight.
 
     Parameters

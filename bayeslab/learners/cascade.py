@@ -64,10 +64,10 @@ class Options(MemberOptions):
         description="One a stage: the least probability, rising; of regressions the largest standard error, falling."
         " Left out: from 0.8 to 0.95; of regressions quantiles of the first stage's.",
     )
-    n_neighbors: int = Field(5, ge=1, description="Of the exceptions that answer last.")
+    n_neighbors: int = Field(5, ge=1, le=10**9, description="Of the exceptions that answer last.")
 
 
-class _Stages(Ensemble):
+class _Stages(Ensemble, options=Options):
     """What cascades of both kinds do."""
 
     def __init__(

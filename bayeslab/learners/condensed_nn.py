@@ -20,8 +20,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bayeslab.learners._estimator import Estimator, LearnerOptions
 from bayeslab.learners._neighbours import Neighbours, Space
-from bayeslab.spec import Spec
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "CondensedNN", "Options", "build", "examples", "reported"]
 
@@ -33,14 +33,14 @@ SCALE = True
 MISSING = False
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of condensing."""
 
-    p: float = Field(2.0, ge=1, description="Of the Minkowski distance: 1 Manhattan, 2 Euclidean.")
+    p: float = Field(2.0, ge=1, allow_inf_nan=True, description="Of the Minkowski distance: 1 Manhattan, 2 Euclidean.")
     shuffle: bool = Field(True, description="Rows are visited in random order; otherwise in their own.")
 
 
-class CondensedNN(ClassifierMixin, BaseEstimator):
+class CondensedNN(ClassifierMixin, Estimator, options=Options):
     """1-NN on rows that get all training rows right.
 
     Equal rows with different classes count as one, of the class that most of them have.

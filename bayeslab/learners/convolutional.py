@@ -36,8 +36,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bayeslab.learners._augment import moved
 from bayeslab.learners._convolution_kernels import scatter
 from bayeslab.learners._curves import by_pass
+from bayeslab.learners._estimator import Estimator, LearnerOptions
 from bayeslab.learners._layers_kernels import adam, add_penalty
-from bayeslab.spec import Spec
 
 __all__ = [
     "CATEGORIES",
@@ -67,12 +67,12 @@ MISSING = False
 SIDE = 32
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of a convolutional net."""
 
     boosted: bool = Field(False, description="Three nets, each after the first on what those before find hard.")
-    max_iter: int = Field(60, ge=1, description="Passes over the images.")
-    batch_size: int = Field(32, ge=1, description="Images of a step.")
+    max_iter: int = Field(60, ge=1, le=10_000_000, description="Passes over the images.")
+    batch_size: int = Field(32, ge=1, le=10**9, description="Images of a step.")
     learning_rate_init: float = Field(2e-3, gt=0, description="Size of the first steps; they fall to 0 as a cosine.")
     alpha: float = Field(1e-2, ge=0, description="Strength of the penalty of squared weights.")
     shift: float = Field(2.0, ge=0, description="Pixels by which images are shifted at most.")
@@ -80,7 +80,7 @@ class Options(Spec):
     scale: float = Field(0.1, ge=0, lt=1, description="Share by which they are scaled at most.")
 
 
-class Shape(Spec):
+class Shape(LearnerOptions):
     """Maps, kernels, strides and paddings of the two convolutions, and the units above them.
 
     The first layer's kernels are 8 wide with a stride of 4, the second's 5 wide with a stride of 2.
@@ -207,7 +207,7 @@ def gradient(
     return value, into
 
 
-class Convolutional(ClassifierMixin, BaseEstimator):
+class Convolutional(ClassifierMixin, Estimator, options=Options):
     """A net with two layers of maps with shared weights, a hidden layer, and an output for each class.
 
     Parameters
@@ -312,7 +312,7 @@ class Convolutional(ClassifierMixin, BaseEstimator):
         return np.asarray(self.classes_[best])
 
 
-class BoostedConvolutional(ClassifierMixin, BaseEstimator):
+class BoostedConvolutional(ClassifierMixin, Estimator, options=Options):
     """Three convolutional nets by the scheme of Schapire; their probabilities are averaged.
 
     Parameters

@@ -22,8 +22,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bayeslab.learners._estimator import MANY, Estimator, LearnerOptions
 from bayeslab.learners.decision_tree import MultiwayTree, Rule
-from bayeslab.spec import Spec
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "DecisionList", "Options", "build", "examples", "reported"]
 
@@ -33,14 +33,14 @@ SCALE = False
 MISSING = False
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of the list."""
 
     k: int = Field(2, ge=1, le=3, description="Literals of a test, at most.")
-    cuts: int = Field(8, ge=1, description="Thresholds tried of a number column: quantiles.")
+    cuts: int = Field(8, ge=1, le=MANY, description="Thresholds tried of a number column: quantiles.")
 
 
-class DecisionList(ClassifierMixin, BaseEstimator):
+class DecisionList(ClassifierMixin, Estimator, options=Options):
     """A list of conjunctions and what each says.
 
     Parameters

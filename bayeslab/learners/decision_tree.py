@@ -38,8 +38,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from bayeslab.learners._estimator import Estimator, LearnerOptions
 from bayeslab.learners._tree_kernels import best_splits, grow
-from bayeslab.spec import Spec
 
 __all__ = [
     "CATEGORIES",
@@ -65,7 +65,7 @@ SCALE = False
 MISSING = True
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of the tree."""
 
     criterion: Literal["gain", "gain_ratio"] = Field("gain", description="What tests are chosen by.")
@@ -76,9 +76,9 @@ class Options(Spec):
         "significance", description="What cuts tests off: chance, or a description in bits that they make longer."
     )
     equality: bool = Field(False, description="Tests of one value against the rest, not a branch for every value.")
-    max_nodes: int | None = Field(None, ge=1, description="Growth, breadth first, ends at so many nodes.")
+    max_nodes: int | None = Field(None, ge=1, le=10**9, description="Growth, breadth first, ends at so many nodes.")
     min_gain: float = Field(0.0, ge=0, description="Growth stops early where no test gains more (bits).")
-    min_rows: int = Field(2, ge=2, description="Nodes with fewer rows are leaves.")
+    min_rows: int = Field(2, ge=2, le=10**9, description="Nodes with fewer rows are leaves.")
 
 
 def entropy(counts: Any) -> float:
@@ -156,7 +156,7 @@ class Rule:
         return out
 
 
-class MultiwayTree(ClassifierMixin, BaseEstimator):
+class MultiwayTree(ClassifierMixin, Estimator, options=Options):
     """A decision tree with a branch for every value of a column of codes.
 
     Parameters
@@ -205,10 +205,6 @@ class MultiwayTree(ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
         self.classes_, codes = np.unique(y, return_inverse=True)
-        if self.criterion not in ("gain", "gain_ratio"):
-            raise ValueError(f"criterion is gain or gain_ratio, not {self.criterion!r}")
-        if self.pruning not in ("significance", "bits"):
-            raise ValueError(f"pruning is significance or bits, not {self.pruning!r}")
         self._n_values = np.zeros(X.shape[1], np.int64)
         for j in self.categorical:
             seen = X[~np.isnan(X[:, j]), j]

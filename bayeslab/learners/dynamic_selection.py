@@ -46,10 +46,10 @@ MISSING = False
 class Options(MemberOptions):
     """Options of dynamic selection."""
 
-    n_neighbors: int = Field(15, ge=1, description="Nearest training rows on which members are judged.")
+    n_neighbors: int = Field(15, ge=1, le=10**9, description="Nearest training rows on which members are judged.")
 
 
-class _Local(Ensemble):
+class _Local(Ensemble, options=Options):
     """The member with the least loss on the nearest rows."""
 
     def __init__(self, estimators: Any = None, n_neighbors: int = 15, cv: int = 5, random_state: Any = None) -> None:

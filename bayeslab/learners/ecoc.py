@@ -28,8 +28,9 @@ from pydantic import Field
 from sklearn.base import BaseEstimator
 from sklearn.tree import DecisionTreeClassifier
 
+from bayeslab.arrays import count
+from bayeslab.learners._estimator import MANY, Count, LearnerOptions
 from bayeslab.learners._members import EnsembleClassifier, Member, built, out_of_fold, shares, trained
-from bayeslab.spec import Spec
 
 __all__ = [
     "CATEGORIES",
@@ -62,7 +63,7 @@ MISSING = False
 _ALL = 12
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of output codes."""
 
     estimator: Member | None = Field(
@@ -72,7 +73,10 @@ class Options(Spec):
         "pairwise", description="The code matrix."
     )
     n_learners: int | None = Field(
-        None, ge=1, description="Columns of a random, optimised or learned code; left out: 10 log2 of the classes."
+        None,
+        ge=1,
+        le=MANY,
+        description="Columns of a random, optimised or learned code; left out: 10 log2 of the classes.",
     )
     decode: Literal["soft", "hamming"] = Field("soft", description="Probabilities or crisp answers.")
 
@@ -163,7 +167,7 @@ def decoded(code: Any, answers: Any) -> Array:
     return np.asarray(np.asarray(answers, float) @ code.T / np.abs(code).sum(axis=1))
 
 
-class OutputCodes(EnsembleClassifier):
+class OutputCodes(EnsembleClassifier, options=Options):
     """Learners of two classes, put together by a code.
 
     Parameters
@@ -192,8 +196,8 @@ class OutputCodes(EnsembleClassifier):
         code: Any = "pairwise",
         n_learners: int | None = None,
         decode: str = "soft",
-        cv: int = 3,
-        n_candidates: int = 5,
+        cv: Any = 3,
+        n_candidates: Count = 5,
         random_state: Any = None,
     ) -> None:
         self.estimator, self.code, self.n_learners, self.decode = estimator, code, n_learners, decode
@@ -243,7 +247,9 @@ class OutputCodes(EnsembleClassifier):
             best: tuple[float, int, Array] | None = None
             for j in dividing[: self.n_candidates]:
                 side = (pool[codes, j] > 0).astype(np.int64)
-                said = self._answer(out_of_fold([one], X, side, 2, self.cv, rng, weights)[0][:, 1])
+                said = self._answer(
+                    out_of_fold([one], X, side, 2, count(self.cv, "cv", 2, MANY), rng, weights)[0][:, 1]
+                )
                 whole = np.column_stack([answers, said])
                 missed = decoded(pool[:, [*chosen, j]], whole).argmax(axis=1) != codes
                 wrong = float(np.average(missed, weights=weights))

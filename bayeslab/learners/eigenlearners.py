@@ -20,6 +20,7 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
+from bayeslab.learners._estimator import MANY
 from bayeslab.learners._members import EnsembleClassifier, MemberOptions, built_all
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Eigenlearners", "Options", "build", "examples", "reported"]
@@ -35,11 +36,13 @@ MISSING = False
 class Options(MemberOptions):
     """Options of eigenlearners."""
 
-    n_components: int | None = Field(None, ge=1, description="Components kept; left out: by their share of variance.")
+    n_components: int | None = Field(
+        None, ge=1, le=MANY, description="Components kept; left out: by their share of variance."
+    )
     share: float = Field(0.95, gt=0, lt=1, description="Share of variance that the components kept have.")
 
 
-class Eigenlearners(EnsembleClassifier):
+class Eigenlearners(EnsembleClassifier, options=Options):
     """Logistic regression on principal components of the probabilities of members.
 
     Parameters

@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.spec import Spec
+from bayeslab.learners._estimator import Estimator, LearnerOptions
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "FindS", "Options", "build", "examples", "reported"]
 
@@ -30,17 +30,18 @@ SCALE = False
 MISSING = False
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of Find-S."""
 
     positive: int | None = Field(
         None,
         ge=0,
+        le=10**9,
         description="Number of the class that is the concept, in the order of the levels; left out: the last.",
     )
 
 
-class FindS(ClassifierMixin, BaseEstimator):
+class FindS(ClassifierMixin, Estimator, options=Options):
     """Find-S: the common values of the positive rows.
 
     Parameters

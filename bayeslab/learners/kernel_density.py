@@ -28,7 +28,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.spec import Spec
+from bayeslab.learners._estimator import Count, Estimator, LearnerOptions
 
 __all__ = [
     "CATEGORIES",
@@ -56,7 +56,7 @@ MISSING = False
 _BLOCK = 4_000_000
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of kernel densities."""
 
     width: float | None = Field(
@@ -89,7 +89,7 @@ def _chosen(X: Array) -> float:
     return float(widths[int(np.argmax(left_out_log_density(X, widths)))])
 
 
-class KernelDensity(DensityMixin, BaseEstimator):
+class KernelDensity(DensityMixin, Estimator, options=Options):
     """A density by Gaussian windows.
 
     Parameters
@@ -108,8 +108,6 @@ class KernelDensity(DensityMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Store the rows; choose the width."""
         X = np.asarray(validate_data(self, X, dtype=np.float64))
-        if self.width is not None and not self.width > 0:
-            raise ValueError(f"width is positive, not {self.width!r}")
         self.width_ = float(self.width or _chosen(X))
         self._tree = Tree(bandwidth=self.width_).fit(X)
         return self
@@ -124,7 +122,7 @@ class KernelDensity(DensityMixin, BaseEstimator):
         return float(self.score_samples(X).sum())
 
 
-class NeighborDensity(DensityMixin, BaseEstimator):
+class NeighborDensity(DensityMixin, Estimator, options=Options):
     """A density by the k nearest rows: k over N times the volume of the ball that just holds them.
 
     Parameters
@@ -132,7 +130,7 @@ class NeighborDensity(DensityMixin, BaseEstimator):
     n_neighbors : int
     """
 
-    def __init__(self, n_neighbors: int = 10) -> None:
+    def __init__(self, n_neighbors: Count = 10) -> None:
         self.n_neighbors = n_neighbors
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -176,7 +174,7 @@ def conditional_density(joint: Any, x: Any, values: Any) -> Array:
     return np.asarray(np.exp(log - logsumexp(log)) / (at[1] - at[0]))
 
 
-class KernelDensityClassifier(ClassifierMixin, BaseEstimator):
+class KernelDensityClassifier(ClassifierMixin, Estimator, options=Options):
     """Bayes' rule with a density of each class.
 
     Parameters

@@ -25,7 +25,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeslab.learners._descent_kernels import kernel_perceptron as one_pass
-from bayeslab.spec import Spec
+from bayeslab.learners._estimator import Estimator, LearnerOptions, warn_unless
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "KernelPerceptron", "Options", "build", "examples", "reported"]
 
@@ -35,17 +35,21 @@ SCALE = True
 MISSING = False
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of the kernel perceptron."""
 
     kernel: Literal["linear", "poly", "rbf", "laplacian"] = Field("rbf", description="The kernel.")
     gamma: float | None = Field(None, gt=0, description="Of the kernel; left out: one over the number of columns.")
-    degree: int = Field(2, ge=1, description="Of poly: (gamma x·z + 1) to this power.")
-    max_iter: int = Field(10, ge=1, description="At most so many passes over the rows.")
+    degree: int = Field(2, ge=1, le=100, description="Of poly: (gamma x·z + 1) to this power.")
+    max_iter: int = Field(10, ge=1, le=10_000_000, description="At most so many passes over the rows.")
     averaged: bool = Field(True, description="The average over all steps, not the last sum.")
 
 
-class KernelPerceptron(ClassifierMixin, BaseEstimator):
+# Kernels of scikit-learn that only Python has.
+_MORE = ("precomputed", "cosine", "sigmoid", "polynomial", "chi2", "additive_chi2")
+
+
+class KernelPerceptron(ClassifierMixin, Estimator, options=Options, words={"kernel": _MORE}):
     """A perceptron on inner products.
 
     Parameters
@@ -123,6 +127,8 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
         self.dual_coef_ = signed[:, self.support_]
         self._rows = X[self.support_]
         self.n_updates_, self.n_iter_, self.converged_ = np.array(updates), np.array(passes), all(ends)
+        text = f"rows are still wrong after max_iter = {self.max_iter} passes: allow more, or take another kernel"
+        warn_unless(self.converged_, self, text)
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:

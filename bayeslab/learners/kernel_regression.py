@@ -23,8 +23,8 @@ from sklearn.metrics import pairwise_distances
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._windows import WINDOWS, Window, log_window
-from bayeslab.spec import Spec
+from bayeslab.learners._estimator import Estimator, LearnerOptions
+from bayeslab.learners._windows import Window, log_window
 
 __all__ = [
     "CATEGORIES",
@@ -49,7 +49,7 @@ MISSING = False
 _BLOCK = 4_000_000
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of kernel regression."""
 
     kernel: Window = Field("gaussian", description="How weights fall with the distance.")
@@ -58,15 +58,11 @@ class Options(Spec):
     )
 
 
-class _Weighted(BaseEstimator):
+class _Weighted(Estimator, options=Options):
     kernel: str
     width: float | None
 
     def _store(self, X: Array, target: Array) -> None:
-        if self.kernel not in WINDOWS:
-            raise ValueError(f"kernel is one of {', '.join(WINDOWS)}, not {self.kernel!r}")
-        if self.width is not None and not self.width > 0:
-            raise ValueError(f"width is positive, not {self.width!r}")
         self._points, self._target = X, target
         self.width_ = float(self.width or self._chosen())
 

@@ -27,9 +27,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bayeslab.learners._estimator import Count, Estimator, LearnerOptions, NonNegative
 from bayeslab.learners._kd_tree import KDTree
 from bayeslab.learners._neighbours import Metric, Neighbours, Rows, Space, local_metric
-from bayeslab.spec import Spec
 
 __all__ = [
     "CATEGORIES",
@@ -55,10 +55,10 @@ SCALE = True
 MISSING = False
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of nearest neighbours."""
 
-    n_neighbors: Annotated[int, Field(ge=1)] | Literal["leave_one_out"] = Field(
+    n_neighbors: Annotated[int, Field(ge=1, le=10**9)] | Literal["leave_one_out"] = Field(
         5, description="Neighbours that answer, or leave_one_out: the odd number with the least error that way."
     )
     weights: Literal["uniform", "distance"] = Field("uniform", description="Votes all alike, or 1/d².")
@@ -66,13 +66,13 @@ class Options(Spec):
         "mean", description="Of a regression: what is made of the neighbours; interpolate needs one input."
     )
     metric: Metric = Field("minkowski", description="The distance; local adapts to the classes around each query.")
-    p: float = Field(2.0, ge=1, description="Of the Minkowski distance: 1 Manhattan, 2 Euclidean.")
+    p: float = Field(2.0, ge=1, allow_inf_nan=True, description="Of the Minkowski distance: 1 Manhattan, 2 Euclidean.")
     kernel: Literal["linear", "poly", "rbf", "laplacian", "cosine"] = Field("rbf", description="Of metric: kernel.")
     gamma: float | None = Field(None, gt=0, description="Of that kernel; left out: one over the number of columns.")
     algorithm: Literal["auto", "kd_tree", "ball_tree", "brute"] = Field("auto", description="How neighbours are found.")
 
 
-class _Neighbourly(BaseEstimator):
+class _Neighbourly(Estimator, options=Options):
     """What both tasks share: the rows, the search, and leaving rows out."""
 
     n_neighbors: Any
@@ -85,15 +85,11 @@ class _Neighbourly(BaseEstimator):
     categorical: tuple[int, ...]
 
     def _store(self, X: Array, target: NDArray[Any]) -> None:
-        if self.weights not in ("uniform", "distance"):
-            raise ValueError(f"weights is uniform or distance, not {self.weights!r}")
         self._space = Space.of(X, self.metric, self.p, tuple(self.categorical), self.kernel, self.gamma)
         self._points = self._space.points(X)
         self._target = target
         self._index = Neighbours(self._space, self._points, self.algorithm)
         if isinstance(self.n_neighbors, str):
-            if self.n_neighbors != "leave_one_out":
-                raise ValueError(f"n_neighbors is a whole number or leave_one_out, not {self.n_neighbors!r}")
             if len(X) < 2:
                 raise ValueError(f"Leaving a row out needs two; there is n_samples = {len(X)}")
             tried = np.arange(1, min(len(X) - 1, 50) + 1, 2)
@@ -203,8 +199,8 @@ class KNNClassifier(ClassifierMixin, _Neighbourly):
         gamma: float | None = None,
         algorithm: str = "auto",
         categorical: tuple[int, ...] = (),
-        n_local: int | None = None,
-        epsilon: float = 1.0,
+        n_local: Count | None = None,
+        epsilon: NonNegative = 1.0,
     ) -> None:
         self.n_neighbors, self.weights, self.metric, self.p = n_neighbors, weights, metric, p
         self.kernel, self.gamma, self.algorithm, self.categorical = kernel, gamma, algorithm, categorical
@@ -286,8 +282,6 @@ class KNNRegressor(RegressorMixin, _Neighbourly):
     def fit(self, X: Any, y: Any) -> Self:
         """Store the rows."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        if self.combine not in ("mean", "median", "linear", "interpolate"):
-            raise ValueError(f"combine is mean, median, linear or interpolate, not {self.combine!r}")
         if self.combine == "interpolate" and X.shape[1] != 1:
             raise ValueError(f"combine interpolate joins the points of one input; there are {X.shape[1]}")
         if self.metric == "local":

@@ -26,9 +26,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bayeslab.learners._curves import by_pass
-from bayeslab.learners._descent import safe_rate
+from bayeslab.learners._descent import safe_rate, settled
 from bayeslab.learners._descent_kernels import LINEAR, stochastic
-from bayeslab.spec import Spec
+from bayeslab.learners._estimator import Estimator, LearnerOptions, NonNegative, warn_unless
 
 __all__ = [
     "CATEGORIES",
@@ -53,7 +53,7 @@ SCALE = True
 MISSING = False
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of linear regression."""
 
     penalty: Literal["none", "ridge", "lasso"] = Field("none", description="What weights are penalised by.")
@@ -65,10 +65,10 @@ class Options(Spec):
     )
     rate: float | None = Field(None, gt=0, description="Learning rate of gradient descent; left out: one that is safe.")
     decay: float = Field(0.0, ge=0, description="The rate of step t is rate · decay / (decay + t); 0: constant.")
-    max_iter: int = Field(1000, ge=1, description="Passes over the rows.")
+    max_iter: int = Field(1000, ge=1, le=10_000_000, description="Passes over the rows.")
 
 
-class GradientLinear(RegressorMixin, BaseEstimator):
+class GradientLinear(RegressorMixin, Estimator, options=Options):
     """Least squares by gradient descent.
 
     Parameters
@@ -96,16 +96,18 @@ class GradientLinear(RegressorMixin, BaseEstimator):
         Mean squared error after each pass, the training curve.
     weights_ : ndarray, shape (passes, n_features + 1)
         Intercept and coefficients after each pass.
+    converged_ : bool
+        Whether the mean gradient is zero but for 1e-4 (stochastic: 1e-3) of a row's.
     """
 
     def __init__(
         self,
         solver: str = "batch",
-        ridge: float = 0.0,
+        ridge: NonNegative = 0.0,
         rate: float | None = None,
         decay: float = 0.0,
         max_iter: int = 1000,
-        tol: float = 1e-10,
+        tol: NonNegative = 1e-10,
         random_state: Any = None,
     ) -> None:
         self.solver, self.ridge, self.rate, self.decay = solver, ridge, rate, decay
@@ -140,6 +142,14 @@ class GradientLinear(RegressorMixin, BaseEstimator):
                 break
         self.intercept_, self.coef_ = float(w[0]), w[1:]
         self.losses_, self.weights_, self.n_iter_ = np.array(losses), np.array(trace), len(losses)
+        left = (weight * (y - rows @ w)) @ rows / n - shrink * np.concatenate([[0.0], w[1:]])
+        middle = weight @ y / n
+        spread = float(np.sqrt(weight @ (y - middle) ** 2 / n)) + 1e-9 * abs(float(middle))
+        self.converged_ = settled(left, rows, weight, spread, self.solver == "stochastic")
+        text = f"the gradient is not zero after max_iter = {self.max_iter} passes: allow more, or take solver exact"
+        if self.solver == "stochastic":
+            text = f"the weights still move after max_iter = {self.max_iter} passes: allow more, or give a decay"
+        warn_unless(self.converged_, self, text)
         return self
 
     def predict(self, X: Any) -> np.ndarray:

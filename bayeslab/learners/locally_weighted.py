@@ -26,8 +26,9 @@ from pydantic import Field
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._windows import WINDOWS, Window, log_window
-from bayeslab.spec import Spec
+from bayeslab.learners._descent import settled
+from bayeslab.learners._estimator import Estimator, LearnerOptions, NonNegative, Passes, warn_unless
+from bayeslab.learners._windows import Window, log_window
 
 __all__ = [
     "CATEGORIES",
@@ -49,14 +50,17 @@ SCALE = True
 MISSING = False
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of locally weighted regression."""
 
     criterion: Literal["E1", "E2", "E3"] = Field(
         "E3", description="E1: the nearest rows alike; E2: all rows by the kernel; E3: the nearest rows by the kernel."
     )
     n_neighbors: int | None = Field(
-        None, ge=1, description="Nearest rows of E1 and E3, and of the width; left out: by the error of rows left out."
+        None,
+        ge=1,
+        le=10**9,
+        description="Nearest rows of E1 and E3, and of the width; left out: by the error of rows left out.",
     )
     kernel: Window = Field("quadratic", description="How weights fall with the distance.")
     width: float | None = Field(
@@ -67,7 +71,7 @@ class Options(Spec):
     solver: Literal["exact", "gradient"] = Field("exact", description="Weighted least squares, or descent to it.")
 
 
-class LocallyWeighted(RegressorMixin, BaseEstimator):
+class LocallyWeighted(RegressorMixin, Estimator, options=Options):
     """A linear function around each query.
 
     Parameters
@@ -97,8 +101,8 @@ class LocallyWeighted(RegressorMixin, BaseEstimator):
         kernel: str = "quadratic",
         width: float | None = None,
         solver: str = "exact",
-        max_steps: int = 20_000,
-        tol: float = 1e-12,
+        max_steps: Passes = 20_000,
+        tol: NonNegative = 1e-12,
     ) -> None:
         self.criterion, self.n_neighbors, self.kernel, self.width = criterion, n_neighbors, kernel, width
         self.solver, self.max_steps, self.tol = solver, max_steps, tol
@@ -106,12 +110,6 @@ class LocallyWeighted(RegressorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> Self:
         """Store the rows."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        if self.criterion not in ("E1", "E2", "E3") or self.solver not in ("exact", "gradient"):
-            raise ValueError(f"criterion is E1, E2 or E3, solver exact or gradient: {self.criterion}, {self.solver}")
-        if self.kernel not in WINDOWS:
-            raise ValueError(f"kernel is one of {', '.join(WINDOWS)}, not {self.kernel!r}")
-        if (self.n_neighbors is not None and self.n_neighbors < 1) or (self.width is not None and not self.width > 0):
-            raise ValueError(f"n_neighbors ≥ 1 and width > 0: {self.n_neighbors!r}, {self.width!r}")
         self._points, self._target = X, np.asarray(y, float)
         self.n_samples_ = len(X)
         self.n_neighbors_ = self.n_neighbors or self._chosen()
@@ -126,7 +124,7 @@ class LocallyWeighted(RegressorMixin, BaseEstimator):
         asked = np.unique(np.linspace(0, n - 1, min(n, 150)).astype(int))
         errors = []
         for k in tried:
-            left = [self._local(self._points[i], int(k), i)[0] for i in asked]
+            left = [self._local(self._points[i], int(k), i)[0][0] for i in asked]
             errors.append(float(np.mean((np.array(left) - self._target[asked]) ** 2)))
         return int(tried[int(np.argmin(errors))])
 
@@ -163,9 +161,12 @@ class LocallyWeighted(RegressorMixin, BaseEstimator):
     def local_coefficients(self, x: Any) -> Array:
         """Value at the query, and slopes."""
         check_is_fitted(self)
-        return self._local(np.asarray(x, float), self.n_neighbors_)
+        found, converged = self._local(np.asarray(x, float), self.n_neighbors_)
+        self._warn(0 if converged else 1, 1)
+        return found
 
-    def _local(self, query: Array, n_neighbors: int, without: int | None = None) -> Array:
+    def _local(self, query: Array, n_neighbors: int, without: int | None = None) -> tuple[Array, bool]:
+        """Value and slopes at a query, and whether a descent to them has converged."""
         weight = self._weights(query, n_neighbors, without)
         kept = weight > 0
         weight, target = weight[kept] / weight.sum(), self._target[kept]
@@ -176,9 +177,10 @@ class LocallyWeighted(RegressorMixin, BaseEstimator):
         centre, height = weight @ rows[:, 1:], float(weight @ target)
         root = np.sqrt(weight)
         slope = np.linalg.pinv(root[:, None] * (rows[:, 1:] - centre), rcond=1e-8) @ (root * (target - height))
-        return np.concatenate([[height - centre @ slope], slope])
+        return np.concatenate([[height - centre @ slope], slope]), True
 
-    def _descended(self, rows: Array, target: Array, weight: Array) -> Array:
+    def _descended(self, rows: Array, target: Array, weight: Array) -> tuple[Array, bool]:
+        """Coefficients by descent, and whether it ended before its steps were used up."""
         curvature = (weight[:, None] * rows).T @ rows
         rate = 1 / float(np.linalg.eigvalsh(curvature)[-1])
         found = np.zeros(rows.shape[1])
@@ -186,14 +188,23 @@ class LocallyWeighted(RegressorMixin, BaseEstimator):
             step = rate * (weight * (target - rows @ found)) @ rows
             found += step
             if np.abs(step).max() < self.tol:
-                break
-        return found
+                return found, True
+        middle = weight @ target
+        spread = float(np.sqrt(weight @ (target - middle) ** 2)) + 1e-9 * abs(float(middle))
+        left = (weight * (target - rows @ found)) @ rows
+        return found, settled(left, rows, weight, spread, False)
+
+    def _warn(self, n: int, n_queries: int) -> None:
+        text = f"around {n} of {n_queries} queries the gradient is not zero after max_steps = {self.max_steps} steps"
+        warn_unless(n == 0, self, f"{text}: allow more, or take solver exact")
 
     def predict(self, X: Any) -> Array:
         """The value of its own function at each query."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
-        return np.array([self.local_coefficients(x)[0] for x in X])
+        found = [self._local(x, self.n_neighbors_) for x in X]
+        self._warn(sum(not converged for _, converged in found), len(X))
+        return np.array([coefficients[0] for coefficients, _ in found])
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:

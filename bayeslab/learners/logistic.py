@@ -26,9 +26,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bayeslab.learners._curves import by_pass
-from bayeslab.learners._descent import safe_rate
+from bayeslab.learners._descent import safe_rate, settled
 from bayeslab.learners._descent_kernels import LIKELIHOOD, SQUARED, stochastic
-from bayeslab.spec import Spec
+from bayeslab.learners._estimator import Estimator, LearnerOptions, NonNegative, warn_unless
 
 __all__ = [
     "CATEGORIES",
@@ -53,7 +53,7 @@ SCALE = True
 MISSING = False
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of logistic regression."""
 
     solver: Literal["newton", "batch", "stochastic"] = Field(
@@ -65,7 +65,7 @@ class Options(Spec):
     C: float = Field(1.0, gt=0, description="Inverse strength of the penalty of squared weights.")
     rate: float | None = Field(None, gt=0, description="Learning rate of gradient descent; left out: one that is safe.")
     decay: float = Field(0.0, ge=0, description="The rate of step t is rate · decay / (decay + t); 0: constant.")
-    max_iter: int = Field(1000, ge=1, description="Passes over the rows.")
+    max_iter: int = Field(1000, ge=1, le=10_000_000, description="Passes over the rows.")
 
 
 def loss(weights: Any, rows: Any, targets: Any, kind: Literal["likelihood", "squared"] = "likelihood") -> float:
@@ -94,7 +94,7 @@ def gradient(weights: Any, rows: Any, targets: Any, kind: Literal["likelihood", 
     return np.asarray(-(error * (h * (1 - h) if kind == "squared" else 1.0)) @ x)
 
 
-class GradientLogistic(ClassifierMixin, BaseEstimator):
+class GradientLogistic(ClassifierMixin, Estimator, options=Options):
     """Logistic units trained by gradient descent, one a class against the rest where there are more than two.
 
     Parameters
@@ -120,6 +120,8 @@ class GradientLogistic(ClassifierMixin, BaseEstimator):
         Shapes (n_units, n_features) and (n_units,).
     losses_ : list of ndarray
         For each unit the mean loss after each pass, the training curve.
+    converged_ : bool
+        Whether the mean gradient is zero but for 1e-4 (stochastic: 1e-3) of a row's.
     """
 
     def __init__(
@@ -130,7 +132,7 @@ class GradientLogistic(ClassifierMixin, BaseEstimator):
         rate: float | None = None,
         decay: float = 0.0,
         max_iter: int = 1000,
-        tol: float = 1e-8,
+        tol: NonNegative = 1e-8,
         random_state: Any = None,
     ) -> None:
         self.loss, self.solver, self.C, self.rate, self.decay = loss, solver, C, rate, decay
@@ -150,13 +152,18 @@ class GradientLogistic(ClassifierMixin, BaseEstimator):
         rng = check_random_state(self.random_state)
         positives = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         units = [self._unit(rows, (y == c).astype(float), weight, rng) for c in positives]
-        found = np.array([w for w, _ in units])
+        found = np.array([w for w, _, _ in units])
         self.intercept_, self.coef_ = found[:, 0], found[:, 1:]
-        self.losses_ = [curve for _, curve in units]
+        self.losses_ = [curve for _, curve, _ in units]
+        self.converged_ = all(end for _, _, end in units)
         self.n_iter_ = np.array([len(curve) for curve in self.losses_])
+        text = f"the gradient is not zero after max_iter = {self.max_iter} passes: allow more, or take solver newton"
+        if self.solver == "stochastic":
+            text = f"the weights still move after max_iter = {self.max_iter} passes: allow more, or give a decay"
+        warn_unless(self.converged_, self, text)
         return self
 
-    def _unit(self, rows: Array, target: Array, weight: Array, rng: Any) -> tuple[Array, Array]:
+    def _unit(self, rows: Array, target: Array, weight: Array, rng: Any) -> tuple[Array, Array, bool]:
         n, w = weight.sum(), np.zeros(rows.shape[1])
         kind: Any = self.loss
         shrink = 1.0 / (self.C * n)
@@ -181,7 +188,10 @@ class GradientLogistic(ClassifierMixin, BaseEstimator):
                 raise ValueError(f"Gradient descent diverges with rate {rate:g}: take a smaller one")
             if slope is not None and np.abs(slope).max() < self.tol:
                 break
-        return w, np.array(curve)
+        h = expit(rows @ w)
+        error = weight * (target - h) * (h * (1 - h) if kind == "squared" else 1.0)
+        left = error @ rows / n - shrink * np.concatenate([[0.0], w[1:]])
+        return w, np.array(curve), settled(left, rows, weight, 1.0, self.solver == "stochastic")
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Log odds, shape (rows,) of two classes, else (rows, classes)."""

@@ -25,8 +25,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bayeslab.learners._estimator import Estimator, LearnerOptions
 from bayeslab.learners._lsh import LSHIndex, typical_radius
-from bayeslab.spec import Spec
 
 __all__ = [
     "CATEGORIES",
@@ -50,18 +50,18 @@ SCALE = True
 MISSING = False
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of hashing."""
 
-    n_neighbors: int = Field(5, ge=1, description="Neighbours that answer.")
+    n_neighbors: int = Field(5, ge=1, le=10**9, description="Neighbours that answer.")
     radius: float | None = Field(
         None, gt=0, description="Rows within it are found; left out: what holds the neighbours of nine in ten rows."
     )
     recall: float = Field(0.9, gt=0, lt=1, description="Probability, at least, that each of them is found.")
-    max_tables: int = Field(48, ge=1, description="Hash tables, at most.")
+    max_tables: int = Field(48, ge=1, le=10_000, description="Hash tables, at most.")
 
 
-class _Hashed(BaseEstimator):
+class _Hashed(Estimator, options=Options):
     """The rows in hash tables."""
 
     def __init__(

@@ -24,8 +24,8 @@ from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
+from bayeslab.learners._estimator import MANY, LearnerOptions, warn_unless
 from bayeslab.learners._members import Ensemble, EnsembleClassifier, EnsembleRegressor
-from bayeslab.spec import Spec
 
 __all__ = [
     "CATEGORIES",
@@ -48,14 +48,14 @@ SCALE = True
 MISSING = False
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of a mixture of experts."""
 
-    n_experts: int = Field(3, ge=1, description="Number of experts.")
+    n_experts: int = Field(3, ge=1, le=1000, description="Number of experts.")
     alpha: float = Field(1.0, ge=0, description="Penalty on squared weights of the gate and of experts of classes.")
-    max_iter: int = Field(100, ge=1, description="Most rounds of expectation maximisation.")
+    max_iter: int = Field(100, ge=1, le=10_000_000, description="Most rounds of expectation maximisation.")
     tol: float = Field(1e-4, gt=0, description="Ends when the mean log likelihood rises by less.")
-    n_init: int = Field(5, ge=1, description="Starts.")
+    n_init: int = Field(5, ge=1, le=MANY, description="Starts.")
 
 
 def _softmax_weights(
@@ -76,12 +76,13 @@ def _softmax_weights(
     return np.asarray(found.x.reshape(start.shape))
 
 
-class _Gated(Ensemble):
+class _Gated(Ensemble, options=Options):
     """What both mixtures do: starts, expectation maximisation, the gate."""
 
     gate_: Array
     n_iter_: int
     log_likelihoods_: Array
+    converged_: bool
 
     def __init__(
         self,
@@ -115,6 +116,9 @@ class _Gated(Ensemble):
         assert best is not None
         (self.gate_, experts), climbs = best[1]
         self.log_likelihoods_, self.n_iter_ = np.array(climbs), len(climbs)
+        self.converged_ = len(climbs) > 1 and abs(climbs[-1] - climbs[-2]) < self.tol
+        text = f"the log likelihood still rises after max_iter = {self.max_iter} rounds: allow more, or fewer experts"
+        warn_unless(self.converged_, self, text)
         return experts
 
     def _once(self, rows: Array, target: Any, rng: Any) -> tuple[tuple[Array, Any], list[float]]:
@@ -170,6 +174,8 @@ class ExpertRegressor(EnsembleRegressor, _Gated):
         Noise of each expert.
     log_likelihoods_ : ndarray
         Mean log likelihood, round by round.
+    converged_ : bool
+        Whether the last round raised it by less than ``tol``.
     """
 
     def fit(self, X: Any, y: Any) -> Self:

@@ -30,8 +30,8 @@ from sklearn.svm import SVC, SVR
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bayeslab.learners._estimator import Estimator, LearnerOptions, NonNegative, Positive, warn_unless
 from bayeslab.learners._gram import check_gram
-from bayeslab.spec import Spec
 
 __all__ = [
     "CATEGORIES",
@@ -56,23 +56,23 @@ MISSING = False
 _SOFT = 1e-12
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of multiple kernel learning."""
 
     kernels: list[Kind] = Field(["linear", "poly", "rbf"], min_length=1, description="Kinds of kernels.")
-    gammas: list[float] = Field(
+    gammas: list[Positive] = Field(
         [0.1, 1.0, 10.0],
         min_length=1,
         description="Of rbf and laplacian, one kernel each, in units of one over the number of columns.",
     )
-    degree: int = Field(2, ge=1, description="Of poly: (x·z / columns + 1) to this power.")
+    degree: int = Field(2, ge=1, le=100, description="Of poly: (x·z / columns + 1) to this power.")
     each_input: bool = Field(False, description="Each kernel also for each column alone, which weighs the inputs.")
     C: float = Field(1.0, gt=0, description="Price of a row in the street; large: a hard margin.")
     epsilon: float = Field(0.1, ge=0, description="Of a regression: errors that cost nothing, in standard deviations.")
-    max_iter: int = Field(100, ge=1, description="Rounds of machine and weights at most.")
+    max_iter: int = Field(100, ge=1, le=10_000_000, description="Rounds of machine and weights at most.")
 
 
-class _Combined(BaseEstimator):
+class _Combined(Estimator, options=Options):
     """What both tasks share: the kernels, and rounds of machine and weights."""
 
     kernels: Any
@@ -110,8 +110,6 @@ class _Combined(BaseEstimator):
 
     def _learn(self, X: Array, sides: Sequence[Array]) -> None:
         """Machines, one for each of ``sides``, and the weights that serve them all."""
-        if not len(self.kernels):
-            raise ValueError("there is no kernel to choose from")
         self._kernels = self._named(X.shape[1])
         grams = np.empty((len(self._kernels), len(X), len(X)))
         for m, one in enumerate(self._kernels):
@@ -142,6 +140,9 @@ class _Combined(BaseEstimator):
             weights = np.where(weights < 1e-8, 0.0, weights)
             weights = weights / weights.sum()
         self.n_iter_ = len(self.objectives_)
+        self.converged_ = self.gap_ < self.tol or mean <= _SOFT
+        text = f"the gap is {self.gap_:.2g} after max_iter = {self.max_iter} rounds: allow more (max_iter)"
+        warn_unless(self.converged_, self, text)
         self.kernel_names_ = [one[0] for one in self._kernels]
         self.support_ = np.unique(np.concatenate([machine.support_ for machine in self._machines]))
         self._rows, self._n = X[self.support_], len(X)
@@ -203,7 +204,7 @@ class MultipleKernelClassifier(ClassifierMixin, _Combined):
         each_input: bool = False,
         C: float = 1.0,
         max_iter: int = 100,
-        tol: float = 0.01,
+        tol: NonNegative = 0.01,
     ) -> None:
         self.kernels, self.gammas, self.degree, self.each_input = kernels, gammas, degree, each_input
         self.C, self.max_iter, self.tol = C, max_iter, tol
@@ -262,7 +263,7 @@ class MultipleKernelRegressor(RegressorMixin, _Combined):
         C: float = 1.0,
         epsilon: float = 0.1,
         max_iter: int = 100,
-        tol: float = 0.01,
+        tol: NonNegative = 0.01,
     ) -> None:
         self.kernels, self.gammas, self.degree, self.each_input = kernels, gammas, degree, each_input
         self.C, self.epsilon, self.max_iter, self.tol = C, epsilon, max_iter, tol

@@ -31,10 +31,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from bayeslab.exact.triangulation import available_bytes
 from bayeslab.learners._curves import by_pass
-from bayeslab.learners._layers import ACTIVATIONS, Layers, curvature, forward, gradient, loss, n_weights
+from bayeslab.learners._estimator import Count, Estimator, LearnerOptions, ParameterError, warn_unless
+from bayeslab.learners._layers import Layers, curvature, forward, gradient, loss, n_weights
 from bayeslab.learners._layers_kernels import adam, add_penalty, momentum
-from bayeslab.spec import Spec
 
 __all__ = [
     "CATEGORIES",
@@ -62,10 +63,10 @@ SCALE = True
 MISSING = False
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of a feed-forward net."""
 
-    hidden_layer_sizes: list[int] = Field(
+    hidden_layer_sizes: list[Count] = Field(
         [100], description="Units of each hidden layer; an empty list: none, the inputs straight to the outputs."
     )
     activation: Literal["tanh", "relu", "logistic", "identity"] = Field(
@@ -82,11 +83,15 @@ class Options(Spec):
         None, gt=0, description="Size of steps; left out: 0.001 of adam, 0.1 of sgd."
     )
     momentum: float = Field(0.9, ge=0, lt=1, description="Share of the step before, for sgd.")
-    batch_size: int = Field(32, ge=1, description="Rows of a step: 1 is row by row; no fewer than rows: all of them.")
-    max_iter: int = Field(300, ge=1, description="At most so many passes over the rows.")
+    batch_size: int = Field(
+        32, ge=1, le=10**9, description="Rows of a step: 1 is row by row; no fewer than rows: all of them."
+    )
+    max_iter: int = Field(300, ge=1, le=10_000_000, description="At most so many passes over the rows.")
     alpha: float = Field(1e-4, ge=0, description="Strength of the penalty of squared weights.")
     tol: float = Field(1e-4, ge=0, description="A pass that lowers the loss by less counts as none.")
-    n_iter_no_change: int = Field(10, ge=1, description="Passes without a better loss, or score, that end training.")
+    n_iter_no_change: int = Field(
+        10, ge=1, le=10**9, description="Passes without a better loss, or score, that end training."
+    )
     early_stopping: bool = Field(False, description="Watch rows held out, and keep the weights best on them.")
     validation_fraction: float = Field(
         0.1, gt=0, lt=1, description="Share of rows held out, for early_stopping and for prune."
@@ -97,7 +102,7 @@ class Options(Spec):
     prune_step: float = Field(0.2, gt=0, lt=1, description="Share of those left that a round takes out.")
 
 
-class _Network(BaseEstimator):
+class _Network(Estimator, options=Options, single=("hidden_layer_sizes",)):
     """What the two tasks share."""
 
     def __init__(
@@ -129,14 +134,16 @@ class _Network(BaseEstimator):
 
     def _train(self, X: Array, targets: Array, weights: Array | None, output: Any, kind: Any) -> None:
         """Weights, the training curve, and what is left after pruning."""
-        if self.activation not in ACTIVATIONS[:-1]:
-            raise ValueError(f"activation is one of {ACTIVATIONS[:-1]}, not {self.activation!r}")
         rng = check_random_state(self.random_state)
         self._loss = kind
         hidden = tuple(int(n) for n in np.atleast_1d(np.asarray(self.hidden_layer_sizes, int)))
-        if any(n < 1 for n in hidden):
-            raise ValueError(f"hidden_layer_sizes are whole numbers from 1 on, not {self.hidden_layer_sizes!r}")
         sizes = (X.shape[1], *hidden, targets.shape[1])
+        # Weights, their gradient and the moments of steps.
+        need = 6 * 8 * n_weights(sizes)
+        if need > available_bytes():
+            raise ParameterError(
+                f"a net of {n_weights(sizes):,} weights needs {need / 2**30:.0f} GiB: take smaller hidden_layer_sizes"
+            )
         activation: Any = self.activation
         net = Layers.random(sizes, activation, output, rng)
         held = None
@@ -146,13 +153,15 @@ class _Network(BaseEstimator):
         self.validation_curve_: list[float] = []
         mask = np.ones(len(net.values))
         watch = held if self.early_stopping else None
-        self._descend(net, X, targets, weights, mask, rng, watch, self.max_iter)
+        self.converged_ = self._descend(net, X, targets, weights, mask, rng, watch, self.max_iter)
         if held is not None and self.prune != "none":
             net, mask = self._pruned(net, X, targets, weights, mask, rng, held)
         self.network_, self.mask_ = net, mask.astype(bool)
         self.coefs_ = [w for w, _ in net.weights]
         self.intercepts_ = [b for _, b in net.weights]
         self.n_iter_ = len(self.loss_curve_)
+        text = f"the loss still falls after max_iter = {self.max_iter} passes: allow more, or a larger rate"
+        warn_unless(self.converged_, self, text)
 
     def _held_out(self, X: Array, targets: Array, weights: Array | None, rng: Any) -> tuple[Any, ...]:
         order = rng.permutation(len(X))
@@ -169,8 +178,8 @@ class _Network(BaseEstimator):
 
     def _descend(
         self, net: Layers, X: Array, targets: Array, weights: Any, mask: Array, rng: Any, held: Any, passes: int
-    ) -> None:
-        """Passes over the rows, until they are used up or bring nothing; the weights change in place."""
+    ) -> bool:
+        """Passes over the rows; whether they end because they bring nothing. The weights change in place."""
         n, size = len(X), min(int(self.batch_size), len(X))
         slot, penalised = np.empty_like(net.values), np.zeros_like(net.values)
         for w, _ in net.split(penalised):
@@ -210,6 +219,7 @@ class _Network(BaseEstimator):
                 break
         if saw:
             net.values[:] = best_values
+        return waited >= self.n_iter_no_change
 
     def _stepper(self, net: Layers) -> Callable[[Array], None]:
         given = self.learning_rate_init
@@ -218,8 +228,6 @@ class _Network(BaseEstimator):
         if self.solver == "sgd":
             share = float(self.momentum)
             return lambda slot: momentum(net.values, slot, velocity, rate, share)
-        if self.solver != "adam":
-            raise ValueError(f"solver is adam or sgd, not {self.solver!r}")
         second, done = np.zeros_like(net.values), [0]
 
         def step(slot: Array) -> None:
@@ -330,6 +338,8 @@ class NeuralNetworkClassifier(ClassifierMixin, _Network):
         Which of ``network_.values`` pruning has left.
     loss_curve_, validation_curve_ : list of float
         Loss of each pass on the rows, and on rows held out.
+    converged_ : bool
+        Whether training ended because passes brought nothing more.
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -344,8 +354,6 @@ class NeuralNetworkClassifier(ClassifierMixin, _Network):
         k = len(self.classes_)
         if k < 2:
             raise ValueError(f"A network needs rows of two classes; there is one class, {self.classes_[0]!r}")
-        if self.output not in ("softmax", "sigmoid"):
-            raise ValueError(f"output is softmax or sigmoid, not {self.output!r}")
         targets = codes[:, None].astype(float) if k == 2 else np.eye(k)[codes]
         self._train(X, targets, weights, "sigmoid" if k == 2 else self.output, self.loss or "log")
         return self
@@ -394,6 +402,7 @@ class NeuralNetworkRegressor(RegressorMixin, _Network):
         Weights and biases of each layer, for the standardised target.
     mask_ : ndarray of bool
     loss_curve_, validation_curve_ : list of float
+    converged_ : bool
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -34,7 +34,7 @@ from bayeslab.arrays import number, real, two_sides
 from bayeslab.errors import OptionError
 from bayeslab.learners._curves import by_pass
 from bayeslab.learners._descent_kernels import perceptron as one_pass
-from bayeslab.spec import Spec
+from bayeslab.learners._estimator import Estimator, LearnerOptions, warn_unless
 
 __all__ = [
     "CATEGORIES",
@@ -56,10 +56,9 @@ TASKS = ("classification",)
 CATEGORIES: Literal["codes", "indicators"] = "indicators"
 SCALE = True
 MISSING = False
-_USES = ("last", "pocket", "averaged", "voted")
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of the perceptron."""
 
     rate: float = Field(1.0, gt=0, description="Learning rate of the first step.")
@@ -67,11 +66,11 @@ class Options(Spec):
     use: Literal["last", "pocket", "averaged", "voted"] = Field(
         "averaged", description="The last weights, the best of all passes, their average, or a vote of all of them."
     )
-    max_iter: int = Field(1000, ge=1, description="At most so many passes over the rows.")
+    max_iter: int = Field(1000, ge=1, le=10_000_000, description="At most so many passes over the rows.")
     shuffle: bool = Field(True, description="A new order of the rows in every pass.")
 
 
-class Perceptron(ClassifierMixin, BaseEstimator):
+class Perceptron(ClassifierMixin, Estimator, options=Options):
     """A perceptron, one for each class against the rest where there are more than two.
 
     Parameters
@@ -110,7 +109,7 @@ class Perceptron(ClassifierMixin, BaseEstimator):
         use: str = "last",
         max_iter: int = 1000,
         shuffle: bool = True,
-        at_zero: int = 1,
+        at_zero: Literal[0, 1] = 1,
         random_state: Any = None,
     ) -> None:
         self.rate, self.decay, self.use, self.max_iter = rate, decay, use, max_iter
@@ -129,8 +128,6 @@ class Perceptron(ClassifierMixin, BaseEstimator):
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
             raise ValueError(f"A perceptron needs rows of two classes; there is one class, {self.classes_[0]!r}")
-        if self.use not in _USES:
-            raise ValueError(f"use is one of {_USES}, not {self.use!r}")
         rows = np.column_stack([np.ones(len(X)), X])
         positives = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         start = np.zeros((len(positives), rows.shape[1]))
@@ -148,6 +145,11 @@ class Perceptron(ClassifierMixin, BaseEstimator):
         self.n_iter_ = np.array([len(unit["errors"]) for unit in units])
         self.n_updates_ = np.array([unit["changes"] for unit in units])
         self.converged_ = all(unit["converged"] for unit in units)
+        text = (
+            f"no pass without a change in max_iter = {self.max_iter} passes: no plane separates the rows, or they need"
+            " more passes; give a decay, or take logistic"
+        )
+        warn_unless(all(unit["settled"] for unit in units), self, text)
         bounded = self.decay == 0 and not start.any()
         self.update_bounds_ = np.array([unit["bound"] if bounded else np.nan for unit in units])
         self._votes = [(unit["votes"], unit["survived"]) for unit in units] if self.use == "voted" else None
@@ -158,9 +160,10 @@ class Perceptron(ClassifierMixin, BaseEstimator):
         votes, survived = [], []
         total, best, fewest = np.zeros_like(weights), weights.copy(), n + 1
         errors: list[int] = []
-        steps, changes, converged = 0, 0, False
+        steps, changes, converged, before = 0, 0, False, weights.copy()
         room = n if self.use == "voted" else 0
         while len(errors) < self.max_iter and not converged:
+            before = weights.copy()
             order = rng.permutation(n) if self.shuffle else np.arange(n)
             kept, lived = np.empty((room, rows.shape[1])), np.zeros(room + 1 if room else 0, np.int64)
             steps, changed = one_pass(
@@ -189,8 +192,13 @@ class Perceptron(ClassifierMixin, BaseEstimator):
         used = {"pocket": best, "averaged": total / max(steps, 1)}.get(self.use, weights)
         return {
             "weights": used, "errors": np.array(errors), "changes": changes, "converged": converged,
-            "bound": bound, "votes": np.array(votes), "survived": np.array(survived, float),
+            "settled": converged or self._settled(weights, before), "bound": bound,
+            "votes": np.array(votes), "survived": np.array(survived, float),
         }  # fmt: skip
+
+    def _settled(self, weights: Array, before: Array) -> bool:
+        """Whether the last pass, at a rate that falls, moved the weights by less than a thousandth."""
+        return self.decay > 0 and bool(np.linalg.norm(weights - before) <= 1e-3 * np.linalg.norm(weights))
 
     def _says(self, scores: Array) -> NDArray[np.bool_]:
         return scores >= 0 if self.at_zero else scores > 0

@@ -134,7 +134,7 @@ def selected(given: Any, target: Any, search: Search = "floating") -> tuple[int,
     return max(known.best.values(), key=lambda found: (found[0], -len(found[1])))[1]
 
 
-class _Pruned(Ensemble):
+class _Pruned(Ensemble, options=Options):
     """The best subset on rows left out."""
 
     def __init__(

@@ -14,7 +14,7 @@ from pydantic import Field
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-from bayeslab.spec import Spec
+from bayeslab.learners._estimator import MANY, Count, LearnerOptions, Share
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Options", "build", "examples", "reported"]
 
@@ -24,15 +24,15 @@ SCALE = False
 MISSING = True
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of the forest, named as scikit-learn names them."""
 
-    n_estimators: int = Field(500, ge=1, description="Number of trees.")
-    max_features: float | int | Literal["sqrt", "log2"] | None = Field(
+    n_estimators: int = Field(500, ge=1, le=MANY, description="Number of trees.")
+    max_features: Share | Count | Literal["sqrt", "log2"] | None = Field(
         None, description="Inputs tried at a split; left out: the root of their number, for regression a third."
     )
-    min_samples_leaf: int = Field(1, ge=1, description="Fewest rows of a leaf.")
-    max_depth: int | None = Field(None, ge=1, description="Depth of the trees; left out: no limit.")
+    min_samples_leaf: int = Field(1, ge=1, le=10**9, description="Fewest rows of a leaf.")
+    max_depth: int | None = Field(None, ge=1, le=10**9, description="Depth of the trees; left out: no limit.")
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:

@@ -14,8 +14,8 @@ from pydantic import Field
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor
 
+from bayeslab.learners._estimator import MANY, LearnerOptions
 from bayeslab.learners._members import Member, built
-from bayeslab.spec import Spec
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Options", "build", "examples", "reported"]
 
@@ -26,13 +26,13 @@ SCALE = False
 MISSING = False
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of random subspaces."""
 
     estimator: Member | None = Field(
         None, description="What is trained: {learner: WORD, ...its options}; left out: decision_tree, regression_tree."
     )
-    n_estimators: int = Field(100, ge=1, description="Number of subsets.")
+    n_estimators: int = Field(100, ge=1, le=MANY, description="Number of subsets.")
     max_features: float = Field(0.5, gt=0, le=1, description="Columns of a subset, as a share of all.")
 
 

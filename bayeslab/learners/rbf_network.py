@@ -27,7 +27,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.spec import Spec
+from bayeslab.learners._estimator import MANY, Estimator, LearnerOptions
 
 __all__ = [
     "CATEGORIES",
@@ -48,23 +48,22 @@ TASKS = ("classification", "regression")
 CATEGORIES: Literal["codes", "indicators"] = "indicators"
 SCALE = True
 MISSING = False
-_PLACES = ("all", "kmeans", "mixture", "farthest")
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of radial basis functions."""
 
     centres: Literal["all", "kmeans", "mixture", "farthest"] = Field(
         "kmeans", description="Where the bumps are: on all rows, on clusters, or each on the row farthest from others."
     )
-    n_centres: int = Field(20, ge=1, description="Bumps; all different rows where there are fewer.")
+    n_centres: int = Field(20, ge=1, le=MANY, description="Bumps; all different rows where there are fewer.")
     width: float | None = Field(
         None, gt=0, description="Their standard deviation; left out: from how far centres are apart, or the mixture."
     )
     alpha: float = Field(1e-6, ge=0, description="Penalty of the squared weights; 0: least squares.")
 
 
-class _Bumps(BaseEstimator):
+class _Bumps(Estimator, options=Options):
     """Bumps placed, and least squares on them."""
 
     def __init__(
@@ -79,12 +78,6 @@ class _Bumps(BaseEstimator):
         self.alpha, self.random_state = alpha, random_state
 
     def _place(self, X: Array) -> None:
-        if self.centres not in _PLACES:
-            raise ValueError(f"centres is one of {', '.join(_PLACES)}, not {self.centres!r}")
-        if self.n_centres < 1 or self.alpha < 0 or (self.width is not None and not self.width > 0):
-            raise ValueError(
-                f"n_centres ≥ 1, alpha ≥ 0 and width > 0: {self.n_centres!r}, {self.alpha!r}, {self.width!r}"
-            )
         rng = check_random_state(self.random_state)
         distinct = np.unique(X, axis=0)
         k, own = min(self.n_centres, len(distinct)), None

@@ -20,8 +20,8 @@ from pydantic import Field
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bayeslab.learners._estimator import Estimator, LearnerOptions
 from bayeslab.learners._recursive_kernels import update
-from bayeslab.spec import Spec
 
 __all__ = [
     "CATEGORIES",
@@ -41,14 +41,14 @@ SCALE = True
 MISSING = False
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of the recursion."""
 
     forgetting: float = Field(1.0, gt=0, le=1, description="Factor by which a row's weight falls with each later row.")
     ridge: float = Field(1e-6, gt=0, description="Penalty of the squared coefficients before the first row.")
 
 
-class RecursiveLeastSquares(RegressorMixin, BaseEstimator):
+class RecursiveLeastSquares(RegressorMixin, Estimator, options=Options):
     """Least squares, one row after the other.
 
     Parameters
@@ -77,8 +77,6 @@ class RecursiveLeastSquares(RegressorMixin, BaseEstimator):
         """Go on with more rows."""
         first = not hasattr(self, "_inverse")
         X, y = validate_data(self, X, y, reset=first, y_numeric=True)
-        if not 0 < self.forgetting <= 1 or not self.ridge > 0:
-            raise ValueError(f"forgetting lies in (0, 1] and ridge is positive: {self.forgetting!r}, {self.ridge!r}")
         if first:
             self._inverse = np.eye(X.shape[1] + 1) / self.ridge
             self._weights = np.zeros(X.shape[1] + 1)

@@ -22,7 +22,7 @@ from pydantic import Field
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.spec import Spec
+from bayeslab.learners._estimator import MANY, Estimator, LearnerOptions
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Leaf", "LinearTree", "Options", "build", "examples", "reported"]
 
@@ -34,14 +34,14 @@ SCALE = False
 MISSING = False
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of the tree."""
 
     leaves: Literal["linear", "constant"] = Field("linear", description="What a leaf holds.")
-    min_rows: int = Field(10, ge=2, description="Fewest rows of a leaf.")
+    min_rows: int = Field(10, ge=2, le=10**9, description="Fewest rows of a leaf.")
     min_gain: float = Field(0.01, ge=0, lt=1, description="A cut lowers the squared error by this share of the whole.")
-    max_depth: int | None = Field(None, ge=0, description="Depth; left out: no limit.")
-    cuts: int = Field(64, ge=1, description="Cuts tried of a column: quantiles.")
+    max_depth: int | None = Field(None, ge=0, le=10**9, description="Depth; left out: no limit.")
+    cuts: int = Field(64, ge=1, le=MANY, description="Cuts tried of a column: quantiles.")
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Leaf:
             yield from side.walk()
 
 
-class LinearTree(RegressorMixin, BaseEstimator):
+class LinearTree(RegressorMixin, Estimator, options=Options):
     """A regression tree with linear leaves.
 
     Parameters
@@ -104,8 +104,6 @@ class LinearTree(RegressorMixin, BaseEstimator):
         """Cut greedily."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         y = np.asarray(y, float)
-        if self.leaves not in ("linear", "constant"):
-            raise ValueError(f"leaves is linear or constant, not {self.leaves!r}")
         # Sums of squares of columns far from zero, or of other orders of magnitude, would lose all digits.
         middle, level = X.mean(axis=0), float(y.mean())
         spread = np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from sklearn.base import BaseEstimator
 
+from bayeslab.learners._estimator import MANY
 from bayeslab.learners._members import EnsembleClassifier, MemberOptions, built_all
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Options", "Scann", "build", "examples", "reported"]
@@ -34,10 +35,10 @@ MISSING = False
 class Options(MemberOptions):
     """Options of SCANN."""
 
-    n_components: int | None = Field(None, ge=1, description="Dimensions kept; left out: all that there are.")
+    n_components: int | None = Field(None, ge=1, le=MANY, description="Dimensions kept; left out: all that there are.")
 
 
-class Scann(EnsembleClassifier):
+class Scann(EnsembleClassifier, options=Options):
     """Nearest class means in the correspondence analysis of members' answers.
 
     Parameters

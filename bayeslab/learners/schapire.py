@@ -19,8 +19,8 @@ from pydantic import Field
 from sklearn.base import BaseEstimator
 from sklearn.tree import DecisionTreeClassifier
 
+from bayeslab.learners._estimator import LearnerOptions
 from bayeslab.learners._members import EnsembleClassifier, Member, built, trained
-from bayeslab.spec import Spec
 
 __all__ = [
     "CATEGORIES",
@@ -45,7 +45,7 @@ SCALE = True
 MISSING = False
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of boosting by three learners."""
 
     estimator: Member | None = Field(
@@ -59,7 +59,7 @@ def majority_of_three(error: float) -> float:
     return 3 * error**2 - 2 * error**3
 
 
-class SchapireBoost(EnsembleClassifier):
+class SchapireBoost(EnsembleClassifier, options=Options):
     """Three learners; needs many rows, for each sees a part of them.
 
     Parameters

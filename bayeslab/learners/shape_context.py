@@ -31,9 +31,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from bayeslab.learners._estimator import MANY, Count, Estimator, LearnerOptions
 from bayeslab.learners._images import image_shape
 from bayeslab.learners._shape_kernels import costs, histograms, spread
-from bayeslab.spec import Spec
 
 __all__ = [
     "CATEGORIES",
@@ -67,22 +67,25 @@ _WINDOW = np.exp(-0.5 * (_PATCH**2).sum(axis=0) / 1.5**2)
 _WINDOW /= _WINDOW.sum()
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of shape matching."""
 
-    image_shape: list[int] | None = Field(
+    image_shape: list[Count] | None = Field(
         None,
         min_length=2,
         max_length=2,
         description="Height and width; the columns are the pixels, line by line. Left out: square.",
     )
-    n_neighbors: int = Field(3, ge=1, description="Images that vote.")
-    n_points: int = Field(100, ge=5, description="Points of an outline.")
+    n_neighbors: int = Field(3, ge=1, le=10**9, description="Images that vote.")
+    n_points: int = Field(100, ge=5, le=10_000, description="Points of an outline.")
     n_candidates: int | None = Field(
-        30, ge=1, description="Training images that are compared, those with the most similar pixels; null: all."
+        30,
+        ge=1,
+        le=MANY,
+        description="Training images that are compared, those with the most similar pixels; null: all.",
     )
     n_iter: int = Field(
-        0, ge=0, description="How often the outline is bent onto its pairs; at three times the cost or more."
+        0, ge=0, le=1000, description="How often the outline is bent onto its pairs; at three times the cost or more."
     )
     smoothing: float = Field(
         20.0, ge=0, description="How stiff it is then: small, points go to their partners; large, only affine maps."
@@ -236,7 +239,7 @@ def _brightness(a: Shape, b: Shape, rows: Any, columns: Any) -> float:
     return float((((values[0] - values[1]) ** 2).reshape(len(rows), -1) @ _WINDOW).mean())
 
 
-class ShapeContextKNN(ClassifierMixin, BaseEstimator):
+class ShapeContextKNN(ClassifierMixin, Estimator, options=Options):
     """The nearest images by shape distance vote.
 
     Parameters

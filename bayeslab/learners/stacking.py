@@ -58,7 +58,7 @@ class Options(MemberOptions):
     """Options of stacking."""
 
     combiner: Combiner = Field("constrained", description="What is trained on their answers.")
-    max_depth: int = Field(3, ge=1, description="Depth of combiner: tree.")
+    max_depth: int = Field(3, ge=1, le=10**9, description="Depth of combiner: tree.")
 
 
 def simplex_weights(outputs: Any, y: Any, sample_weight: Any = None) -> Array:
@@ -85,7 +85,7 @@ def simplex_weights(outputs: Any, y: Any, sample_weight: Any = None) -> Array:
     return np.asarray(found / found.sum())
 
 
-class _Stacked(Ensemble):
+class _Stacked(Ensemble, options=Options):
     """Members, their answers out of fold, and what combines them."""
 
     classes_: np.ndarray

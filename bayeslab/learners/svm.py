@@ -35,8 +35,8 @@ from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bayeslab.learners._estimator import Estimator, LearnerOptions, Positive
 from bayeslab.learners._gram import check_gram
-from bayeslab.spec import Spec
 
 __all__ = [
     "CATEGORIES",
@@ -61,21 +61,25 @@ MISSING = False
 _OWN = ("linear", "poly", "rbf")
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of support vector machines."""
 
     kernel: Literal["linear", "poly", "rbf", "laplacian"] = Field("rbf", description="The kernel.")
     C: float = Field(1.0, gt=0, description="Price of a row in the street; large: a hard margin.")
-    gamma: float | Literal["scale", "auto"] = Field(
+    gamma: Positive | Literal["scale", "auto"] = Field(
         "scale", description="Of poly, rbf and laplacian; scale: one over columns times variance, auto: over columns."
     )
-    degree: int = Field(3, ge=1, description="Of poly: (gamma x·z + coef0) to this power.")
+    degree: int = Field(3, ge=1, le=100, description="Of poly: (gamma x·z + coef0) to this power.")
     coef0: float = Field(1.0, ge=0, description="Of poly.")
     epsilon: float = Field(0.1, ge=0, description="Of a regression: errors that cost nothing, in standard deviations.")
     class_weight: Literal["balanced"] | None = Field(None, description="balanced: errors in rare classes cost more.")
 
 
-class _Machine(BaseEstimator):
+# Kernels of scikit-learn that only Python has.
+_MORE = ("precomputed", "cosine", "sigmoid", "chi2", "additive_chi2")
+
+
+class _Machine(Estimator, options=Options, words={"kernel": _MORE}):
     """What both tasks share: libsvm, kernels of any kind, and the width of the street."""
 
     kernel: Any
@@ -98,8 +102,6 @@ class _Machine(BaseEstimator):
         if self.gamma == "scale":
             spread = float(X.var())
             return 1 / (X.shape[1] * spread) if spread > 0 else 1.0
-        if isinstance(self.gamma, str) or not self.gamma > 0:
-            raise ValueError(f"gamma is scale, auto or a positive number, not {self.gamma!r}")
         return float(self.gamma)
 
     def _between(self, X: Any, Z: Any) -> Array:
@@ -214,8 +216,8 @@ class SVMClassifier(ClassifierMixin, _Machine):
         degree: int = 3,
         coef0: float = 1.0,
         class_weight: Any = None,
-        tol: float = 1e-3,
-        cache_size: float = 200,
+        tol: Positive = 1e-3,
+        cache_size: Positive = 200,
     ) -> None:
         self.C, self.kernel, self.gamma, self.degree, self.coef0 = C, kernel, gamma, degree, coef0
         self.class_weight, self.tol, self.cache_size = class_weight, tol, cache_size
@@ -301,8 +303,8 @@ class SVMRegressor(RegressorMixin, _Machine):
         gamma: Any = "scale",
         degree: int = 3,
         coef0: float = 1.0,
-        tol: float = 1e-3,
-        cache_size: float = 200,
+        tol: Positive = 1e-3,
+        cache_size: Positive = 200,
     ) -> None:
         self.C, self.epsilon, self.kernel, self.gamma = C, epsilon, kernel, gamma
         self.degree, self.coef0, self.tol, self.cache_size = degree, coef0, tol, cache_size

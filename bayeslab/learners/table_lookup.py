@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.spec import Spec
+from bayeslab.learners._estimator import Estimator, LearnerOptions
 
 __all__ = [
     "CATEGORIES",
@@ -38,7 +38,7 @@ SCALE = False
 MISSING = False
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of the table."""
 
     default: float | None = Field(
@@ -46,7 +46,7 @@ class Options(Spec):
     )
 
 
-class _Table(BaseEstimator):
+class _Table(Estimator, options=Options):
     def _stored(self, X: Array) -> NDArray[np.int64]:
         """Positions in the table; a new row where there is none."""
         self._position: dict[bytes, int] = {}

@@ -29,7 +29,7 @@ from bayeslab.errors import OptionError
 from bayeslab.exact.string_kernel import SubsequenceKernel
 from bayeslab.exact.tree_kernel import TreeKernel
 from bayeslab.learners import svm
-from bayeslab.spec import Spec
+from bayeslab.learners._estimator import LearnerOptions
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Options", "TextKernel", "build", "examples", "reported"]
 
@@ -41,14 +41,14 @@ SCALE = False
 MISSING = False
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of the machine of texts."""
 
     kernel: Literal["subsequence", "tree"] = Field(
         "subsequence", description="What texts may share: subsequences, or fragments of trees in brackets."
     )
     unit: Literal["letters", "words"] = Field("letters", description="Of subsequence: what they consist of.")
-    length: int = Field(3, ge=1, description="Of subsequence: letters or words of one.")
+    length: int = Field(3, ge=1, le=1000, description="Of subsequence: letters or words of one.")
     decay: float = Field(
         0.5, gt=0, le=1, description="Weight of each place that a subsequence spans, or of each node of a fragment."
     )

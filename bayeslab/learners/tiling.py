@@ -24,8 +24,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bayeslab.exact.triangulation import available_bytes
+from bayeslab.learners._estimator import MANY, Estimator, LearnerOptions, ParameterError, warn_unless
 from bayeslab.learners._tiling_kernels import pocket
-from bayeslab.spec import Spec
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Options", "Tiling", "build", "examples", "reported"]
 
@@ -37,15 +38,15 @@ SCALE = True
 MISSING = False
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of tiling."""
 
-    max_iter: int = Field(200, ge=1, description="Passes over the rows for each unit.")
-    max_layers: int = Field(20, ge=1, description="At most so many layers.")
-    max_units: int = Field(200, ge=1, description="At most so many units in a layer.")
+    max_iter: int = Field(200, ge=1, le=10_000_000, description="Passes over the rows for each unit.")
+    max_layers: int = Field(20, ge=1, le=10_000, description="At most so many layers.")
+    max_units: int = Field(200, ge=1, le=MANY, description="At most so many units in a layer.")
 
 
-class Tiling(ClassifierMixin, BaseEstimator):
+class Tiling(ClassifierMixin, Estimator, options=Options):
     """Threshold units grown for the errors that remain.
 
     Parameters
@@ -59,6 +60,8 @@ class Tiling(ClassifierMixin, BaseEstimator):
         For each net the weights of its layers, (1 + inputs, units) with the bias first; the first unit is the master.
     errors_ : list of list of int
         Rows that the master of each layer has wrong.
+    converged_ : bool
+        Whether all rows are right that can be.
     """
 
     def __init__(
@@ -79,6 +82,13 @@ class Tiling(ClassifierMixin, BaseEstimator):
         nets = [self._grow(X, np.where(y == c, 1.0, -1.0), rng) for c in positives]
         self.layers_, self.errors_ = [n[0] for n in nets], [n[1] for n in nets]
         self.n_iter_ = max(len(n) for n in self.layers_)
+        # Of equal rows of several classes only one class can be right.
+        _, group = np.unique(X, axis=0, return_inverse=True)
+        tables = [np.bincount(2 * group.ravel() + (y == c), minlength=2 * group.max() + 2) for c in positives]
+        hopeless = [int(table.reshape(-1, 2).min(axis=1).sum()) for table in tables]
+        self.converged_ = all(n[1][-1] <= least for n, least in zip(nets, hopeless, strict=True))
+        text = "rows are still wrong that can be right: allow more passes (max_iter), layers or units"
+        warn_unless(self.converged_, self, text)
         return self
 
     def _grow(self, X: Array, side: Array, rng: Any) -> tuple[list[Array], list[int]]:
@@ -105,6 +115,10 @@ class Tiling(ClassifierMixin, BaseEstimator):
         return layers, errors
 
     def _unit(self, rows: Array, side: Array, rng: Any, start: Array) -> Array:
+        if 8 * self.max_iter * len(rows) > available_bytes():
+            raise ParameterError(
+                f"{self.max_iter} orders of {len(rows)} rows do not fit into memory: take a smaller max_iter"
+            )
         orders = np.array([rng.permutation(len(rows)) for _ in range(self.max_iter)])
         best, wrong = pocket(rows, side, orders, start.copy())
         if wrong and np.all(_says(rows @ best) == _says(rows @ best)[0]) and np.ptp(rows, axis=0).any():

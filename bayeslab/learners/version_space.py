@@ -33,7 +33,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.spec import Spec
+from bayeslab.learners._estimator import MANY, Estimator, LearnerOptions
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Options", "VersionSpace", "build", "examples", "reported"]
 
@@ -48,7 +48,7 @@ _MOST = 3_000_000
 _PRIORS = {"uniform": 0.0, "specific": -1.0, "general": 1.0}
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of the version space."""
 
     prior: Literal["uniform", "specific", "general"] = Field(
@@ -56,15 +56,16 @@ class Options(Spec):
     )
     noise: float = Field(0.0, ge=0, lt=0.5, description="Chance that a row has the wrong class.")
     use: Literal["bayes", "map"] = Field("bayes", description="The vote of all, or the most probable conjunction.")
-    cuts: int = Field(2, ge=1, description="Places at which a number column is cut: quantiles.")
+    cuts: int = Field(2, ge=1, le=MANY, description="Places at which a number column is cut: quantiles.")
     positive: int | None = Field(
         None,
         ge=0,
+        le=10**9,
         description="Number of the class that is the concept, in the order of the levels; left out: the last.",
     )
 
 
-class VersionSpace(ClassifierMixin, BaseEstimator):
+class VersionSpace(ClassifierMixin, Estimator, options=Options):
     """The posterior of all conjunctions of values.
 
     Parameters
@@ -123,11 +124,6 @@ class VersionSpace(ClassifierMixin, BaseEstimator):
         self.classes_ = np.unique(y)
         if len(self.classes_) > 2:
             raise ValueError(f"Only binary classification is supported. Classes: {self.classes_}")
-        if self.prior not in _PRIORS or self.use not in ("bayes", "map") or not 0 <= self.noise < 0.5:
-            raise ValueError(
-                f"prior is one of {', '.join(_PRIORS)}, use is bayes or map, and noise lies in [0, 0.5): "
-                f"{self.prior!r}, {self.use!r}, {self.noise!r}"
-            )
         self.positive_ = len(self.classes_) - 1 if self.positive is None else self.positive
         if not 0 <= self.positive_ < len(self.classes_):
             raise ValueError(f"positive is the position of one of the classes {self.classes_}, not {self.positive!r}")

@@ -17,7 +17,7 @@ References
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,8 @@ from sklearn.svm import SVC
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bayeslab.learners._estimator import Count, Estimator, LearnerOptions, Positive
 from bayeslab.learners._images import copies, image_shape
-from bayeslab.spec import Spec
 
 __all__ = [
     "CATEGORIES",
@@ -49,29 +49,28 @@ TASKS = ("classification",)
 CATEGORIES: Literal["codes", "indicators"] = "indicators"
 SCALE = False
 MISSING = False
-_KERNELS = ("linear", "poly", "rbf", "local")
 
 
-class Options(Spec):
+class Options(LearnerOptions):
     """Options of virtual support vector machines."""
 
-    image_shape: list[int] | None = Field(
+    image_shape: list[Count] | None = Field(
         None,
         min_length=2,
         max_length=2,
         description="Height and width; the columns are the pixels, line by line. Left out: square.",
     )
-    shift: int = Field(1, ge=0, description="Support vectors are moved by up to so many pixels.")
+    shift: int = Field(1, ge=0, le=100, description="Support vectors are moved by up to so many pixels.")
     rotation: float = Field(0.0, ge=0, lt=90, description="And turned by so many degrees both ways.")
     scale: float = Field(1.0, ge=1, description="And enlarged by this factor, and reduced.")
     kernel: Literal["linear", "poly", "rbf", "local"] = Field(
         "rbf", description="The kernel; local: products of pixels that are close to each other."
     )
     C: float = Field(10.0, gt=0, description="Price of a row in the street; large: a hard margin.")
-    gamma: float | Literal["scale", "auto"] = Field("scale", description="Of poly and rbf, as of the learner svm.")
-    degree: int = Field(2, ge=1, description="Of poly and local: the power.")
+    gamma: Positive | Literal["scale", "auto"] = Field("scale", description="Of poly and rbf, as of the learner svm.")
+    degree: int = Field(2, ge=1, le=100, description="Of poly and local: the power.")
     coef0: float = Field(1.0, ge=0, description="Of poly and local.")
-    reach: int = Field(2, ge=0, description="Of local: pixels this far apart, and nearer, are multiplied.")
+    reach: int = Field(2, ge=0, le=100, description="Of local: pixels this far apart, and nearer, are multiplied.")
 
 
 def local_products(X: Any, shape: tuple[int, int], reach: int) -> Array:
@@ -102,7 +101,7 @@ def local_products(X: Any, shape: tuple[int, int], reach: int) -> Array:
     return np.hstack(parts)
 
 
-class VirtualSVM(ClassifierMixin, BaseEstimator):
+class VirtualSVM(ClassifierMixin, Estimator, options=Options):
     """A support vector machine, trained again on its support vectors and transformed copies of them.
 
     Parameters
@@ -152,8 +151,8 @@ class VirtualSVM(ClassifierMixin, BaseEstimator):
         rotation: float = 0.0,
         scale: float = 1.0,
         reach: int = 2,
-        rounds: int = 1,
-        cache_size: float = 500,
+        rounds: Annotated[int, Field(ge=0, le=1000)] = 1,
+        cache_size: Positive = 500,
     ) -> None:
         self.C, self.kernel, self.gamma, self.degree, self.coef0 = C, kernel, gamma, degree, coef0
         self.image_shape, self.shift, self.rotation, self.scale = image_shape, shift, rotation, scale
@@ -188,8 +187,6 @@ class VirtualSVM(ClassifierMixin, BaseEstimator):
         """Train, transform the support vectors, train again."""
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
-        if self.kernel not in _KERNELS:
-            raise ValueError(f"kernel is one of {', '.join(_KERNELS)}, not {self.kernel!r}")
         self.image_shape_ = image_shape(X.shape[1], self.image_shape)
         self.low_, self.high_ = float(X.min()), float(X.max())
         self.first_ = self.solver_ = self._solver().fit(self._features(X), y)

@@ -27,6 +27,7 @@ from sklearn.base import BaseEstimator
 
 from bayeslab.arrays import count, number, real
 from bayeslab.errors import OptionError, hint
+from bayeslab.learners._estimator import NonNegative
 from bayeslab.learners._members import EnsembleClassifier, EnsembleRegressor, MemberOptions, built_all, outputs
 
 __all__ = [
@@ -61,7 +62,9 @@ class Options(MemberOptions):
     """Options of voting."""
 
     rule: Rule = Field("sum", description="How outputs are combined.")
-    weights: list[float] | None = Field(None, description="Of rule: weighted; left out: from accuracy out of fold.")
+    weights: list[NonNegative] | None = Field(
+        None, description="Of rule: weighted; left out: from accuracy out of fold."
+    )
     normalise: bool = Field(
         False, description="Raw scores of classifiers, standardised on the training rows, in place of probabilities."
     )
@@ -142,7 +145,7 @@ def _scores(estimator: Any, X: Array, n_classes: int) -> Array:
     return out
 
 
-class VotingClassifier(EnsembleClassifier):
+class VotingClassifier(EnsembleClassifier, options=Options):
     """Classifiers that vote.
 
     Parameters
@@ -218,7 +221,7 @@ class VotingClassifier(EnsembleClassifier):
         return np.asarray(np.where(size > 0, total / np.where(size > 0, size, 1), 1 / n_classes))
 
 
-class VotingRegressor(EnsembleRegressor):
+class VotingRegressor(EnsembleRegressor, options=Options):
     """Regressions combined.
 
     Parameters

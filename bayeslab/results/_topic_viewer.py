@@ -77,6 +77,7 @@ def _content(found: FittedTopics, fit: Fit) -> dict[str, Any]:
         "findings": [f"{f.status.upper()} {f.check}: {f.message}" for f in fit.verdict.findings],
         "n_documents": len(found.documents),
         "n_words": len(found.vocabulary),
+        "title": found.title,
         "n_tokens": int(found.lengths.sum()),
         "shown": _WORDS,
         "topics": topics,
@@ -190,8 +191,7 @@ const percent = x => (100 * x).toFixed(1) + " %";
 const count = n => n.toLocaleString("en");
 at("badge").textContent = data.verdict.toUpperCase(); at("badge").className = data.verdict;
 at("about").textContent = data.about;
-at("size").textContent = `${data.topics.length} topics, ${count(data.n_documents)} documents, ` +
-  `${count(data.n_tokens)} words of a vocabulary of ${count(data.n_words)} · ${data.reason}`;
+at("size").textContent = `${data.title}; ${count(data.n_tokens)} words of text · ${data.reason}`;
 for (const line of data.findings) at("findings").append(make("li", line));
 at("main").hidden = false;
 

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -179,16 +181,34 @@ def cross_validate(
     records: list[dict[str, Any]] = []
     predictions = {entry.name: np.full(_shape(task, repeats), np.nan) for entry in entries}
     per_repeat = len(plan) // repeats
+    problems: dict[str, list[str]] = {entry.name: [] for entry in entries}
     with reporter(progress) as view:
         for number, split in enumerate(plan):
             for entry in entries:
                 view.note(f"split {number + 1} of {len(plan)}: {entry.name}")
-                predicted, log_density = _scored(entry, task, split, method, options, seed)
+                predicted, log_density, doubts = _scored(entry, task, split, method, options, seed)
+                problems[entry.name] += doubts
                 predictions[entry.name][number // per_repeat, split.outside] = predicted
                 measured = _measures(task, predicted, task.outcome[split.outside], log_density)
                 records.append({"model": entry.name, "split": number, "rows": len(split.outside), **measured})
     learners = [entry.name for entry in entries if entry.model.model.family == "learner"]
-    return CrossValidation(records, predictions, task, folds, learners)
+    return CrossValidation(records, predictions, task, folds, learners, _doubts(problems, len(plan), "splits"))
+
+
+def _doubts(problems: Mapping[str, Sequence[str]], n: int, what: str) -> list[str]:
+    """A line for each model some of whose fits are not to be trusted: of how many, and what most of them say."""
+    out = []
+    for name, texts in problems.items():
+        if texts:
+            commonest, _ = Counter(texts).most_common(1)[0]
+            out.append(f"{name}: {len(texts)} fits in {n} {what} are in doubt; most often: {commonest}")
+    return out
+
+
+def _problems(fit: Fit) -> list[str]:
+    """Why a fit is not to be trusted: what did not converge, and checks that failed."""
+    doubted = (f for f in fit.verdict.findings if f.status == "fail" or (f.check, f.status) == ("convergence", "warn"))
+    return [f.message for f in doubted][:1]
 
 
 def _shape(task: _Task, repeats: int) -> tuple[int, ...]:
@@ -337,25 +357,27 @@ def _fitted(entry: _Entry, rows: NDArray[np.int64], method: str | None, options:
 
 def _scored(
     entry: _Entry, task: _Task, split: Split, method: str | None, options: Any, seed: int
-) -> tuple[Array, Array | None]:
-    """Predictions of the rows left out, and of numbers the log density of their outcomes."""
+) -> tuple[Array, Array | None, list[str]]:
+    """Predictions of the rows left out, of numbers the log density of their outcomes, and why to doubt the fit."""
     with _blamed(entry, task, split):
         fit = _fitted(entry, split.inside, method, options, seed)
         test = entry.whole.dataset.take(split.outside)
         predicted = _predicted(fit, task, test)
         # Probabilities of classes are averaged over the posterior already.
-        return predicted, _log_densities(fit, task, test) if task.classes is None else None
+        density = _log_densities(fit, task, test) if task.classes is None else None
+        return predicted, density, _problems(fit)
 
 
 def _both_sides(
     entry: _Entry, task: _Task, split: Split, method: str | None, options: Any, seed: int
-) -> dict[str, float]:
+) -> tuple[dict[str, float], list[str]]:
     """Scores of the rows left out, and, with ``training_`` before their names, of the rows fitted to."""
     with _blamed(entry, task, split):
         fit = _fitted(entry, split.inside, method, options, seed)
         sides = [_predicted(fit, task, entry.whole.dataset.take(rows)) for rows in (split.inside, split.outside)]
     own = _measures(task, sides[0], task.outcome[split.inside], None)
-    return _measures(task, sides[1], task.outcome[split.outside], None) | {f"training_{n}": x for n, x in own.items()}
+    outside = _measures(task, sides[1], task.outcome[split.outside], None)
+    return outside | {f"training_{n}": x for n, x in own.items()}, _problems(fit)
 
 
 @contextmanager
@@ -473,10 +495,12 @@ class CrossValidation:
         task: _Task,
         folds: int | float | str,
         learners: Sequence[str],
+        doubts: Sequence[str] = (),
     ) -> None:
         import pandas as pd
 
         self.scores = pd.DataFrame(records)
+        self._doubts = tuple(doubts)
         self.predictions, self.classes, self.target = dict(predictions), task.classes, task.target
         self._outcome, self._n_rows, self._folds = task.outcome, len(task.outcome), folds
         self._learners, self._losses = frozenset(learners), None if task.loss is None else _matrix(task)
@@ -642,7 +666,7 @@ class CrossValidation:
 
     def notes(self, measure: str | None = None, margin: float | None = None) -> list[str]:
         """What the scores and the comparison cannot say, and what to do about it."""
-        out = [text for n in self.models for m in self.measures if (text := self._endless(n, m))]
+        out = [*self._doubts, *(text for n in self.models for m in self.measures if (text := self._endless(n, m)))]
         return out + list(self.differences(measure, margin).attrs["notes"]) if self._several else out
 
     @property
@@ -824,15 +848,21 @@ def learning_curve(
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or not 1 <= size < n:
             raise OptionError(f"sizes are whole numbers from 1 to {n - 1}, not {size!r}")
     records: list[dict[str, Any]] = []
+    problems: dict[str, list[str]] = {entry.name: [] for entry in entries}
     with reporter(progress) as view:
         for size in sizes:
             for repeat, child in enumerate(np.random.default_rng((seed, int(size))).spawn(repeats)):
                 view.note(f"{size} rows, repeat {repeat + 1} of {repeats}")
                 split = _subset(task, int(size), child)
                 for entry in entries:
-                    predicted, log_density = _scored(entry, task, split, method, options, seed)
+                    predicted, log_density, doubts = _scored(entry, task, split, method, options, seed)
+                    problems[entry.name] += doubts
                     measured = _measures(task, predicted, task.outcome[split.outside], log_density)
                     records.append({"model": entry.name, "size": int(size), "repeat": repeat, **measured})
+    from sklearn.exceptions import ConvergenceWarning
+
+    for line in _doubts(problems, len(sizes) * repeats, "subsets"):
+        warnings.warn(line, ConvergenceWarning, stacklevel=2)
     return LearningCurve(records, task.target)
 
 

@@ -62,6 +62,23 @@ class FittedLearner:
         return self._learned.learner
 
     @property
+    def pictures(self) -> tuple[str, ...]:
+        """What :meth:`plot` can draw of this learner."""
+        module, groups = self._learned.ready.spec.module, self.fit.data_tree.children
+        apart = "cross_validation" in groups
+        staged = apart and "staged_error" in (groups["training"].to_dataset() if "training" in groups else ())
+        there = {
+            "regions": True,
+            "training": hasattr(module, "curves") and bool(module.curves(self.learner)),
+            "staged": staged,
+            "margins": bool(self._classes),
+            "calibration": bool(self._classes) and apart,
+            "confusion": bool(self._classes) and apart,
+            "path": self._learned.ready.spec.learner == "linear",
+        }
+        return tuple(name for name in PICTURES if there[name])
+
+    @property
     def chosen(self) -> dict[str, Any]:
         """Options that tuning chose."""
         return dict(self._learned.chosen)
@@ -341,7 +358,7 @@ class FittedLearner:
 
         what = what or "regions"
         if what not in PICTURES:
-            raise OptionError(f"unknown picture '{what}'{hint(what, PICTURES)}")
+            raise OptionError(f"unknown picture '{what}'{hint(what, self.pictures)}")
         if what == "regions":
             return plot_regions({"": self.fit}, inputs, at)
         if what == "training":

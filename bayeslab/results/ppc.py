@@ -189,7 +189,9 @@ def plot_check(fit: Fit, what: str, node: str | None) -> Any:
         event = f"{name} = {table['state'].iloc[-1]}"
         return predictive.calibration_curve(table["predicted"].to_numpy(), share, low, high, event)
     if what not in STATISTICS:
-        raise OptionError(f"unknown check '{what}'{hint(what, ['density', 'pit', 'calibration', *STATISTICS])}")
+        # Calibration is of outcomes whose values have probabilities.
+        known = ["density", "pit", *(["calibration"] if drawn.dtype.kind in "iub" else []), *STATISTICS]
+        raise OptionError(f"unknown check '{what}'{hint(what, known)}")
     function = STATISTICS[what]
     return predictive.statistic(float(function(observed)), function(drawn), f"{what} of {name}")
 

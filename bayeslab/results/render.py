@@ -410,7 +410,7 @@ def fit_html(
     return _page("\n".join(parts))
 
 
-def topics_html(rows: Sequence[Mapping[str, Any]]) -> str:
+def topics_html(rows: Sequence[Mapping[str, Any]], title: str) -> str:
     """Topics as static HTML: words, the more probable the larger.
 
     Parameters
@@ -418,8 +418,10 @@ def topics_html(rows: Sequence[Mapping[str, Any]]) -> str:
     rows
         Of each topic ``topic``, ``share``, ``chains`` (which found it, or nothing) and ``words``: (word, probability,
         sd) each.
+    title
+        What is shown, of what.
     """
-    return _page(_topics(rows))
+    return _page(f"<p>{escape(title)}</p>{_topics(rows)}")
 
 
 def _topics(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -201,7 +201,16 @@ class FittedTopics:
     def title(self) -> str:
         """How many topics, documents and words there are."""
         n_documents, n_words = counted(len(self.documents), "document"), counted(len(self.vocabulary), "word")
-        return f"{counted(self.n_topics, 'topic')} of {n_documents}, {n_words}"
+        return f"{self._shown_of()} of {n_documents}, {n_words}"
+
+    def _shown_of(self) -> str:
+        """How many topics; without a fixed number, of how many in a draw, and what part of all words they hold."""
+        posterior = self._fit.posterior
+        if "there" not in self._group or "n_topics" not in posterior:
+            return counted(self.n_topics, "topic")
+        whole = float(np.mean(posterior["n_topics"].to_numpy()))
+        part = 100 * float(self.shares.sum())
+        return f"{counted(self.n_topics, 'topic')} that stay ({part:.0f} % of the words; {whole:.0f} in a draw)"
 
     @property
     def shares(self) -> np.ndarray:
@@ -478,7 +487,7 @@ class FittedTopics:
     def _repr_html_(self) -> str:
         from bayeslab.results.render import topics_html
 
-        return topics_html(self.rows())
+        return topics_html(self.rows(), self.title)
 
     def rows(self, n_words: int = 8) -> list[dict[str, Any]]:
         """What is shown of each topic: number, share, how many chains found it, words with probability and sd."""

@@ -12,6 +12,7 @@ References
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -138,17 +139,24 @@ def validation_curve(
     records: list[dict[str, Any]] = []
     tried: list[Any] = []
     training: list[tuple[float, ...]] = []
+    problems: dict[str, list[str]] = {}
     with reporter(progress) as view:
         for place, value in enumerate(values):
             view.note(f"{option} = {value}")
             own = crossed._Entry(f"{option} = {value}", _changed(entry.model, option, value), entry.whole)
             for number, split in enumerate(plan):
                 record = {"place": place, "split": number, "rows": len(split.outside)}
-                records.append(record | crossed._both_sides(own, task, split, method, options, seed))
+                measured, doubts = crossed._both_sides(own, task, split, method, options, seed)
+                records.append(record | measured)
+                problems[own.name] = [*problems.get(own.name, []), *doubts]
             tried.append(value)
             training.append(_training(records[-len(plan) :]))
             if settled is not None and len(training) >= settled and len(set(training[-settled:])) == 1:
                 break
+    from sklearn.exceptions import ConvergenceWarning
+
+    for line in crossed._doubts(problems, len(plan), "splits"):
+        warnings.warn(line, ConvergenceWarning, stacklevel=2)
     return ValidationCurve(option, tried, records, task.target)
 
 

@@ -29,7 +29,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab.errors import ModelError, listed
+from bayeslab.errors import ModelError, OptionError, listed
 from bayeslab.structure.partial_graph import ARROW, NONE, TAIL, PartialGraph
 
 __all__ = [
@@ -55,7 +55,9 @@ type VStructure = tuple[frozenset[str], str]
 
 
 def _checked(graph: nx.DiGraph) -> nx.DiGraph:
-    if not graph.is_directed() or not nx.is_directed_acyclic_graph(graph):
+    if not isinstance(graph, nx.DiGraph):
+        raise OptionError(f"a graph is a networkx.DiGraph, such as network.graph; given: {type(graph).__name__}")
+    if not nx.is_directed_acyclic_graph(graph):
         raise ModelError("the graph has a circle; equivalence classes are those of directed acyclic graphs")
     return graph
 

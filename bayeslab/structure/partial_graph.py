@@ -23,7 +23,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab.errors import ModelError, hint
+from bayeslab.errors import ModelError, OptionError, hint
 
 __all__ = ["ARROW", "CIRCLE", "NONE", "TAIL", "PartialGraph"]
 
@@ -74,6 +74,8 @@ class PartialGraph:
         """From directed edges; an edge given in both directions is undirected."""
         if isinstance(graph, PartialGraph):
             return graph
+        if not isinstance(graph, nx.DiGraph):
+            raise OptionError(f"a graph is a networkx.DiGraph, such as network.graph; given: {type(graph).__name__}")
         arrows = nx.to_numpy_array(graph, weight=None, dtype=np.int8).astype(bool)
         marks = np.zeros(arrows.shape, np.int8)
         marks[arrows], marks[arrows.T & ~arrows], marks[arrows & arrows.T] = ARROW, TAIL, TAIL

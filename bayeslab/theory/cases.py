@@ -26,11 +26,15 @@ from typing import Any
 import networkx as nx
 from networkx.algorithms.isomorphism import DiGraphMatcher
 
+from bayeslab.arrays import count
 from bayeslab.errors import OptionError
 
 __all__ = ["Case", "Match", "elaborations", "influences", "match", "retrieve", "synthesize"]
 
 Arc = tuple[str, str]
+
+# Variables of a graph, and maps of variables that are tried, in about a second: their number grows with the factorial.
+_VARIABLES, _TRIALS = 200, 20_000
 
 
 def influences(arcs: Mapping[Arc, str] | Iterable[tuple[str, str, str]], kinds: Mapping[str, str]) -> nx.DiGraph:
@@ -121,14 +125,22 @@ def match(query: nx.DiGraph, case: Case, wanted: frozenset[Arc] | None = None) -
     ----------
     wanted
         The arcs that count; left out: all of the query.
+
+    Raises
+    ------
+    OptionError
+        The graphs have so many variables of one kind that the best map is not found in 20,000 trials.
     """
+    for name, graph in (("the query", query), (f"the case '{case.name}'", case.function)):
+        if len(graph) > _VARIABLES:
+            raise OptionError(f"{name} has {len(graph)} variables; graphs of up to {_VARIABLES} are matched")
     own = frozenset(query.edges)
     if wanted is None or wanted == own:
         same = DiGraphMatcher(query, case.function, node_match=_same_kind, edge_match=_same_sign)
         if same.is_isomorphic():
             return Match(case, dict(same.mapping), own, True, 0)
     wanted = own if wanted is None else wanted
-    variables = _largest_common(query.edge_subgraph(wanted), case.function)
+    variables = _largest_common(query.edge_subgraph(wanted), case)
     arcs = frozenset(a for a in wanted if _explained(query, case.function, variables, a))
     used = {u for arc in arcs for u in arc}
     return Match(
@@ -154,8 +166,15 @@ class _Search:
     order: list[str]
     best: dict[str, str] = field(default_factory=dict)
     most: int = 0
+    trials: int = 0
 
     def run(self, at: int, variables: dict[str, str], found: int) -> None:
+        self.trials += 1
+        if self.trials > _TRIALS:
+            raise OptionError(
+                f"the best match of {len(self.order)} variables with {len(self.other)} was not found among"
+                f" {_TRIALS:,} maps: give variables more kinds, or split the query"
+            )
         if found > self.most:
             self.best, self.most = dict(variables), found
         if at == len(self.order) or found + self._open(at) <= self.most:
@@ -180,10 +199,13 @@ class _Search:
         return sum(u in rest or v in rest for u, v in self.query.edges)
 
 
-def _largest_common(query: nx.DiGraph, other: nx.DiGraph) -> dict[str, str]:
+def _largest_common(query: nx.DiGraph, case: Case) -> dict[str, str]:
     # Variables with many arcs first: their wrong maps are found out early.
-    search = _Search(query, other, sorted(query.nodes, key=lambda n: (-query.degree(n), n)))
-    search.run(0, {}, 0)
+    search = _Search(query, case.function, sorted(query.nodes, key=lambda n: (-query.degree(n), n)))
+    try:
+        search.run(0, {}, 0)
+    except OptionError as error:
+        raise OptionError(f"case '{case.name}': {error.message}") from None
     return search.best
 
 
@@ -192,6 +214,8 @@ def retrieve(query: nx.DiGraph, library: Iterable[Case], n: int | None = None) -
 
     Exact ones come first, then those that explain most arcs, of equals those that do least besides, then by name.
     """
+    if n is not None:
+        count(n, "n")
     found = [m for m in (match(query, case) for case in library) if m.exact or m.arcs]
     found.sort(key=lambda m: (not m.exact, -len(m.arcs), m.surplus, m.case.name))
     return found if n is None else found[:n]

@@ -335,7 +335,7 @@ def test_cut_by_bits():
             node.column, node.children = kept
     noise = rng.integers(3, size=(300, 4)).astype(float)
     assert MultiwayTree((0, 1, 2, 3), pruning="bits").fit(noise, rng.integers(2, size=300)).n_nodes_ == 1
-    with pytest.raises(ValueError, match="pruning is significance or bits"):
+    with pytest.raises(ValueError, match="'pruning' has no word 'chance'"):
         MultiwayTree(pruning="chance").fit(X, Y)
 
 

@@ -365,9 +365,9 @@ def test_errors():
     x = np.zeros((4, 2))
     with pytest.raises(ValueError, match="one class"):
         NeuralNetworkClassifier().fit(x, np.ones(4))
-    with pytest.raises(ValueError, match="activation is one of"):
+    with pytest.raises(ValueError, match="'activation' has no word 'step'"):
         NeuralNetworkClassifier(activation="step").fit(x, [0, 1, 0, 1])
-    with pytest.raises(ValueError, match="whole numbers from 1 on"):
+    with pytest.raises(ValueError, match="each entry of 'hidden_layer_sizes' is a number ≥ 1"):
         NeuralNetworkClassifier((0,)).fit(x, [0, 1, 0, 1])
     with pytest.raises(ValueError, match="squared"):
         NeuralNetworkRegressor(loss="log").fit(x, np.arange(4.0))

@@ -401,7 +401,7 @@ def test_errors():
         SVMClassifier().fit(x, [1, 1, 1])
     with pytest.raises(ValueError, match="NaN"):
         SVMClassifier().fit([[np.nan], [1.0]], [0, 1])
-    with pytest.raises(ValueError, match="gamma is scale, auto or a positive number"):
+    with pytest.raises(ValueError, match="'gamma' is a number above 0 or 'scale' or 'auto'"):
         SVMClassifier(gamma=-1.0).fit(x, [0, 1, 1])
     # Constant columns say nothing, and do no harm.
     assert SVMClassifier().fit(np.ones((4, 2)), [0, 1, 1, 1]).predict(np.ones((1, 2)))[0] == 1

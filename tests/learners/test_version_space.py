@@ -105,7 +105,7 @@ def test_numbers_other_values_and_none_left():
         VersionSpace((0, 1)).fit(rows, [True, False, False, True])
     with pytest.raises(ValueError, match="more than 3,000,000"):
         VersionSpace().fit(rng.normal(size=(20, 30)), np.arange(20) % 2)
-    with pytest.raises(ValueError, match="noise lies in"):
+    with pytest.raises(ValueError, match="'noise' is a number below"):
         VersionSpace(noise=0.7).fit(rows, y)
     assert VersionSpace((0, 1), positive=0).fit(rows, ["a", "a", "b", "b"]).predict([[0, 1]]).tolist() == ["a"]
 

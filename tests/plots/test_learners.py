@@ -17,6 +17,7 @@ import bayeslab as bl
 from bayeslab.cli import main
 from bayeslab.learners.adaboost import AdaBoost
 from bayeslab.plots import learners as plots
+from bayeslab.results.learner import PICTURES
 
 IRIS = load_iris(as_frame=True)
 COLUMNS = ["sepal_length", "sepal_width", "petal_length", "petal_width"]
@@ -102,6 +103,16 @@ def test_regions_of_names_numbers_and_other_families():
     for wrong, match in ((["x", "x"], "one or two inputs"), (["q"], "does not use a column 'q'")):
         with pytest.raises(bl.BayeslabError, match=match):
             tree.learner.plot("regions", inputs=wrong)
+    with pytest.raises(bl.BayeslabError, match="unknown picture 'mist'") as caught:
+        tree.learner.plot("mist")
+    # What is offered can be drawn, and nothing else is.
+    for name in PICTURES:
+        assert (f"'{name}'" in str(caught.value)) == (name in tree.learner.pictures)
+        if name in tree.learner.pictures:
+            tree.learner.plot(name)
+        else:
+            with pytest.raises(bl.BayeslabError):
+                tree.learner.plot(name)
     with pytest.raises(bl.BayeslabError, match="varies in the picture"):
         tree.learner.plot("regions", inputs=["x"], at={"x": 1.0})
 

@@ -157,3 +157,19 @@ def test_refuses():
         list(elaborations(influences({("C1", "Q1"): "-"}, kinds("C1", "Q1")), "flow", "Q1"))
     assert retrieve(faucet(), []) == []
     assert synthesize(faucet(), []) == ([], frozenset(faucet().edges))
+
+
+def test_work_is_bounded():
+    """Twelve variables of one kind have 10¹¹ maps: refused in a line, and not tried; a graph that is the same is found."""
+    names = [f"v{i}" for i in range(12)]
+    ahead = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :] if (i * 7 + int(b[1:])) % 4 == 0]
+    query = influences([(a, b, "+") for a, b in ahead], dict.fromkeys(names, "flow"))
+    other = influences(
+        [(b, a, "-") for a, b in ahead[::2]] + [(a, b, "+") for a, b in ahead[1::2]], dict.fromkeys(names, "flow")
+    )
+    with pytest.raises(OptionError, match="case 'pump': the best match of 12 variables"):
+        match(query, Case("pump", other))
+    assert match(query, Case("same", query)).exact
+    wide = influences([], {f"v{i}": "flow" for i in range(300)})
+    with pytest.raises(OptionError, match="300 variables"):
+        match(wide, Case("wide", wide))

@@ -1,0 +1,289 @@
+"""What every learner does alike: parameters checked by one declaration, convergence told once.
+
+``Options`` of a learner's module declares what a model file may say. The class reads the same declaration when it is
+fitted, so that a parameter given in Python has the bounds and the words that it has in a file, and the same error.
+Parameters that a file does not have are declared by the annotations of ``__init__``.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from inspect import signature
+from textwrap import shorten
+from typing import Annotated, Any, ClassVar, get_type_hints
+
+import numpy as np
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+
+from bayeslab.arrays import positions
+from bayeslab.errors import OptionError, hint
+from bayeslab.spec import Spec
+
+__all__ = [
+    "MANY",
+    "Count",
+    "Estimator",
+    "LearnerOptions",
+    "NonNegative",
+    "ParameterError",
+    "Passes",
+    "Positive",
+    "Share",
+    "convergence_warnings",
+    "sentence",
+    "warn_unless",
+]
+
+# Members of an ensemble, units, tables: more take days and all of memory.
+MANY = 100_000
+
+Positive = Annotated[float, Field(gt=0)]
+NonNegative = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(gt=0, le=1)]
+Count = Annotated[int, Field(ge=1, le=MANY)]
+Passes = Annotated[int, Field(ge=1, le=10_000_000)]
+
+_FITS = ("fit", "partial_fit", "fit_predict", "fit_transform")
+_STRICT = ConfigDict(strict=True, allow_inf_nan=False)
+
+
+class ParameterError(OptionError, ValueError):
+    """A parameter of a learner is out of range; scikit-learn expects ValueErrors."""
+
+
+class LearnerOptions(Spec):
+    """Base of the options of learners: numbers are finite."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+
+# ------------------------------------------------------------------------------------ parameters
+
+
+def sentence(errors: list[Any], given: Any, name: str = "") -> str:
+    """What is allowed and what was given, in one line, from pydantic's errors about one value.
+
+    Parameters
+    ----------
+    errors
+        Of a union one for each of its branches.
+    """
+    own = next((e for e in errors if e["type"] == "value_error"), None)
+    if own is not None:
+        return f"'{name}': {own['msg'].removeprefix('Value error, ')}"
+    words = [word for e in errors if e["type"] == "literal_error" for word in _words(e)]
+    others = list(dict.fromkeys(_allowed(e) for e in errors if e["type"] != "literal_error"))
+    if isinstance(given, str) and words:
+        return f"'{name}' has no word '{given}'{hint(given, words)}"
+    # A branch that has the right type says more than one that has not.
+    inside = [e for e in errors if e["type"] not in _TYPES and e["type"] != "literal_error"]
+    others = list(dict.fromkeys(_allowed(e) for e in inside)) or others
+    quoted = [f"'{word}'" if isinstance(word, str) else str(word) for word in words]
+    entries = any(isinstance(part, int) for e in errors for part in e["loc"])
+    subject = f"each entry of '{name}'" if entries else f"'{name}'"
+    return f"{subject} is {' or '.join([*others, *quoted])}; given: {given!r}"
+
+
+_TYPES = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "a word",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "none_required": "left out",
+}
+
+
+def _words(error: Any) -> list[Any]:
+    """The words of a literal, which pydantic gives as a text: 'a', 'b' or 'c'."""
+    text = error["ctx"]["expected"].replace(" or ", ", ")
+    parts = [part.strip() for part in text.split(", ")]
+    return [part.strip("'") if part.startswith("'") else int(part) for part in parts]
+
+
+def _allowed(error: Any) -> str:
+    context = error.get("ctx", {})
+    kind = error["type"]
+    signs = {"greater_than": ("gt", "above"), "greater_than_equal": ("ge", "≥")}
+    signs |= {"less_than": ("lt", "below"), "less_than_equal": ("le", "≤")}
+    if kind in signs:
+        key, sign = signs[kind]
+        return f"a number {sign} {context[key]:{'g' if isinstance(context[key], float) else 'd'}}"
+    if kind == "finite_number":
+        return "a finite number"
+    if kind in ("too_short", "too_long"):
+        least = context.get("min_length", context.get("max_length"))
+        return f"a list of {least} entries or {'more' if kind == 'too_short' else 'fewer'}"
+    return _TYPES.get(kind, error["msg"].removeprefix("Input should be "))
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's, sequences of them as lists."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray) and value.ndim == 1:
+        return value.tolist()
+    return [_plain(v) for v in value] if isinstance(value, (tuple, list)) else value
+
+
+def _is_plain(value: Any) -> bool:
+    kinds = (str, int, float, type(None))
+    return isinstance(value, kinds) or (isinstance(value, list) and all(isinstance(v, kinds) for v in value))
+
+
+@functools.cache
+def _declared(kind: type[Estimator]) -> dict[str, tuple[TypeAdapter[Any], bool, Any]]:
+    """Of each parameter what it may be, whether objects that a file cannot hold pass, and its default."""
+    fields = kind._options.model_fields if kind._options is not None else {}
+    hints = get_type_hints(kind.__init__, include_extras=True)
+    out: dict[str, tuple[TypeAdapter[Any], bool, Any]] = {}
+    for name, parameter in signature(kind.__init__).parameters.items():
+        annotation = hints.get(name, Any)
+        if name in ("self", "random_state", "categorical") or (annotation is Any and name not in fields):
+            continue
+        field = fields.get(name)
+        declared = annotation if field is None else Annotated[field.annotation, field]
+        out[name] = TypeAdapter(declared, config=_STRICT), annotation is Any, parameter.default
+    return out
+
+
+def _check(estimator: Estimator, X: Any) -> None:
+    name = type(estimator).__name__
+    for parameter, (adapter, wider, default) in _declared(type(estimator)).items():
+        given = getattr(estimator, parameter)
+        value = _plain(given)
+        if value is default or (type(value) is type(default) and value == default):
+            continue
+        if wider and not _is_plain(value):
+            continue
+        if isinstance(value, str) and value in estimator._words.get(parameter, ()):
+            continue
+        try:
+            adapter.validate_python(value)
+        except ValidationError as error:
+            if parameter in estimator._single and _accepts(adapter, [value]):
+                continue
+            raise ParameterError(f"{name}: {sentence(error.errors(include_url=False), given, parameter)}") from None
+    params = vars(estimator)
+    if "random_state" in params:
+        _check_seed(name, params["random_state"])
+    if len(params.get("categorical", ()) or ()) and len(np.shape(X)) == 2:
+        positions(list(params["categorical"]), f"{name}: 'categorical'", np.shape(X)[1], error=ParameterError)
+
+
+def _accepts(adapter: TypeAdapter[Any], value: Any) -> bool:
+    try:
+        adapter.validate_python(value)
+    except ValidationError:
+        return False
+    return True
+
+
+def _check_seed(name: str, seed: Any) -> None:
+    if seed is None or seed is np.random or isinstance(seed, np.random.RandomState):
+        return
+    whole = isinstance(seed, (int, np.integer)) and not isinstance(seed, (bool, np.bool_))
+    if not whole or not 0 <= seed < 1 << 32:
+        allowed = "a whole number from 0 to 4294967295, a RandomState or None"
+        raise ParameterError(f"{name}: 'random_state' is {allowed}; given: {seed!r}")
+
+
+class Estimator(BaseEstimator):
+    """Base of the learners: parameters are checked and warnings gathered whenever one is fitted.
+
+    Parameters
+    ----------
+    options : type of Spec, optional
+        Class keyword: what declares the parameters of the same names.
+    words : mapping of str to tuple of str, optional
+        Class keyword: words of a parameter that only Python has.
+    single : tuple of str, optional
+        Class keyword: parameters that are lists in a file, of which Python takes one entry alone.
+    """
+
+    _options: ClassVar[type[Spec] | None] = None
+    _words: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    _single: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(
+        cls,
+        options: type[Spec] | None = None,
+        words: Mapping[str, tuple[str, ...]] | None = None,
+        single: tuple[str, ...] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init_subclass__(**kwargs)
+        if options is not None:
+            cls._options = options
+        if words is not None:
+            cls._words = words
+        if single is not None:
+            cls._single = single
+        for method in _FITS:
+            if method in vars(cls):
+                setattr(cls, method, _guarded(vars(cls)[method]))
+
+
+def _guarded[F: Callable[..., Any]](method: F) -> F:
+    """The method, parameters checked before; what does not converge inside is told once, after it."""
+
+    @functools.wraps(method)
+    def fit(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+        _check(self, X)
+        with convergence_warnings() as caught:
+            out = method(self, X, *args, **kwargs)
+        if caught:
+            warnings.warn(summary(caught, f"{type(self).__name__}: "), ConvergenceWarning, stacklevel=2)
+        return out
+
+    return fit  # type: ignore[return-value]
+
+
+# ----------------------------------------------------------------------------------- convergence
+
+
+@contextmanager
+def convergence_warnings() -> Iterator[list[str]]:
+    """Texts of all ConvergenceWarnings given inside; other warnings go on as they were."""
+    texts: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        yield texts
+    for one in caught:
+        if issubclass(one.category, ConvergenceWarning):
+            # scikit-learn goes on with what to read.
+            texts.append(shorten(str(one.message), 200, placeholder=" ..."))
+        else:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+
+
+def summary(texts: list[str], prefix: str = "") -> str:
+    """One line of several texts; of more than one how many there are, and the commonest."""
+    commonest, _ = Counter(texts).most_common(1)[0]
+    if len(texts) == 1:
+        return commonest
+    return f"{prefix}{len(texts)} fits inside did not converge; most often: {commonest.removeprefix(prefix)}"
+
+
+def warn_unless(converged: bool, estimator: Any, text: str) -> bool:
+    """Warn as scikit-learn does where a descent has not converged; the answer is ``converged``.
+
+    Parameters
+    ----------
+    text
+        What has not, and what to do.
+    """
+    if not converged:
+        warnings.warn(f"{type(estimator).__name__}: {text}", ConvergenceWarning, stacklevel=3)
+    return bool(converged)
