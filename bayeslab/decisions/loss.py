@@ -110,8 +110,8 @@ def incurred(states: np.ndarray, actions: np.ndarray, loss: Loss | Array = "squa
 
 
 def _gap(states: np.ndarray, actions: np.ndarray) -> Array:
-    kept = {"finite": False, "empty": True}
-    return real(states, "states", **kept) - real(actions, "actions", **kept)
+    named = ((states, "states"), (actions, "actions"))
+    return np.subtract(*(real(given, name, finite=False, empty=True) for given, name in named))
 
 
 def from_draws(draws: np.ndarray, loss: Loss = "squared") -> Decision:

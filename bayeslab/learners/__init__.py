@@ -3,7 +3,8 @@
 Contract. A learner module has
 
 ``Options``
-    a frozen :class:`bayeslab.spec.Spec`: what a model file may say of this learner.
+    a frozen :class:`bayeslab.spec.Spec`: what a model file may say of this learner. The module's classes, with
+    ``options=Options``, check their parameters by it (:mod:`bayeslab.learners._estimator`).
 ``TASKS``
     what it can learn, of ``classification`` and ``regression``.
 ``CATEGORIES``
