@@ -14,7 +14,14 @@ __all__ = ["components", "function", "leave_one_out"]
 type Band = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def function(at: np.ndarray, band: Band, points: tuple[np.ndarray, np.ndarray] | None, xlabel: str, ylabel: str) -> Any:
+def function(
+    at: np.ndarray,
+    band: Band,
+    points: tuple[np.ndarray, np.ndarray] | None,
+    xlabel: str,
+    ylabel: str,
+    ci_prob: float,
+) -> Any:
     """Mean of the function and its interval, over one column.
 
     Parameters
@@ -24,24 +31,27 @@ def function(at: np.ndarray, band: Band, points: tuple[np.ndarray, np.ndarray] |
         Mean, lower and upper end.
     points : (ndarray, ndarray) or None
         The data, where they are on the function's scale.
+    ci_prob : float
+        Probability of the interval, for the legend.
     """
     made, axes = figure(7.0, 3.8)
     if points is not None:
         axes.plot(*points, ".", color=MUTED, markersize=max(2.0, 7.0 - np.log10(len(points[0]) + 1)), label="data")
-    _band(axes, at, band)
+    _band(axes, at, band, ci_prob)
     axes.set(xlabel=xlabel, ylabel=ylabel)
     axes.legend(frameon=False, fontsize=8)
     plain(axes)
     return made
 
 
-def components(at: np.ndarray, bands: Mapping[str, Band], xlabel: str) -> Any:
+def components(at: np.ndarray, bands: Mapping[str, Band], xlabel: str, ci_prob: float) -> Any:
     """Each term of the kernel over one column, one below the other."""
     made, rows = grid(len(bands), 7.0, 1.0 + 1.6 * len(bands))
     for axes, (name, band) in zip(rows, bands.items(), strict=True):
-        _band(axes, at, band)
+        _band(axes, at, band, ci_prob)
         axes.set_title(name, fontsize=9, loc="left")
         plain(axes)
+    rows[0].legend(frameon=False, fontsize=8)
     rows[-1].set(xlabel=xlabel)
     return made
 
@@ -60,7 +70,8 @@ def leave_one_out(mean: np.ndarray, sd: np.ndarray, outcome: np.ndarray) -> Any:
     return made
 
 
-def _band(axes: Any, at: np.ndarray, band: Band) -> None:
+def _band(axes: Any, at: np.ndarray, band: Band, ci_prob: float) -> None:
     mean, low, high = band
-    axes.fill_between(at, low, high, color=BAND, linewidth=0, label="interval")
+    label = f"{100 * ci_prob:g} % credible interval"
+    axes.fill_between(at, low, high, color=BAND, linewidth=0, label=label)
     axes.plot(at, mean, color=ACCENT, linewidth=1.8, label="mean")

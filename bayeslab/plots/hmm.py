@@ -13,6 +13,7 @@ from bayeslab.plots._figure import figure
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.patches import FancyArrowPatch
 
 __all__ = ["Drawn", "draw_chains", "draw_diagrams", "draw_level", "draw_states", "draw_transitions", "state_colors"]
 
@@ -164,6 +165,21 @@ def draw_diagrams(matrices: Mapping[str, tuple[np.ndarray, list[str]]]) -> Figur
     return drawing
 
 
+def _loop(at: np.ndarray, out: np.ndarray, radius: float, color: str, p: float) -> FancyArrowPatch:
+    """An arrow from a state back to it, on the side that ``out`` points to: it begins and ends on the state's rim."""
+    from matplotlib.patches import FancyArrowPatch
+    from matplotlib.path import Path
+
+    def turned(angle: float, length: float) -> np.ndarray:
+        c, s = np.cos(angle), np.sin(angle)
+        return at + length * np.array([c * out[0] - s * out[1], s * out[0] + c * out[1]])
+
+    rim, far = 1.08 * radius, 2.9 * radius
+    corners = [turned(0.75, rim), turned(0.72, far), turned(-0.72, far), turned(-0.75, rim)]
+    way = Path(corners, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])
+    return FancyArrowPatch(path=way, arrowstyle="-|>", mutation_scale=10 + 6 * p, color=color, lw=0.5 + 4 * p)
+
+
 def _diagram(ax: Axes, matrix: np.ndarray, names: list[str]) -> None:
     from matplotlib.patches import Circle, FancyArrowPatch
 
@@ -180,10 +196,7 @@ def _diagram(ax: Axes, matrix: np.ndarray, names: list[str]) -> None:
                 continue
             if i == j:
                 out = at[i] / (np.linalg.norm(at[i]) or 1.0) if k > 1 else np.array([0.0, 1.0])
-                middle = at[i] + out * radius * 1.45
-                ax.add_patch(
-                    Circle((middle[0], middle[1]), radius * 0.72, fill=False, edgecolor=colors[i], lw=0.5 + 4 * p)
-                )
+                ax.add_patch(_loop(at[i], out, radius, colors[i], p))
                 where = at[i] + out * radius * 2.65
             else:
                 way = at[j] - at[i]

@@ -26,12 +26,14 @@ def density_overlay(
     made, axes = figure()
     chosen = replicated[np.linspace(0, len(replicated) - 1, min(n_lines, len(replicated))).astype(int)]
     edges = _edges(observed, chosen, discrete)
-    for row in chosen:
-        axes.stairs(np.histogram(row, edges, density=True)[0], edges, color=MUTED, alpha=0.25, linewidth=0.8)
-    axes.stairs([], [0], color=MUTED, label="replications")
+    for number, row in enumerate(chosen):
+        heights = np.histogram(row, edges, density=True)[0]
+        label = None if number else "replications"
+        axes.stairs(heights, edges, color=MUTED, alpha=0.25, linewidth=0.8, label=label)
     axes.stairs(np.histogram(observed, edges, density=True)[0], edges, color=ACCENT, linewidth=2, label="data")
     axes.set(xlabel=name, ylabel="density", ylim=(0, None))
-    axes.legend(frameon=False)
+    for line in axes.legend(frameon=False).get_patches():
+        line.set_alpha(1.0)
     plain(axes)
     return made
 

@@ -199,8 +199,8 @@ class FittedProcess:
         }
         grid = frame[name].to_numpy()
         if what == "components":
-            return plots.components(grid, {part: b for part, b in bands.items() if np.ptp(b[0]) > 0.0}, name)
-        return plots.function(grid, self._of_outcome(frame, bands["function"]), *self._points(name))
+            return plots.components(grid, {part: b for part, b in bands.items() if np.ptp(b[0]) > 0.0}, name, ci_prob)
+        return plots.function(grid, self._of_outcome(frame, bands["function"]), *self._points(name), ci_prob)
 
     def _of_outcome(self, frame: pd.DataFrame, band: Band) -> Band:
         """A band of the function as one of the outcome's mean: probabilities, counts of one trial."""
