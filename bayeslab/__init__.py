@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from bayeslab.io.modelfile import schema as schema
     from bayeslab.networks import Network as Network
     from bayeslab.networks import network as network
+    from bayeslab.options import FitOptions as FitOptions
     from bayeslab.results.calibrate import calibrate as calibrate
     from bayeslab.results.compare import compare as compare
     from bayeslab.results.cross_validation import cross_validate as cross_validate
@@ -50,6 +51,7 @@ _PUBLIC = {
     "BayeslabError": ("bayeslab.errors", "BayeslabError"),
     "Dataset": ("bayeslab.dataset", "Dataset"),
     "Fit": ("bayeslab.results.fit", "Fit"),
+    "FitOptions": ("bayeslab.options", "FitOptions"),
     "GaussianProcess": ("bayeslab.families.gaussian_process", "GaussianProcess"),
     "Graph": ("bayeslab.families.graph", "Graph"),
     "HMM": ("bayeslab.families.hmm", "HMM"),

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from bayeslab import registry
 from bayeslab.dataset import Data, Dataset, Memory, bind
@@ -34,6 +34,7 @@ from bayeslab.errors import (
 from bayeslab.io import modelfile
 from bayeslab.io.run_folder import FORMAT, RunFolder
 from bayeslab.io.tables import read_dataset
+from bayeslab.options import FitOptions
 from bayeslab.progress import reporter
 from bayeslab.results.checks import Finding, Verdict
 from bayeslab.results.fit import Fit
@@ -146,7 +147,7 @@ def fit(
     progress: bool = True,
     runs: str | os.PathLike[str] | None = "runs",
     name: str | None = None,
-    **options: Any,
+    **options: Unpack[FitOptions],
 ) -> Fit:
     """Fit a model to data.
 
@@ -191,7 +192,13 @@ def fit(
 
 
 def fit_bound(
-    model: Model, data: Data, method: str | None = None, *, seed: int, progress: bool = False, **options: Any
+    model: Model,
+    data: Data,
+    method: str | None = None,
+    *,
+    seed: int,
+    progress: bool = False,
+    **options: Unpack[FitOptions],
 ) -> Fit:
     """Fit a model to data that are bound already, in memory; parameters are those of :func:`fit`."""
     return _run(_prepared(model, data, method, options, _seed(seed, model)), None, progress)
@@ -205,7 +212,7 @@ def prepare(
     seed: int | None = None,
     runs: str | os.PathLike[str] = "runs",
     name: str | None = None,
-    **options: Any,
+    **options: Unpack[FitOptions],
 ) -> Path:
     """Check everything and make the run folder, for :func:`resume` in another process to do the work.
 

@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from bayeslab import registry
 from bayeslab.dataset import Column, Data, Dataset, bind
 from bayeslab.errors import BayeslabError, OptionError
+from bayeslab.options import SharedOptions
 from bayeslab.progress import Progress, reporter
 from bayeslab.results import checks
 from bayeslab.results.checks import Finding, Verdict
@@ -242,7 +243,7 @@ def calibrate(
     jobs: int | None = None,
     runs: str | os.PathLike[str] | None = "runs",
     progress: bool = True,
-    **options: Any,
+    **options: Unpack[SharedOptions],
 ) -> Calibration:
     """Simulation-based calibration of a model with an engine.
 

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ from bayeslab.decisions import loss as losses
 from bayeslab.decisions import scores
 from bayeslab.decisions.paired import PairedDifference, correlated_t
 from bayeslab.errors import BayeslabError, DataError, OptionError, hint, listed
+from bayeslab.options import SharedOptions
 from bayeslab.progress import reporter
 from bayeslab.spec import Model
 
@@ -143,7 +144,7 @@ def cross_validate(
     method: str | None = None,
     seed: int = 0,
     progress: bool = True,
-    **options: Any,
+    **options: Unpack[SharedOptions],
 ) -> CrossValidation:
     """Score models of the same column on the same splits.
 
@@ -829,7 +830,7 @@ def learning_curve(
     method: str | None = None,
     seed: int = 0,
     progress: bool = True,
-    **options: Any,
+    **options: Unpack[SharedOptions],
 ) -> LearningCurve:
     """Scores of models fitted to more and more rows, each time to a random subset, on all the others.
 
