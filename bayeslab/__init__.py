@@ -5,6 +5,7 @@ The public names are loaded when they are first used: ``import bayeslab`` costs 
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +96,10 @@ def __getattr__(name: str) -> Any:
         return version("bayeslab")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'bayeslab' has no attribute '{name}'")
+    if "ipykernel" in sys.modules:
+        from bayeslab import compiling
+
+        compiling.announce()
     module, attribute = _PUBLIC[name]
     value = getattr(import_module(module), attribute)
     globals()[name] = value

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from bayeslab.decisions.influence import InfluenceDiagram
-    from bayeslab.exact.junction_tree import Explanation, JunctionTree
+    from bayeslab.exact.joint_table import JointTable
+    from bayeslab.exact.junction_tree import JunctionTree
+    from bayeslab.exact.network_answers import Explanation
     from bayeslab.spec import Model
 
 __all__ = ["Network", "Query", "decisions", "network"]
@@ -238,6 +240,14 @@ class Network:
 
         return JunctionTree.of(self._discrete("a junction tree"))
 
+    @cached_property
+    def _solver(self) -> JointTable | JunctionTree:
+        """What answers one question: the joint table of a small network, which needs no compiled code, or the tree."""
+        from bayeslab.exact.joint_table import JointTable, is_small
+
+        model = self._discrete("exact inference by tables")
+        return JointTable(model) if is_small(model) else self.tree
+
     def _discrete(self, what: str) -> DiscreteNetwork | FactorGraph:
         if isinstance(self.plain, MixedNetwork):
             if self.plain.continuous:
@@ -288,7 +298,7 @@ class Network:
 
             mixed = strong_junction_tree.query(self.plain, given, wanted)
             return self._answer(given, mixed.log_evidence, mixed.discrete, mixed.continuous)
-        found = self.tree.query(given, wanted, believed=believed)
+        found = self.tree.query(given, wanted, believed) if believed else self._solver.query(given, wanted)
         evidence = dict(given or {}) | {v: dict(b) for v, b in (believed or {}).items()}
         return self._answer(evidence, found.log_evidence, found.marginals, {})
 
@@ -400,16 +410,16 @@ class Network:
         """Posterior joint distribution of several variables, as a labelled ``xarray.DataArray``."""
         import xarray as xr
 
-        values = self.tree.joint(list(targets), given)
+        values = self._solver.joint(list(targets), given)
         return xr.DataArray(values, dims=list(targets), coords={v: list(self.states[v]) for v in targets})
 
     def most_probable(self, given: Mapping[str, Any] | None = None, k: int = 1) -> list[Explanation]:
         """The ``k`` most probable states of everything that is not given, best first."""
-        return self.tree.most_probable(given, k)
+        return self._solver.most_probable(given, k)
 
     def marginal_map(self, targets: Sequence[str], given: Mapping[str, Any] | None = None) -> Explanation:
         """The most probable states of the targets, everything else summed out."""
-        return self.tree.marginal_map(list(targets), given)
+        return self._solver.marginal_map(list(targets), given)
 
     def sample(self, n: int, *, given: Mapping[str, Any] | None = None, seed: int | None = None) -> pd.DataFrame:
         """Independent draws, given evidence or not: one column a variable, of states (or numbers)."""

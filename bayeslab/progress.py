@@ -13,6 +13,8 @@ from html import escape
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from bayeslab import compiling
+
 __all__ = ["ChainState", "Progress", "reporter"]
 
 
@@ -115,6 +117,7 @@ def reporter(wanted: bool) -> Progress:
     """
     if not wanted:
         return Progress(None)
+    compiling.announce()
     if _in_jupyter():
         return Progress(_Html())
     if sys.stderr.isatty():

@@ -19,8 +19,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
+    from bayeslab import compiling
     from bayeslab.errors import BayeslabError
 
+    compiling.announce()
     warnings.showwarning = _warned
     try:
         code = _app()(args=words, prog_name="bayeslab", standalone_mode=False)

@@ -13,7 +13,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -24,7 +24,7 @@ import numpy as np
 from bayeslab.errors import EvidenceError, ModelError, hint
 from bayeslab.exact.network import DiscreteNetwork
 
-__all__ = ["Evidence", "FactorGraph", "read_evidence"]
+__all__ = ["Evidence", "FactorGraph", "impossible", "read_evidence", "variables_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,3 +156,47 @@ def _likelihood(variable: str, own: tuple[str, ...], value: Mapping[str, Any]) -
     if not np.all(np.isfinite(out)) or np.any(out < 0) or not np.any(out > 0):
         raise EvidenceError(f"likelihoods of '{variable}' must be non-negative numbers, not all zero")
     return out
+
+
+def variables_of(states: Mapping[str, Sequence[str]], targets: Iterable[str] | str | None) -> tuple[str, ...]:
+    """The variables asked about, each once; all of them for None.
+
+    Raises
+    ------
+    EvidenceError
+        An unknown or doubled name.
+    """
+    if targets is None:
+        return tuple(states)
+    names = (targets,) if isinstance(targets, str) else tuple(targets)
+    for name in names:
+        if name not in states:
+            raise EvidenceError(f"'{name}' is not a variable{hint(name, states)}")
+    if len(set(names)) < len(names):
+        raise EvidenceError("a target is named twice")
+    return names
+
+
+def impossible(given: Mapping[str, Any], possible: Callable[[Mapping[str, Any]], bool]) -> EvidenceError:
+    """The error for evidence of probability zero, with a part of it that cannot be by itself.
+
+    Parameters
+    ----------
+    given
+        The evidence.
+    possible
+        Whether a part of the evidence has a positive probability.
+    """
+    if not given:
+        return EvidenceError("the product of the factors is zero everywhere")
+    kept = dict(given)
+    for variable in given:
+        rest = {v: s for v, s in kept.items() if v != variable}
+        if not possible(rest):
+            kept = rest
+    if not kept:
+        return EvidenceError("the product of the factors is zero everywhere, whatever is given")
+    words = ", ".join(f"{v} = {s}" if not isinstance(s, Mapping) else f"{v}: {dict(s)}" for v, s in kept.items())
+    return EvidenceError(
+        f"the evidence has probability zero: {words} cannot be" + (" together" if len(kept) > 1 else "")
+    )

@@ -38,10 +38,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayeslab.errors import EngineRefusal, EvidenceError, ModelError, OptionError, hint
+from bayeslab.errors import EngineRefusal, EvidenceError, ModelError, OptionError
 from bayeslab.exact import triangulation
-from bayeslab.exact.factors import Evidence, FactorGraph, read_evidence
+from bayeslab.exact.factors import Evidence, FactorGraph, impossible, read_evidence, variables_of
 from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.exact.network_answers import BatchMarginals, Explanation, Marginals
 from bayeslab.exact.triangulation import Forecast
 
 __all__ = ["BatchMarginals", "Explanation", "JunctionTree", "Marginals"]
@@ -51,46 +52,6 @@ _ONE_TREE = 20_000
 
 # Rows of evidence are worked through in this many parts, whatever the number of cores: sums do not depend on it.
 _PARTS = 16
-
-
-@dataclass(frozen=True, eq=False)
-class Marginals:
-    """The answer to one query.
-
-    Parameters
-    ----------
-    log_evidence : float
-        Log probability of what was given (of a factor graph: log of the sum of the product).
-    marginals : dict of str to ndarray
-        Posterior probabilities of each target's states.
-    """
-
-    log_evidence: float
-    marginals: dict[str, np.ndarray]
-
-
-@dataclass(frozen=True, eq=False)
-class BatchMarginals:
-    """The answer to many queries.
-
-    Parameters
-    ----------
-    log_evidence : ndarray, shape (n_rows,)
-        -inf where the row has probability zero.
-    marginals : dict of str to ndarray, shape (n_rows, n_states)
-        nan in rows of probability zero.
-    """
-
-    log_evidence: np.ndarray
-    marginals: dict[str, np.ndarray]
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """States of variables, and the log of their probability given the evidence."""
-
-    assignment: dict[str, str]
-    log_probability: float
 
 
 class _Given(NamedTuple):
@@ -212,7 +173,7 @@ class JunctionTree:
         EvidenceError
             Unknown names; evidence of probability zero; beliefs that cannot hold.
         """
-        names = self._names(targets)
+        names = variables_of(self.states, targets)
         evidence = read_evidence(self.states, given)
         state = self._given(evidence)
         if believed:
@@ -243,7 +204,7 @@ class JunctionTree:
         EngineRefusal
             The table, or one met on the way, would not fit into memory.
         """
-        names = self._names(targets)
+        names = variables_of(self.states, targets)
         state = self._given(read_evidence(self.states, given))
         entries = float(np.prod([float(len(self.states[v])) for v in names]))
         self._refuse_beyond(entries if entries > self._limit / 8 else 0)
@@ -288,7 +249,7 @@ class JunctionTree:
             -1 where not observed.
         targets : iterable of str, optional
         """
-        names = self._names(targets)
+        names = variables_of(self.states, targets)
         rows, inverse = _distinct(self._codes(codes))
         log_evidence, marginals, _ = self._batch(rows, np.ones(len(rows)), names, False)
         marginals[log_evidence == -np.inf] = np.nan
@@ -370,7 +331,7 @@ class JunctionTree:
         """
         from bayeslab.exact.variable_elimination import marginal_map
 
-        names = self._names(targets)
+        names = variables_of(self.states, targets)
         state = self._given(read_evidence(self.states, given))
         log_evidence, _ = self._one(state, ())
         if log_evidence == -np.inf:
@@ -444,17 +405,6 @@ class JunctionTree:
         if not np.all(tops > 0):
             return self._tables, -np.inf
         return self._tables / np.repeat(tops, np.diff(starts)), float(np.log(tops).sum())
-
-    def _names(self, targets: Iterable[str] | None) -> tuple[str, ...]:
-        if targets is None:
-            return tuple(self.states)
-        names = (targets,) if isinstance(targets, str) else tuple(targets)
-        for name in names:
-            if name not in self.states:
-                raise EvidenceError(f"'{name}' is not a variable{hint(name, self.states)}")
-        if len(set(names)) < len(names):
-            raise EvidenceError("a target is named twice")
-        return names
 
     def _codes(self, codes: np.ndarray) -> np.ndarray:
         out = np.ascontiguousarray(codes, np.int64)
@@ -625,20 +575,8 @@ class JunctionTree:
         return log_evidence, counts
 
     def _impossible(self, given: Mapping[str, Any]) -> EvidenceError:
-        """The error for evidence of probability zero, with a part of it that cannot be by itself."""
-        if not given:
-            return EvidenceError("the product of the factors is zero everywhere")
-        kept = dict(given)
-        for variable in given:
-            rest = {v: s for v, s in kept.items() if v != variable}
-            if self._one(self._given(read_evidence(self.states, rest)), ())[0] == -np.inf:
-                kept = rest
-        if not kept:
-            return EvidenceError("the product of the factors is zero everywhere, whatever is given")
-        words = ", ".join(f"{v} = {s}" if not isinstance(s, Mapping) else f"{v}: {dict(s)}" for v, s in kept.items())
-        return EvidenceError(
-            f"the evidence has probability zero: {words} cannot be" + (" together" if len(kept) > 1 else "")
-        )
+        """The error for evidence of probability zero."""
+        return impossible(given, lambda part: self._one(self._given(read_evidence(self.states, part)), ())[0] > -np.inf)
 
     def _fitted(
         self, state: _Given, given: Mapping[str, Any], believed: Mapping[str, Mapping[str, float]]

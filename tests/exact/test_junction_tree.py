@@ -492,3 +492,60 @@ def test_what_does_not_fit_is_refused_before_it_is_allocated():
     # Evidence on fourteen leaves a clique of ten.
     given = dict.fromkeys(names[:14], "a")
     assert np.isfinite(little.query(given).log_evidence)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_joint_table_of_a_small_network_agrees(seed):
+    """Two ways that share no code; zeros in tables, virtual evidence, factor graphs."""
+    from bayeslab.exact.factors import FactorGraph
+    from bayeslab.exact.joint_table import JointTable, is_small
+
+    rng = np.random.default_rng(seed)
+    states = {f"v{i}": tuple(f"s{k}" for k in range(rng.integers(1, 4))) for i in range(6)}
+    names = list(states)
+    parents = {v: tuple(rng.permutation(names[:i])[: rng.integers(0, 3)]) for i, v in enumerate(names)}
+    tables = {}
+    for v in names:
+        table = rng.dirichlet(np.ones(len(states[v])), size=[len(states[u]) for u in parents[v]])
+        if len(states[v]) > 1 and rng.random() < 0.4:
+            table[..., 0] = 0
+            table /= table.sum(axis=-1, keepdims=True)
+        tables[v] = table
+    network = DiscreteNetwork(states, parents, tables)
+    given = {"v5": {s: float(rng.random()) + 0.1 for s in states["v5"]}, "v3": states["v3"][-1]}
+    for model in (network, FactorGraph.of(network)):
+        assert is_small(model)
+        small, tree = JointTable(model), JunctionTree.of(model)
+        ours, theirs = small.query(given), tree.query(given)
+        assert ours.log_evidence == pytest.approx(theirs.log_evidence, abs=1e-12)
+        for v in names:
+            np.testing.assert_allclose(ours.marginals[v], theirs.marginals[v], atol=1e-13)
+        np.testing.assert_allclose(small.joint(["v4", "v0"], given), tree.joint(["v4", "v0"], given), atol=1e-13)
+        ranked = [e.log_probability for e in small.most_probable(given, 5)]
+        assert ranked == pytest.approx([e.log_probability for e in tree.most_probable(given, 5)], abs=1e-11)
+        best = small.marginal_map(["v1", "v4"], given)
+        assert best.log_probability == pytest.approx(tree.marginal_map(["v1", "v4"], given).log_probability, abs=1e-11)
+
+
+def test_a_small_network_refuses_what_a_tree_refuses():
+    """The same errors, and no probability too small for it."""
+    from bayeslab.exact.joint_table import JointTable, is_small
+
+    tiny = np.array([1e-200, 1 - 1e-200])
+    network = DiscreteNetwork(
+        dict.fromkeys("abc", ("yes", "no")),
+        {"c": ("a",)},
+        {"a": tiny, "b": tiny, "c": np.array([[0.0, 1.0], [0.5, 0.5]])},
+    )
+    small, tree = JointTable(network), JunctionTree.of(network)
+    for given in ({"a": "yes", "c": "yes"}, {"z": "yes"}, {"a": "maybe"}):
+        with pytest.raises(EvidenceError) as ours:
+            small.query(given)
+        with pytest.raises(EvidenceError) as theirs:
+            tree.query(given)
+        assert str(ours.value) == str(theirs.value)
+    assert small.query({"a": "yes", "b": "yes"}).log_evidence == pytest.approx(2 * np.log(1e-200), rel=1e-14)
+    wide = DiscreteNetwork(
+        {f"v{i}": ("yes", "no") for i in range(15)}, {}, {f"v{i}": np.full(2, 0.5) for i in range(15)}
+    )
+    assert not is_small(wide)

@@ -1,0 +1,88 @@
+"""Compiling is announced: in a terminal by a line that goes away, in a log by two lines, and never for cached code."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import time
+
+import pytest
+
+from bayeslab.compiling import _Clock, _end, _show
+
+SLOW = """
+import sys, time
+import numba
+from bayeslab import compiling
+compiling.announce()
+from numba.core import event
+time.sleep(0.5)
+with event.trigger_event("numba:compile"):
+    with event.trigger_event("numba:compile"):
+        time.sleep(0.5)
+    time.sleep({seconds})
+time.sleep(1.5)
+print("answer")
+"""
+
+
+def ran(seconds: float, terminal: bool) -> tuple[str, str]:
+    code = [sys.executable, "-c", SLOW.format(seconds=seconds)]
+    if not terminal:
+        done = subprocess.run(code, capture_output=True, text=True, check=True)
+        return done.stdout, done.stderr
+    outer, inner = pty.openpty()
+    done = subprocess.run(code, stdout=subprocess.PIPE, stderr=inner, text=True, check=True)
+    os.close(inner)
+    return done.stdout, os.read(outer, 100_000).decode()
+
+
+def test_a_log_says_that_code_is_compiled():
+    answer, words = ran(3.5, terminal=False)
+    assert answer == "answer\n"
+    first, last = words.splitlines()
+    assert first == "compiling, once on this machine …" and last.startswith("compiled in ")
+
+
+def test_short_compiling_is_not_mentioned():
+    assert ran(0.1, terminal=False) == ("answer\n", "")
+
+
+def test_a_terminal_shows_a_line_that_goes_away():
+    words = ran(1.5, terminal=True)[1]
+    assert "compiling, once on this machine … 1 s" in words
+    assert words.endswith("\r\x1b[2K")
+
+
+def test_small_questions_compile_nothing():
+    """A network whose joint table is small is answered without numba."""
+    code = """
+import sys
+import bayeslab as bl
+net = bl.Model(model=bl.BayesNet(variables={"a": {"states": ["x", "y"], "table": 0.5},
+                                            "b": {"states": ["u", "v"], "parents": ["a"], "table": {"x": 0.1, "y": 0.5}}}))
+net = bl.network(net)
+net.query({"b": "u"}), net.most_probable({"b": "u"}), net.joint(["b", "a"]), net._repr_html_()
+print("numba" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_clock_bridges_the_pauses_between_kernels():
+    clock = _Clock()
+    clock.on_start(None)
+    clock.on_end(None)
+    time.sleep(0.05)
+    assert clock.running() > 0
+    clock.ended -= 1.0
+    assert clock.running() == 0
+
+
+@pytest.mark.parametrize("seconds", [4.0])
+def test_words_for_a_log(seconds, capsys):
+    _show(sys.stdout, seconds, first=True)
+    _show(sys.stdout, seconds, first=False)
+    _end(sys.stdout, seconds)
+    assert capsys.readouterr().out == "compiling, once on this machine …\ncompiled in 4 s\n"
