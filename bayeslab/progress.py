@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self
 
 from bayeslab import compiling
 
-__all__ = ["ChainState", "Progress", "reporter"]
+__all__ = ["ChainState", "Progress", "duration", "reporter"]
 
 
 @dataclass
@@ -157,7 +157,29 @@ def _summary(chains: list[ChainState], seconds: float, remark: str) -> str:
         f"{sum(c.finished for c in chains)} of {len(chains)} chains done",
     ]
     parts += [f"{many} {word}" for word, many in bad.items() if many]
-    return ", ".join([*parts, f"{seconds:.1f} s", *([remark] if remark else [])])
+    return ", ".join([*parts, f"{seconds:.1f} s", *_left(chains, seconds), *([remark] if remark else [])])
+
+
+# Seconds of work before an estimate of the rest means something, and of the rest worth a word.
+_BEFORE_ESTIMATE, _WORTH_A_WORD = 3.0, 5.0
+
+
+def _left(chains: list[ChainState], seconds: float) -> list[str]:
+    """About how long it will still take: draws to come at the rate of those done here; nothing near the end."""
+    here = [c for c in chains if not c.resumed]
+    done, total = sum(c.done for c in here), sum(c.total for c in here)
+    if not done or seconds < _BEFORE_ESTIMATE or done >= total:
+        return []
+    rest = seconds * (total - done) / done
+    return [f"about {duration(rest)} left"] if rest > _WORTH_A_WORD else []
+
+
+def duration(seconds: float) -> str:
+    """A time for people: ``12 s``, ``3 min 20 s``, ``5 h 10 min``."""
+    if seconds < 60:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 class _Terminal:
@@ -196,8 +218,8 @@ class _Terminal:
                 *(f"[red]{cell[1:]}[/red]" if cell.startswith("!") else cell for cell in chain.cells.values()),
                 chain.phase,
             )
-        said = f"{remark} · " if remark else ""
-        table.caption = f"{seconds:.0f} s · {said}Ctrl-C stops and keeps what is there"
+        parts = [f"{seconds:.0f} s", *_left(chains, seconds), *([remark] if remark else [])]
+        table.caption = " · ".join([*parts, "Ctrl-C stops and keeps what is there"])
         return table
 
     def close(self, chains: list[ChainState], seconds: float, remark: str) -> None:
@@ -234,7 +256,8 @@ class _Html:
             f"<td>{c.done:,}/{c.total:,}</td>{_html_cells(c)}<td>{c.phase}</td></tr>"
             for k, c in enumerate(chains)
         )
-        self._put(f"<table>{rows}</table>{escape(remark)}")
+        foot = " · ".join([f"{seconds:.0f} s", *_left(chains, seconds), *([remark] if remark else [])])
+        self._put(f"<table>{rows}</table>{escape(foot)}")
 
     def close(self, chains: list[ChainState], seconds: float, remark: str) -> None:
         self._put(f"<div>{escape(_summary(chains, seconds, remark))}</div>")

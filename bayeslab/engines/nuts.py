@@ -93,6 +93,10 @@ def refuse(model: Model, data: Data) -> str | None:
     return None
 
 
+# Numbers drawn from which on it takes a while to make something of them.
+_MANY = 1_000_000
+
+
 @dataclass(slots=True)
 class _Chain:
     number: int
@@ -118,6 +122,8 @@ def run(job: Job) -> Outcome:
     clock.lap("sample")
     chains, notes = _usable(drawn, options)
     flat, stats = _stacked(chains)
+    if flat.size > _MANY:
+        job.progress.note("computing the model's quantities from the draws, and checking them")
     groups = posterior_groups(job, density, flat, stats, sampler="nutpie", chains=list(chains))
     groups, renamed = relabelled(job, groups)
     clock.lap("deterministics")

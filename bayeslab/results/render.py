@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from bayeslab.errors import OptionError, RunError, hint
+from bayeslab.progress import duration
 from bayeslab.results import checks
 from bayeslab.results.checks import Array, Block, Status, Verdict
 
@@ -404,7 +405,7 @@ def fit_html(
     parts += [_topics(topics)] if topics else []
     parts += [_summary(summary)] if summary is not None else []
     parts += [f"<details><summary>model graph</summary>{image(svg, 'model graph')}</details>"] if svg else []
-    foot = [f"{escape(stage)} {_duration(seconds)}" for stage, seconds in (timings or {}).items()]
+    foot = [f"{escape(stage)} {duration(seconds)}" for stage, seconds in (timings or {}).items()]
     foot += [f"<code>{escape(str(folder))}</code>"] if folder is not None else []
     parts += [_muted(" · ".join(foot))] if foot else []
     return _page("\n".join(parts))
@@ -534,13 +535,6 @@ def image(svg: str, alt: str) -> str:
     style = "display:block;max-width:100%;padding:8px;border-radius:4px;background-color:#ffffff"
     source = f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
     return f'<img alt="{escape(alt)}" src="{source}" style="{style}">'
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
-    minutes, seconds = divmod(round(seconds), 60)
-    return f"{minutes} min {seconds} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def prior_table(tree: xr.DataTree) -> pd.DataFrame:

@@ -345,14 +345,6 @@ def test_a_verdict_shows_in_a_notebook():
     assert all(finding.advice in page.text for finding in verdict.findings)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0.0123, "0.012 s"), (3.21, "3.2 s"), (59.9, "60 s"), (75.2, "1 min 15 s"), (7300, "2 h 1 min")],
-)
-def test_durations(seconds, words):
-    assert render._duration(seconds) == words
-
-
 def test_quantities_too_heavy_for_a_mean_have_a_median(capsys):
     """In the table, in the notebook and as JSON: no mean and no sd, but the median and the interval."""
     from bayeslab.cli._shared import print_json
