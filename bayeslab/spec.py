@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import keyword
 import re
 from collections.abc import Iterable, Mapping
 from types import UnionType
@@ -24,12 +25,14 @@ from bayeslab.errors import ModelError, hint, listed
 __all__ = [
     "FORMAT",
     "RESERVED",
+    "ColumnName",
     "DataSource",
     "Family",
     "Identifier",
     "Model",
     "Problem",
     "Spec",
+    "node_name",
     "parse_model",
 ]
 
@@ -48,7 +51,26 @@ def _identifier(word: str) -> str:
     return word
 
 
+def _column_name(word: str) -> str:
+    if not word.strip() or len(word) > 200 or any(ord(letter) < 32 or letter == "`" for letter in word):
+        raise ValueError(f"{word[:60]!r} is no column's name: that is 1 to 200 characters, no backtick among them")
+    return word
+
+
+def node_name(column: str) -> str:
+    """A column, or an expression, as the name of a node: each run of other characters is one ``_``.
+
+    >>> node_name("blood pressure (mmHg)"), node_name("log(y)"), node_name("2nd"), node_name("class")
+    ('blood_pressure_mmHg', 'log_y', 'column_2nd', 'class_')
+    """
+    word = re.sub(r"\W+", "_", column).strip("_") if not column.isidentifier() else column
+    word = word if word and not word[0].isdigit() else f"column_{word}".rstrip("_")
+    return f"{word}_" if keyword.iskeyword(word) else word
+
+
 Identifier = Annotated[str, AfterValidator(_identifier)]
+# A column as the table has it: any name at all.
+ColumnName = Annotated[str, AfterValidator(_column_name)]
 Label = str | bool | int | float
 
 

@@ -14,186 +14,23 @@ from __future__ import annotations
 
 import contextlib
 import io
-import logging
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from bayeslab.dataset import Data
 from bayeslab.digits import two_means
-from bayeslab.errors import DataError, ModelError, hint, listed
-from bayeslab.expressions import parse as parse_expression
+from bayeslab.errors import BayeslabError, DataError, listed
+from bayeslab.families._formula import Formula
+from bayeslab.families._terms import GroupTerm, Terms
+from bayeslab.families._terms import bad_formula as _bad
 
-__all__ = ["Design", "Formula", "Group", "GroupTerm", "parse_formula"]
+__all__ = ["Design", "Group"]
 
-# What a formula may call; formulae would look other names up in the calling module.
-_FUNCTIONS = {
-    "log": np.log, "log1p": np.log1p, "log2": np.log2, "log10": np.log10, "exp": np.exp, "expm1": np.expm1,
-    "sqrt": np.sqrt, "abs": np.abs, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "minimum": np.minimum,
-    "maximum": np.maximum,
-}  # fmt: skip
-_KNOWN = {*_FUNCTIONS, "C", "I", "S", "T", "Sum", "Treatment", "bs", "poly", "center", "scale", "standardize", "offset"}
-_PROPORTION = re.compile(r"(?:p|prop|proportion)\(\s*([^\W\d]\w*)\s*,\s*([^\W\d]\w*|\d+)\s*\)\Z")
-_GROUP = re.compile(r"\(((?:[^()|]|\([^()]*\))*)(\|\|?)\s*([\w\s:/]+)\)")
-_MAX_LENGTH, _MAX_NUMBER, _MAX_COLUMNS = 2_000, 1_000, 5_000
-
-
-@dataclass(frozen=True, slots=True)
-class GroupTerm:
-    """``(effects | factor)``: the right-hand side of its effects, the columns that make the factor."""
-
-    effects: str
-    factors: tuple[str, ...]
-    correlated: bool
-
-    @property
-    def name(self) -> str:
-        return "_".join(self.factors)
-
-
-@dataclass(frozen=True, slots=True)
-class Formula:
-    """A formula taken apart; nothing is evaluated yet.
-
-    Attributes
-    ----------
-    response : str
-        Left-hand side: a column, an expression, or the successes of ``p(successes, trials)``.
-    trials : str or None
-    common : str
-        Right-hand side without the group terms.
-    groups : tuple of GroupTerm
-    """
-
-    text: str
-    response: str
-    trials: str | None
-    common: str
-    groups: tuple[GroupTerm, ...]
-
-    @property
-    def outcome(self) -> str:
-        """The response as a name."""
-        return re.sub(r"\W+", "_", self.response).strip("_") or "response"
-
-    def response_columns(self) -> set[str]:
-        names = set(_parsed(self.response).names)
-        return names | ({self.trials} if self.trials and not self.trials.isdigit() else set())
-
-    def predictor_columns(self) -> set[str]:
-        """Columns the right-hand side reads."""
-        names = _names(self.common)
-        for group in self.groups:
-            names |= {*_names(group.effects), *group.factors}
-        return names
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return parse_expression(text)
-    except ModelError as error:
-        raise ModelError(f"left-hand side '{text}': {error.message}", path=("model", "formula")) from None
-
-
-def _bad(message: str) -> ModelError:
-    return ModelError(message, path=("model", "formula"))
-
-
-@lru_cache(maxsize=64)
-def parse_formula(text: str) -> Formula:
-    """Take a formula apart and check that it calls nothing but known functions.
-
-    Raises
-    ------
-    ModelError
-        With the path ``model.formula``.
-    """
-    if len(text) > _MAX_LENGTH:
-        raise _bad(f"the formula is longer than {_MAX_LENGTH} characters")
-    if text.count("~") != 1:
-        raise _bad(f"a formula is 'response ~ predictors', with one ~; given: {text!r}")
-    left, right = (part.strip() for part in text.split("~"))
-    if not left:
-        raise _bad("the formula has no response: write 'y ~ x'")
-    if not right:
-        raise _bad("the formula has no right-hand side; 'y ~ 1' has an intercept only")
-    bare = re.sub(r"`[^`]*`|'[^']*'|\"[^\"]*\"", "_", right)  # names and levels in quotes hold anything
-    odd = re.search(r"[^\w\s+\-*/:()|.,=\[\]{}<>!%^]", bare)
-    if odd or "__" in bare or re.search(r"\w\s*\.\s*[^\W\d]", bare):
-        raise _bad(f"{odd.group() if odd else '.'!r} has no meaning in a formula")
-    for called in re.findall(r"([^\W\d]\w*)\s*\(", right):
-        if called not in _KNOWN:
-            raise _bad(f"unknown function '{called}'{hint(called, _KNOWN)}")
-    if any(float(number) > _MAX_NUMBER for number in re.findall(r"(?<![\w.])\d+(?:\.\d*)?", right)):
-        raise _bad(f"a number in a formula is at most {_MAX_NUMBER}; scale the column in data.derive instead")
-    groups = [g for found in _GROUP.finditer(right) for g in _group_terms(*found.groups())]
-    common = _without_groups(right)
-    if "|" in common:
-        raise _bad("a group term is written in brackets, '(1 + x | group)', the group being a column or 'a/b', 'a:b'")
-    proportion = _PROPORTION.match(left)
-    response, trials = proportion.groups() if proportion else (left, None)
-    out = Formula(text, response, trials, common, tuple(groups))
-    _parsed(response)
-    _described(out.common)
-    for group in out.groups:
-        _described(group.effects)
-    return out
-
-
-def _without_groups(right: str) -> str:
-    """The right-hand side with its group terms taken out, and the + signs that led to them."""
-    left = _GROUP.sub("", right)
-    while (tidied := re.sub(r"\+\s*(?=\+|$)", "", left)) != left:
-        left = tidied
-    return left.strip().removeprefix("+").strip() or "1"
-
-
-def _group_terms(effects: str, bars: str, factor: str) -> list[GroupTerm]:
-    factor = re.sub(r"\s+", "", factor)
-    names = re.split(r"[:/]", factor)
-    if not all(re.fullmatch(r"[^\W\d]\w*", name) for name in names):
-        raise _bad(f"'{factor}' is not a grouping factor: a column, or 'a/b' (b within a), or 'a:b'")
-    nested = [tuple(names[: k + 1]) for k in range(len(names))] if "/" in factor else [tuple(names)]
-    return [GroupTerm(effects.strip() or "1", levels, bars == "|") for levels in nested]
-
-
-def _described(text: str) -> Any:
-    from formulae.model_description import model_description
-
-    try:
-        with _quiet() as said:
-            found = model_description(text)
-    except Exception as error:  # noqa: BLE001 - formulae raises its own kinds and bare ones
-        raise _bad(f"the formula cannot be read: {str(error).splitlines()[0] if str(error) else text}") from None
-    if any("Exponentiation" in line for line in said):
-        raise _bad("** of one predictor leaves it as it is, as in R; the power is I(x ** 2), a polynomial poly(x, 2)")
-    return found
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[list[str]]:
-    """What formulae logs or prints, caught instead of shown."""
-    said: list[str] = []
-
-    def listen(record: logging.LogRecord) -> bool:
-        said.append(record.getMessage())
-        return False
-
-    logger = logging.getLogger("formulae")
-    logger.addFilter(listen)
-    try:
-        with contextlib.redirect_stdout(io.StringIO()), np.errstate(all="ignore"):
-            yield said
-    finally:
-        logger.removeFilter(listen)
-
-
-def _names(text: str) -> set[str]:
-    return {str(name) for name in _described(text).var_names if name}
+_MAX_COLUMNS, _MAX_BYTES = 5_000, 4 << 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,14 +91,14 @@ class Design:
     @classmethod
     def of(cls, formula: Formula, data: Data, complete: np.ndarray, *, without_intercept: bool = False) -> Design:
         """Evaluate the right-hand side at the complete rows of the data of a fit."""
-        frame = _frame(formula, data).iloc[complete]
+        frame = _frame(formula, data, complete)
         common = _matrix(formula.common, frame)
         groups = [_group(term, frame, data, complete, None) for term in formula.groups]
         return cls._assembled(complete, common, np.asarray(common.design_matrix, float), groups, without_intercept)
 
     def on(self, formula: Formula, data: Data, complete: np.ndarray) -> Design:
         """The same coding for other data."""
-        frame = _frame(formula, data).iloc[complete]
+        frame = _frame(formula, data, complete)
         matrix = _coded(self.common, frame)
         known = {group.name: group for group in self.groups}
         groups = [_group(term, frame, data, complete, known[term.name]) for term in formula.groups]
@@ -314,15 +151,31 @@ class Design:
         return out
 
 
-def _frame(formula: Formula, data: Data) -> Any:
-    """The predictors as formulae wants them: numbers, or categories in the order of their levels."""
+def _frame(formula: Formula, data: Data, rows: np.ndarray) -> Any:
+    """The predictors as formulae wants them: floats, or categories in the order of their levels.
+
+    Beside a column ``x`` of numbers there is ``_as_given(x)``, for the levels of ``C(x)``.
+    """
     import pandas as pd
 
-    columns = {}
+    columns: dict[str, Any] = {}
     for name in sorted(formula.predictor_columns()):
-        columns[name] = _column(data, name)
-    length = len(data.labels[data.dataset.rows]) if data.dataset.rows in data.labels else 1
-    return pd.DataFrame(columns, index=range(length))
+        values = _column(data, name)
+        if isinstance(values, pd.Categorical):
+            columns[name] = values if values.shape[0] == 1 else values[rows]
+            gone = columns[name].codes < 0
+        else:
+            given = np.broadcast_to(values, len(data.labels[data.dataset.rows]) if values.ndim == 0 else values.shape)
+            columns[_as_given(name)] = given[rows]
+            columns[name] = given[rows].astype(float)
+            gone = np.isnan(columns[name])
+        if np.any(gone):
+            raise DataError(f"column '{name}' has a missing cell (row {rows[np.flatnonzero(gone)[0]] + 1})")
+    return pd.DataFrame(columns, index=rows)
+
+
+def _as_given(name: str) -> str:
+    return f"\0{name}"  # no column is called so
 
 
 def _column(data: Data, name: str) -> Any:
@@ -345,18 +198,26 @@ def _label(label: Any) -> str:
     return re.sub(r"(?<=\[)(-?\d+)\.0(?=[\],])", r"\1", str(label))
 
 
-def _matrix(text: str, frame: Any) -> Any:
-    from formulae import design_matrices
+def _matrix(terms: Terms, frame: Any) -> Any:
+    from bayeslab.families._term_values import matrix, widths
 
+    if not terms.terms and not terms.intercept:
+        raise _bad("the formula has neither an intercept nor a predictor")
+    count = terms.intercept + sum(widths(terms, frame))
+    if count > _MAX_COLUMNS:
+        raise _bad(f"the formula makes {count:,} columns; at most {_MAX_COLUMNS:,} are allowed")
+    if (size := 8 * count * len(frame)) > _MAX_BYTES:
+        raise _bad(
+            f"the formula makes {count:,} columns of {len(frame):,} rows, {size / 2**30:.1f} GiB; at most"
+            f" {_MAX_BYTES / 2**30:.0f} GiB are allowed"
+        )
     try:
         with _quiet():
-            made = design_matrices(text, frame, na_action="error", extra_namespace=_FUNCTIONS).common
+            made = matrix(terms, frame)
+    except BayeslabError:
+        raise
     except Exception as error:
         raise _bad(f"the formula cannot be evaluated: {_first_line(error)}") from error
-    if made is None:
-        raise _bad("the formula has neither an intercept nor a predictor")
-    if made.design_matrix.shape[1] > _MAX_COLUMNS:
-        raise _bad(f"the formula makes {made.design_matrix.shape[1]:,} columns; at most {_MAX_COLUMNS:,} are allowed")
     _finite(made, np.asarray(made.design_matrix, float), frame)
     return made
 
@@ -365,12 +226,21 @@ def _coded(common: Any, frame: Any) -> np.ndarray:
     try:
         with _quiet():
             matrix = np.asarray(common.evaluate_new_data(frame).design_matrix, float)
+    except BayeslabError:
+        raise
     except Exception as error:
         named = [name for name in frame if frame[name].dtype == "category"]
         hold = f" (columns of names there: {listed(named)})" if named else ""
         raise DataError(f"the formula cannot be evaluated on the new data: {_first_line(error)}{hold}") from error
     _finite(common, matrix, frame)
     return matrix
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """What formulae prints, caught instead of shown."""
+    with contextlib.redirect_stdout(io.StringIO()), np.errstate(all="ignore"):
+        yield
 
 
 def _finite(common: Any, matrix: np.ndarray, frame: Any) -> None:
@@ -382,8 +252,6 @@ def _finite(common: Any, matrix: np.ndarray, frame: Any) -> None:
 
 
 def _first_line(error: Exception) -> str:
-    if "dtype category" in str(error):
-        return "a function of numbers is applied to a column of text"
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 

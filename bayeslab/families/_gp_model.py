@@ -14,7 +14,8 @@ from bayeslab.dataset import Data
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.exact.covariance import Kernel
 from bayeslab.expressions import parse
-from bayeslab.families._design import Design, Formula, parse_formula
+from bayeslab.families._design import Design
+from bayeslab.families._formula import Formula, parse_formula
 from bayeslab.families._gp_priors import Scales, default_prior, refuse_negative
 from bayeslab.spec import Model
 
@@ -159,7 +160,7 @@ def mean_formula(spec: GaussianProcess, target: str) -> Formula | None:
     if spec.mean.strip() == "0":
         return None
     try:
-        found = parse_formula(f"{target} ~ {spec.mean}")
+        found = parse_formula(f"`{target}` ~ {spec.mean}")
     except ModelError as error:
         raise ModelError(error.message, path=("model", "mean")) from None
     if found.groups:
@@ -331,7 +332,7 @@ def _mean(
 ) -> tuple[np.ndarray, Design | None, tuple[str, ...], bool]:
     if formula is None:
         return np.empty((len(there), 0)), None, (), False
-    if not formula.predictor_columns() and formula.common.strip() == "1":
+    if not formula.common.terms and formula.common.intercept:
         return np.ones((len(there), 1)), None, (), True
     try:
         coding = base.coding.on(formula, data, there) if base and base.coding else Design.of(formula, data, there)

@@ -16,8 +16,9 @@ from bayeslab.exact.component_number import NumberPrior
 from bayeslab.exact.dirichlet_process import ProcessPrior
 from bayeslab.exact.mixture import MixtureProblem
 from bayeslab.exact.mixture_choice import ComponentChoice, choose_components
-from bayeslab.families._design import Design, parse_formula
+from bayeslab.families._design import Design
 from bayeslab.families._emission_graph import refuse_dependent
+from bayeslab.families._formula import parse_formula
 from bayeslab.families._mixture_parts import Categories, Gaussian, OneParameter, Part, Regression, StudentT
 from bayeslab.families._mixture_priors import beta_or_gamma, concentration, gaussian_prior, lkj
 from bayeslab.spec import Model

@@ -24,7 +24,7 @@ from bayeslab.dataset import Data
 from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
 from bayeslab.exact.answer import EMPlan, GibbsPlan, Note, Plan, VariationalPlan
 from bayeslab.families import _mixture_em, _mixture_exact, _mixture_graph
-from bayeslab.families._design import parse_formula
+from bayeslab.families._formula import parse_formula
 from bayeslab.families._mixture_model import Resolved, resolved
 from bayeslab.spec import Family, Identifier, Model
 

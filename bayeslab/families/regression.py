@@ -47,8 +47,9 @@ from bayeslab.digits import FEW_STEPS, check_digits, constant, far, power_of_two
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.expressions import parse
 from bayeslab.families import graph as graphs
-from bayeslab.families._design import Design, Formula, parse_formula
+from bayeslab.families._design import Design
 from bayeslab.families._distributions import DISTRIBUTIONS
+from bayeslab.families._formula import Formula, parse_formula
 from bayeslab.families._likelihoods import INVERSE_LINKS, LIKELIHOODS
 from bayeslab.families._nodes import call_name
 from bayeslab.spec import Family, Identifier, Model
@@ -493,7 +494,7 @@ def _response(
     if not all(data.has(name) for name in formula.response_columns() - {formula.trials}):
         return None, base.levels if base else ()
     coded = spec.likelihood in ("bernoulli", "categorical", "ordered")
-    if not formula.response.isidentifier():
+    if not formula.column:
         columns = formula.response_columns() - {formula.trials}
         gone = np.any([np.isnan(_numbers(data, name)) for name in columns], axis=0)
         with np.errstate(all="ignore"):

@@ -1,0 +1,309 @@
+"""Formulas: what they may say, what they mean, and that nothing of them is ever run."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import resource
+import subprocess
+import sys
+import time
+from functools import cache
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import pytest
+from formulae import environment, expr
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+import bayeslab as bl
+from bayeslab.families._formula import parse_formula
+from bayeslab.families.regression import lower
+from bayeslab.fitting import check
+
+ALLOWED = {
+    "log", "log1p", "log2", "log10", "exp", "expm1", "sqrt", "abs", "sin", "cos", "tanh", "minimum", "maximum",
+    "I", "C", "S", "T", "Sum", "Treatment", "center", "scale", "standardize", "poly", "bs", "offset",
+}  # fmt: skip
+# The reported hole: formulae ended a text at either quote, and looked names up in the calling module.
+EXPLOIT = """I(x * ('A" != contextlib.os.system["q"]("touch pwned")) + 0*("B' == 1))"""
+
+
+def table(n: int = 24) -> pd.DataFrame:
+    rng = np.random.default_rng(5)
+    return pd.DataFrame(
+        {
+            "y": rng.normal(size=n),
+            "x": rng.normal(size=n),
+            "z": rng.normal(size=n),
+            "k": np.arange(n) % 3,
+            "g": np.array(["a", "b", "c", "d"])[np.arange(n) % 4],
+            "a b": rng.normal(size=n),
+        }
+    )
+
+
+def regression(formula: str, **more) -> bl.Model:
+    return bl.Model(model={"family": "regression", "formula": formula} | more)
+
+
+def design(formula: str, data: pd.DataFrame | None = None):
+    model = regression(formula)
+    return lower(model, check(model, table() if data is None else data)).design
+
+
+# ---------------------------------------------------------------------------------------------- hostile formulas
+
+FRAGMENTS = [
+    "x", "z", "g", "k", "`a b`", "_x", "log", "I", "C", "bs", "poly", "offset", "center", "Treatment", "Sum", "scale",
+    "contextlib", "contextlib.os.system", "np", "io", "Data", "__import__", "__builtins__", "().__class__",
+    "log.__globals__", "log.__class__", ".at", ".", "eval", "exec", "open", "system", "TRANSFORMS", "Environment",
+    '["q"]', "['q']", "[x]", "[0]", "[", "]", "(", ")", "(", ")", "{", "}", "'", '"', "`", "'a'", '"b"',
+    "'A\" != ", "(\"B'", '"""', "\\", "\\'", "#", "# comment", "\n", "\t", " ", ";", ":", ",", "=", "==", "!=", "<",
+    "+", "-", "*", "/", "//", "**", "%", "|", "||", "~", "@", "!", "&", "^", "0", "1", "2", "3.5", "1e400", ".5", "²",
+    "ｌｏｇ", "ⅼog", "lоg", "ℓ", "“q”", "＂", "｀", "．", "（", "\u200b", "\u202e", "\0", "é", "e\u0301",
+    "True", "None", "lambda", "f'{x}'", "(1 | g)", "(x || g)", "df=4", "degree=22", "raw=True", "x=", "=x",
+    "log(x)", "I(x ** 2)", "I(g == 'a')", "C(k)", "poly(x, 2)", "bs(x, df=4)", "C(g, Treatment('b'))",
+]  # fmt: skip
+
+
+def calls(tree: object) -> list[expr.Call]:
+    """Every call in a tree, found without knowing its kinds of nodes."""
+    if isinstance(tree, list | tuple):
+        return [call for part in tree for call in calls(part)]
+    if type(tree).__module__ != expr.__name__:
+        return []
+    inner = [call for part in vars(tree).values() for call in calls(part)]
+    return [tree, *inner] if isinstance(tree, expr.Call) else inner
+
+
+def nothing(*_arguments, **_options):
+    raise AssertionError("called from a formula")
+
+
+def literal(text: str, *_names: object) -> object:
+    """What formulae's scanner has eval for."""
+    return {"True": True, "False": False, "None": None}[text]
+
+
+def harmless(formula: str) -> bool:
+    """Whether a formula is accepted; that it calls nothing but what is allowed is asserted."""
+    imported()
+    with (
+        mock.patch.object(os, "system", nothing),
+        mock.patch.object(subprocess, "Popen", nothing),
+        mock.patch.object(builtins, "eval", literal),
+        mock.patch.object(builtins, "exec", nothing),
+        mock.patch.object(builtins, "breakpoint", nothing),
+        mock.patch.object(environment.VarLookupDict, "__getitem__", nothing),
+    ):
+        try:
+            read = parse_formula(formula)
+            for terms in (read.common, *(group.effects for group in read.groups)):
+                for call in calls([[factor.expression for factor in term] for term in terms.terms]):
+                    assert isinstance(call.callee, expr.Variable) and call.callee.level is None
+                    assert call.callee.name.lexeme in ALLOWED
+            design(formula, table(8))
+        except bl.BayeslabError as error:
+            assert "\n" not in str(error)
+            return False
+    return True
+
+
+@cache
+def imported() -> None:
+    """What is imported at the first formula needs exec."""
+    design("exp(y) ~ x + bs(x, df=4) + poly(x, 2) + C(g, Sum) + I(x ** 2) + (x | g)")
+
+
+@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.sampled_from(FRAGMENTS), min_size=1, max_size=10))
+@example([EXPLOIT])
+@example(["C(contextlib)"])
+@example(["I(x == contextlib.os.system('touch pwned'))"])
+@example(["bs(x, df=contextlib.os.system('touch pwned'))"])
+@example(["C(g, contextlib.os.system)"])
+@example(["(I(contextlib.os.system('touch pwned')) | g)"])
+@example(["(1 | contextlib.os.system('touch pwned'))"])
+def test_hostile_formulas_call_nothing(parts):
+    harmless("y ~ " + "".join(parts))
+
+
+@pytest.mark.slow
+@settings(max_examples=5_000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.sampled_from(FRAGMENTS), min_size=1, max_size=25))
+def test_more_hostile_formulas_call_nothing(parts):
+    harmless("y ~ " + "".join(parts))
+
+
+@settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.sampled_from(["x", "z", "log(abs(x))", "I(x ** 2)", "C(k)", "g", "`a b`"]), min_size=1, max_size=3))
+def test_harmless_formulas_are_accepted(parts):
+    """That the whitelist above is not passed by refusing everything."""
+    assert harmless("y ~ " + " + ".join(parts))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"family": "regression", "formula": f"y ~ {EXPLOIT}"},
+        {"family": "regression", "formula": f"y ~ x + ({EXPLOIT} | g)"},
+        {"family": "regression", "formula": f"{EXPLOIT} ~ x"},
+        {"family": "gaussian_process", "target": "y", "kernel": "ExpQuad(x)", "mean": EXPLOIT},
+        {"family": "mixture", "components": 2, "columns": [], "regression": f"y ~ {EXPLOIT}"},
+    ],
+    ids=["formula", "effects", "response", "mean", "mixture"],
+)
+def test_no_family_runs_a_formula(model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(bl.BayeslabError) as caught:
+        check(bl.Model(model=model), table())
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_a_strangers_run_folder_runs_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fit = bl.fit(regression("y ~ x"), table(), runs=tmp_path / "runs", progress=False)
+    changed = 0
+    for path in fit.folder.rglob("*.*"):
+        if path.suffix in (".yaml", ".json") and "y ~ x" in path.read_text():
+            hostile = EXPLOIT.replace('"', '\\"') if path.suffix == ".json" else "|-\n    y ~ " + EXPLOIT
+            whole = f"y ~ {hostile}" if path.suffix == ".json" else hostile
+            path.write_text(path.read_text().replace("y ~ x", whole))
+            changed += 1
+    assert changed
+    with pytest.raises(bl.BayeslabError):
+        bl.open(fit.folder).predict(table())
+    assert not (tmp_path / "pwned").exists()
+
+
+# ------------------------------------------------------------------------------------------------------- bounds
+
+
+LARGE = [
+    ("y ~ bs(x, df=30, degree=22)", "from 0 to 5"),
+    ("y ~ bs(x, df=100000000)", "at most 1,000"),
+    ("y ~ bs(x, knots=z)", "df"),
+    ("y ~ bs(x, df=2)", "at least 3 columns"),
+    ("y ~ poly(x, 0)", "from 1 to 25, not 0"),
+    ("y ~ poly(x, 10000)", "from 1 to 25"),
+    ("y ~ poly(k, 3)", "different values"),
+    ("y ~ " + "*".join(f"x{i}" for i in range(12)), "more than 8 predictors"),
+    ("y ~ (" + "+".join(f"x{i}" for i in range(16)) + ") ** 15", "more than 500 terms"),
+    ("y ~ (x + z) ** 10000000000", "2"),
+    ("y ~ (x" + " + x" * 20 + ")" + " * (x + z)" * 60, "2"),
+    ("y ~ " + "(" * 500 + "x" + ")" * 500, "nested"),
+    ("y ~ I(" + "-" * 1500 + "x)", "nested"),
+    ("y ~ I(" + "x+" * 900 + "x)", "nested"),
+    ("y ~ C(wide):C(wide2)", "at most 5,000"),
+    ("y ~ (C(wide):C(wide2) | g)", "at most 5,000"),
+]
+
+
+@pytest.mark.parametrize(("formula", "message"), LARGE, ids=range(len(LARGE)))
+def test_large_formulas_are_refused_before_work(formula, message):
+    data = table(3000)
+    data["wide"], data["wide2"] = np.arange(3000), np.arange(3000)[::-1]
+    for i in range(16):
+        data[f"x{i}"] = data["x"]
+    design("y ~ x", data)  # what is imported at the first formula is not counted
+    start, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if message == "2":  # large only as written
+        assert len(design(formula, data).names) <= 3
+    else:
+        with pytest.raises(bl.BayeslabError, match=message):
+            design(formula, data)
+    assert time.process_time() - start < 1.0
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000 * (
+        1 if sys.platform == "linux" else 1024
+    )
+
+
+# ------------------------------------------------------------------------------------------------------ meaning
+
+
+def test_terms_are_those_of_wilkinson_and_rogers():
+    names = {
+        "x*z": ["x", "z", "x:z"],
+        "(x + z + w) ** 2": ["x", "z", "w", "x:z", "x:w", "z:w"],
+        "(x + z + w) ** 2 - x:w": ["x", "z", "w", "x:z", "z:w"],
+        "x / z": ["x", "x:z"],
+        "(x + z) / w": ["x", "z", "x:z:w"],
+        "x / (z + w)": ["x", "x:z", "x:w"],
+        "x:z + z:x": ["x:z"],
+        "x:x": ["x"],
+        "x - x": [],
+        "{x + 1}": ["I(x + 1)"],
+        "(1 | g) + x": ["x"],
+        "x + (z || g) - 1": ["x"],
+    }
+    for text, want in names.items():
+        terms = parse_formula(f"y ~ {text}").common.terms
+        assert [":".join(factor.text for factor in term) for term in terms] == want, text
+    assert not parse_formula("y ~ x + (z || g) - 1").common.intercept
+    assert parse_formula("y ~ 0 + x + 1").common.intercept
+
+
+def test_arithmetic_is_that_of_numpy_in_floats():
+    data = table()
+    data["big"] = np.full(len(data), 2**40)
+    x, z, k = (data[name].to_numpy(float) for name in ("x", "z", "k"))
+    want = {
+        "I((x + z) * k)": (x + z) * k,
+        "I(x + z * k)": x + z * k,
+        "I(x - (z - k))": x - (z - k),
+        "I((x > 0) + (z > 0))": (x > 0) * 1.0 + (z > 0),
+        "I(big * big)": np.full(len(data), 2.0**80),
+        "I(-x ** 2)": x**2,  # as formulae reads it: the sign binds tighter
+        "I(k ** 50)": k**50.0,
+        "I(g == 'b')": (data["g"] == "b") * 1.0,
+        "I(g != 'b')": (data["g"] != "b") * 1.0,
+        "I(1900 < x + 1901)": (x + 1901 > 1900) * 1.0,
+        "maximum(x, 0)": np.maximum(x, 0),
+        "center(x)": x - x.mean(),
+        "I(log(`a b` ** 2))": np.log(data["a b"].to_numpy() ** 2),
+    }
+    for text, values in want.items():
+        np.testing.assert_allclose(design(f"y ~ {text}", data).matrix[:, 0], values, rtol=1e-14, err_msg=text)
+    both = design("y ~ I((x + z) * k) + I(x + z * k)", data)
+    assert both.names == ["I((x + z) * k)", "I(x + z * k)"]
+
+
+def test_factors_keep_their_levels():
+    found = design("y ~ C(k) + C(g, Treatment('b')) + S(k) + C(g, Sum)")
+    assert found.names == [
+        "C(k)[1]", "C(k)[2]", "C(g, Treatment('b'))[a]", "C(g, Treatment('b'))[c]", "C(g, Treatment('b'))[d]",
+        "S(k)[0]", "S(k)[1]", "C(g, Sum)[a]", "C(g, Sum)[b]", "C(g, Sum)[c]",
+    ]  # fmt: skip
+
+
+REFUSED = [
+    ("y ~ x z", "cannot be read at 'z'"),  # formulae reads the first term and stops
+    ("y ~ x x", "cannot be read at 'x'"),
+    ("y ~ I(g == 'bb')", "'bb' is not a level of 'g'; did you mean 'b'?"),
+    ("y ~ I(k == 'b')", "column of numbers"),
+    ("y ~ C(g, Treatment('e'))", "'e' is not a level of 'g'"),
+    ("y ~ log(g)", "column of text"),
+    ("y ~ I(5)", "has no column in it"),
+    ("y ~ log(x, z)", "at most 1 argument"),
+    ("y ~ log(x, base=2)", "no argument 'base'"),
+    ("y ~ minimum(x)", "needs the argument 'y'"),
+    ("y ~ bs(x, deg=2, df=4)", "no argument 'deg'; did you mean 'degree'?"),
+    ("y ~ x:offset(z)", "no interactions"),
+    ("y ~ (offset(z) | g)", "vary by group"),
+    ("y ~ x.real", "in backticks: `x.real`"),
+    ("y ~ log(x", "cannot be read"),
+    ("y ~ 'x'", "is no term"),
+    ("y ~ x + 2", "is no term"),
+    ("y ~ log(x)", "'log(x)' is nan in row"),
+]
+
+
+@pytest.mark.parametrize(("formula", "message"), REFUSED)
+def test_bad_formulas_are_one_line(formula, message):
+    with pytest.raises(bl.BayeslabError) as caught:
+        design(formula)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
