@@ -120,7 +120,7 @@ class Design:
                 offset = whole[:, part].sum(axis=1)
             else:
                 terms[name] = (len(names), len(names) + part.stop - part.start)
-                names += [_label(label) for label in term.labels]
+                names += [str(label) for label in term.labels]
                 kept += range(part.start, part.stop)
         return cls(
             rows, names, np.ascontiguousarray(whole[:, kept]), intercept, offset, groups, terms, common
@@ -189,13 +189,7 @@ def _column(data: Data, name: str) -> Any:
     if term.codes is not None:
         categories = [str(label) for label in data.labels[name]]
         return pd.Categorical.from_codes(np.asarray(term.codes), pd.Index(categories), ordered=True)
-    # Products and powers of whole numbers would leave their range without a word.
-    return np.asarray(term.value, float)
-
-
-def _label(label: Any) -> str:
-    """The name of a column; levels that are whole numbers are written as such."""
-    return re.sub(r"(?<=\[)(-?\d+)\.0(?=[\],])", r"\1", str(label))
+    return np.asarray(term.value)
 
 
 def _matrix(terms: Terms, frame: Any) -> Any:
@@ -262,7 +256,7 @@ def _group(term: GroupTerm, frame: Any, data: Data, complete: np.ndarray, known:
             known.name, codes, labels, known.effects, _coded(known.common, frame), known.correlated, known.common
         )
     common = _matrix(term.effects, frame)
-    effects = [_label(x) for t in common.terms.values() for x in (["1"] if t.kind == "intercept" else t.labels)]
+    effects = [str(x) for t in common.terms.values() for x in (["1"] if t.kind == "intercept" else t.labels)]
     columns = np.asarray(common.design_matrix, float)
     return Group(term.name, codes, labels, effects, columns, term.correlated and len(effects) > 1, common)
 
