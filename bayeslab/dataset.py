@@ -22,12 +22,24 @@ from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.expressions import Evaluator, Expression, Term, parse
 from bayeslab.spec import RESERVED, DataSource, Model
 
-__all__ = ["WORDS_APART", "Column", "Data", "Dataset", "Memory", "bind"]
+__all__ = [
+    "LARGEST_EXACT",
+    "WORDS_APART",
+    "Column",
+    "Data",
+    "Dataset",
+    "Memory",
+    "bind",
+    "check_exact",
+    "whole_numbers",
+]
 
 # Between the words of a cell that was given as a list of words (U+001F, the unit separator).
 WORDS_APART = "\x1f"
 # Bytes of a column of text.
 _MOST_TEXT = 4 << 30
+# Up to here every whole number is a number of 64 bits with a point.
+LARGEST_EXACT = 2**53
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -210,15 +222,81 @@ def as_values(value: Any, what: str) -> tuple[np.ndarray, np.ndarray | None]:
         raise DataError(f"{what} is ragged: its rows have different lengths") from None
     if array.dtype.kind == "b":
         return array.astype(np.int64), None
+    if array.dtype.kind == "u" and array.size and array.max() > _LARGEST:
+        whole_numbers(array.ravel().tolist(), what)
     if array.dtype.kind in "iu":
-        if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
-            raise DataError(f"{what} holds {array.max()}, a whole number beyond 64 bits with a sign; make it a float")
         return array.astype(np.int64), None
     if array.dtype.kind == "f":
+        if isinstance(value, list | tuple) and np.any(np.abs(array) >= LARGEST_EXACT):
+            # NumPy has rounded whole numbers among them.
+            cells = np.asarray(value, dtype=object).ravel().tolist()
+            (whole_numbers if all(isinstance(cell, int | np.integer) for cell in cells) else check_exact)(cells, what)
         return array.astype(np.float64), None
     if array.dtype.kind in "UTSO":
         return _from_objects(array, what)
     raise DataError(f"{what} holds {array.dtype}; numbers and text can be used (turn dates into numbers)")
+
+
+_LARGEST = 2**63 - 1
+
+
+def whole_numbers(cells: Sequence[Any], what: str) -> np.ndarray:
+    """Whole numbers, or their digits, as int64.
+
+    Raises
+    ------
+    DataError
+        One is beyond 64 bits; rounding it would make equal what differs.
+    """
+    try:
+        return np.array(cells, dtype=np.int64) if not isinstance(cells[0], str) else np.array(cells).astype(np.int64)
+    except (OverflowError, ValueError):
+        for row, cell in enumerate(cells, start=1):
+            if not -_LARGEST - 1 <= _whole(cell) <= _LARGEST:
+                raise DataError(
+                    f"{what}, row {row}: {_brief(cell)} is beyond 64 bits, the largest whole number is 2⁶³ − 1; write a"
+                    " measurement with an exponent or a point, and a name with a letter before the digits"
+                ) from None
+        raise
+
+
+def check_exact(cells: Iterable[Any], what: str) -> None:
+    """Refuse whole numbers, or their digits, that numbers with a point cannot hold.
+
+    A column of whole numbers with missing cells becomes one of numbers with a point, which must not round one. Among
+    fractions whole numbers are measurements: they may be rounded, but have to be finite.
+
+    Raises
+    ------
+    DataError
+        With the row.
+    """
+    rows = [(row, cell) for row, cell in enumerate(cells, start=1) if cell is not None and cell == cell]
+    exact = all(isinstance(cell, _WHOLE) for _, cell in rows)
+    for row, cell in rows:
+        if not isinstance(cell, _WHOLE):
+            continue
+        number = _whole(cell)
+        if abs(number) > 1 << 1000 or (exact and int(float(number)) != number):
+            raise DataError(
+                f"{what}, row {row}: {_brief(cell)} has more digits than a number beside missing cells or a decimal"
+                " point can keep (2⁵³); write a measurement with an exponent, a name with a letter before the digits"
+            )
+
+
+_WHOLE = (str, int, np.integer)
+
+
+def _whole(cell: Any) -> int:
+    """A whole number, or its digits; beyond all bounds where there are too many to read."""
+    return int(cell) if not isinstance(cell, str) or len(cell) <= 400 else 1 << 2000
+
+
+def _brief(cell: Any) -> str:
+    if isinstance(cell, int) and abs(cell) > 1 << 1000:
+        return "a whole number of hundreds of digits"
+    text = str(cell)
+    return text if len(text) <= 40 else f"{text[:20]}… ({len(text):,} digits)"
 
 
 def _lists_of_words(value: Any) -> bool:
@@ -242,11 +320,12 @@ def _from_objects(array: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray 
     missing = np.array([cell is None or type(cell).__name__ == "NAType" or cell != cell for cell in flat])
     kinds = {str if isinstance(cell, str) else type(cell) for cell, gone in zip(flat, missing, strict=True) if not gone}
     if all(issubclass(kind, bool | int | float | np.integer | np.floating | np.bool_) for kind in kinds):
-        numbers = np.array([np.nan if gone else float(cell) for cell, gone in zip(flat, missing, strict=True)])
-        whole = (
-            kinds and all(issubclass(kind, bool | int | np.integer | np.bool_) for kind in kinds) and not missing.any()
-        )
-        return (numbers.astype(np.int64) if whole else numbers).reshape(array.shape), None
+        cells = [None if gone else cell for cell, gone in zip(flat, missing, strict=True)]
+        if kinds and all(issubclass(kind, bool | int | np.integer | np.bool_) for kind in kinds) and not missing.any():
+            return whole_numbers(cells, what).reshape(array.shape), None
+        check_exact(cells, what)
+        numbers = np.array([np.nan if cell is None else float(cell) for cell in cells])
+        return numbers.reshape(array.shape), None
     if kinds - {str}:
         odd = next(i for i, cell in enumerate(flat) if not missing[i] and not isinstance(cell, str))
         kind = type(flat[odd]).__name__
@@ -410,6 +489,8 @@ class Data:
         if column.dims is None:
             shape = " × ".join(str(n) for n in column.values.shape)
             raise DataError(f"the array '{name}' ({shape}) has no dimension names; name them in data.dims")
+        if column.values.dtype.kind == "f":
+            _check_magnitude(name, column.values)
         codes = factor = None
         if name in self.factors:
             factor, codes = name, self._codes(name, column)
@@ -475,6 +556,20 @@ def _missing(term: Term) -> np.ndarray:
     return np.asarray(gone)
 
 
+# Squares of larger numbers are no numbers any more.
+_MOST_MAGNITUDE = 1e153
+
+
+def _check_magnitude(name: str, values: np.ndarray) -> None:
+    large = np.isfinite(values) & (np.abs(values) > _MOST_MAGNITUDE)
+    if np.any(large):
+        at = int(np.flatnonzero(large)[0])
+        raise DataError(
+            f"column '{name}', row {at + 1}: {values.ravel()[at]:g} is too large to reckon with (at most"
+            f" {_MOST_MAGNITUDE:g}): divide the column by a unit"
+        )
+
+
 def _words(values: np.ndarray) -> np.ndarray:
     """Numbers as the words a person would write: 1, not 1.0."""
     whole = values.astype(float) == np.floor(values.astype(float))
@@ -501,6 +596,11 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
     memory = memory or Memory()
     columns = dataset.columns
     _check_lengths(columns, "data")
+    single = [name for name, column in columns.items() if column.dims == ()]
+    if single and len(single) == len(columns) and not dataset.levels and model.model.family != "graph":
+        raise DataError(
+            f"'{single[0]}' is a single value, and so is all of the data: give a list, one value for each row"
+        )
     labels: dict[str, np.ndarray] = {}
     lengths = {d: n for c in columns.values() if c.dims for d, n in zip(c.dims, c.values.shape, strict=True)}
     lengths |= {d: len(names) for d, names in dataset.levels.items()}
@@ -577,7 +677,7 @@ def _levels(name: str, column: Column, memory: Memory) -> np.ndarray:
 
 
 def _label_array(values: Sequence[Any]) -> np.ndarray:
-    if all(isinstance(v, int | np.integer) and not isinstance(v, bool) for v in values):
+    if all(isinstance(v, int | np.integer) and not isinstance(v, bool) and abs(int(v)) <= _LARGEST for v in values):
         return np.asarray(values, dtype=np.int64)
     return np.asarray([str(v) for v in values])
 

@@ -6,8 +6,9 @@ import os
 import secrets
 import sys
 import time
+import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -71,8 +72,6 @@ class _Source:
         return data
 
     def located(self) -> Any:
-        from contextlib import nullcontext
-
         return self.file.located() if self.file else nullcontext()
 
 
@@ -187,8 +186,13 @@ def fit(
     work, folder = _begin(source, data, method, seed, runs, name, options)
     assert work.info is not None
     work.info["timings"]["build"] = time.perf_counter() - begun
-    with source.located():
+    with source.located(), _alone(folder):
         return _run(work, folder, progress)
+
+
+def _alone(folder: RunFolder | None) -> AbstractContextManager[Any]:
+    """No other process works in the folder."""
+    return folder.locked() if folder else nullcontext()
 
 
 def fit_bound(
@@ -415,6 +419,7 @@ def _info(model: Model, data: Data, engine: str, reason: str, options: Any, seed
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": dict(_versions()),
         "timings": {},
+        "digests": "sha256",
         "verdict": None,
     }
 
@@ -457,10 +462,11 @@ def carried_on(
 ) -> Fit:
     """A run whose chains begin where they are told to, kept like those of a run that was stopped."""
     store = folder or MemoryStore()
-    for number, state in chains.items():
-        store.write(number, state)
     work = Prepared(model, data, None, info["method"], info["reason"], options, info["seed"], info)
-    return _run(work, folder, progress, store)
+    with _alone(folder):
+        for number, state in chains.items():
+            store.write(number, state)
+        return _run(work, folder, progress, store)
 
 
 def _job(work: Prepared, view: Any, store: Any) -> Job:
@@ -480,7 +486,7 @@ def _run(work: Prepared, folder: RunFolder | None, progress: bool, store: Any = 
             if folder:
                 ended = {"status": "interrupted" if isinstance(error, Stopped) else "failed", "error": str(error)}
                 # A full disk may be what went wrong.
-                with suppress(OSError):
+                with suppress(RunError):
                     folder.write_info(info | ended)
             raise
     outcome = _with_remarks(outcome, model, data)
@@ -494,7 +500,7 @@ def _run(work: Prepared, folder: RunFolder | None, progress: bool, store: Any = 
     result = Fit(model, data, _tree(outcome), outcome.verdict, info, folder.path if folder else None)
     if folder:
         start = time.perf_counter()
-        folder.write_result(result.data_tree)
+        info["result_digests"] = folder.write_result(result.data_tree)
         info["timings"]["save"] = time.perf_counter() - start
         folder.write_info(info)
     return result
@@ -566,20 +572,28 @@ def resume(
         Where the work is done, as for :func:`fit`.
     """
     run = RunFolder.existing(folder)
-    info = run.info()
+    with run.locked():
+        return _resumed(run, draws, progress, {"cores": cores, "scheduler": scheduler})
+
+
+def _resumed(run: RunFolder, draws: int | str | None, progress: bool, place: Mapping[str, Any]) -> Fit:
+    info, where = run.info(), str(run.path)
     model, dataset = run.model(), run.dataset()
-    _verify(info, model, dataset, str(folder))
-    standing = run.segments().standing(info["status"])
-    if standing["state"] == "running" and standing["pid"] != os.getpid():
-        raise RunError(f"the run is going on (process {standing['pid']}); see `bayeslab watch`", where=str(folder))
-    module = registry.load("engines", info["method"])
+    _verify(info, model, dataset, where)
+    module = _engine_of(info, where)
     if draws is not None:
         info["options"]["draws"] = _longer(info, module, draws)
     elif info["status"] == "complete":
-        return open_run(folder)
+        try:
+            return open_run(run.path)
+        except RunError:
+            # The inputs are whole; what follows from them can be made again.
+            warnings.warn("the result of the run is lost or damaged: it is made again", stacklevel=4)
+    for chain in run.drop_damaged(digests="digests" in info):
+        warnings.warn(f"chain {chain} is damaged: it is drawn again", stacklevel=4)
     family = registry.load("families", model.model.family)
-    where = {name: value for name, value in (("cores", cores), ("scheduler", scheduler)) if value is not None}
-    options = options_of(module.Options, info["options"] | where, info["method"])
+    elsewhere = {name: value for name, value in place.items() if value is not None}
+    options = options_of(module.Options, info["options"] | elsewhere, info["method"])
     data = bind(model, dataset, family.factors(model))
     info["reason"] = f"{info['reason'].removesuffix(' (resumed)')} (resumed)"
     info["status"] = "running"
@@ -588,6 +602,14 @@ def resume(
     graph = _graph(model, data, info["method"])
     work = Prepared(model, data, graph, info["method"], info["reason"], options, info["seed"], info)
     return _run(work, run, progress)
+
+
+def _engine_of(info: Mapping[str, Any], where: str) -> Any:
+    """The engine that a run names."""
+    known = [name for name in registry.names("engines") if name != "auto"]
+    if info["method"] not in known:
+        raise RunError(f"run.json names the method '{info['method']:.40}'{hint(info['method'], known)}", where=where)
+    return registry.load("engines", info["method"])
 
 
 def _longer(info: Mapping[str, Any], module: Any, draws: int | str) -> int:
@@ -626,6 +648,7 @@ def open_run(folder: str | os.PathLike[str], model: ModelLike | None = None, dat
     info = run.info()
     own, dataset = run.model(), run.dataset()
     _verify(info, own, dataset, str(folder))
+    _engine_of(info, str(folder))
     if model is not None:
         _same_model(own, _Source(model).model, str(folder))
     if data is not None:
@@ -635,7 +658,7 @@ def open_run(folder: str | os.PathLike[str], model: ModelLike | None = None, dat
     family = registry.load("families", own.model.family)
     bound = bind(own, dataset, family.factors(own), memory)
     verdict = Verdict.from_dict(info["verdict"]) if info["verdict"] else None
-    tree = run.result()
+    tree = run.result(info.get("result_digests"))
     if verdict is None:
         raise RunError(
             "the run has no verdict: it was killed; complete it with `bayeslab fit --resume`",

@@ -38,6 +38,8 @@ __all__ = [
 
 FORMAT = 1
 
+# A length is an array of positions; half a gigabyte of them.
+_MOST_LEVELS = 50_000_000
 # Dimensions that PyMC and ArviZ keep for themselves.
 RESERVED = frozenset(("chain", "draw", "sample", "__sample__"))
 _IDENTIFIER = re.compile(r"[^\W\d]\w*\Z")
@@ -164,6 +166,9 @@ class Model(Spec):
         for name, entry in value.items():
             if isinstance(entry, int) and entry < 1:
                 raise ValueError(f"dimension '{name}' has length {entry}; a length is at least 1")
+            if isinstance(entry, int) and entry > _MOST_LEVELS:
+                given = f"{entry:,}" if entry < 10**30 else "of more than 30 digits"
+                raise ValueError(f"dimension '{name}' has length {given}; a length is at most {_MOST_LEVELS:,}")
             if isinstance(entry, list) and (not entry or len({str(x) for x in entry}) < len(entry)):
                 raise ValueError(f"dimension '{name}' needs at least one label, each label once")
             if isinstance(entry, str) and isinstance(value.get(entry), str):

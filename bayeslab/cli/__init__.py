@@ -6,10 +6,13 @@ standard error; ``--debug`` adds the traceback.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import TextIO
 
 __all__ = ["main"]
 
@@ -36,13 +39,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader (head, less) has gone; there is nobody to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
+    except OSError as error:
+        status = _failed(_out_of_reach(error), debug)
     except Exception as error:  # noqa: BLE001 - a traceback is for --debug; the user gets one line
         said = _usage(error)
         if said is None:
             text = " ".join(str(error).split()) or type(error).__name__
             said = _failed(f"unexpected {type(error).__name__}: {text}; --debug shows where", debug)
         status = said
+    _let_go(sys.stdout)
     sys.exit(status)
+
+
+def _out_of_reach(error: OSError) -> str:
+    """What the system says of a file, a folder or standard output."""
+    named = [str(name) for name in (error.filename, error.filename2) if name is not None]
+    from bayeslab.io.files import shown
+
+    place = shown(named[0]) if named else "standard output" if error.errno in _OF_WRITING else ""
+    return f"{place}: {error.strerror or error}" if place else f"{error.strerror or error}"
+
+
+# A full disk or quota, a file that is too large, a broken device.
+_OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+def _let_go(stream: TextIO) -> None:
+    """Flush; what cannot be written has been said, and Python would say it once more on its way out."""
+    try:
+        stream.flush()
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _warned(message: Warning | str, *_: object, **__: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,11 +13,13 @@ import typer
 __all__ = [
     "DataOption",
     "FileArgument",
+    "ForceOption",
     "JsonOption",
     "LossOption",
     "RunArgument",
     "SeedOption",
     "assignments",
+    "check_output",
     "output",
     "print_json",
     "read_loss",
@@ -35,6 +38,7 @@ LossOption = Annotated[
     str | None,
     typer.Option("--loss", metavar="LOSS", help="What actions cost: {ACTION: {STATE: NUMBER}}, or a file of that."),
 ]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
@@ -59,13 +63,13 @@ def read_loss(given: str | None) -> Any:
     """A loss by its word, or from a mapping of actions to mappings of states, written out or in a file."""
     from bayeslab.decisions.loss import LOSSES
     from bayeslab.errors import OptionError
-    from bayeslab.io.modelfile import parse_value
+    from bayeslab.io.modelfile import parse_value, read_text
 
     if given is None or given in LOSSES:
         return given
     path = Path(given)
-    known = not given.lstrip().startswith("{") and path.is_file()
-    content = parse_value(path.read_text(encoding="utf-8") if known else given)
+    known = not given.lstrip().startswith("{") and os.path.exists(path)
+    content = parse_value(read_text(path) if known else given)
     if not isinstance(content, dict) or not all(isinstance(entry, dict) for entry in content.values()):
         example = "{act: {yes: 0, no: 1}, wait: {yes: 5, no: 0}}"
         raise OptionError(
@@ -91,15 +95,75 @@ def assignments(words: list[str]) -> dict[str, Any]:
     return out
 
 
+def check_output(out: Path | None, *inputs: Path | None, force: bool) -> None:
+    """Refuse a place to write to before anything is done: what is read, even with --force, or what is there, without.
+
+    Parameters
+    ----------
+    out
+        The file to write; None for none.
+    *inputs
+        What the command reads: tables, networks, model files (whose tables are read too), run folders.
+
+    Raises
+    ------
+    OptionError
+        With what to do.
+    """
+    from bayeslab.errors import OptionError
+    from bayeslab.io.files import shown
+
+    if out is None:
+        return
+    where = shown(out)
+    for source in inputs:
+        for read in () if source is None else _read_from(source):
+            if os.path.realpath(read) == os.path.realpath(out) or (
+                out.exists() and read.exists() and out.samefile(read)
+            ):
+                raise OptionError("this file is read: give another to write to", where=where)
+    if os.path.isdir(out):
+        raise OptionError("this is a folder: give the name of a file to write", where=where)
+    if not os.path.isdir(out.parent):
+        raise OptionError("there is no such folder to write to", where=where)
+    if os.path.lexists(out) and not force:
+        raise OptionError("the file is there already; --force replaces it", where=where)
+
+
+def _read_from(source: Path) -> list[Path]:
+    """The files that are read where a source is named."""
+    from bayeslab.errors import BayeslabError
+    from bayeslab.io.modelfile import read
+
+    if os.path.isdir(source):
+        return [
+            *source.glob("*.json"),
+            *source.glob("*.yaml"),
+            *source.rglob("*.npz"),
+            *source.glob("result.zarr/**/*"),
+        ]
+    files = [source]
+    if source.suffix.lower() in (".yaml", ".yml"):
+        try:
+            found = read(source)
+        except BayeslabError:  # said by who reads it
+            return files
+        data = found.model.data
+        named = [data.table, data.arrays, *data.tables.values()]
+        files += [found.folder / name for name in named if name is not None]
+    return files
+
+
 def output(path: Path | None, text: str) -> None:
     """Text to a file (whole or not at all), or to standard output."""
     if path is None:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
         return
     from bayeslab.errors import BayeslabError
+    from bayeslab.io.files import shown
     from bayeslab.io.modelfile import write_text
 
     try:
         write_text(path, text)
     except OSError as error:
-        raise BayeslabError(f"cannot be written: {error.strerror}", where=str(path)) from None
+        raise BayeslabError(f"cannot be written: {error.strerror}", where=shown(path)) from None

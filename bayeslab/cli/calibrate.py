@@ -8,7 +8,16 @@ from typing import Annotated
 
 import typer
 
-from bayeslab.cli._shared import DataOption, FileArgument, JsonOption, SeedOption, assignments, print_json
+from bayeslab.cli._shared import (
+    DataOption,
+    FileArgument,
+    ForceOption,
+    JsonOption,
+    SeedOption,
+    assignments,
+    check_output,
+    print_json,
+)
 
 
 def command(
@@ -25,6 +34,7 @@ def command(
     plot: Annotated[
         Path | None, typer.Option(metavar="PREFIX", help="Write PREFIX-histogram.png and PREFIX-ecdf.png.")
     ] = None,
+    force: ForceOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     json: JsonOption = False,
 ) -> int:
@@ -32,10 +42,12 @@ def command(
     from bayeslab.results.calibrate import calibrate
 
     options = assignments(set_ or [])
+    pictures = {} if plot is None else {k: plot.with_name(f"{plot.name}-{k}.png") for k in ("histogram", "ecdf")}
+    for picture in pictures.values():
+        check_output(picture, file, data, force=force)
     found = calibrate(file, n, data, method, seed=seed, jobs=jobs, runs=runs, progress=not quiet, **options)
-    if plot is not None:
-        for kind in ("histogram", "ecdf"):
-            found.plot(kind).savefig(plot.with_name(f"{plot.name}-{kind}.png"), dpi=150)
+    for kind, picture in pictures.items():
+        found.plot(kind).savefig(picture, dpi=150)
     if json:
         print_json(
             {

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from bayeslab.cli._shared import ForceOption, check_output
+
 
 def command(
     source: Annotated[
@@ -21,10 +23,12 @@ def command(
             show_default=False,
         ),
     ],
+    force: ForceOption = False,
 ) -> None:
     """Convert a network file; what the new format cannot hold is reported."""
     from bayeslab.networks import network
 
+    check_output(to, source, force=force)
     found = network(source)
     if to.suffix in (".yaml", ".yml"):
         found.save(to)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bayeslab.cli._shared import DataOption, JsonOption, output, print_json
+from bayeslab.cli._shared import DataOption, ForceOption, JsonOption, check_output, output, print_json
 
 
 def command(
@@ -36,12 +36,14 @@ def command(
         Path | None,
         typer.Option("--out", "-o", help="Write here: .csv .tsv .parquet .json; .svg .png .pdf: a picture."),
     ] = None,
+    force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
     """Which hidden state at which time."""
     from bayeslab.io.tables import write_table
     from bayeslab.results.decode import decode, plot_states
 
+    check_output(out, source, data, force=force)
     if out is not None and out.suffix in (".svg", ".png", ".pdf"):
         figure = plot_states(source, data, sequence=sequence)
         figure.savefig(out, dpi=150)

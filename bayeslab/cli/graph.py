@@ -7,19 +7,21 @@ from typing import Annotated
 
 import typer
 
-from bayeslab.cli._shared import DataOption, FileArgument, output
+from bayeslab.cli._shared import DataOption, FileArgument, ForceOption, check_output, output
 
 
 def command(
     file: FileArgument,
     data: DataOption = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write here; default: standard output.")] = None,
+    force: ForceOption = False,
 ) -> None:
     """Draw a model as SVG (no Graphviz needed)."""
     from bayeslab import fitting, registry
     from bayeslab.io.modelfile import load
     from bayeslab.plots.graph_svg import model_svg
 
+    check_output(out, file, data, force=force)
     bound = fitting.bound(file, data)
     model = load(file)
     network = registry.load("families", model.model.family).network(model, bound)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayeslab.cli._shared import JsonOption, assignments, output, print_json
+from bayeslab.cli._shared import ForceOption, JsonOption, assignments, check_output, output, print_json
 
 if TYPE_CHECKING:
     from bayeslab.structure.bootstrap import EdgeConfidence
@@ -92,6 +92,7 @@ def command(
         Path | None,
         typer.Option("--out", "-o", help="Write the network here: .bif .xmlbif .xdsl .net .uai, or .yaml."),
     ] = None,
+    force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
     """Learn a structure and its tables from data: one search, or several side by side."""
@@ -111,6 +112,7 @@ def command(
     given |= assignments(set_ or []) | ({} if restarts is None else {"restarts": restarts})
     if bootstrap is not None and len(methods or []) > 1:
         raise typer.BadParameter("--bootstrap is of one method")
+    check_output(out, table, compare, force=force)
     rows_of = _counted(table, counts)
     chosen, seconds = [], []
     wanted: list[str | None] = [*methods] if methods else [None]

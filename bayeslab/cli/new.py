@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from bayeslab.cli._shared import ForceOption, check_output, output
+
 GRAPH = """\
 # A bayeslab model file. Check it with    bayeslab check {file}
 # try the priors with                     bayeslab simulate {file}
@@ -81,19 +83,16 @@ STARTERS = {"graph": GRAPH, "bayes_net": BAYES_NET}
 def command(
     name: Annotated[str, typer.Argument(help="Name of the model; the file is NAME.yaml.")] = "model",
     family: Annotated[str, typer.Option(help=f"Family of the model: {' or '.join(STARTERS)}.")] = "graph",
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: ForceOption = False,
 ) -> None:
     """Write a commented starter model file."""
-    from bayeslab.errors import ModelError, OptionError, hint
-    from bayeslab.io.modelfile import load, write_text
+    from bayeslab.errors import OptionError, hint
+    from bayeslab.io.modelfile import load
 
     if family not in STARTERS:
         raise OptionError(f"there is no starter of the family '{family}'{hint(family, STARTERS)}")
     path = Path(name if name.endswith((".yaml", ".yml")) else f"{name}.yaml")
-    if path.exists() and not force:
-        raise ModelError("the file is there already; --force replaces it", where=str(path))
-    if not path.parent.is_dir():
-        raise ModelError("no such folder", where=str(path.parent))
-    write_text(path, STARTERS[family].format(name=path.stem, file=path))
+    check_output(path, force=force)
+    output(path, STARTERS[family].format(name=path.stem, file=path))
     load(path)
     print(f"written {path}")

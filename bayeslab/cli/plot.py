@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bayeslab.cli._shared import RunArgument
+from bayeslab.cli._shared import ForceOption, RunArgument, check_output
 
 _FORMATS = (".png", ".svg", ".pdf")
 
@@ -24,6 +24,7 @@ def command(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write here: .png .svg .pdf; default RUN/WHAT.png.")
     ] = None,
+    force: ForceOption = False,
 ) -> None:
     """Draw a run: regions and training of a learner, components, states, topics, a process, or a predictive check."""
     from bayeslab import fitting
@@ -31,6 +32,7 @@ def command(
 
     if out is not None and out.suffix not in _FORMATS:
         raise OptionError(f"{out}: pictures are written as {', '.join(_FORMATS)}")
+    check_output(out, run, force=force)
     fit = fitting.open_run(run)
     wanted = what or _FIRST.get(fit.model.model.family, "density")
     path = out or run / f"{wanted}.png"

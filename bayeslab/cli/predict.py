@@ -9,10 +9,12 @@ import typer
 
 from bayeslab.cli._shared import (
     DataOption,
+    ForceOption,
     JsonOption,
     LossOption,
     RunArgument,
     SeedOption,
+    check_output,
     output,
     print_json,
     read_loss,
@@ -31,6 +33,7 @@ def command(
         typer.Option("--out", "-o", help="Write here: .csv .tsv .parquet .json, or .nc for draws."),
     ] = None,
     loss: LossOption = None,
+    force: ForceOption = False,
     seed: SeedOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -40,6 +43,7 @@ def command(
     from bayeslab.io.tables import write_netcdf, write_table
     from bayeslab.results.predict import suited
 
+    check_output(out, run, data, force=force)
     fit = fitting.open_run(run)
     if loss is not None and kind is not None:
         raise OptionError(f"--loss asks for actions, --kind {kind} for predictions: leave one of them out")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from bayeslab.cli._shared import JsonOption, SeedOption, output, print_json
+from bayeslab.cli._shared import ForceOption, JsonOption, SeedOption, check_output, output, print_json
 
 if TYPE_CHECKING:
     from bayeslab.networks import Network, Query
@@ -53,6 +53,7 @@ def command(
         typer.Option(metavar="METHOD", help="likelihood_weighting, gibbs or loopy, where exact answers take too much."),
     ] = None,
     draws: Annotated[int, typer.Option(min=100, help="Draws of --approximate.")] = 100_000,
+    force: ForceOption = False,
     seed: SeedOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -67,6 +68,7 @@ def command(
         raise typer.BadParameter("--approximate is of marginals, given one row; leave --batch and --most-probable out")
     if out is not None and batch is None:
         raise typer.BadParameter("--out is for --batch")
+    check_output(out, file, batch, force=force)
     source = _opened(file)
     if hasattr(source, "data_tree") and "parent_sets" in source.data_tree.children:
         if most_probable is not None or approximate is not None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bayeslab.cli._shared import JsonOption, RunArgument, print_json
+from bayeslab.cli._shared import ForceOption, JsonOption, RunArgument, check_output, print_json
 
 
 def command(
@@ -28,6 +28,7 @@ def command(
     clusters: Annotated[
         bool, typer.Option("--clusters", help="List the clusters of the partition that stands for the draws.")
     ] = False,
+    force: ForceOption = False,
     json: JsonOption = False,
 ) -> int:
     """Show the posterior and the verdict of an earlier run."""
@@ -36,6 +37,7 @@ def command(
 
     if not topics and (held_out is not None or html is not None):
         raise typer.BadParameter("--held-out and --html go with --topics")
+    check_output(html, run, held_out, force=force)
     result = fitting.open_run(run)
     if topics:
         _show_topics(result, words, relevance, held_out, html, json)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bayeslab.cli._shared import DataOption, FileArgument, JsonOption, SeedOption, print_json
+from bayeslab.cli._shared import DataOption, FileArgument, ForceOption, JsonOption, SeedOption, check_output, print_json
 
 
 def command(
@@ -15,6 +15,7 @@ def command(
     data: DataOption = None,
     draws: Annotated[int, typer.Option(min=1, help="Number of draws.")] = 500,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Keep all draws in this NetCDF file (.nc).")] = None,
+    force: ForceOption = False,
     seed: SeedOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -26,6 +27,7 @@ def command(
 
     if out is not None and out.suffix != ".nc":
         raise OptionError(f"draws go into a NetCDF file (.nc), not '{out.suffix}'")
+    check_output(out, file, data, force=force)
     tree = simulate(file, data, draws, seed=seed)
     if out is not None:
         write_netcdf(tree, out)

@@ -22,6 +22,7 @@ import numpy as np
 
 from bayeslab.errors import ModelError, hint
 from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.io.files import ordinary_size, shown
 
 __all__ = [
     "File",
@@ -67,17 +68,13 @@ class File:
     @classmethod
     def at(cls, path: Path) -> File:
         """The file at a path; whatever keeps it from being read is an error in one line."""
-        where = str(path)
+        where = shown(path)
+        if ordinary_size(path, ModelError) > MAX_BYTES:
+            raise ModelError(f"has more than {MAX_BYTES // 2**20} MiB, too many for a network", where=where)
         try:
-            if path.stat().st_size > MAX_BYTES:
-                raise ModelError(f"has more than {MAX_BYTES // 2**20} MiB, too many for a network", where=where)
             raw = path.read_bytes()
-        except FileNotFoundError:
-            raise ModelError("no such file", where=where) from None
-        except IsADirectoryError:
-            raise ModelError("is a folder, not a file", where=where) from None
-        except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
-            raise ModelError(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=where) from None
+        except OSError as error:
+            raise ModelError(f"cannot be read: {error.strerror}", where=where) from None
         if not raw.strip():
             raise ModelError("the file is empty", where=where)
         return cls(where, raw)

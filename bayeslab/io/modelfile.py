@@ -31,10 +31,12 @@ from ruamel.yaml.events import (
 
 from bayeslab import registry
 from bayeslab.errors import BayeslabError, ModelError
+from bayeslab.io.files import ordinary_size
+from bayeslab.io.files import shown as shortened
 from bayeslab.io.networks import declared_variables, is_network_file
 from bayeslab.spec import Model, Problem, parse_model
 
-__all__ = ["Source", "dump", "load", "parse_value", "read", "save", "schema", "write_text"]
+__all__ = ["Source", "dump", "load", "parse_value", "read", "read_text", "save", "schema", "write_text"]
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 20
@@ -96,7 +98,7 @@ def load(path: str | os.PathLike[str]) -> Model:
 def read(path: str | os.PathLike[str]) -> Source:
     """As :func:`load`, and keep the places of the values and the folder of the file."""
     file = Path(path)
-    shown = str(path)
+    shown = shortened(path)
     if is_network_file(file):
         return _network_source(file, shown)
     text = _text(file, shown)
@@ -138,20 +140,34 @@ def _with_network(content: Any, folder: Path, shown: str, places: dict[Path_, tu
     return content | {"model": rest | {"variables": declared | own}}
 
 
+def read_text(path: Path) -> str:
+    """The text of a small file: of what a person writes.
+
+    Raises
+    ------
+    ModelError
+        Not there, no ordinary file, too large, empty, or not UTF-8.
+    """
+    return _text(path, shortened(path))
+
+
 def _text(file: Path, shown: str) -> str:
+    if os.path.isdir(file):
+        raise ModelError(
+            "this is a folder, not a model file; a run is opened by bl.open, or bayeslab show", where=shown
+        )
     try:
-        if file.is_dir():
-            raise ModelError(
-                "this is a folder, not a model file; a run is opened by bl.open, or bayeslab show", where=shown
-            )
-        size = file.stat().st_size
-        if size > MAX_BYTES:
-            raise ModelError(f"the file has {size:,} bytes; a model file has at most {MAX_BYTES:,}", where=shown)
-        raw = file.read_bytes()
-    except FileNotFoundError:
-        near = sorted(p.name for p in file.parent.glob("*.yaml")) if file.parent.is_dir() else []
+        size = ordinary_size(file, ModelError)
+    except ModelError:
+        if os.path.lexists(file) or not os.path.isdir(file.parent) or len(file.name) > 255:
+            raise
+        near = sorted(p.name for p in file.parent.glob("*.yaml"))
         there = f"; model files there: {', '.join(near[:6])}" if near else ""
         raise ModelError(f"no such model file{there}", where=shown) from None
+    if size > MAX_BYTES:
+        raise ModelError(f"the file has {size:,} bytes; a model file has at most {MAX_BYTES:,}", where=shown)
+    try:
+        raw = file.read_bytes()
     except OSError as error:
         raise ModelError(f"cannot be read: {error.strerror}", where=shown) from None
     try:

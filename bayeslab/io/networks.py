@@ -73,7 +73,7 @@ def read_network(path: str | os.PathLike[str]) -> DiscreteNetwork | FactorGraph:
         A row of a table sums to something more than 1e-3 from one.
     """
     file = Path(path)
-    if _is_folder(file):
+    if os.path.isdir(file):
         raise ModelError("is a folder, not a file", where=str(file))
     return _module(_format_of(file)).read(File.at(file))
 
@@ -121,13 +121,6 @@ def _format_of(file: Path) -> str:
         given = f"'{ending}' is no ending of a network file" if ending else "the file has no ending"
         raise ModelError(f"{given}; there are {' '.join(_FORMAT_OF)}", where=str(file))
     return _FORMAT_OF[ending]
-
-
-def _is_folder(file: Path) -> bool:
-    try:
-        return file.is_dir()
-    except ValueError:  # a zero byte in the path, on Python 3.12
-        return False
 
 
 def _module(name: str) -> Any:

@@ -13,8 +13,6 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -26,38 +24,10 @@ from numpy.typing import NDArray
 from bayeslab.errors import RunError
 from bayeslab.io.modelfile import write_text
 from bayeslab.io.run_folder import read_npz, write_npz
+from bayeslab.io.run_lock import alive, this_process
 from bayeslab.structure.score_table import ScoreTable
 
 __all__ = ["SegmentStore"]
-
-
-def _me() -> dict[str, Any]:
-    """This process, so that another one can see whether it is still there."""
-    return {"pid": os.getpid(), "host": platform.node(), "began": _began(os.getpid())}
-
-
-def _began(pid: int) -> int | None:
-    """When a process began, in ticks since the machine did; None where that cannot be read."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-        return int(stat.rpartition(")")[2].split()[19])
-    except (OSError, ValueError, IndexError):
-        return None
-
-
-def _alive(told: Mapping[str, Any]) -> bool:
-    """Whether the process of a job is there; of one on another machine that cannot be seen."""
-    if told.get("host") != platform.node():
-        return True
-    pid = int(told["pid"])
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    # Another process may have the number by now.
-    return told.get("began") == _began(pid)
 
 
 class SegmentStore:
@@ -119,7 +89,7 @@ class SegmentStore:
 
     def tell(self, content: Mapping[str, Any]) -> None:
         """Write how far the job is, which runs in this process."""
-        content = _me() | {"updated": time.time()} | dict(content)
+        content = this_process() | {"updated": time.time()} | dict(content)
         self._text("progress.json", json.dumps(content, indent=1) + "\n")
 
     def told(self) -> dict[str, Any] | None:
@@ -142,7 +112,7 @@ class SegmentStore:
         state = status
         if status == "running" and "pid" not in told:
             state = "starting"
-        elif status == "running" and not _alive(told):
+        elif status == "running" and not alive(told):
             state = "killed"
         return {"state": state, **told}
 

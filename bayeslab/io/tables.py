@@ -9,22 +9,28 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
-from bayeslab.dataset import Dataset, as_text, frame_columns
+from bayeslab.dataset import LARGEST_EXACT, Dataset, as_text, check_exact, frame_columns, whole_numbers
 from bayeslab.errors import DataError
+from bayeslab.io.files import memory_size, ordinary_size, shown
 from bayeslab.spec import DataSource
 
 __all__ = ["read_dataset", "write_netcdf", "write_table"]
 
 _MISSING = np.array(["", "NA", "NaN", "nan", "N/A", "null"])
 _TABLES = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
+# Bytes in memory, at the worst moment, for each byte of a text with short cells.
+_SWELLS = 20
+# Letters of a line; digits of a whole number, which takes time in proportion to their square.
+_MOST_LINE, _MOST_DIGITS = 1 << 26, 400
 
 
 def read_dataset(source: DataSource, folder: Path | None, given: Any = None) -> Dataset:
@@ -69,11 +75,19 @@ def _read_given(given: Any, source: DataSource) -> Dataset:
 
 def _read_table(path: Path) -> dict[str, Any]:
     suffix = path.suffix.lower()
-    if not path.exists():
-        near = sorted(p.name for p in path.parent.glob("*")) if path.parent.is_dir() else []
-        raise DataError(f"no such file{'; there are ' + ', '.join(near[:6]) if near else ''}", where=str(path))
-    if path.is_dir():
-        raise DataError("this is a folder, not a table", where=str(path))
+    if os.path.isdir(path):
+        raise DataError("this is a folder, not a table", where=shown(path))
+    try:
+        size = ordinary_size(path)
+    except DataError:
+        if os.path.lexists(path) or not os.path.isdir(path.parent) or len(path.name) > 255:
+            raise
+        near = sorted(p.name for p in path.parent.glob("*"))
+        raise DataError(
+            f"no such file{'; there are ' + ', '.join(near[:6]) if near else ''}", where=str(path)
+        ) from None
+    if suffix in (*_TABLES, ".json"):
+        _fits(size, path)
     if suffix == ".parquet":
         return _read_parquet(path)
     if suffix == ".json":
@@ -83,11 +97,33 @@ def _read_table(path: Path) -> dict[str, Any]:
     return _read_csv(path, _TABLES[suffix])
 
 
+def _fits(size: int, path: Path) -> None:
+    """Refuse a text whose cells, as objects and then as arrays, would not fit into memory."""
+    if (need := _SWELLS * size) > memory_size():
+        raise DataError(
+            f"the file has {size / 2**30:.3g} GiB, and reading it would take about {need / 2**30:.3g} GiB of memory,"
+            " more than there is; take a part of it, or make a .parquet of the columns you need",
+            where=shown(path),
+        )
+
+
+def _lines(stream: TextIO, where: str) -> Iterator[str]:
+    """The lines of a text, none of them longer than a line can be."""
+    number = 0
+    while line := stream.readline(_MOST_LINE):
+        number += 1
+        if len(line) == _MOST_LINE and not line.endswith("\n"):
+            raise DataError(
+                f"the line has more than {_MOST_LINE:,} letters; is this a table?", where=f"{where}:{number}:1"
+            )
+        yield line
+
+
 def _read_csv(path: Path, separator: str) -> dict[str, Any]:
-    where = str(path)
+    where = shown(path)
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.reader(stream, delimiter=separator, strict=True)
+            reader = csv.reader(_lines(stream, where), delimiter=separator, strict=True)
             header = [name.strip() for name in next(reader, [])]
             if not any(header):
                 raise DataError("the table is empty; its first line names the columns", where=f"{where}:1:1")
@@ -116,13 +152,13 @@ def _read_csv(path: Path, separator: str) -> dict[str, Any]:
         raise DataError("the table has no rows", where=f"{where}:1:1")
     columns = zip(*rows, strict=True)
     return {
-        name: _cells(as_text(cells, f"{where}: column '{name}'"))
+        name: _cells(as_text(cells, f"{where}: column '{name}'"), f"{where}: column '{name}'")
         for name, cells in zip(header, columns, strict=True)
         if name
     }
 
 
-def _cells(cells: np.ndarray) -> Any:
+def _cells(cells: np.ndarray, what: str) -> Any:
     """Text cells as numbers, or as text with None for the empty ones."""
     stripped = np.char.strip(cells)
     absent = np.isin(stripped, _MISSING)
@@ -135,8 +171,15 @@ def _cells(cells: np.ndarray) -> Any:
         return np.array([None if cell == "" else cell for cell in stripped], dtype=object)
     if not rest.size:
         return np.full(cells.shape, np.nan)
-    if not absent.any() and not any(any(c in cell for c in ".eEnN") for cell in rest.tolist()):
-        return rest.astype(np.int64)
+    if not any(any(c in cell for c in ".eEnN") for cell in rest.tolist()):
+        if not absent.any():
+            return whole_numbers(rest.tolist(), what)
+        if np.any(np.abs(numbers) >= LARGEST_EXACT):
+            present = iter(rest.tolist())
+            check_exact([None if gone else next(present) for gone in absent.tolist()], what)
+    for row, cell in zip(np.flatnonzero(~absent)[np.isinf(numbers)] + 1, rest[np.isinf(numbers)], strict=True):
+        if "inf" not in cell.lower():
+            raise DataError(f"{what}, row {row}: {cell[:40]} is beyond the largest number, 1.8e308")
     out = np.full(cells.shape, np.nan)
     out[~absent] = numbers
     return out
@@ -148,13 +191,21 @@ def _read_parquet(path: Path) -> dict[str, Any]:
     except ImportError:
         raise DataError("reading .parquet needs pyarrow: pip install pyarrow", where=str(path)) from None
     try:
+        head = parquet.read_metadata(path)
+        # What repeats is stored once: a small file can hold more cells than there is memory.
+        if (need := 8 * head.num_rows * head.num_columns) > memory_size():
+            raise DataError(
+                f"the table has {head.num_rows:,} rows and {head.num_columns:,} columns, which take"
+                f" {need / 2**30:.3g} GiB, more memory than there is",
+                where=shown(path),
+            )
         return frame_columns(parquet.read_table(path))
     except (OSError, ValueError) as error:
-        raise DataError(f"not a Parquet file: {str(error).splitlines()[0]}", where=str(path)) from None
+        raise DataError(f"not a Parquet file: {(str(error) or 'damaged').splitlines()[0]}", where=shown(path)) from None
 
 
 def _read_json(path: Path) -> Any:
-    where = str(path)
+    where = shown(path)
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         doubled = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
@@ -162,10 +213,24 @@ def _read_json(path: Path) -> Any:
             raise DataError(f"the name '{doubled[0]}' is there twice", where=where)
         return dict(pairs)
 
+    def whole(digits: str) -> int:
+        if len(digits) > _MOST_DIGITS:
+            raise DataError(f"a whole number of {len(digits):,} digits; write it with an exponent", where=where)
+        return int(digits)
+
+    def decimal(text: str) -> float:
+        if math.isinf(number := float(text)):
+            raise DataError(f"{text[:40]} is beyond the largest number, 1.8e308", where=where)
+        return number
+
+    _fits(ordinary_size(path), path)
     try:
-        return json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=once)
-    except FileNotFoundError:
-        raise DataError("no such file", where=where) from None
+        with path.open("rb") as stream:
+            if b"\0" in stream.read(4096):
+                raise DataError("not valid JSON: it holds zero bytes; this is no text", where=f"{where}:1:1")
+        return json.loads(
+            path.read_text(encoding="utf-8-sig"), object_pairs_hook=once, parse_int=whole, parse_float=decimal
+        )
     except UnicodeDecodeError as error:
         raise DataError(f"byte 0x{error.object[error.start]:02x} is not UTF-8", where=where) from None
     except json.JSONDecodeError as error:

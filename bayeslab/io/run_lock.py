@@ -1,0 +1,137 @@
+"""One process at a time works in a run folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from bayeslab.errors import RunError
+
+__all__ = ["alive", "locked", "this_process"]
+
+
+def this_process() -> dict[str, Any]:
+    """This process, so that another one can see whether it is still there."""
+    return {"pid": os.getpid(), "host": platform.node(), "began": _began(os.getpid())}
+
+
+def _began(pid: int) -> int | None:
+    """When a process began, in ticks since the machine did; None where that cannot be read."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        return int(stat.rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def alive(process: Mapping[str, Any]) -> bool:
+    """Whether a process is there; of one on another machine that cannot be seen."""
+    if process.get("host") != platform.node():
+        return True
+    pid = process.get("pid")
+    if not isinstance(pid, int) or not 0 < pid < 2**31:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    # Another process may have the number by now.
+    return process.get("began") == _began(pid)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the folder's file ``lock``, which names the process that works there.
+
+    The operating system lets go of the lock of a process that ends in whatever way, so what a killed process left is
+    taken over. Where a file system has no such locks, and of a process on another machine, the name in the file counts.
+
+    Raises
+    ------
+    RunError
+        Another process holds it, or the folder cannot be written to.
+    """
+    path = folder / "lock"
+    try:
+        handle = _taken(path)
+    except OSError as error:
+        raise RunError(f"cannot be written: {error.strerror}", where=str(path)) from None
+    try:
+        yield
+    finally:
+        # Removed while it is held: who opened it meanwhile sees that it is no longer the folder's.
+        with suppress(OSError):
+            os.ftruncate(handle, 0)
+            path.unlink()
+        os.close(handle)
+
+
+def _taken(path: Path) -> int:
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
+        try:
+            free = _flock(handle)
+            owner = _owner(handle)
+            if free is False or (owner and not _over(owner, guarded=free is True)):
+                raise RunError(_refusal(owner, path), where=str(path.parent))
+            if _still(handle, path):
+                os.ftruncate(handle, 0)
+                os.lseek(handle, 0, os.SEEK_SET)
+                os.write(handle, json.dumps(this_process()).encode())
+                return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
+def _flock(handle: int) -> bool | None:
+    """Whether the lock was free and is ours now; None where there are no such locks."""
+    try:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        return None
+    return True
+
+
+def _owner(handle: int) -> dict[str, Any]:
+    try:
+        os.lseek(handle, 0, os.SEEK_SET)
+        content = json.loads(os.read(handle, 10_000))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _over(owner: Mapping[str, Any], *, guarded: bool) -> bool:
+    """Whether the process that a lock names has ended."""
+    here = owner.get("host") in (platform.node(), None)
+    # On this machine a lock that we could take was nobody's any more.
+    return here and (guarded or not alive(owner))
+
+
+def _still(handle: int, path: Path) -> bool:
+    """Whether the path still names the open file."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _refusal(owner: Mapping[str, Any], path: Path) -> str:
+    who = f"process {owner['pid']}" if isinstance(owner.get("pid"), int) else "another process"
+    if owner.get("host") in (platform.node(), None):
+        return f"the run is going on ({who}); wait for it, or see `bayeslab watch`"
+    who = f"{who} on {owner['host']!s:.60}"
+    return f"the run is going on ({who}); if that process has ended, remove the file {path.name} from the run folder"
