@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -42,7 +42,8 @@ def command(
     from bayeslab.results.calibrate import calibrate
 
     options = assignments(set_ or [])
-    pictures = {} if plot is None else {k: plot.with_name(f"{plot.name}-{k}.png") for k in ("histogram", "ecdf")}
+    kinds: tuple[Literal["histogram", "ecdf"], ...] = ("histogram", "ecdf")
+    pictures = {} if plot is None else {kind: plot.with_name(f"{plot.name}-{kind}.png") for kind in kinds}
     for picture in pictures.values():
         check_output(picture, file, data, force=force)
     found = calibrate(file, n, data, method, seed=seed, jobs=jobs, runs=runs, progress=not quiet, **options)
