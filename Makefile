@@ -16,15 +16,18 @@ export RERUN
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint format docs bench notebooks clean
+.PHONY: help demo test test-all lint format docs bench notebooks clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
 demo: $(VENV)/.stamp-base  ## fit a real model: posterior table, verdict, run folder
 	$(BIN)/bayeslab fit models/radon.yaml
 
-test: $(VENV)/.stamp-test  ## run the tests, two files at a time (ARGS="-k name" passes options to pytest)
+test: $(VENV)/.stamp-test  ## run the quick tests, every module in minutes (ARGS="-k name" passes options to pytest)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow' $(ARGS)
+
+test-all: $(VENV)/.stamp-test  ## run all tests, two files at a time
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 lint: $(VENV)/.stamp-test  ## ruff (lint and format) and mypy
