@@ -84,8 +84,8 @@ def on_the_way(job: Job, model: pymc.Model) -> frozenset[str]:
     """Variables of the posterior that follow from the parameters and were not written to be read.
 
     These are deterministic nodes that others are computed from, such as the mean of each row, and discrete nodes that
-    were summed out and are drawn given the parameters. What shows parameters that have no name for people (a loading
-    made of ``_squares``) counts as one.
+    were summed out and are drawn given the parameters. Parameters that have no name for people (``_squares``) are
+    judged by the nodes that show them (the loadings): coordinates may have symmetries that nothing else has.
     """
     from pytensor.graph.traversal import ancestors
 
@@ -93,13 +93,14 @@ def on_the_way(job: Job, model: pymc.Model) -> frozenset[str]:
     computed = {v: str(d.name) for d in model.deterministics for v in (d, d.owner.inputs[0])}
     hidden = {rv for rv in model.free_RVs if str(rv.name).startswith("_")}
     named = {*model.basic_RVs, *model.potentials, *computed}
-    used, shown = set(), set()
+    used, shows, shown = set(), set(), set()
     for node in named:
         direct = set(ancestors(node.owner.inputs if node.owner is not None else (), blockers=named)) & named
         used |= {computed[a] for a in direct if a in computed and computed[a] != computed.get(node)}
-        if node in computed and direct & hidden:
-            shown.add(computed[node])
-    return frozenset(used - shown) | frozenset(job.latent)
+        if node in computed and not computed[node].startswith("_") and direct & hidden:
+            shows.add(computed[node])
+            shown |= {str(rv.name) for rv in direct & hidden}
+    return frozenset(used - shows) | shown | frozenset(job.latent)
 
 
 def remedies(job: Job, model: pymc.Model) -> Remedies:

@@ -7,6 +7,9 @@ With Σ = W W' + Ψ and C the scatter of n rows about m,
 and the slopes are n Σ⁻¹ (x̄ - m) in m, (Σ⁻¹ C Σ⁻¹ - n Σ⁻¹) W in W, and half the diagonal of that bracket in Ψ. Only the
 K × K matrix M = I + W' Ψ⁻¹ W is ever inverted: with U = Ψ⁻¹ W and V = U M⁻¹, Σ⁻¹ = Ψ⁻¹ - V U', and Σ⁻¹ W = V. A pass
 costs O(D² K), whatever the number of rows. Rows with missing cells are summed up pattern by pattern.
+
+Where the noise of a column is next to nothing beside its loadings (a Heywood case) both terms of Σ⁻¹ are huge and their
+difference is rounding, while Σ itself is as good as any covariance: then Σ is inverted, which costs O(D³).
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ import numpy as np
 __all__ = ["factor_evidence"]
 
 _LOG_2PI = math.log(2.0 * math.pi)
+# Variance of a column from the features, as a multiple of its noise's, from which Σ is inverted as it is.
+_HEYWOOD = 1e4
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
@@ -48,6 +53,63 @@ def _inverse(matrix: np.ndarray) -> tuple[np.ndarray, float]:
             for m in range(max(i, j), size):
                 out[i, j] += own[m, i] * own[m, j]
     return out, log_det
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _whole(
+    parameters: np.ndarray,
+    d_all: int,
+    size: int,
+    n: float,
+    cells: np.ndarray,
+    psi: np.ndarray,
+    apart: np.ndarray,
+    scatter: np.ndarray,
+    slope: np.ndarray,
+) -> float:
+    """Log evidence of a pattern's rows by Σ itself; adds to the gradient."""
+    d, at_noise = len(cells), d_all + d_all * size
+    # In units in which every column has variance one.
+    unit = np.empty(d)
+    loading = np.empty((d, size))
+    for i in range(d):
+        total = psi[i]
+        for k in range(size):
+            loading[i, k] = parameters[d_all + cells[i] * size + k]
+            total += loading[i, k] * loading[i, k]
+        unit[i] = math.sqrt(total)
+    sigma = np.empty((d, d))
+    for i in range(d):
+        for j in range(d):
+            total = psi[i] if i == j else 0.0
+            for k in range(size):
+                total += loading[i, k] * loading[j, k]
+            sigma[i, j] = total / (unit[i] * unit[j])
+    inverse, log_det = _inverse(sigma)
+    scaled, product = np.empty((d, d)), np.zeros((d, d))
+    for i in range(d):
+        log_det += 2.0 * math.log(unit[i])
+        for j in range(d):
+            scaled[i, j] = (scatter[i, j] + n * apart[i] * apart[j]) / (unit[i] * unit[j])
+    trace = 0.0
+    for i in range(d):
+        for j in range(d):
+            trace += inverse[i, j] * scaled[i, j]
+            for m in range(d):
+                product[i, j] += inverse[i, m] * scaled[m, j]
+    for i in range(d):
+        for j in range(d):
+            # The element of Σ⁻¹ C Σ⁻¹ - n Σ⁻¹.
+            pull = -n * inverse[i, j]
+            for m in range(d):
+                pull += product[i, m] * inverse[m, j]
+            pull /= unit[i] * unit[j]
+            for k in range(size):
+                slope[d_all + cells[i] * size + k] += pull * loading[j, k]
+            if i == j:
+                slope[at_noise + cells[i]] += pull * parameters[at_noise + cells[i]]
+            slope[cells[i]] += n * inverse[i, j] * apart[j] / (unit[i] * unit[j])
+    return -0.5 * (n * (d * _LOG_2PI + log_det) + trace)
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
@@ -93,6 +155,15 @@ def factor_evidence(
             for k in range(size):
                 for j in range(size):
                     m[k, j] += u[i, k] * psi[i] * u[i, j]
+        heywood = False
+        for i in range(d):
+            share = 0.0
+            for k in range(size):
+                share += u[i, k] * u[i, k] * psi[i]
+            heywood = heywood or not share < _HEYWOOD
+        if heywood:
+            value += _whole(parameters, d_all, size, n, cells[p, :d], psi, apart, scatters[p], slope)
+            continue
         inverse, log_det = _inverse(m)
         v = np.zeros((d, size))
         for i in range(d):

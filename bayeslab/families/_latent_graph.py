@@ -73,7 +73,10 @@ def _guess(seen: Resolved) -> dict[str, np.ndarray]:
 def _triangle(seen: Resolved, start: dict[str, np.ndarray]) -> Any:
     """Loadings that are lower triangular in an order of the columns that suits the data, with Bartlett's prior.
 
-    W W' has the distribution it has if all loadings are independent N(0, scale²), whatever the order.
+    W W' has the distribution it has if all loadings are independent N(0, scale²), whatever the order. The square of the
+    last element of the diagonal has one degree of freedom, so that the element is normal up to its sign, and W W' does
+    not depend on the sign. It is left free: kept positive, it holds chains in which the other loadings of its column
+    have the wrong sign at zero, a mode that is none of the model's.
     """
     import pymc as pm
     import pytensor.tensor as pt
@@ -85,11 +88,16 @@ def _triangle(seen: Resolved, start: dict[str, np.ndarray]) -> Any:
     unit = np.array([s for s in seen.scale if isinstance(s, float)] or [seen.pooled])
     begin = triangular((start["loading"] / np.broadcast_to(unit, (d,))[:, None])[order])
     low = np.tril_indices(d, -1, k)
-    dof = np.arange(k, 0, -1).astype(float)
-    squares = pm.ChiSquared("_squares", dof, shape=k, initval=np.maximum(np.diag(begin[:k]) ** 2, 1e-2))
+    first = np.diag(begin[:k])
+    last = pm.Normal("_last", shape=1, initval=first[-1:])
+    diagonal = last
+    if k > 1:
+        dof = np.arange(k, 1, -1).astype(float)
+        squares = pm.ChiSquared("_squares", dof, shape=k - 1, initval=np.maximum(first[:-1] ** 2, 1e-2))
+        diagonal = pt.concatenate([pt.sqrt(squares), last])
     below = pm.Normal("_below", shape=len(low[0]), initval=begin[low]) if len(low[0]) else pt.zeros(0)
     unit_triangle = pt.zeros((d, k))
-    unit_triangle = pt.set_subtensor(unit_triangle[np.arange(k), np.arange(k)], pt.sqrt(squares))
+    unit_triangle = pt.set_subtensor(unit_triangle[np.arange(k), np.arange(k)], diagonal)
     unit_triangle = pt.set_subtensor(unit_triangle[low], below)
     return unit_triangle[np.argsort(order)] * (scale if scale.ndim == 0 else scale[:, None])
 

@@ -55,6 +55,35 @@ def test_evidence_is_the_normal_density(missing):
     assert np.allclose(slope, approx_fprime(theta, lambda t: factor_evidence(t, sizes, *arrays)[0], 1e-7), atol=1e-3)
 
 
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize("small", [1e-2, 1e-4, 1e-8])
+def test_evidence_of_a_column_that_features_explain_all_but_wholly(missing, small):
+    """A Heywood case: the covariance is as well conditioned as ever, and its parts are not. On a scale of 1,000 too."""
+    rows = simulated(n=15, d=5, seed=1, missing=missing)
+    rng = np.random.default_rng(2)
+    mean, loading, noise = rng.standard_normal(5), rng.standard_normal((5, 2)), rng.random(5) + 0.5
+    noise[2] = small
+    unit = np.array([1.0, 1e3, 1.0, 1e-3, 1.0])
+    sizes, arrays = np.array([5, 2]), Patterns.of(rows * unit).arrays
+    theta = np.concatenate([mean * unit, (loading * unit[:, None]).ravel(), noise * unit])
+    value, slope = factor_evidence(theta, sizes, *arrays)
+    covariance, total = loading @ loading.T + np.diag(noise**2), 0.0
+    for row in rows:
+        at = ~np.isnan(row)
+        if at.any():
+            total += multivariate_normal(mean[at], covariance[np.ix_(at, at)]).logpdf(row[at]) - np.log(unit[at]).sum()
+    assert value == pytest.approx(total, rel=1e-9)
+
+    # In the log of every noise and in relative steps of all else; the height changes by about 1 in each.
+    def along(t, i):
+        moved = theta.copy()
+        moved[i] += t * abs(theta[i])
+        return factor_evidence(moved, sizes, *arrays)[0]
+
+    steep = np.array([(along(1e-6, i) - along(-1e-6, i)) / 2e-6 for i in range(len(theta))])
+    np.testing.assert_allclose(slope * abs(theta), steep, rtol=1e-3, atol=1e-2)
+
+
 def test_principal_components_are_the_maximum():
     """Tipping and Bishop's closed form: no slope, scikit-learn's likelihood, and where EM ends."""
     from sklearn.decomposition import PCA
