@@ -70,6 +70,14 @@ def test_crime_factors_are_scikit_learns():
     assert np.allclose(group["communality"], 1 - noise**2, atol=0.05)
 
 
+@pytest.mark.slow
+def test_crime_factors_pass_from_any_seed():
+    """Chains were held where a loading is zero (8) and where a column has next to no noise (9, 10)."""
+    for seed in (8, 9, 10):
+        fit = bl.fit(MODELS / "crime_factors.yaml", seed=seed, progress=False, runs=None)
+        assert fit.verdict.status == "pass", str(fit.verdict)
+
+
 def test_crime_factors_check_and_simulate():
     """Priors on the scale of the data, and draws of the prior on the columns' scales."""
     drawn = bl.simulate(MODELS / "crime_factors.yaml", draws=40)
