@@ -193,9 +193,12 @@ def frame_columns(frame: Any) -> dict[str, Any]:
 
     try:
         native = nw.from_native(frame, eager_only=True)
+        names = [str(name) for name in native.columns]
+    except nw.exceptions.DuplicateError:
+        doubled = [name for name, count in Counter(map(str, frame.columns)).items() if count > 1]
+        raise DataError(f"the column '{listed(doubled)[1:-1]}' is there twice") from None
     except TypeError:
         raise DataError(f"{type(frame).__name__} is not a table bayeslab can read (pandas, polars, pyarrow)") from None
-    names = [str(name) for name in native.columns]
     doubled = [name for name, count in Counter(names).items() if count > 1]
     if doubled:
         raise DataError(f"the column '{doubled[0]}' is there twice")

@@ -251,13 +251,18 @@ class _Estimator(BaseEstimator):
         if hasattr(X, "columns"):
             columns = frame_columns(X)
             if _named(X):
-                return {name: values for name, values in columns.items() if name != self.target}
+                if self.target in columns:
+                    raise _Refused(
+                        f"X has a column '{self.target}', which is what the model predicts: leave it out, or rename it"
+                        " where it is a feature"
+                    )
+                return columns
             values = list(columns.values())
         else:
             finite = "allow-nan" if self._takes_gaps else True
             values = list(validate_data(self, X, reset=fitting, dtype=None, ensure_all_finite=finite).T)
         names = list(getattr(self.model.model, "inputs", ())) if fitting else self.inputs_
-        names = names or [f"x{j + 1}" for j in range(len(values))]
+        names = names or [name for j in range(len(values) + 1) if (name := f"x{j + 1}") != self.target][: len(values)]
         if len(names) != len(values):
             raise _Refused(f"X has {len(values)} columns; the model's inputs are {listed(names)}")
         return dict(zip(names, values, strict=True))

@@ -23,7 +23,7 @@ import numpy as np
 
 from bayeslab.dataset import Data
 from bayeslab.digits import two_means
-from bayeslab.errors import BayeslabError, DataError, listed
+from bayeslab.errors import BayeslabError, DataError, hint, listed
 from bayeslab.families._formula import Formula
 from bayeslab.families._terms import GroupTerm, Terms
 from bayeslab.families._terms import bad_formula as _bad
@@ -162,12 +162,11 @@ def _frame(formula: Formula, data: Data, rows: np.ndarray) -> Any:
     for name in sorted(formula.predictor_columns()):
         values = _column(data, name)
         if isinstance(values, pd.Categorical):
-            columns[name] = values if values.shape[0] == 1 else values[rows]
+            columns[name] = values[rows]
             gone = columns[name].codes < 0
         else:
-            given = np.broadcast_to(values, len(data.labels[data.dataset.rows]) if values.ndim == 0 else values.shape)
-            columns[_as_given(name)] = given[rows]
-            columns[name] = given[rows].astype(float)
+            columns[_as_given(name)] = values[rows]
+            columns[name] = values[rows].astype(float)
             gone = np.isnan(columns[name])
         if np.any(gone):
             raise DataError(f"column '{name}' has a missing cell (row {rows[np.flatnonzero(gone)[0]] + 1})")
@@ -181,6 +180,8 @@ def _as_given(name: str) -> str:
 def _column(data: Data, name: str) -> Any:
     import pandas as pd
 
+    if not data.has(name):
+        raise DataError(f"the data have no column '{name}', a predictor{hint(name, data.names())}")
     term = data.term(name, missing=True)
     if term.dims not in ((data.dataset.rows,), ()):
         raise DataError(
@@ -188,8 +189,13 @@ def _column(data: Data, name: str) -> Any:
         )
     if term.codes is not None:
         categories = [str(label) for label in data.labels[name]]
-        return pd.Categorical.from_codes(np.asarray(term.codes), pd.Index(categories), ordered=True)
-    return np.asarray(term.value)
+        return pd.Categorical.from_codes(_each_row(term.codes, data), pd.Index(categories), ordered=True)
+    return _each_row(term.value, data)
+
+
+def _each_row(values: Any, data: Data) -> np.ndarray:
+    """A value for each row; a single one is that of all."""
+    return np.broadcast_to(np.asarray(values), len(data.labels[data.dataset.rows]))
 
 
 def _matrix(terms: Terms, frame: Any) -> Any:
@@ -267,7 +273,7 @@ def _factor(term: GroupTerm, data: Data, complete: np.ndarray, known: Group | No
     for name, part in zip(term.factors, parts, strict=True):
         if part.codes is None:
             raise DataError(f"'{name}' is not a grouping factor: it has no levels")
-    codes = [np.asarray(part.codes)[complete] for part in parts]
+    codes = [_each_row(part.codes, data)[complete] for part in parts]
     labels = [data.labels[name] for name in term.factors]
     if len(parts) == 1:
         return codes[0], labels[0]

@@ -379,6 +379,11 @@ def _lowered(model: Model, data: Data) -> Lowered:
         fixed = {n: c for n, c in own.columns.items() if c.dims is not None and own.rows not in c.dims}
     else:
         design = Design.of(formula, values, rows.complete, without_intercept=spec.likelihood == "ordered")
+        for name, column in zip(design.names, design.matrix.T, strict=True):
+            _in_range(column, f"the predictor '{name}'")
+        for name, values in (("the offset", design.offset), (f"the weight '{spec.weights}'", rows.weights)):
+            if values is not None:
+                _in_range(values, name)
         remarks = _remarks(spec, formula, design, rows)
         written = _Writer(spec, formula, design, rows, data.dataset.rows)
         nodes, slopes, centre, dims, fixed = (
@@ -427,14 +432,15 @@ def _where_written(spec: Regression, nodes: Mapping[str, str], error: ModelError
 
 def _rows(spec: Regression, formula: Formula, data: Data, base: Lowered | None) -> _Rows:
     """Response and complete rows."""
+    n = len(data.labels[data.dataset.rows]) if data.dataset.rows in data.labels else 0
+    if not n:
+        raise DataError("a regression needs a table with at least one row; one row is lists of one value: {'x': [2.5]}")
+    _present(formula, data, base)
     y, levels = _response(spec, formula, data, base)
     trials = (
         _trials(formula, data) if formula.trials and (formula.trials.isdigit() or data.has(formula.trials)) else None
     )
     weights = _numbers(data, spec.weights) if spec.weights and data.has(spec.weights) else None
-    n = len(data.labels[data.dataset.rows]) if data.dataset.rows in data.labels else 0
-    if not n:
-        raise DataError("a regression needs a table with at least one row")
     gone: dict[str, np.ndarray] = {}
     for name in sorted(formula.predictor_columns() - set(spec.missing)):
         term = data.term(name, missing=True)
@@ -470,6 +476,35 @@ def _rows(spec: Regression, formula: Formula, data: Data, base: Lowered | None) 
     if spec.censored and data.has(spec.censored) and y is not None:
         limits = _limits(data, spec.censored, complete, y)
     return _Rows(complete, y, levels, trials, weights, limits, dropped, n)
+
+
+def _present(formula: Formula, data: Data, base: Lowered | None) -> None:
+    """That every predictor is a column, of the kind it had in the fit."""
+    for name in sorted(formula.predictor_columns()):
+        if not data.has(name):
+            raise DataError(f"the data have no column '{name}', a predictor{hint(name, data.names())}")
+        if base is None or data.origin is None:
+            continue
+        now, then = (data.term(name, missing=True).codes is None, data.origin.term(name, missing=True).codes is None)
+        if then and not now:
+            raise DataError(f"column '{name}' holds text; in the data of the fit it holds numbers")
+        if now and not then:
+            levels = listed(data.origin.labels[name])
+            raise DataError(f"column '{name}' holds numbers; in the data of the fit it has the levels {levels}")
+
+
+# Squares of numbers beyond these leave the range of floats.
+_SMALLEST, _LARGEST = 1e-152, 1e152
+
+
+def _in_range(values: np.ndarray, what: str) -> None:
+    """That squares can be summed."""
+    largest = float(np.max(np.abs(values), initial=0.0))
+    if largest > _LARGEST or 0 < largest < _SMALLEST:
+        raise DataError(
+            f"{what} is as {'large' if largest > 1 else 'small'} as {largest:.3g}; sizes from {_SMALLEST:g} to"
+            f" {_LARGEST:g} can be computed with: measure it in another unit, in data.derive"
+        )
 
 
 def _numbers(data: Data, name: str) -> np.ndarray:
@@ -538,7 +573,17 @@ def _checked_response(spec: Regression, formula: Formula, y: np.ndarray, trials:
             f"the response '{formula.response}' is {y[row]:g} in row {row + 1}; a {spec.likelihood} response is"
             f" {likelihood.support}"
         )
-    return y.astype(np.int64) if likelihood.discrete else y
+    if not likelihood.discrete:
+        _in_range(y, f"the response '{formula.response}'")
+        return y
+    if np.any(y > _MOST_COUNTED) or (trials is not None and np.any(trials > _MOST_COUNTED)):
+        raise DataError(
+            f"the response '{formula.response}' has counts beyond {_MOST_COUNTED:,}, which floats do not hold"
+        )
+    return y.astype(np.int64)
+
+
+_MOST_COUNTED = 2**53
 
 
 def _limits(data: Data, name: str, complete: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

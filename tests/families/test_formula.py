@@ -8,7 +8,6 @@ import resource
 import subprocess
 import sys
 import time
-from functools import cache
 from unittest import mock
 
 import numpy as np
@@ -19,6 +18,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import bayeslab as bl
+from bayeslab.errors import DataError
 from bayeslab.families._formula import parse_formula
 from bayeslab.families.regression import lower
 from bayeslab.fitting import check
@@ -90,7 +90,6 @@ def literal(text: str, *_names: object) -> object:
 
 def harmless(formula: str) -> bool:
     """Whether a formula is accepted; that it calls nothing but what is allowed is asserted."""
-    imported()
     with (
         mock.patch.object(os, "system", nothing),
         mock.patch.object(subprocess, "Popen", nothing),
@@ -112,9 +111,9 @@ def harmless(formula: str) -> bool:
     return True
 
 
-@cache
+@pytest.fixture(scope="module", autouse=True)
 def imported() -> None:
-    """What is imported at the first formula needs exec."""
+    """What is imported at the first formula needs exec, and may set the limit of recursion."""
     design("exp(y) ~ x + bs(x, df=4) + poly(x, 2) + C(g, Sum) + I(x ** 2) + (x | g)")
 
 
@@ -307,3 +306,59 @@ def test_bad_formulas_are_one_line(formula, message):
     with pytest.raises(bl.BayeslabError) as caught:
         design(formula)
     assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+# --------------------------------------------------------------------------------------------- data as they come
+
+
+@pytest.fixture(scope="module")
+def fitted() -> bl.Fit:
+    data = table()
+    return bl.fit(
+        regression("y ~ x + g + I(g == 'b') * k + (1 | c)"), data.assign(c=data["g"]), runs=None, progress=False
+    )
+
+
+NEW = [
+    ({"x": [0.1], "k": [1], "c": ["a"]}, "no column 'g', a predictor"),
+    ({"x": [0.1], "g": ["a"], "k": [1]}, "no column 'c', a predictor"),
+    ({"g": ["a"], "k": [1], "c": ["a"]}, "no column 'x', a predictor"),
+    ({"x": [0.1], "g": [1], "k": [1], "c": ["a"]}, "'g' holds numbers; in the data of the fit it has the levels"),
+    ({"x": ["u"], "g": ["a"], "k": [1], "c": ["a"]}, "'x' holds text; in the data of the fit it holds numbers"),
+    ({"x": 0.1, "g": "a", "k": 1, "c": "a"}, "lists of one value"),
+]
+
+
+@pytest.mark.parametrize(("new", "message"), NEW, ids=range(len(NEW)))
+def test_new_rows_that_lack_something_are_refused(fitted, new, message):
+    with pytest.raises(bl.BayeslabError, match=message):
+        fitted.predict(new)
+
+
+def test_one_value_beside_columns_is_that_of_all_rows(fitted):
+    many = fitted.predict({"x": [0.1, 0.2], "g": ["a", "a"], "k": [1, 1], "c": ["b", "b"]}, kind="mean")
+    one = fitted.predict({"x": [0.1, 0.2], "g": "a", "k": 1, "c": "b"}, kind="mean")
+    np.testing.assert_allclose(one["mean"], many["mean"], rtol=0.2)
+    assert len(one) == 2
+
+
+def test_a_column_that_is_there_twice_is_refused():
+    with pytest.raises(DataError, match="the column 'x' is there twice"):
+        design("y ~ x", table()[["y", "x", "x"]])
+
+
+@pytest.mark.parametrize("size", [1e300, 1e154, 1e-300])
+@pytest.mark.parametrize(
+    ("column", "what"), [("x", "the predictor 'x'"), ("y", "the response 'y'"), ("z", "the offset")]
+)
+def test_sizes_beyond_arithmetic_are_refused(column, what, size):
+    data = table()
+    data[column] *= size
+    with pytest.raises(DataError, match=f"{what} is as"):
+        design("y ~ x + offset(z)", data)
+
+
+def test_counts_that_floats_do_not_hold_are_refused():
+    model = regression("y ~ x", likelihood="poisson")
+    with pytest.raises(DataError, match="counts beyond"):
+        lower(model, check(model, table().assign(y=1e19)))

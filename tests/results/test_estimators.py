@@ -220,3 +220,17 @@ def test_a_posterior_is_pickled():
     made = bl.estimator(LINE, target="y", method="exact", seed=1).fit(x, x[:, 0] + rng.normal(size=30))
     again = pickle.loads(pickle.dumps(made))
     np.testing.assert_array_equal(again.predict(x), made.predict(x))
+
+
+def test_a_feature_that_bears_the_targets_name_is_refused_not_dropped():
+    """It was left out without a word, and the target of an array's columns overwrote the feature of its name."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(30, 3))
+    y = x @ [1.0, 2.0, 3.0]
+    frame = pd.DataFrame(x, columns=["x1", "y", "x3"])
+    with pytest.raises(ValueError, match="X has a column 'y', which is what the model predicts"):
+        bl.estimator(learner("linear", task="regression")).fit(frame, y)
+    model = bl.Model(name="l", model={"family": "learner", "learner": "linear", "target": "x2", "task": "regression"})
+    made = bl.estimator(model).fit(x, y)
+    assert made.inputs_ == ["x1", "x3", "x4"]
+    np.testing.assert_allclose(made.predict(x), y, atol=1e-8)
