@@ -54,7 +54,6 @@ __all__ = [
     "blocks",
     "judge_approximation",
     "judge_mcmc",
-    "optimised",
     "pareto_smoothed",
     "point_verdict",
     "steps_too_long",
@@ -259,36 +258,6 @@ def steps_too_long(coordinates: Sequence[Block], stats: Mapping[str, NDArray[Any
     # Of a tail that is not closed more draws say more than shorter steps.
     bad = (f for f in findings if f.status == "fail" or (f.check == "divergences" and f.status == "warn"))
     return next((finding.message for finding in bad), None)
-
-
-def optimised(
-    converged: bool, what: str, *, iterations: int | None = None, where: str = "", advice: str = "allow more iterations"
-) -> Finding:
-    """Whether an optimiser came to rest: what has not is no answer yet, and no verdict with it passes.
-
-    Parameters
-    ----------
-    converged
-        What the optimiser says of itself.
-    what
-        What was optimised, for the message: ``the weights``, ``the descent of fold 3``.
-    iterations
-        How many it took, or was allowed.
-    where
-        The quantity or part concerned.
-    advice
-        What to do if it has not.
-    """
-    spent = (
-        ""
-        if iterations is None
-        else f" after {iterations:,} iterations"
-        if converged
-        else f" in {iterations:,} iterations"
-    )
-    if converged:
-        return Finding("pass", "convergence", where, iterations, f"{what} converged{spent}")
-    return Finding("warn", "convergence", where, iterations, f"{what} did not converge{spent}", advice)
 
 
 def point_verdict(

@@ -11,7 +11,7 @@ import xarray as xr
 from scipy.signal import lfilter
 
 from bayeslab.results import checks
-from bayeslab.results.checks import Finding, Remedies, Verdict, judge_mcmc, optimised, point_verdict
+from bayeslab.results.checks import Finding, Remedies, Verdict, judge_mcmc, point_verdict
 
 CHAINS, DRAWS = 4, 1000
 
@@ -331,14 +331,6 @@ def test_means_of_heavy_tails_are_warned_of(rng):
     finding = one(judge_mcmc(data), "heavy tails")
     assert (finding.status, finding.where) == ("warn", "c") and 0.8 < finding.value < 1.3
     assert not any(f.check == "heavy tails" for f in judge_mcmc(tree({"x": data["posterior"]["x"].values})).findings)
-
-
-def test_an_optimiser_that_did_not_come_to_rest_does_not_pass():
-    assert optimised(True, "the descent", iterations=12).status == "pass"
-    finding = optimised(False, "the descent of fold 3", iterations=1000, advice="raise max_iter")
-    assert finding.status == "warn" and finding.check == "convergence"
-    assert finding.message == "the descent of fold 3 did not converge in 1,000 iterations"
-    assert Verdict((Finding("pass", "left out", "", 0.9, ""), finding)).status == "warn"
 
 
 @pytest.mark.parametrize(("phi", "status"), [(0.5, "pass"), (0.875, "warn"), (0.97, "fail")])
