@@ -11,12 +11,13 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayeslab.errors import ModelError
-from bayeslab.expressions import Evaluator, Term
+from bayeslab.expressions import DIM_ARGUMENTS, Evaluator, Term
 from bayeslab.families._distributions import DISTRIBUTIONS
 from bayeslab.families._nodes import Node, bound_arguments, call_name
 
@@ -73,6 +74,11 @@ class _Split:
             return ast.Name(f"__now_{tree.id}")
         if call_name(tree) in ("previous", "lag") and isinstance(tree, ast.Call):
             return self._back(tree)
+        if isinstance(tree, ast.Call):
+            # The name of a dimension is no value.
+            kept = DIM_ARGUMENTS.get(call_name(tree) or "", ())
+            arguments = [a if k in kept else self._rewrite(a) for k, a in enumerate(tree.args)]
+            return ast.Call(tree.func, arguments, [ast.keyword(k.arg, self._rewrite(k.value)) for k in tree.keywords])
         fields = {field: self._child(value, field) for field, value in ast.iter_fields(tree)}
         return type(tree)(**fields)
 
@@ -141,18 +147,39 @@ def _history(
     return pt.stack(rows, axis=0)
 
 
+def _inputs(builder: _Builder, split: _Split, dim: str) -> dict[str, tuple[Any, tuple[str | None, ...]]]:
+    """What a row needs of the parts, by key, with dims: values, and positions of factors that run along ``dim``."""
+    out = {}
+    for name, term in split.parts.items():
+        if term.factor is not None and dim not in term.dims:
+            continue  # a factor that is the same in each row stands for itself
+        # A scan takes each variable once, and an expression may use one twice: hand in copies.
+        if term.value is not None:
+            out[name] = builder.evaluator.symbolic(term).copy(), term.dims
+        if term.factor is not None:
+            out[f"{name} codes"] = builder.evaluator.symbolic(Term(np.asarray(term.codes))).copy(), term.dims
+    return out
+
+
+def _part(split: _Split, name: str, now: Mapping[str, Any], dim: str | None) -> Term:
+    """A part as the expression sees it: in one row (without ``dim``), or, with no ``dim``, in all."""
+    term = split.parts[name]
+    dims = tuple(d for d in term.dims if d != dim)
+    if term.factor is not None and name not in now and f"{name} codes" not in now:
+        return replace(term, column=None)
+    return Term(now.get(name), dims, codes=now.get(f"{name} codes"), factor=term.factor)
+
+
 def _moving(builder: _Builder, split: _Split, dim: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Parts that run along ``dim`` (that axis first), and parts that do not."""
     import pytensor.tensor as pt
 
     along, fixed = {}, {}
-    for name, term in split.parts.items():
-        # A scan takes each variable once, and an expression may use one twice: hand in copies.
-        value = builder.evaluator.symbolic(term).copy()
-        if dim in term.dims:
-            along[name] = pt.moveaxis(value, term.dims.index(dim), 0) if value.ndim > 1 else value
+    for key, (value, dims) in _inputs(builder, split, dim).items():
+        if dim in dims:
+            along[key] = pt.moveaxis(value, dims.index(dim), 0) if value.ndim > 1 else value
         else:
-            fixed[name] = value
+            fixed[key] = value
     return along, fixed
 
 
@@ -178,9 +205,9 @@ def deterministic_recursion(builder: _Builder, node: Node) -> Term:
         def lookup(name: str) -> Term:
             if name in split.backs:
                 return Term(past[order - split.backs[name][1]], batch)
-            return Term(now[name], tuple(d for d in split.parts[name].dims if d != dim))
+            return _part(split, name, now, dim)
 
-        inner = Evaluator(lookup, builder.labels, builder.data.frozen)
+        inner = Evaluator(lookup, builder.labels)
         (value,), _, _ = inner.align([inner.eval(split.tree)], onto=batch)
         return _floats(value, shape)
 
@@ -207,7 +234,7 @@ def deterministic_recursion(builder: _Builder, node: Node) -> Term:
 
 def _scalar_distribution(node: Node) -> str:
     word = str(node.distribution)
-    if word not in DISTRIBUTIONS or DISTRIBUTIONS[word].support or DISTRIBUTIONS[word].core:
+    if word not in DISTRIBUTIONS or DISTRIBUTIONS[word].support:
         raise ModelError(f"a random node can look back at itself if its distribution is of one number, not {word}")
     return word
 
@@ -216,16 +243,12 @@ def _parameters(
     builder: _Builder, split: _Split, word: str, lookup: Callable[[str], Term], onto: tuple[str, ...]
 ) -> dict[str, Any]:
     """A distribution's parameters from the rewritten call."""
-    import pytensor.tensor as pt
-
-    inner = Evaluator(lookup, builder.labels, builder.data.frozen)
+    inner, entry = Evaluator(lookup, builder.labels), DISTRIBUTIONS[word]
     assert isinstance(split.tree, ast.Call)
-    out = {}
-    for name, value in bound_arguments(split.tree, word).items():
-        (aligned,), _, symbolic = inner.align([inner.eval(value)], onto=onto)
-        # PyTensor would take a Python number for single precision.
-        out[name] = pt.as_tensor_variable(aligned if symbolic else np.asarray(aligned))
-    return out
+    return {
+        name: builder.parameter(inner.eval(value), onto, (), entry.core.get(name, 0), name, name in entry.apart)
+        for name, value in bound_arguments(split.tree, word).items()
+    }
 
 
 def random_recursion(builder: _Builder, node: Node) -> Term:
@@ -237,8 +260,11 @@ def random_recursion(builder: _Builder, node: Node) -> Term:
     import pytensor.tensor as pt
 
     word = _scalar_distribution(node)
-    if node.discrete:
-        raise ModelError(f"'{node.name}' is discrete, has no data and looks back at itself; it cannot be summed out")
+    if node.discrete and builder.purpose == "fit":
+        raise ModelError(
+            f"'{node.name}' is discrete, has no data and looks back at itself; it cannot be summed out, because nodes"
+            f" without data or with missing cells depend on it"
+        )
     split = _Split(node, builder.evaluator, frozenset([node.name]))
     dim, batch = node.dims[-1], node.dims[:-1]
     length, shape = len(builder.labels[dim]), builder.lengths(batch)
@@ -247,20 +273,20 @@ def random_recursion(builder: _Builder, node: Node) -> Term:
     if any(term.undefined for term in split.parts.values()):
         raise ModelError("lag() of another vector needs start=... in a node that looks back at itself")
     history = _history(builder, [split], node.name, order, batch, shape)
-    names = list(split.parts)
-    values = [builder.evaluator.symbolic(split.parts[name]) for name in names]
-    dims_of = {name: split.parts[name].dims for name in names}
+    given = _inputs(builder, split, dim)
+    names = list(given)
+    values, dims_of = [given[name][0] for name in names], {name: given[name][1] for name in names}
     maker = getattr(builder.pm, word)
 
-    def logp(value: Any, start: Any, *given: Any) -> Any:
-        parts = dict(zip(names, given, strict=True))
+    def logp(value: Any, start: Any, *rest: Any) -> Any:
+        parts = dict(zip(names, rest, strict=True))
         whole = pt.concatenate([pt.moveaxis(start, 0, -1), value], axis=-1)
 
         def lookup(name: str) -> Term:
             if name in split.backs:
                 back = split.backs[name][1]
                 return Term(whole[..., order - back : order - back + length], node.dims)
-            return Term(parts[name], dims_of[name])
+            return _part(split, name, parts, None)
 
         found = _parameters(builder, split, word, lookup, node.dims)
         return builder.pm.logp(maker.dist(**found, shape=(*shape, length)), value)
@@ -278,10 +304,10 @@ def random_recursion(builder: _Builder, node: Node) -> Term:
             def lookup(name: str) -> Term:
                 if name in split.backs:
                     return Term(past[order - split.backs[name][1]], batch)
-                return Term(now[name], tuple(d for d in dims_of[name] if d != dim))
+                return _part(split, name, now, dim)
 
             drawn = maker.dist(**_parameters(builder, split, word, lookup, batch), shape=shape)
-            return drawn, builder.pm.pytensorf.collect_default_updates([drawn], inputs=args)
+            return drawn.astype("float64"), builder.pm.pytensorf.collect_default_updates([drawn], inputs=args)
 
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Scan return signature will change", category=DeprecationWarning)
@@ -293,17 +319,17 @@ def random_recursion(builder: _Builder, node: Node) -> Term:
                 n_steps=length,
                 strict=True,
             )
-        return pt.specify_shape(pt.moveaxis(out, 0, -1), (*shape, length))
+        out = pt.specify_shape(pt.moveaxis(out, 0, -1), (*shape, length))
+        return out.astype("int64") if node.discrete else out
 
     def first_row(name: str) -> Term:
         if name in split.backs:
             return Term(history[order - split.backs[name][1]], batch)
-        term = split.parts[name]
-        if dim not in term.dims:
-            return term
-        axis = term.dims.index(dim)
-        value = builder.evaluator.symbolic(term)[(slice(None),) * axis + (0,)]
-        return Term(value, tuple(d for d in term.dims if d != dim))
+        first = {
+            key: value[(slice(None),) * dims.index(dim) + (0,)] if dim in dims else value
+            for key, (value, dims) in given.items()
+        }
+        return _part(split, name, first, dim)
 
     # The default transform depends on the distribution, not on the row.
     probe = maker.dist(**_parameters(builder, split, word, first_row, batch), shape=shape)
@@ -315,11 +341,14 @@ def random_recursion(builder: _Builder, node: Node) -> Term:
         *values,
         dist=draw,
         logp=logp,
-        support_point=lambda rv, size, start, *rest: pt.broadcast_to(start[-1][..., None], (*shape, length)),
+        support_point=lambda rv, size, start, *rest: pt.broadcast_to(start[-1][..., None], (*shape, length)).astype(
+            rv.dtype
+        ),
         signature=f"{inputs}->({','.join(f'o{j}' for j in range(len(node.dims)))})",
         transform=builder.pm.distributions.transforms._default_transform(probe.owner.op, probe),
         default_transform=None,
         dims=node.dims,
+        **({"dtype": "int64"} if node.discrete else {}),
     )
     return Term(rv, node.dims)
 
@@ -459,6 +488,9 @@ def _row(
     import pytensor.tensor as pt
 
     batch = node.dims[:-1]
+    own = {
+        key.removeprefix(f"{node.name} "): value for key, value in at.items() if key.startswith(f"{node.name} __part")
+    }
 
     def lookup(name: str) -> Term:
         if name in split.backs:
@@ -467,7 +499,7 @@ def _row(
         if name.startswith("__now_"):
             other = name.removeprefix("__now_")
             return Term(now[other], builder.nodes[other].dims[:-1])
-        return Term(at[f"{node.name} {name}"], tuple(d for d in split.parts[name].dims if d != dim))
+        return _part(split, name, own, dim)
 
     if node.kind == "random":
         word = _scalar_distribution(node)
@@ -475,7 +507,7 @@ def _row(
         value = getattr(builder.pm, word).dist(**found, shape=shapes[node.name]).astype("float64")
         fallback = at.get(f"{node.name} given")
     else:
-        inner = Evaluator(lookup, builder.labels, builder.data.frozen)
+        inner = Evaluator(lookup, builder.labels)
         (value,), _, _ = inner.align([inner.eval(split.tree)], onto=batch)
         value = _floats(value, shapes[node.name])
         fallback = at[f"{node.name} start"]

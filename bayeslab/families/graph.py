@@ -872,7 +872,7 @@ class _Builder:
             elif name in entry.fixed:
                 parameters[name] = self._fixed(value, entry.core.get(name, 0), name)
             else:
-                parameters[name] = self._parameter(
+                parameters[name] = self.parameter(
                     self.evaluator.eval(value), batch, own, entry.core.get(name, 0), name, name in entry.apart
                 )
             if entry.core.get(name) == 2 and parameters[name].dtype != "float64":
@@ -924,7 +924,7 @@ class _Builder:
             )
             inner = str(call_name(value))
             parameters = {
-                n: self._parameter(self.evaluator.eval(v), batch, (), 0, n)
+                n: self.parameter(self.evaluator.eval(v), batch, (), 0, n)
                 for n, v in bound_arguments(value, inner).items()
             }
             expanded = {n: p[..., None] if getattr(p, "ndim", 0) else p for n, p in parameters.items()}
@@ -959,7 +959,7 @@ class _Builder:
             raise ModelError(f"'{name}' must be a plain number, known before sampling")
         return bool(term.value) if name == "constant" else int(term.value)
 
-    def _parameter(
+    def parameter(
         self,
         term: Term,
         batch: tuple[str, ...],
@@ -985,7 +985,7 @@ class _Builder:
                 # One number for every element of the vector, as in Dirichlet(1).
                 import pytensor.tensor as pt
 
-                base = self._parameter(term, batch, own, 0, name)
+                base = self.parameter(term, batch, own, 0, name)
                 size = 1 if apart else self.lengths(own)[-1]
                 return pt.shape_padright(base) * np.ones(size) if term.dims else base * np.ones(size)
             raise ModelError(
@@ -1041,7 +1041,7 @@ class _Builder:
     def _bounds(self, tree: ast.Call, word: str, dims: tuple[str, ...]) -> dict[str, Any]:
         given = bound_arguments(tree, word)
         return {
-            name: self._parameter(self.evaluator.eval(given[name]), dims, (), 0, name)
+            name: self.parameter(self.evaluator.eval(given[name]), dims, (), 0, name)
             for name in ("lower", "upper")
             if name in given and not (isinstance(given[name], ast.Constant) and given[name].value is None)  # type: ignore[attr-defined]
         }
@@ -1073,7 +1073,7 @@ class _Builder:
                 f" ({', '.join(str(d) for d in weights.dims)})"
             )
         component = own[0]
-        w = self._parameter(weights, batch, (), 1, "w")
+        w = self.parameter(weights, batch, (), 1, "w")
         if listed_parts:
             assert isinstance(parts, ast.List | ast.Tuple)
             if self.length_of(replace(weights, dims=(component,))) != len(parts.elts):
