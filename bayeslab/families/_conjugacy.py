@@ -22,7 +22,7 @@ from bayeslab.exact.conjugate import BetaBinomial, DirichletMultinomial, GammaEx
 from bayeslab.exact.gaussian import empirical_bayes
 from bayeslab.expressions import Term
 from bayeslab.families._gaussian import GaussianPiece, _ancestors, _factors, gaussian_piece
-from bayeslab.families._nodes import Node, bound_arguments, sorted_nodes
+from bayeslab.families._nodes import Node, bound_arguments, look_back_at_each_other, sorted_nodes
 from bayeslab.families._pointwise import POINTS, Environment, NotExact
 
 __all__ = ["closed_form"]
@@ -44,6 +44,8 @@ def closed_form(nodes: Mapping[str, Node], data: Data) -> Plan | str:
         The model's nodes by name and the data bound to it.
     """
     try:
+        if look_back_at_each_other(nodes, data.names()):
+            raise NotExact("nodes look back at each other")
         order = sorted_nodes(nodes, data.names())
         pieces = [_piece(names, nodes, data, order) for names in _pieces(nodes, data)]
     except NotExact as reason:

@@ -14,7 +14,18 @@ from bayeslab.expressions import DIM_ARGUMENTS, FUNCTIONS, Expression, check_cal
 from bayeslab.families._distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE, Distribution
 from bayeslab.spec import RESERVED
 
-__all__ = ["Node", "bound_arguments", "byproducts", "call_name", "check_nodes", "nodes_of", "sorted_nodes", "together"]
+__all__ = [
+    "Node",
+    "bound_arguments",
+    "byproducts",
+    "call_name",
+    "check_nodes",
+    "look_back_at_each_other",
+    "nodes_of",
+    "sorted_nodes",
+    "together",
+    "units",
+]
 
 _KEY = re.compile(r"\s*([^\W\d]\w*)\s*(?:\[([^\[\]]*)\])?\s*\Z")
 
@@ -200,31 +211,88 @@ def sorted_nodes(nodes: Mapping[str, Node], observed: Iterable[str]) -> list[Nod
     ModelError
         The nodes go in a circle; the message has the circle.
     """
+    return [node for unit in units(nodes, observed) for node in unit]
+
+
+def units(nodes: Mapping[str, Node], observed: Iterable[str], groups: Iterable[list[Node]] = ()) -> list[list[Node]]:
+    """Nodes by themselves, and groups that have an order only row by row; parents first, else in the file's order.
+
+    Two kinds of circle are none: deterministic nodes that look back at each other (``lag``) are a group, and a
+    deterministic node that an observed one looks back at takes that one's data.
+
+    Parameters
+    ----------
+    groups
+        Nodes to be kept together.
+    """
     observed = set(observed)
+    parents = _parents(nodes, observed)
+    unit_of = {node.name: group for group in groups for node in group}
+    if not unit_of:
+        try:
+            return [[nodes[name]] for name in _ordered(parents, nodes)]
+        except ModelError:
+            same_row = _parents(nodes, set(nodes))
+            _ordered(same_row, nodes)
+            for names in _circles(parents):
+                for name in names:
+                    if nodes[name].kind == "deterministic":
+                        parents[name] -= names & observed
+            for names in _circles(parents):
+                if all(nodes[name].kind == "deterministic" for name in names):
+                    inside = {name: same_row[name] & names for name in nodes if name in names}
+                    group = [nodes[name] for name in _ordered(inside, nodes)]
+                    unit_of |= dict.fromkeys(names, group)
+    first = {name: group[0].name for name, group in unit_of.items()}
+    joined: dict[str, set[str]] = {first.get(name, name): set() for name in nodes}
+    for name, above in parents.items():
+        own = first.get(name, name)
+        joined[own] |= {first.get(parent, parent) for parent in above} - ({own} if name in first else set())
+    return [unit_of.get(name, [nodes[name]]) for name in _ordered(joined, nodes)]
+
+
+def _parents(nodes: Mapping[str, Node], observed: set[str]) -> dict[str, set[str]]:
+    """The nodes that each needs built before it, which an observed one that it only looks back at is not."""
     made = byproducts(nodes)
+    return {
+        node.name: {made.get(name, name) for name in node.parents - (node.lagged & observed)} & nodes.keys()
+        for node in nodes.values()
+    }
 
-    def parents_of(node: Node) -> Iterator[str]:
-        parents = {made.get(name, name) for name in node.parents - (node.lagged & observed)}
-        return iter(sorted(parents & nodes.keys()))
 
-    done: dict[str, Node] = {}
-    for start in nodes.values():
+def look_back_at_each_other(nodes: Mapping[str, Node], observed: Iterable[str]) -> bool:
+    """Whether nodes have an order only row by row."""
+    return bool(_circles(_parents(nodes, set(observed))))
+
+
+def _circles(parents: Mapping[str, set[str]]) -> list[set[str]]:
+    """Nodes that depend on each other."""
+    import networkx as nx
+
+    graph = nx.DiGraph((parent, name) for name, above in parents.items() for parent in above)
+    return [names for names in nx.strongly_connected_components(graph) if len(names) > 1]
+
+
+def _ordered(parents: Mapping[str, set[str]], nodes: Mapping[str, Node]) -> list[str]:
+    """Names with parents before children, otherwise in their order."""
+    done: dict[str, None] = {}
+    for start in parents:
         trail: dict[str, Iterator[str]] = {}
-        if start.name not in done:
-            trail[start.name] = parents_of(start)
+        if start not in done:
+            trail[start] = iter(sorted(parents[start]))
         while trail:
             name = next(reversed(trail))
             parent = next(trail[name], None)
             if parent is None:
-                done[name] = nodes[name]
+                done[name] = None
                 del trail[name]
             elif parent in trail:
                 names = list(trail)
                 circle = [*names[names.index(parent) :], parent]
-                raise ModelError(f"nodes go in a circle: {' -> '.join(circle)}", path=start.path)
+                raise ModelError(f"nodes go in a circle: {' -> '.join(circle)}", path=nodes[start].path)
             elif parent not in done:
-                trail[parent] = parents_of(nodes[parent])
-    return list(done.values())
+                trail[parent] = iter(sorted(parents[parent]))
+    return list(done)
 
 
 def together(nodes: Mapping[str, Node]) -> list[list[Node]]:

@@ -24,7 +24,7 @@ from bayeslab.families._nodes import Node, bound_arguments, call_name
 if TYPE_CHECKING:
     from bayeslab.families.graph import _Builder
 
-__all__ = ["broadcast", "deterministic_recursion", "random_recursion", "simulate_together"]
+__all__ = ["broadcast", "deterministic_recursion", "random_recursion", "rows_together"]
 
 
 class _Split:
@@ -368,8 +368,8 @@ def _fill_starts(builder: _Builder, split: _Split, node: Node) -> None:
             split.starts.setdefault((name, step), Term(np.asarray(own.value)[..., back - step], own.dims[:-1]))
 
 
-def simulate_together(builder: _Builder, group: list[Node]) -> dict[str, Any]:
-    """Draws of nodes that look back at each other, row by row, in one scan.
+def rows_together(builder: _Builder, group: list[Node]) -> dict[str, Any]:
+    """Nodes that look back at each other, row by row, in one scan: random ones are drawn.
 
     Parameters
     ----------
@@ -455,7 +455,13 @@ def _late_rows(builder: _Builder, group: list[Node], splits: Mapping[str, _Split
                 f" lag(..., start=...), or data to start from",
                 path=node.path,
             )
-        if any(n == node.name for n, _ in split.starts):
+        own_start = any(n == node.name for n, _ in split.starts)
+        if late[node.name] and not own_start and builder.purpose != "simulate":
+            raise ModelError(
+                f"'{node.name}' and other nodes look back at each other past the first row: give lag(..., start=...)",
+                path=node.path,
+            )
+        if own_start:
             # It takes its start value there, so that what depends on it is defined.
             starting[node.name], late[node.name] = late[node.name], 0
     return late | starting

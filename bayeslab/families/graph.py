@@ -36,12 +36,13 @@ from bayeslab.families._nodes import (
     nodes_of,
     sorted_nodes,
     together,
+    units,
 )
 from bayeslab.families._recursion import (
     broadcast,
     deterministic_recursion,
     random_recursion,
-    simulate_together,
+    rows_together,
 )
 from bayeslab.spec import Family, Model
 
@@ -347,7 +348,6 @@ class _Builder:
         # Nodes whose data may be looked back at (with lag) before they are built.
         self.seen = random & columns if purpose != "simulate" else set()
         self.terms: dict[str, Term] = {}
-        self._joint: dict[str, list[Node]] = {}
         # Discrete nodes to be summed out, and what is computed from them: it has no value in a draw.
         self.summed = {n for n in random - columns if self.nodes[n].discrete} if purpose == "fit" else set()
         self.latents: dict[str, Latent] = {}
@@ -376,7 +376,9 @@ class _Builder:
                 continue
             if node.kind == "deterministic":
                 tied.add(node.name)
-            elif node.kind == "random" and not (node.name in self.columns and self._complete(node.name)):
+            elif node.kind == "random" and not (
+                node.name in self.columns and (node.discrete or self._complete(node.name))
+            ):
                 return True
         return False
 
@@ -431,15 +433,13 @@ class _Builder:
 
     def build(self) -> pymc.Model:
         with self.model:
-            for group in together(self.nodes) if self.purpose == "simulate" else []:
-                self._joint[group[0].name] = group
-            joined = {node.name for group in self._joint.values() for node in group}
+            groups = together(self.nodes) if self.purpose == "simulate" else []
             complete = {name for name in self.seen if self._complete(name)}
-            for node in sorted_nodes(self.nodes, complete | joined):
+            for unit in units(self.nodes, complete, groups):
+                node = unit[0]
                 with _node_errors(node):
-                    if node.name in self._joint:
-                        self._simulate_together(self._joint[node.name])
-                    if node.name in joined:
+                    if len(unit) > 1:
+                        self._row_by_row(unit)
                         continue
                     self.lengths(node.dims)
                     if node.kind == "random":
@@ -474,11 +474,16 @@ class _Builder:
         symbols = {latent.symbol for latent in self.latents.values()}
         return bool(symbols) and not symbols.isdisjoint(ancestors([variable]))
 
-    def _simulate_together(self, group: list[Node]) -> None:
+    def _row_by_row(self, group: list[Node]) -> None:
+        """Nodes that look back at each other: drawn, or, where all are deterministic, computed."""
         for node in group:
             self.lengths(node.dims)
-        for name, value in simulate_together(self, group).items():
-            self.pm.Deterministic(name, value, dims=self.nodes[name].dims)
+        tied = any(node.parents & self.summed for node in group)
+        for name, value in rows_together(self, group).items():
+            if tied:
+                self.summed.add(name)
+            else:
+                self.pm.Deterministic(name, value, dims=self.nodes[name].dims)
             self.terms[name] = Term(value, self.nodes[name].dims)
 
     def _potential(self, node: Node) -> None:
@@ -690,8 +695,13 @@ class _Builder:
         return value.astype(np.float64)
 
     def _register(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any, **extra: Any) -> None:
+        import pytensor.tensor as pt
+
         if observed is not None and self._meets_latents(drawn):
-            value = self.pm.logp(drawn, observed, warn_rvs=False)
+            value = self.pm.logp(drawn, np.ma.getdata(observed), warn_rvs=False)
+            if np.ma.is_masked(observed):
+                # Only discrete nodes on which nothing depends come here with gaps: summed out, a factor of 1.
+                value = pt.switch(np.ma.getmaskarray(observed), 0.0, value)
             self.densities.append(
                 self._density(node.name, value, dims[: len(dims) - drawn.owner.op.ndim_supp], observed=True)
             )
