@@ -228,7 +228,8 @@ def _recovered(job: Job, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarr
     family = registry.load("families", job.model.model.family)
     found = family.elimination(job.model, job.data) if hasattr(family, "elimination") else None
     if found is not None:
-        return _drawn_jointly(*found, values, np.random.default_rng(job.seed))
+        model, sums = found
+        return _drawn_jointly(model, sums, values, np.random.default_rng(job.seed))
     from pymc_extras.model.marginal.conditional import conditional
 
     given = {rv.name: values[rv.name] for rv in job.graph.free_RVs}

@@ -226,7 +226,7 @@ def _table(
     """A density at every value of the cells that meet in it, flat, and where its elements' tables are in it."""
     used = [latent for latent in latents if latent.symbol in set(ancestors([value]))]
     colours = _coloured(scopes, len(sizes))
-    slots = []  # (latent, colour), slowest first
+    slots: list[Latent] = []  # one for each colour of each latent, slowest first
     slot_of: dict[int, int] = {}
     for latent in used:
         own = cells[latent.symbol].ravel()

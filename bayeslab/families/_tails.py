@@ -548,7 +548,7 @@ class LogCategorical(Discrete):
         mode = pt.argmax(log_p, axis=-1)
         return mode if rv_size_is_none(size) else pt.full(size, mode)
 
-    def logp(value: Any, log_p: Any) -> Any:  # type: ignore[misc]
+    def logp(value: Any, log_p: Any) -> Any:
         most = log_p.shape[-1] - 1
         lead = max(value.ndim, log_p.ndim - 1)
         value = pt.shape_padleft(value, lead - value.ndim)

@@ -610,11 +610,7 @@ class _Builder:
     ) -> tuple[Any, dict[str, int]]:
         """Build with the node's own name standing for its data (or ``own``), and note undefined rows."""
         self._undefined: dict[str, int] = {}
-        if node.recursive and own is not None:
-            starts = self._starts(node)
-            self.evaluator.special = {"previous": lambda call: self._lag_of(own, call, starts)}
-            self.terms[node.name] = own
-        elif node.recursive:
+        if node.recursive and own is None:
             own = self.data_of(node.name, missing=True)
             gone = np.isnan(np.asarray(own.value, dtype=float)) if own.value is not None else np.array([True])
             if np.any(gone):
@@ -622,9 +618,11 @@ class _Builder:
                     f"'{node.name}' looks back at itself and has {int(gone.sum())} missing cells; a series with gaps"
                     f" needs a latent node: h[...]: ... previous(h, 1, start=...), and '{node.name}' around h"
                 )
-            starts = self._starts(node)
-            self.evaluator.special = {"previous": lambda call: self._lag_of(own, call, starts)}
-            self.terms[node.name] = replace(own, column=None)
+            own = replace(own, column=None)
+        if node.recursive and own is not None:
+            past, starts = own, self._starts(node)
+            self.evaluator.special = {"previous": lambda call: self._lag_of(past, call, starts)}
+            self.terms[node.name] = past
         try:
             return build(), dict(self._undefined)
         finally:
