@@ -11,6 +11,7 @@ References
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ __all__ = [
     "check_digits",
     "constant",
     "far",
+    "levelled",
+    "located",
     "power_of_two",
     "remainders",
     "remedy",
@@ -62,6 +65,19 @@ def spread_of(values: np.ndarray) -> float:
         return float(np.std(values, ddof=1))
     unit = float(power_of_two(largest))
     return unit * float(np.std(values / unit, ddof=1))
+
+
+def levelled(values: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """Numbers about zero and of size one, and the level and size (a power of two) that were taken from them."""
+    level, size = float(np.mean(values)), float(power_of_two(spread_of(values)))
+    return (values - level) / size, level, size
+
+
+def located(value: float, spread: float) -> str:
+    """A location as text, rounded against a spread: six digits, and more where it is far from zero."""
+    far_off = abs(value) / spread if spread > 0 else 0.0
+    digits = 6 + (max(0, math.ceil(math.log10(far_off))) if far_off > 0 else 0)
+    return repr(float(f"{value:.{min(digits, 17)}g}"))
 
 
 def steps(values: np.ndarray) -> float:

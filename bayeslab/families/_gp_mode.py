@@ -8,8 +8,9 @@ begins with some of them, from all starting points, and only the best goes on wi
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ __all__ = ["optimum"]
 _SOME = 700
 # With more rows in time than these a stretch of them comes first.
 _STRETCH = 20_000
+
+_NORMAL = re.compile(r"Normal\(([-+.\deE]+),([-+.\deE]+)\)")
 
 type Density = Callable[[np.ndarray], np.ndarray]
 
@@ -77,6 +80,7 @@ def optimum(seen: Resolved, with_priors: bool, restarts: int, rng: np.random.Gen
     """The highest point; None where a graph has to say what the priors are."""
     if not seen.gaussian or seen.y is None or not seen.dims or "sigma" not in seen.dims.keys() | seen.fixed.keys():
         return None
+    seen, level = _levelled(seen)
     names = _names(seen)
     if {n.partition("[")[0] for n in names} != seen.dims.keys() | seen.fixed.keys():
         return None  # priors have parameters of their own
@@ -93,6 +97,8 @@ def optimum(seen: Resolved, with_priors: bool, restarts: int, rng: np.random.Gen
     best = max(ends, key=lambda end: end.log_evidence)
     slope = np.where(fixed, 0.0, whole.log_marginal(best.parameters)[1] * np.where(positive, best.parameters, 1.0))
     values = {name: best.parameters[k] for k, name in enumerate(names) if name in seen.dims}
+    if "Intercept" in values:
+        values["Intercept"] += level
     if seen.predictors:
         values["b"] = best.parameters[len(best.parameters) - len(seen.predictors) :]
     return PointEstimate(
@@ -102,6 +108,23 @@ def optimum(seen: Resolved, with_priors: bool, restarts: int, rng: np.random.Gen
         float(np.abs(slope).max()),
         all(best.log_evidence - end.log_evidence < 1e-2 for end in ends),
     )
+
+
+def _levelled(seen: Resolved) -> tuple[Resolved, float]:
+    """The same problem with outcomes about zero, and what was taken from them, where they are far from it."""
+    assert seen.y is not None
+    level = float(np.mean(seen.y))
+    text = seen.nodes.get("Intercept", "")
+    known = seen.fixed.get("Intercept")
+    written = _NORMAL.fullmatch(text.replace(" ", ""))
+    if not seen.intercept or abs(level) < 10 * float(np.std(seen.y)) or (known is None and written is None):
+        return seen, 0.0
+    nodes, fixed = dict(seen.nodes), dict(seen.fixed)
+    if written is not None:
+        nodes["Intercept"] = f"Normal({float(written[1]) - level!r}, {written[2]})"
+    if known is not None:
+        fixed["Intercept"] = known - level
+    return replace(seen, y=seen.y - level, nodes=nodes, fixed=fixed), level
 
 
 def _likelihood(seen: Resolved) -> Any:

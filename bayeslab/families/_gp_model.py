@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.dataset import Data
+from bayeslab.digits import located
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.exact.covariance import Kernel
 from bayeslab.expressions import parse
@@ -387,7 +388,7 @@ def _parameters(
         prior = {"nu": "Gamma(2, 0.1)", "alpha": "InverseGamma(0.4, 0.3)"}.get(name, f"HalfNormal({_number(spread)})")
         defaults[name], positive[name] = prior, "a parameter of the likelihood"
     if intercept:
-        defaults["Intercept"] = f"Normal({_number(middle)}, {_number(2.5 * spread)})"
+        defaults["Intercept"] = f"Normal({located(middle, spread)}, {_number(2.5 * spread)})"
     if predictors:
         widths = [2.5 * spread / (float(np.std(column)) or 1.0) for column in design[:, int(intercept) :].T]
         defaults["b"] = f"Normal(0, [{', '.join(_number(w) for w in widths)}])"

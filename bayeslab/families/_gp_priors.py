@@ -16,6 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from bayeslab.digits import located
 from bayeslab.errors import ModelError
 from bayeslab.exact.covariance import Parameter
 from bayeslab.expressions import parse
@@ -108,7 +109,7 @@ def default_prior(parameter: Parameter, scales: Scales, degree: int) -> str:
             return f"HalfNormal({_number(size**2)})"
         case "center" | "location":
             middle = 0.5 * sum(scales.high[c] + scales.low[c] for c in columns) / max(len(columns), 1)
-            return f"Normal({_number(middle)}, {_number(high / 4)})"
+            return f"Normal({located(middle, high / 4)}, {_number(high / 4)})"
         case "steepness":
             return f"LogNormal({_number(np.log(10 / high))}, 1.0)"
         case "weight":

@@ -43,7 +43,7 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.dataset import Column, Data, Dataset, bind
-from bayeslab.digits import FEW_STEPS, check_digits, constant, far, power_of_two, remedy, spread_of
+from bayeslab.digits import FEW_STEPS, check_digits, constant, far, located, power_of_two, remedy, spread_of
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.expressions import parse
 from bayeslab.families import graph as graphs
@@ -883,9 +883,7 @@ class _Writer:
 
     def _about_middle(self) -> str:
         """The default prior of the intercept; its centre is rounded against its width, wherever that is."""
-        middle = self._middle()
-        digits = 6 + max(0, int(np.ceil(np.log10(abs(middle) / self.sd)))) if middle else 6
-        return f"Normal({float(f'{middle:.{min(digits, 17)}g}')!r}, {_number(2.5 * self.sd)})"
+        return f"Normal({located(self._middle(), self.sd)}, {_number(2.5 * self.sd)})"
 
     def _middle(self) -> float:
         """The linear predictor of the mean response."""

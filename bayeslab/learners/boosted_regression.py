@@ -23,6 +23,7 @@ from sklearn.base import BaseEstimator
 from sklearn.ensemble import AdaBoostRegressor
 from sklearn.tree import DecisionTreeRegressor
 
+from bayeslab.digits import levelled
 from bayeslab.learners._estimator import MANY, LearnerOptions
 from bayeslab.learners._members import EnsembleRegressor, Member, built, seeded, trained
 
@@ -100,8 +101,8 @@ class ResidualBoost(EnsembleRegressor, options=Options):
         X, y = self._rows(X, y)
         rng = self._rng()
         one = DecisionTreeRegressor(max_depth=3) if self.estimator is None else self.estimator
-        self.start_ = float(y.mean())
-        left = y - self.start_
+        # Trees take differences of squares, and impurities below 1e-16 as none.
+        left, self.start_, self._size = levelled(np.asarray(y, float))
         self.estimators_: list[Any] = []
         steps, errors = [], [float(np.mean(left**2))]
         for _ in range(self.n_estimators):
@@ -117,24 +118,24 @@ class ResidualBoost(EnsembleRegressor, options=Options):
             self.estimators_.append(made)
             steps.append(step)
             errors.append(float(np.mean(left**2)))
-        self.steps_, self.errors_ = np.array(steps), np.array(errors)
+        self.steps_, self.errors_ = np.array(steps), self._size**2 * np.array(errors)
         return self
 
     def staged_predict(self, X: Any) -> Iterator[Array]:
         """The sum after each learner."""
         X = self._new(X)
-        total = np.full(len(X), self.start_)
+        total = np.zeros(len(X))
         for step, one in zip(self.steps_, self.estimators_, strict=True):
             total = total + step * one.predict(X)
-            yield total
+            yield self.start_ + self._size * total
 
     def predict(self, X: Any) -> Array:
         """The sum of all."""
         X = self._new(X)
-        total = np.full(len(X), self.start_)
+        total = np.zeros(len(X))
         for step, one in zip(self.steps_, self.estimators_, strict=True):
             total += step * np.asarray(one.predict(X), float)
-        return total
+        return self.start_ + self._size * total
 
 
 class ThresholdBoost(EnsembleRegressor, options=Options):

@@ -24,6 +24,7 @@ from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
+from bayeslab.digits import levelled
 from bayeslab.learners._estimator import MANY, LearnerOptions, warn_unless
 from bayeslab.learners._members import Ensemble, EnsembleClassifier, EnsembleRegressor
 
@@ -183,8 +184,13 @@ class ExpertRegressor(EnsembleRegressor, _Gated):
         X, y = self._rows(X, y)
         if len(X) < 2:
             raise ValueError(f"experts need two rows; there is n_samples = {len(X)}")
-        self._floor = max(1e-6 * float(np.var(y)), 1e-12)
-        self.coef_, self.sigma_ = self._run(_with_one(X), y, self._rng())
+        # Squares of outcomes far from zero, or of other orders of magnitude, would lose all digits.
+        target, level, size = levelled(np.asarray(y, float))
+        self._floor = max(1e-6 * float(np.var(target)), 1e-12)
+        coef, sigma = self._run(_with_one(X), target, self._rng())
+        self.coef_, self.sigma_ = coef * size, sigma * size
+        self.coef_[:, -1] += level
+        self.log_likelihoods_ = self.log_likelihoods_ - np.log(size)
         return self
 
     def _start(self, shares: Array, rows: Array, target: Any) -> Any:

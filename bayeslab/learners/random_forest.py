@@ -7,20 +7,22 @@ References
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from pydantic import Field
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
+from bayeslab.digits import levelled
 from bayeslab.learners._estimator import MANY, Count, LearnerOptions, Share
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Options", "build", "examples", "reported"]
 
 TASKS = ("classification", "regression")
 CATEGORIES: Literal["codes", "indicators"] = "indicators"
-SCALE = False
+# scikit-learn's trees read single precision: columns far from zero would lose their digits.
+SCALE = True
 MISSING = True
 
 
@@ -35,12 +37,26 @@ class Options(LearnerOptions):
     max_depth: int | None = Field(None, ge=1, le=10**9, description="Depth of the trees; left out: no limit.")
 
 
+class Forest(RandomForestRegressor):
+    """scikit-learn's forest, of outcomes about zero and of size one: its impurities are differences of squares."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Grow the trees."""
+        target, self.level_, self.size_ = levelled(np.asarray(y, float))
+        super().fit(X, target, sample_weight)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The mean of the trees."""
+        return self.level_ + self.size_ * np.asarray(super().predict(X))
+
+
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
     """scikit-learn's forest."""
     given = options.model_dump(exclude={"max_features"})
     if task == "classification":
         return RandomForestClassifier(max_features=options.max_features or "sqrt", **given)
-    return RandomForestRegressor(max_features=options.max_features or 1 / 3, **given)
+    return Forest(max_features=options.max_features or 1 / 3, **given)
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:

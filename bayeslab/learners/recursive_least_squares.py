@@ -45,7 +45,11 @@ class Options(LearnerOptions):
     """Options of the recursion."""
 
     forgetting: float = Field(1.0, gt=0, le=1, description="Factor by which a row's weight falls with each later row.")
-    ridge: float = Field(1e-6, gt=0, description="Penalty of the squared coefficients before the first row.")
+    ridge: float = Field(
+        1e-6,
+        gt=0,
+        description="Penalty of the squared coefficients, the intercept's about the first outcome, before any row.",
+    )
 
 
 class RecursiveLeastSquares(RegressorMixin, Estimator, options=Options):
@@ -78,11 +82,13 @@ class RecursiveLeastSquares(RegressorMixin, Estimator, options=Options):
         first = not hasattr(self, "_inverse")
         X, y = validate_data(self, X, y, reset=first, y_numeric=True)
         if first:
+            # Outcomes are measured from the first one, which the penalty of the intercept takes as its zero.
+            self._level = float(y[0])
             self._inverse = np.eye(X.shape[1] + 1) / self.ridge
             self._weights = np.zeros(X.shape[1] + 1)
         rows = np.ascontiguousarray(np.column_stack([np.ones(len(X)), X]), float)
-        update(self._inverse, self._weights, rows, np.ascontiguousarray(y, float), float(self.forgetting))
-        self.intercept_, self.coef_ = float(self._weights[0]), self._weights[1:].copy()
+        update(self._inverse, self._weights, rows, np.asarray(y, float) - self._level, float(self.forgetting))
+        self.intercept_, self.coef_ = float(self._weights[0]) + self._level, self._weights[1:].copy()
         return self
 
     def predict(self, X: Any) -> np.ndarray:

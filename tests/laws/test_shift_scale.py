@@ -15,7 +15,10 @@ import pytest
 import bayeslab as bl
 from bayeslab.dataset import Dataset, bind
 from bayeslab.errors import DataError
+from bayeslab.exact.conjugate import NormalInverseGamma
+from bayeslab.families import gaussian_process as processes
 from bayeslab.families import graph as graphs
+from bayeslab.families import learner as learners
 from bayeslab.families import regression as regressions
 from bayeslab.spec import Model
 
@@ -201,3 +204,112 @@ def test_few_digits_are_a_remark():
     assert not remarks(Y + 2.0**30)
     (found,) = remarks(Y + 2.0**41)
     assert "'y' varies by" in found[3] and "subtract a reference value" in found[4]
+
+
+# ------------------------------------------------------------------------------------- other families
+
+
+@pytest.mark.parametrize("offset", OFFSETS)
+def test_a_conjugate_regression_shifted(offset):
+    """As the regressions of Bayes nets have it: with a prior about the centre of the predictors."""
+
+    def posterior(x, y, at, level):
+        prior = NormalInverseGamma.about(np.array([at]), np.array([level, 0.0]), np.diag([0.01, 0.02]), 2.0, 1.0)
+        design = np.column_stack([np.ones(N), x])
+        return prior.update(design, y), prior.log_evidence(design, y), design
+
+    before, evidence, _ = posterior(X, Y, 0.25, 0.5)
+    after, moved, design = posterior(X + offset, Y + offset, 0.25 + offset, 0.5 + offset)
+    np.testing.assert_allclose(after.mean()[0][1], before.mean()[0][1], rtol=1e-6)
+    np.testing.assert_allclose(after.sd()[0][1], before.sd()[0][1], rtol=1e-6)
+    assert after.mean()[1] == pytest.approx(before.mean()[1], rel=1e-6)
+    assert moved == pytest.approx(evidence, abs=1e-6)
+    # Predictions at the rows: where the level is known, whatever the intercept at zero.
+    apart = after.predictive(design[:3]).std() / before.predictive(np.column_stack([np.ones(3), X[:3]])).std()
+    np.testing.assert_allclose(apart, 1.0, rtol=1e-5)
+
+
+@pytest.mark.parametrize("offset", [2.0**20, 2.0**30])
+@pytest.mark.parametrize("what", ["y", "x"])
+def test_the_mode_of_a_process_shifted(what, offset):
+    def mode(x, y):
+        model = Model(model=bl.GaussianProcess(target="y", kernel="ExpQuad(x)"))
+        data = bind(model, Dataset.from_table({"x": x, "y": y}, "obs_id"), set())
+        return processes.optimum(model, data, True, 2, np.random.default_rng(0))
+
+    curve = dyadic(np.sin(2 * X) + 0.1 * Z)
+    before = mode(X, curve)
+    after = mode(X + offset * (what == "x"), curve + offset * (what == "y"))
+    assert after.log_density == pytest.approx(before.log_density, abs=1e-6)
+    for name, value in before.values.items():
+        shift = offset if name == "Intercept" and what == "y" else 0.0
+        assert after.values[name] - shift == pytest.approx(value, rel=1e-4, abs=1e-5)
+
+
+LEARNERS = {
+    "linear": {}, "recursive_least_squares": {}, "mixture_of_experts": {"n_experts": 2, "n_init": 1},
+    "boosted_regression": {"n_estimators": 20}, "random_forest": {"n_estimators": 10}, "locally_weighted": {},
+    "regression_tree": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("word", LEARNERS)
+def test_learners_shifted_and_scaled(word):
+    def predicted(y, x=X):
+        model = Model(model=learners.Learner(learner=word, target="y", options=LEARNERS[word]))
+        data = bind(model, Dataset.from_table({"x": x, "z": Z, "y": y}, "obs_id"), set())
+        return learners.learned(model, data, 1).predicted(data)
+
+    before, offset = predicted(Y), 2.0**30
+    np.testing.assert_allclose(predicted(Y + offset) - offset, before, atol=2e-6)
+    np.testing.assert_allclose(predicted(Y * 2.0**-400) * 2.0**400, before, atol=1e-9)
+    np.testing.assert_allclose(predicted(Y, X + 2.0**20), before, atol=1e-6)
+
+
+def test_rows_summed_for_nuts_keep_their_digits():
+    """The potential that NUTS sees is the log likelihood, far from zero too."""
+    from bayeslab.exact.coordinates import coordinates
+    from bayeslab.families._regression_graph import observations
+
+    offset = 2.0**40
+    model = Model(model=FORMULAS["line"])
+    data = bind(model, Dataset.from_table(columns("line", y=offset), "obs_id"), set())
+    seen = observations(regressions.lower(model, data))
+    at, ((gram, cross, square),) = coordinates([[seen]], np.ones(1), np.zeros(1, bool))
+    # Coefficients that a double can tell from their neighbours.
+    theta = np.array([offset + 1.5, 1.75, -0.5])
+    away = at.inverse @ (theta - at.point)
+    found = (away @ gram @ away - 2 * away @ cross + square) * at.unit**2
+    centred = [X - X.mean(), Z - Z.mean()]
+    truth = np.sum((Y - 1.5 - 1.75 * centred[0] + 0.5 * centred[1]) ** 2)
+    assert found == pytest.approx(truth, rel=1e-9)
+
+
+def estimated(spec, columns, method):
+    found = bl.fit(Model(model=spec), data=columns, method=method, runs=None, seed=1).posterior
+    return {name: found[name].values.mean(axis=(0, 1)) for name in found.data_vars if found[name].dtype.kind == "f"}
+
+
+WITHOUT = {"mean", "location"}
+SEARCHED = {
+    "mixture": (bl.Mixture(columns=["y", "w"], components=2), WITHOUT),
+    "student_t": (bl.Mixture(columns=["y"], components=2, component="student_t", dof=4), WITHOUT),
+    "hmm": (bl.HMM(columns=["y"], states=2), WITHOUT),
+    "factors": (bl.LatentFeatures(columns=["x", "y", "w"], features=1), WITHOUT),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", SEARCHED)
+def test_em_shifted_and_scaled(kind):
+    spec, shifted = SEARCHED[kind]
+    label = np.repeat([0, 1], N // 2)
+    own = {"x": dyadic(X + 2 * label), "y": dyadic(Y + 6 * label), "w": dyadic(Z + Y - label)}
+    before = estimated(spec, own, "em")
+    after = estimated(spec, {name: values + 2.0**30 for name, values in own.items()}, "em")
+    for name, value in before.items():
+        shift = 2.0**30 if name in shifted else 0.0
+        np.testing.assert_allclose(after[name] - shift, value, rtol=1e-4, atol=1e-5)
+    after = estimated(spec, {name: values * 2.0**30 for name, values in own.items()}, "em")
+    for name in before.keys() & shifted:
+        np.testing.assert_allclose(after[name] / 2.0**30, before[name], rtol=1e-4, atol=1e-5)
