@@ -23,6 +23,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 
 from bayeslab.dataset import Data
+from bayeslab.digits import far, remedy
 from bayeslab.errors import BayeslabError, DataError, ModelError, hint, listed
 from bayeslab.exact.answer import Plan
 from bayeslab.expressions import Evaluator, Term, parse
@@ -62,6 +63,7 @@ __all__ = [
     "graph",
     "network",
     "outcomes",
+    "remarks",
     "summed_out",
 ]
 
@@ -217,6 +219,19 @@ def derived(model: Model, columns: set[str]) -> tuple[str, ...]:
 def exact(model: Model, data: Data) -> Plan | str:
     """Conjugate pairs, and what is Gaussian given at most two scales; else the reason why not."""
     return closed_form(nodes_of(_spec(model).nodes), data)
+
+
+def remarks(model: Model, data: Data) -> list[tuple[str, str, float | None, str, str]]:
+    """Observed columns that are so far from zero that few digits of what varies in them are left."""
+    out: list[tuple[str, str, float | None, str, str]] = []
+    for name in evidence(model, data):
+        column = data.dataset.columns.get(name)
+        if column is None or column.values.dtype.kind != "f":
+            continue
+        values = column.values[np.isfinite(column.values)]
+        if values.size and (said := far(name, values.ravel())):
+            out.append(("digits", name, None, said, remedy(values.ravel())))
+    return out
 
 
 def network(model: Model, data: Data) -> nx.DiGraph:

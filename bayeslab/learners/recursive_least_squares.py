@@ -6,6 +6,8 @@ forgetting factor :math:`\lambda < 1` old rows count less. An update costs the s
 .. math:: k = \frac{P x}{\lambda + x^\top P x}, \quad w \leftarrow w + k\,(y - x^\top w), \quad
    P \leftarrow (P - k x^\top P)/\lambda.
 
+Outcomes y are measured from the first one, so that their zero does not matter.
+
 References
 ----------
 .. [1] Plackett (1950). Some theorems in least squares. Biometrika 37, 149-157.

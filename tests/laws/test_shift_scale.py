@@ -204,6 +204,9 @@ def test_few_digits_are_a_remark():
     assert not remarks(Y + 2.0**30)
     (found,) = remarks(Y + 2.0**41)
     assert "'y' varies by" in found[3] and "subtract a reference value" in found[4]
+    model = Model(model=line())
+    data = bind(model, Dataset.from_table({"y": Y + 2.0**41, "x": X}, "obs_id"), graphs.factors(model))
+    assert [r[1] for r in graphs.remarks(model, data)] == ["y"]
 
 
 # ------------------------------------------------------------------------------------- other families
