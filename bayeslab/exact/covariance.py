@@ -220,7 +220,7 @@ class Kernel:
             Names that are hyperparameters (those with a prior of their own).
         levels
             Names of the levels of categorical columns, which are in the names of ``Coregion``'s hyperparameters.
-            Without them it is taken to have two levels, which serves to check an expression.
+            Without them as many as its lists of numbers have, or two, which serves to check an expression.
 
         Raises
         ------
@@ -539,7 +539,13 @@ class _Reader:
     def _coregion(
         self, prefix: str, column: str, given: dict[str, ast.expr], rank: int
     ) -> dict[str, tuple[Argument, ...]]:
-        each = _identifiers(self.levels.get(column, ("0", "1")))
+        known = self.levels.get(column)
+        if known is None:
+            # Without data what is written in lists says how many levels there are; two, where nothing does.
+            lists = {role: len(w.elts) for role, w in given.items() if isinstance(w, ast.List | ast.Tuple)}
+            n = lists["weight"] // rank if "weight" in lists else lists.get("specific", 2)
+            known = [str(i) for i in range(max(n, 1))]
+        each = _identifiers(known)
         names = {
             "weight": [f"{level}_{k}" if rank > 1 else level for level in each for k in range(rank)],
             "specific": each,

@@ -295,7 +295,9 @@ def _counts(word: str, limits: WordLimits) -> bool:
 def _limits(spec: Topics, *, plain: bool) -> WordLimits:
     """Which words count; of words that others have cut and counted, all do unless the model says otherwise."""
     given = spec.stop_words if spec.stop_words is not None else "english" if plain else "none"
-    words = STOP_WORDS if given == "english" else frozenset() if given == "none" else frozenset(given)
+    words = (
+        STOP_WORDS if given == "english" else frozenset() if given == "none" else frozenset(w.lower() for w in given)
+    )
     words |= frozenset(word.lower() for word in spec.more_stop_words)
     length = spec.min_length if spec.min_length is not None else 2 if plain else 1
     return WordLimits(words, length, spec.min_documents, float(spec.max_share), spec.most_words)

@@ -44,12 +44,12 @@ def test_options_stand_beside_the_family():
         ({"learner": "random_forrest", "target": "y"}, "did you mean 'random_forest'"),
         ({"learner": "random_forest"}, "the key 'target' is missing"),
         ({"learner": "random_forest", "target": "y", "n_estimator": 3}, "did you mean 'n_estimators'"),
-        ({"learner": "random_forest", "target": "y", "n_estimators": 0}, "greater than or equal to 1"),
+        ({"learner": "random_forest", "target": "y", "n_estimators": 0}, "a number ≥ 1; given: 0"),
         ({"learner": "random_forest", "target": "y", "inputs": ["y"]}, "among its own inputs"),
         ({"learner": "linear", "target": "y", "task": "classification"}, "linear does 'regression'"),
         ({"learner": "linear", "target": "y", "tune": {"alpha": []}}, "no values of 'alpha'"),
         ({"learner": "linear", "target": "y", "alpha": 1.0, "tune": {"alpha": [2.0]}}, "given and tuned"),
-        ({"learner": "linear", "target": "y", "tune": {"alpha": [-1.0]}}, "greater than 0"),
+        ({"learner": "linear", "target": "y", "tune": {"alpha": [-1.0]}}, "a number above 0; given: -1.0"),
     ],
 )
 def test_wrong_files(spec, said):
@@ -216,7 +216,7 @@ def test_kernels_that_are_none():
             model(learner=word, target="y", kernel="sigmoid")
     rng = np.random.default_rng(3)
     x, y = rng.normal(size=(40, 2)), np.arange(40) % 2
-    with pytest.raises(ValueError, match="sigmoid kernel is no Mercer kernel"):
+    with pytest.raises(ValueError, match="'kernel' has no word 'sigmoid'"):
         KNNClassifier(metric="kernel", kernel="sigmoid", gamma=1.0).fit(x, y)
     with pytest.raises(ValueError, match="no Mercer kernel"):
         SVMClassifier(kernel=lambda a, b: -np.abs(a @ b.T)).fit(x, y)
