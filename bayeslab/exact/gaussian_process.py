@@ -185,7 +185,8 @@ class GaussianProcess:
             return factor(self.kernel, self.theta, self.x, self.noise, nugget=self.nugget)
         whole = self.kernel.matrix(self.theta, self.x) + (self.design * self.prior_variances) @ self.design.T
         for share in (0.0, 1e-12, 1e-10, 1e-8, 1e-6):
-            jitter = max(share, self.nugget) * float(np.mean(np.diagonal(whole)))
+            # What the model says is a share of the function's variance, and none of a vague prior of the mean.
+            jitter = max(self.usual_jitter, share * float(np.mean(np.diagonal(whole))))
             try:
                 return np.linalg.cholesky(whole + np.diag(self.noise + jitter)), jitter
             except np.linalg.LinAlgError:

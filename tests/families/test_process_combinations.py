@@ -162,8 +162,9 @@ def log_evidence(c: dict[str, Any], table: pd.DataFrame) -> float:
     rows = [dict(row, row=i) for i, row in enumerate(table.to_dict("records"))]
     kernel = KERNELS[c["kernel"]] if MORE[c["more"]] is None else MORE[c["more"]](KERNELS[c["kernel"]])
     k = np.array([[kernel(a, b) for b in rows] for a in rows])
+    there = table["y"].notna().to_numpy()
     if c["jitter"]:
-        k += c["jitter"] * np.mean(np.diag(k)) * np.eye(len(k))
+        k += c["jitter"] * np.mean(np.diag(k)[there]) * np.eye(len(k))
     mean = np.zeros(len(rows))
     w = table["w"].to_numpy()
     if c["mean"] == "1":
@@ -174,7 +175,6 @@ def log_evidence(c: dict[str, Any], table: pd.DataFrame) -> float:
     k += np.diag(np.full(len(rows), 0.0 if c["noise"] == "none" else 0.16))
     if c["errors"]:
         k += np.diag(table["e"].to_numpy() ** 2)
-    there = table["y"].notna().to_numpy()
     k, gap = k[np.ix_(there, there)], (table["y"].to_numpy() - mean)[there]
     return float(stats.multivariate_normal(np.zeros(len(gap)), k).logpdf(gap))
 
