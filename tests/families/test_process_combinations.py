@@ -228,3 +228,36 @@ def test_every_kernel(kernel):
     c = {name: levels[0] for name, levels in FACTORS.items()} | {"kernel": kernel}
     found = fitted(c, "exact").data_tree["exact_posterior"].attrs["log_evidence"]
     assert found == pytest.approx(log_evidence(c, data(c)), abs=1e-7)
+
+
+TIMELY = [k for k in KERNELS if k.startswith(("Matern12(x,", "Matern32(t,", "Matern52(t,", "2 * Matern"))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("approximation", "kernel", "more", "missing"),
+    [
+        ("state_space", TIMELY[0], "", "no"),
+        ("state_space", TIMELY[1], "* Matern12(t, 2, 1)", "outcome"),
+        ("state_space", TIMELY[2], "+ Matern32(t, 1, 0.5)", "no"),
+        ("state_space", TIMELY[3], "+ Constant(1.2)", "no"),
+        ("sparse", "ExpQuad(x, w, [1.3, 0.7], 0.8)", "", "no"),
+        ("sparse", "RationalQuadratic(x, 1.1, 0.7, 0.9)", "+ Matern32(t, 1, 0.5)", "outcome"),
+        ("fitc", "Matern12(x, 1.1, 0.9)", "+ Matern32(t, 1, 0.5)", "no"),
+        ("fitc", "Linear(x, 0.7, 0.3)", "* Matern12(t, 2, 1)", "no"),
+        (None, "Periodic(t, 2.5, 0.8, 1.1)", "+ White(0.3)", "outcome"),
+    ],
+)
+def test_approximations_where_they_are_exact(approximation, kernel, more, missing):
+    """State-space forms of Matérn processes, and as many inducing points as rows: the density of the graph at a sigma."""
+    c = {name: levels[0] for name, levels in FACTORS.items()}
+    c |= {"kernel": kernel, "more": more, "mean": "1", "approximation": approximation, "missing": missing}
+    section = declared(c)
+    section["priors"] = {"sigma": "HalfNormal(1)", "Intercept": 0.7}
+    graph = bl.to_pymc(bl.Model(name="gp", model={"family": "gaussian_process", **section}), data(c))
+    point = {v.name: np.log(0.4) for v in graph.value_vars}
+    found = graph.compile_logp(vars=graph.potentials, mode="FAST_COMPILE")(point)
+    # Inducing points have a small jitter of their own.
+    assert float(found) == pytest.approx(
+        log_evidence(c, data(c)), abs=1e-3 if approximation in ("sparse", "fitc") else 1e-7
+    )
