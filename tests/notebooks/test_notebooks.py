@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
+
+from tests.printed import missing
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 # Their fits are made without progress.
@@ -33,5 +36,19 @@ def test_outputs_are_kept(path):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 def test_runs(path):
-    notebook = nbformat.read(path, 4)
+    stored, notebook = nbformat.read(path, 4), nbformat.read(path, 4)
     NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(path.parent)}}).execute()
+    for cell, again in zip(stored.cells, notebook.cells, strict=True):
+        lost = missing(printed(cell), printed(again))
+        assert not lost, f"{cell.source}\n\n" + "\n".join([*lost, "--- printed", *printed(again)])
+
+
+def printed(cell):
+    """The lines that a cell prints or shows as text, without those about times, places and objects in memory."""
+    texts = [
+        output["text"] if output.output_type == "stream" else output.data.get("text/plain", "")
+        for output in cell.get("outputs", [])
+        if output.output_type != "stream" or output.name == "stdout"
+    ]
+    lines = "\n".join(texts).splitlines()
+    return [line for line in lines if not re.search(r" at 0x|\bseconds?\b|\d s\b|<Figure|object>|Size: ", line)]
