@@ -8,12 +8,14 @@ from statistics import median
 __all__ = ["missing", "same"]
 
 NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
+# Which of many quantities is the worst, and how far an optimiser went, hang on the last digits.
+CHANCE = re.compile(r"\((?:worst|least|gradient norm)[^)]*\)+")
 
 
 def same(shown: str, found: str) -> bool:
     """Whether a line that is shown is a line of the output; three points at its end stand for the rest."""
     shown, cut = (shown.rstrip()[:-3], True) if shown.rstrip().endswith("...") else (shown, False)
-    words, others = (re.sub(r"\s+", " ", line).strip() for line in (shown, found))
+    words, others = (re.sub(r"\s+", " ", CHANCE.sub("", line)).strip() for line in (shown, found))
     numbers, other_numbers = NUMBER.findall(words), NUMBER.findall(others)
     pieces, other_pieces = NUMBER.split(words), NUMBER.split(others)
     if cut:
@@ -42,15 +44,17 @@ def _close(shown: str, found: str, scale: float) -> bool:
     return abs(a - b) <= 2.0 * unit + 0.07 * max(abs(a), abs(b), scale)
 
 
-def missing(shown: list[str], output: list[str]) -> list[str]:
-    """Lines that are shown and that the output does not have, in its order; three points stand for lines left out."""
-    lost, at = [], 0
+def missing(shown: list[str], *streams: list[str]) -> list[str]:
+    """Lines that are shown and that no stream has, in its order; three points stand for lines left out."""
+    lost, at = [], [0] * len(streams)
     for line in shown:
         if line.strip() in ("", "...", "…"):
             continue
-        place = next((k for k in range(at, len(output)) if same(line, output[k])), None)
-        if place is None:
-            lost.append(line)
+        for number, stream in enumerate(streams):
+            place = next((k for k in range(at[number], len(stream)) if same(line, stream[k])), None)
+            if place is not None:
+                at[number] = place + 1
+                break
         else:
-            at = place + 1
+            lost.append(line)
     return lost

@@ -66,6 +66,9 @@ def models(page: Path) -> dict[str, str]:
         ("PASS  exact  solved exactly: normal ...", "PASS exact solved exactly: normal coefficients", True),
         ("PASS  exact  solved exactly: normal ...", "WARN exact solved exactly: normal coefficients", False),
         ("3 clusters", "4 clusters", False),
+        ("PASS R-hat all 5 ≤ 1.01 (worst 1.002, a[x])", "PASS R-hat all 5 ≤ 1.01 (worst 1.007, b)", True),
+        ("x  -0.02 1.00 -1.6 1.6", "x  0.01 1.01 -1.6 1.6", True),
+        ("x  -0.22 1.00 -1.6 1.6", "x  0.11 1.01 -1.6 1.6", False),
     ],
 )
 def test_how_lines_are_compared(shown, found, equal):
@@ -90,7 +93,7 @@ def test_printed_outputs_are_those_of_a_run(page, tmp_path):
             )  # fmt: skip
             output = [*done.stdout.splitlines(), *done.stderr.splitlines()]
             compared += 1
-            if lost := missing(shown, output):
+            if lost := missing(shown, done.stdout.splitlines(), done.stderr.splitlines()):
                 wrong.append(f"$ {command}\n" + "\n".join(lost) + "\n--- printed\n" + "\n".join(output))
     assert not wrong, "\n\n".join(wrong)
     assert compared or page.stem not in ("README", "bayes_nets", "command_line", "regression")
