@@ -684,7 +684,7 @@ def _convergence_findings(
 
 
 class _Labels:
-    """Labels of quantities by their number in the order of the blocks."""
+    """Labels of quantities by their number in the order of the blocks; a coordinate of the sampler is *internal*."""
 
     def __init__(self, variables: Sequence[Block]) -> None:
         self.variables = variables
@@ -697,7 +697,8 @@ class _Labels:
 
     def __call__(self, number: int) -> str:
         block, position = self.place(number)
-        return block.label(position)
+        label = block.label(position)
+        return f"internal {label.lstrip('_')}" if label.startswith("_") else label
 
 
 def _finite(variables: Sequence[Block]) -> Iterator[Finding]:

@@ -197,6 +197,13 @@ def test_slow_chains_are_not_called_several_modes(rng):
     assert "run longer" in finding.advice
 
 
+def test_coordinates_of_the_sampler_have_no_private_names(rng):
+    """They are judged, since the others follow from them; users never wrote ``_z``."""
+    group = xr.Dataset({"_z": (("chain", "draw", "k"), rng.normal(size=(4, 500, 3)))})
+    words = " ".join(finding.message for finding in judge_mcmc(xr.DataTree.from_dict({"posterior": group})).findings)
+    assert "internal z[" in words and "_z" not in words
+
+
 @pytest.mark.parametrize("axis", [2, 3])
 def test_label_switching_is_recognised(rng, axis):
     mu = rng.normal(size=(CHAINS, DRAWS, 3, 2)) * 0.1 + np.array([-3, 0, 5])[:, None]
