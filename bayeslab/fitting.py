@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import sys
@@ -35,6 +36,7 @@ from bayeslab.errors import (
 from bayeslab.io import modelfile
 from bayeslab.io.run_folder import FORMAT, RunFolder
 from bayeslab.io.tables import read_dataset
+from bayeslab.memory import count, require_memory, total_memory
 from bayeslab.options import FitOptions
 from bayeslab.progress import reporter
 from bayeslab.results.checks import Finding, Verdict
@@ -283,15 +285,57 @@ def _prepared(model: Model, data: Data, method: str | None, options: Mapping[str
             "the model has no data to fit: name a table in its data section, or pass data"
             " (to draw from the prior use simulate)"
         )
-    engine, reason, chosen = _engine(model, data, method, options)
-    family, module = registry.load("families", model.model.family), registry.load("engines", engine)
+    family = registry.load("families", model.model.family)
     if hasattr(family, "bound"):
         family.bound(model, data)
+    size = family.size(model, data) if hasattr(family, "size") else 1
+    engine, reason, chosen = _engine(model, data, method, options)
+    module = registry.load("engines", engine)
+    _check_draws(engine, chosen, size)
     graph = _graph(model, data, engine)
+    if graph is not None and not hasattr(family, "size"):
+        _check_draws(engine, chosen, _numbers(graph))
     work = Prepared(model, data, graph, engine, reason, chosen, seed)
     if hasattr(module, "ready"):
         module.ready(_job(work, reporter(False), MemoryStore()))
     return work
+
+
+def check_draws(draws: int, tune: int, chains: int, size: int, path: tuple[str, ...] = ()) -> None:
+    """Refuse draws that do not fit into memory, where each holds ``size`` numbers.
+
+    Raises
+    ------
+    OptionError
+        With how many would fit.
+    """
+    # As each chain has them, and as the results have them, all chains together.
+    each = 2 * 8 * chains * max(size, 1)
+    of_chains = f" of each of {chains} chains" if chains > 1 else ""
+    require_memory(
+        each * (draws + tune),
+        f"{count(draws + tune)} draws{of_chains}, {count(size)} numbers a draw,",
+        f"ask for {total_memory() // each:,} at most",
+        path=(*path, "tune" if tune > draws else "draws") if path else (),
+    )
+
+
+def _check_draws(engine: str, options: Any, size: int) -> None:
+    """Of the engine's draws; only NUTS keeps those of tuning until its chains end."""
+    draws, chains = getattr(options, "draws", 1) or 1, getattr(options, "chains", 1) or 1
+    tune = (getattr(options, "tune", 0) or 0) if engine == "nuts" else 0
+    check_draws(draws, tune, chains, size, ("inference",))
+
+
+def _numbers(graph: Any) -> int:
+    """Numbers in one draw of a PyMC model, as far as its shapes are known before it runs."""
+    lengths = {dim: len(levels) for dim, levels in graph.coords.items() if levels is not None}
+    total = 0
+    for variable in (*graph.free_RVs, *graph.deterministics):
+        dims = graph.named_vars_to_dims.get(variable.name) or ()
+        known = [lengths.get(dim, 1) for dim in dims] or [n or 1 for n in variable.type.shape]
+        total += math.prod(known)
+    return total
 
 
 def evidence(model: Model, data: Data) -> tuple[str, ...]:
@@ -490,10 +534,10 @@ def _run(work: Prepared, folder: RunFolder | None, progress: bool, store: Any = 
                     folder.write_info(info | ended)
             raise
     outcome = _with_remarks(outcome, model, data)
-    memory = data.memory()
+    kept = data.memory()
     info |= {
         "status": "complete" if outcome.complete else "interrupted",
-        "memory": {"levels": dict(memory.levels), "frozen": dict(memory.frozen)},
+        "memory": {"levels": dict(kept.levels), "frozen": dict(kept.frozen)},
         "timings": info["timings"] | outcome.timings,
         "verdict": outcome.verdict.to_dict(),
     }
@@ -654,9 +698,9 @@ def open_run(folder: str | os.PathLike[str], model: ModelLike | None = None, dat
     if data is not None:
         given = read_dataset(own.data, None, data)
         _same_digests(info["data_digests"], given.digests(), str(folder))
-    memory = Memory(**info["memory"]) if info["memory"] else None
+    kept = Memory(**info["memory"]) if info["memory"] else None
     family = registry.load("families", own.model.family)
-    bound = bind(own, dataset, family.factors(own), memory)
+    bound = bind(own, dataset, family.factors(own), kept)
     verdict = Verdict.from_dict(info["verdict"]) if info["verdict"] else None
     tree = run.result(info.get("result_digests"))
     if verdict is None:

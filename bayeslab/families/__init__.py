@@ -15,6 +15,8 @@ Contract. A family module has
 ``evidence(model, data) -> tuple[str, ...]`` (optional)
     names of the columns or nodes through which data enter the density, () if none; without it, the outcomes that have
     a cell that is not missing.
+``size(model, data) -> int`` (optional)
+    numbers in one draw, found without building the graph; raises where not even one fits into memory.
 ``outcomes(model, columns) -> tuple[str, ...]``
     the observed nodes whose values the model predicts.
 ``summed_out(model, columns) -> tuple[str, ...]``

@@ -15,6 +15,7 @@ References
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from bayeslab.errors import ModelError, hint, listed
 from bayeslab.expressions import FUNCTIONS, Evaluator, Expression, Term, parse
 from bayeslab.families._distributions import DISTRIBUTIONS
 from bayeslab.families._nodes import call_name
+from bayeslab.memory import require_memory
 
 __all__ = ["Local", "Place", "Rows", "constant", "identifier", "local"]
 
@@ -113,6 +115,14 @@ def local(
         return _noisy_max(place, declared)
     if declared.logit is not None:
         return _softmax(place, declared.logit, declared.absent)
+    # Prior, counts and posterior of every row.
+    require_memory(
+        4 * 8 * len(states[variable]) * math.prod(len(states[p]) for p in declared.parents),
+        f"the table of '{variable}' with its {len(declared.parents)} parents",
+        "give it fewer parents, or a form with few numbers: noisy_or, noisy_max, logit",
+        kind=ModelError,
+        path=("model", "variables", variable, "parents"),
+    )
     if declared.function is not None:
         return Table(place, _function(place, declared.function, declared.absent), None, {})
     return _table(place, declared, pseudocount)

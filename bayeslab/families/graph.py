@@ -11,6 +11,7 @@ draw from.
 from __future__ import annotations
 
 import ast
+import math
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -45,6 +46,7 @@ from bayeslab.families._recursion import (
     random_recursion,
     rows_together,
 )
+from bayeslab.memory import require_memory
 from bayeslab.spec import Family, Model
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ __all__ = [
     "network",
     "outcomes",
     "remarks",
+    "size",
     "summed_out",
 ]
 
@@ -158,6 +161,30 @@ def evidence(model: Model, data: Data) -> tuple[str, ...]:
         f" of a column{f', and {last.name!r} is none' if last else ''}{near} (to draw from the prior use simulate)",
         path=(*last.path, "[key]") if last else ("model", "nodes"),
     )
+
+
+def size(model: Model, data: Data) -> int:
+    """Numbers in the nodes without data: what one draw holds.
+
+    Raises
+    ------
+    ModelError
+        They do not fit into memory once, with what computing the density takes.
+    """
+    lengths = {dim: len(levels) for dim, levels in data.labels.items()}
+    nodes = [node for node in nodes_of(_spec(model).nodes).values() if not data.has(node.name)]
+    sizes = {node: math.prod(lengths.get(dim, 1) for dim in node.dims) for node in nodes}
+    largest = max(nodes, key=lambda node: sizes[node], default=None)
+    if largest is not None:
+        # Values, their gradient, and an intermediate result of each.
+        require_memory(
+            4 * 8 * sizes[largest],
+            f"'{largest.key}', of {sizes[largest]:,} numbers,",
+            "give it fewer dimensions, or shorter ones",
+            kind=ModelError,
+            path=largest.path,
+        )
+    return sum(sizes.values())
 
 
 def _check_spelling(nodes: Mapping[str, Node], model: Model, data: Data) -> None:
@@ -1014,6 +1041,11 @@ class _Builder:
             raise ModelError(
                 f"the parameter '{name}' needs {core} dimension{'s' if core > 1 else ''} of its own besides the"
                 f" node's ({', '.join(batch) or 'none'}); it has ({', '.join(str(d) for d in term.dims)})"
+            )
+        if len(rest) > core and all(dim is None for dim in rest):
+            raise ModelError(
+                f"the parameter '{name}' is lists in a list, which do not say along which dimensions they run: give"
+                f" them a node, such as {name}[row, column]: [[1, 2], [3, 4]], and use its name"
             )
         if len(rest) > core:
             extra = [str(d) for d in rest if d not in own]

@@ -342,6 +342,12 @@ def _link(spec: Regression) -> str:
     return spec.link or LIKELIHOODS[spec.likelihood].links[0]
 
 
+def size(model: Model, data: Data) -> int:
+    """Numbers in one draw."""
+    lowered = lower(model, data)
+    return graphs.size(lowered.model, lowered.data)
+
+
 def lower(model: Model, data: Data) -> Lowered:
     """Take a regression on its data apart; remembered on the data."""
     if "lowered" not in data.memo:

@@ -68,13 +68,15 @@ def simulate(model: Any, data: Any = None, draws: int = 500, *, seed: int | None
     """
     import xarray as xr
 
-    from bayeslab.fitting import _Source
+    from bayeslab.fitting import _Source, check_draws
 
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
         raise OptionError(f"draws is a whole number ≥ 1, not {draws!r}")
     source = _Source(model)
     with source.located():
         bound = source.bound(data)
+        family = registry.load("families", source.model.model.family)
+        check_draws(draws, 0, 1, family.size(source.model, bound) if hasattr(family, "size") else 1)
         chosen = (
             seed if seed is not None else source.model.seed if source.model.seed is not None else secrets.randbits(32)
         )

@@ -1,0 +1,58 @@
+"""How much memory there is, and the refusal of what would take more: before anything is allocated."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from bayeslab.errors import BayeslabError, OptionError
+
+__all__ = ["count", "require_memory", "total_memory"]
+
+# Limits of a container: cgroups of version 2 and 1.
+_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+
+def total_memory() -> int:
+    """Bytes of memory this machine has, or the container may use."""
+    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 16 << 30
+    for file in _LIMITS:
+        try:
+            found = min(found, int(file.read_text()))
+        except (OSError, ValueError):  # no such file, or "max"
+            continue
+    return found
+
+
+def require_memory(
+    needed: int, what: str, remedy: str, *, kind: type[BayeslabError] = OptionError, path: tuple[Any, ...] = ()
+) -> None:
+    """Refuse what takes more bytes than there are.
+
+    Parameters
+    ----------
+    needed
+        Bytes, forecast from below.
+    what, remedy
+        What takes them, and what to do.
+    kind, path
+        Of the error.
+
+    Raises
+    ------
+    BayeslabError
+        Of the given kind.
+    """
+    if needed > total_memory():
+        has = _shown(total_memory())
+        raise kind(f"{what} would take {_shown(needed)} of memory; this machine has {has}: {remedy}", path=path)
+
+
+def count(number: int) -> str:
+    """A number in words of a message, however large."""
+    return f"{number:,}" if number < 10**15 else f"10^{len(str(number)) - 1}"
+
+
+def _shown(size: int) -> str:
+    return f"{size / 2**30:,.1f} GiB" if size < 10**18 else f"10^{len(str(size)) - 10} GiB"

@@ -1,0 +1,153 @@
+"""What would not fit into memory is refused before it is tried: at once, and without taking memory."""
+
+from __future__ import annotations
+
+import resource
+import time
+
+import numpy as np
+import pytest
+
+import bayeslab as bl
+from bayeslab import memory
+from bayeslab.errors import BayeslabError
+from bayeslab.families._nodes import check_nodes, nodes_of
+
+N = 20
+RNG = np.random.default_rng(0)
+NUMBERS = {"y": RNG.normal(size=N), "x": RNG.normal(size=N)}
+STATES = {f"p{i}": RNG.choice(["u", "v"], N) for i in range(40)} | {"c": RNG.choice(["u", "v"], N)}
+MEAN = {"m": "Normal(0, 1)", "y[obs_id]": "Normal(m, 1)"}
+BINARY = {"states": ["u", "v"]}
+PARENTS = {f"p{i}": BINARY for i in range(40)}
+DRAWS = {"draws": 10**12}
+
+
+def graph(nodes, **keys):
+    return {"model": {"family": "graph", "nodes": nodes}} | keys
+
+
+TOO_LARGE = {
+    "draws": (graph(MEAN, inference=DRAWS), NUMBERS),
+    "draws beyond 64 bits": (graph(MEAN, inference={"draws": 10**30}), NUMBERS),
+    "draws of nuts": (graph(MEAN, inference={"method": "nuts"} | DRAWS), NUMBERS),
+    "draws of tuning": (graph(MEAN, inference={"method": "nuts", "tune": 10**12}), NUMBERS),
+    "draws of smc": (graph(MEAN, inference={"method": "smc"} | DRAWS), NUMBERS),
+    "draws of a regression": ({"model": {"family": "regression", "formula": "y ~ x"}, "inference": DRAWS}, NUMBERS),
+    "draws of gibbs": (
+        {
+            "model": {"family": "mixture", "columns": ["y"], "components": 2},
+            "inference": {"method": "gibbs"} | DRAWS,
+        },
+        NUMBERS,
+    ),
+    "draws of structures": (
+        {
+            "model": {"family": "bayes_net", "structure": {"score": "bdeu"}},
+            "inference": {"method": "structure"} | DRAWS,
+        },
+        {k: STATES[k] for k in ("p0", "p1", "p2")},
+    ),
+    "length": (graph(MEAN | {"a[k]": "Normal(0, 1)"}, dims={"k": 10**11}), NUMBERS),
+    "length of 10^12": (graph(MEAN | {"a[k]": "Normal(0, 1)"}, dims={"k": 10**12}), NUMBERS),
+    "length of 10^30": (graph(MEAN | {"a[k]": "Normal(0, 1)"}, dims={"k": 10**30}), NUMBERS),
+    "two lengths": (graph(MEAN | {"a[k, l]": "Normal(0, 1)"}, dims={"k": 10**6, "l": 10**6}), NUMBERS),
+    "two lengths of numbers": (graph(MEAN | {"a[k, l]": "index(k) * index(l)"}, dims={"k": 10**6, "l": 10**6}), NUMBERS),
+    "forty parents": (
+        {"model": {"family": "bayes_net", "variables": PARENTS | {"c": BINARY | {"parents": list(PARENTS)}}}},
+        STATES,
+    ),
+    "forty parents of a function": (
+        {
+            "model": {
+                "family": "bayes_net",
+                "variables": PARENTS | {"c": BINARY | {"parents": list(PARENTS), "function": "u"}},
+            }
+        },
+        STATES,
+    ),
+    "unknown structure of forty parents": (
+        {"model": {"family": "bayes_net", "structure": {"score": "bdeu", "max_parents": 40}}},
+        STATES,
+    ),
+    "members": (
+        {"model": {"family": "learner", "learner": "random_forest", "target": "y", "n_estimators": 10**10}},
+        NUMBERS,
+    ),
+    "members to choose from": (
+        {"model": {"family": "learner", "learner": "bagging", "target": "y", "tune": {"n_estimators": [10, 10**10]}}},
+        NUMBERS,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOO_LARGE)
+def test_too_large_is_refused_by_forecast(name):
+    content, table = TOO_LARGE[name]
+    bl.check(bl.Model(model={"family": "graph", "nodes": MEAN}, inference={"method": "nuts"}), NUMBERS)  # imports
+    before, begun = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    with pytest.raises(BayeslabError, match=r"this machine has .* GiB|MB may be used|Lower max_parents"):
+        bl.fit(bl.Model(**content), table, runs=None, progress=False)
+    assert time.process_time() - begun < 3
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
+
+
+def test_draws_from_a_prior_are_forecast_too():
+    with pytest.raises(BayeslabError, match="numbers a draw, would take"):
+        bl.simulate(bl.Model(**graph({"m": "Normal(0, 1)"})), draws=10**12)
+
+
+def test_what_fits_passes(monkeypatch):
+    model = bl.Model(**graph(MEAN, inference={"method": "exact", "draws": 1000, "chains": 2}))
+    needed = 2 * 8 * 2 * 1000 * 1
+    monkeypatch.setattr(memory, "total_memory", lambda: needed)
+    assert bl.check(model, NUMBERS) is not None
+    monkeypatch.setattr(memory, "total_memory", lambda: needed - 1)
+    with pytest.raises(BayeslabError, match="1,000 draws of each of 2 chains, 1 numbers a draw"):
+        bl.check(model, NUMBERS)
+
+
+def test_memory_is_that_of_the_container(tmp_path, monkeypatch):
+    for text, wanted in (("1000000\n", 1_000_000), ("max\n", memory.total_memory())):
+        file = tmp_path / "memory.max"
+        file.write_text(text)
+        monkeypatch.setattr(memory, "_LIMITS", (file, tmp_path / "none"))
+        assert memory.total_memory() == wanted
+
+
+# ------------------------------------------------------------------------------------ long graphs
+
+
+def steps(call) -> int:
+    """Lines of Python run: what a call costs, whatever else the machine does."""
+    import sys
+
+    count = 0
+
+    def trace(frame, event, argument):
+        nonlocal count
+        count += 1
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(None)
+    return count
+
+
+@pytest.mark.parametrize("node", ["Normal(x{}, 1)", "x{} + 1", "Normal(x0, 1)"])
+def test_checking_a_graph_costs_in_proportion_to_its_nodes(node):
+    def cost(n: int) -> int:
+        texts = {"x0": "Normal(0, 1)"} | {f"x{i}": node.format(i - 1) for i in range(1, n)}
+        return steps(lambda: check_nodes(nodes_of(texts), ("row",), {"y"}))
+
+    assert cost(160) < 2.5 * cost(80)
+
+
+def test_a_long_chain_of_computed_nodes_is_no_crash():
+    nodes = (
+        {"x0": "Normal(0, 1)"} | {f"x{i}": f"x{i - 1} + 1" for i in range(1, 600)} | {"y[obs_id]": "Normal(x599, 1)"}
+    )
+    bl.check(bl.Model(**graph(nodes)), NUMBERS)
