@@ -20,7 +20,6 @@ import numpy as np
 
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.expressions import Evaluator, Expression, Term, parse
-from bayeslab.memory import require_memory
 from bayeslab.spec import RESERVED, DataSource, Model
 
 __all__ = [
@@ -37,8 +36,6 @@ __all__ = [
 
 # Between the words of a cell that was given as a list of words (U+001F, the unit separator).
 WORDS_APART = "\x1f"
-# Its number, its name in PyMC's coordinates, and its place in an index of results.
-_BYTES_OF_A_LEVEL = 100
 # Bytes of a column of text.
 _MOST_TEXT = 4 << 30
 # Up to here every whole number is a number of 64 bits with a point.
@@ -617,16 +614,6 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
     for dim, entry in model.dims.items():
         if isinstance(entry, str):
             continue
-        if isinstance(entry, int):
-            require_memory(
-                _BYTES_OF_A_LEVEL * entry,
-                f"a dimension of {entry:,} levels"
-                if entry < 10**15
-                else f"a dimension of 10^{len(str(entry)) - 1} levels",
-                "give it the length it has",
-                kind=ModelError,
-                path=("dims", dim),
-            )
         declared = np.arange(entry) if isinstance(entry, int) else _label_array(entry)
         if dim in lengths and lengths[dim] != len(declared):
             raise DataError(f"dimension '{dim}' has {len(declared)} levels in the model, {lengths[dim]} in the data")

@@ -21,6 +21,7 @@ MEAN = {"m": "Normal(0, 1)", "y[obs_id]": "Normal(m, 1)"}
 BINARY = {"states": ["u", "v"]}
 PARENTS = {f"p{i}": BINARY for i in range(40)}
 DRAWS = {"draws": 10**12}
+_FORECAST = r"this machine has .* GiB|MB may be used|Lower max_parents|a length is at most|is a number ≤"
 
 
 def graph(nodes, **keys):
@@ -86,7 +87,7 @@ def test_too_large_is_refused_by_forecast(name):
     content, table = TOO_LARGE[name]
     bl.check(bl.Model(model={"family": "graph", "nodes": MEAN}, inference={"method": "nuts"}), NUMBERS)  # imports
     before, begun = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-    with pytest.raises(BayeslabError, match=r"this machine has .* GiB|MB may be used|Lower max_parents"):
+    with pytest.raises(BayeslabError, match=_FORECAST):
         bl.fit(bl.Model(**content), table, runs=None, progress=False)
     assert time.process_time() - begun < 3
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000

@@ -20,17 +20,14 @@ from bayeslab.engines._groups import attributes, labelled, observed_groups
 from bayeslab.engines._job import Job, Outcome
 from bayeslab.errors import DataError
 from bayeslab.families import _learned, learner
-from bayeslab.memory import count, require_memory
 from bayeslab.results.checks import Finding, Verdict
 from bayeslab.spec import Model, Spec
 
-__all__ = ["USES_GRAPH", "Options", "ready", "refuse", "run"]
+__all__ = ["USES_GRAPH", "Options", "refuse", "run"]
 
 USES_GRAPH = False
 # With fewer rows names may all differ by chance.
 _MANY_NAMES = 10
-# The least that a member takes as an object of Python, be it a stump.
-_BYTES_OF_A_MEMBER = 2_000
 # Rows that tell the spread of errors to two percent.
 _ENOUGH = 1000
 _SIDES = ("own", "left out")
@@ -48,18 +45,6 @@ def refuse(model: Model, data: Data) -> str | None:
         return f"the family {model.model.family} has a posterior; training is for the family learner"
     ready = _learned.prepared(model, data)
     return None if ready else "nothing to learn"
-
-
-def ready(job: Job) -> None:
-    """As many members as fit into memory."""
-    spec = _learned.prepared(job.model, job.data).spec
-    most = max([*spec.tune.get("n_estimators", []), spec.options.get("n_estimators", 1)])
-    require_memory(
-        _BYTES_OF_A_MEMBER * most,
-        f"{count(most)} members (n_estimators)",
-        "hundreds are usual",
-        path=("model", "tune" if "n_estimators" in spec.tune else "n_estimators"),
-    )
 
 
 def run(job: Job) -> Outcome:
