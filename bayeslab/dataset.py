@@ -20,7 +20,7 @@ import numpy as np
 
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.expressions import Evaluator, Expression, Term, parse
-from bayeslab.spec import RESERVED, DataSource, Model
+from bayeslab.spec import RESERVED, DataSource, Model, plain_name
 
 __all__ = [
     "LARGEST_EXACT",
@@ -108,6 +108,24 @@ class Dataset:
         }
         levels = {dim: names for dim, names in base.levels.items() if dim not in own and dim != base.rows}
         return Dataset(kept | dict(self.columns), self.rows, levels | dict(self.levels))
+
+    def plain(self) -> Dataset:
+        """Columns by their plain names; one whose plain name another has keeps its own."""
+        taken = Counter(map(plain_name, self.columns))
+        named = {name if taken[plain_name(name)] > 1 else plain_name(name): c for name, c in self.columns.items()}
+        return self if named.keys() == self.columns.keys() else replace(self, columns=named)
+
+    def renamed(self, names: Mapping[str, str], *, complete: bool = False) -> Dataset:
+        """Columns by other names, ``{new: old}``; ``complete`` refuses an old name that is not there."""
+        columns, levels = dict(self.columns), dict(self.levels)
+        for new, old in names.items():
+            if old in columns and new in columns | levels and new != old:
+                raise DataError(f"the data have '{old}' and also '{new}', its new name", path=("data", "rename", new))
+            if old in columns:
+                columns[new] = columns.pop(old)
+            elif complete and new not in columns | levels:
+                raise DataError(f"the data have no column '{old}'{hint(old, columns)}", path=("data", "rename", new))
+        return replace(self, columns=columns)
 
     def take(self, rows: np.ndarray) -> Dataset:
         """Only these rows of the main table, by position."""
@@ -597,6 +615,8 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
         Lengths or levels that do not fit.
     """
     memory = memory or Memory()
+    if not model.model.any_names:
+        dataset = dataset.plain()
     columns = dataset.columns
     _check_lengths(columns, "data")
     single = [name for name, column in columns.items() if column.dims == ()]

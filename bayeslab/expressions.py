@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import DataError, ModelError, hint, listed
+from bayeslab.spec import unquoted
 
 __all__ = ["FUNCTIONS", "Evaluator", "Expression", "Term", "parse"]
 
@@ -99,7 +100,7 @@ def parse(text: str) -> Expression:
         raise ModelError("an empty expression; write a distribution, a number or a formula")
     lead = len(text) - len(text.lstrip())
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        tree = ast.parse(unquoted(text).strip(), mode="eval").body
     except SyntaxError as error:
         at = max((error.offset or 1) - 1, 0) + lead
         for word in re.finditer(r"'[^']*'|\"[^\"]*\"|[^\W\d]\w*", text):

@@ -697,6 +697,7 @@ def open_run(folder: str | os.PathLike[str], model: ModelLike | None = None, dat
         _same_model(own, _Source(model).model, str(folder))
     if data is not None:
         given = read_dataset(own.data, None, data)
+        given = given if own.model.any_names else given.plain()
         _same_digests(info["data_digests"], given.digests(), str(folder))
     kept = Memory(**info["memory"]) if info["memory"] else None
     family = registry.load("families", own.model.family)

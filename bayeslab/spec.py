@@ -8,7 +8,7 @@ import keyword
 import re
 from collections.abc import Iterable, Mapping
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Union, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -34,6 +34,8 @@ __all__ = [
     "Spec",
     "node_name",
     "parse_model",
+    "plain_name",
+    "unquoted",
 ]
 
 FORMAT = 1
@@ -56,22 +58,44 @@ def _identifier(word: str) -> str:
 def _column_name(word: str) -> str:
     if not word.strip() or len(word) > 200 or any(ord(letter) < 32 or letter == "`" for letter in word):
         raise ValueError(f"{word[:60]!r} is no column's name: that is 1 to 200 characters, no backtick among them")
-    return word
+    return _identifier(plain_name(word))
+
+
+def plain_name(column: str) -> str:
+    """A column's name as it stands in results: each run of characters that no name has is one ``_``.
+
+    >>> [plain_name(name) for name in ("age", "Blood pressure (mmHg)", "log(y)", "2nd", "%")]
+    ['age', 'Blood_pressure_mmHg', 'log_y', 'column_2nd', 'column']
+    """
+    if column.isidentifier():
+        return column
+    word = re.sub(r"\W+", "_", column).strip("_")
+    return word if word.isidentifier() else f"column_{word}".rstrip("_")
 
 
 def node_name(column: str) -> str:
-    """A column, or an expression, as the name of a node: each run of other characters is one ``_``.
-
-    >>> node_name("blood pressure (mmHg)"), node_name("log(y)"), node_name("2nd"), node_name("class")
-    ('blood_pressure_mmHg', 'log_y', 'column_2nd', 'class_')
-    """
-    word = re.sub(r"\W+", "_", column).strip("_") if not column.isidentifier() else column
-    word = word if word and not word[0].isdigit() else f"column_{word}".rstrip("_")
+    """A column, or an expression, as the name of a node: a plain name that is no word of Python."""
+    word = plain_name(column)
     return f"{word}_" if keyword.iskeyword(word) else word
 
 
+def unquoted(text: str) -> str:
+    """A text with its names in backticks written plainly; what stands between other quotes is left as it is.
+
+    >>> unquoted("mean(`a b`) + u['`']")
+    "mean( a_b ) + u['`']"
+    """
+    if "`" not in text:
+        return text
+
+    def plainly(found: re.Match[str]) -> str:
+        return f" {plain_name(found[1])} " if found[1] is not None else found[0]
+
+    return re.sub(r"'[^']*'|\"[^\"]*\"|`([^`]+)`", plainly, text)
+
+
 Identifier = Annotated[str, AfterValidator(_identifier)]
-# A column as the table has it: any name at all.
+# A column as the table has it, any name at all; kept as its plain name.
 ColumnName = Annotated[str, AfterValidator(_column_name)]
 Label = str | bool | int | float
 
@@ -96,6 +120,10 @@ class DataSource(Spec):
     dims: dict[Identifier, list[Identifier]] = Field(
         default_factory=dict, description="Dimension names of arrays; one-dimensional ones default to `rows`."
     )
+    rename: dict[Identifier, str] = Field(
+        default_factory=dict,
+        description="Other names of columns, such as `pressure: Blood pressure (mmHg)`: new name, name in the data.",
+    )
     derive: dict[Identifier, str] = Field(
         default_factory=dict,
         description="Computed columns: name: expression over columns. Reductions (mean, sd, ...) keep the "
@@ -107,6 +135,8 @@ class Family(Spec):
     """Base of the model families; the word in the file is the module's name."""
 
     family: str
+    # Whether the family has its data's columns as they are called; else they have plain names.
+    any_names: ClassVar[bool] = False
 
     def __init__(self, **content: Any) -> None:
         """Validate; what pydantic finds wrong is said in one line, as it is said of a file."""
@@ -138,7 +168,7 @@ class Model(Spec):
     )
     about: str = Field(default="", description="What the model is for, in a sentence or two.")
     data: DataSource = Field(default_factory=lambda: DataSource())
-    dims: dict[Identifier, list[Label] | int | str] = Field(
+    dims: dict[ColumnName, list[Label] | int | str] = Field(
         default_factory=dict,
         description="Dimensions: a list of labels, a length n (the levels are then 0, 1, ..., n - 1), or the name of"
         " another dimension (a twin).",
@@ -184,7 +214,7 @@ class Model(Spec):
     def digest(self) -> str:
         """SHA-256 of what the posterior depends on (not of names, descriptions or paths)."""
         content = self.to_dict()
-        source = {k: v for k, v in content.pop("data", {}).items() if k in ("rows", "dims", "derive")}
+        source = {k: v for k, v in content.pop("data", {}).items() if k in ("rows", "dims", "rename", "derive")}
         kept = {k: content.get(k) for k in ("dims", "model")} | {"data": source}
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 

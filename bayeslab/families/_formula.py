@@ -12,7 +12,7 @@ from bayeslab.errors import ModelError
 from bayeslab.expressions import parse as parse_expression
 from bayeslab.families._terms import MAX_LENGTH, GroupTerm, Terms
 from bayeslab.families._terms import bad_formula as _bad
-from bayeslab.spec import node_name
+from bayeslab.spec import node_name, plain_name
 
 __all__ = ["Formula", "parse_formula"]
 
@@ -112,11 +112,15 @@ def _column_name(text: str) -> str | None:
     if text.isidentifier():
         return text
     inner = text[1:-1]
-    return inner if len(text) > 2 and text[0] == text[-1] == "`" and "`" not in inner else None
+    return plain_name(inner) if len(text) > 2 and text[0] == text[-1] == "`" and "`" not in inner else None
 
 
 def _proportion(left: str) -> tuple[str, str | None]:
     """Successes and trials of ``p(successes, trials)``; else the response and None."""
     name = r"(`[^`]+`|[^\W\d]\w*)"
     found = re.fullmatch(rf"(?:p|prop|proportion)\(\s*{name}\s*,\s*({name}|\d+)\s*\)", left)
-    return (found[1], found[2].strip("`")) if found else (left, None)
+    return (found[1], _plainly(found[2])) if found else (left, None)
+
+
+def _plainly(text: str) -> str:
+    return text if text.isdigit() else plain_name(text.strip("`"))

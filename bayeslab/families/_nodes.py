@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from bayeslab.errors import ModelError, hint
 from bayeslab.expressions import DIM_ARGUMENTS, FUNCTIONS, Expression, check_call, parse
 from bayeslab.families._distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE, Distribution
-from bayeslab.spec import RESERVED
+from bayeslab.spec import RESERVED, unquoted
 
 __all__ = [
     "Node",
@@ -153,7 +153,7 @@ def _parsed(items: tuple[tuple[str, str], ...]) -> tuple[Node, ...]:
     out: dict[str, Node] = {}
     for key, text in items:
         path = ("model", "nodes", key)
-        match = _KEY.match(key)
+        match = _KEY.match(unquoted(key))
         if match is None:
             raise ModelError(f"'{key}' is not a node: write name or name[dim] or name[dim, dim]", path=(*path, "[key]"))
         name = match[1]

@@ -30,6 +30,7 @@ from formulae.token import Token
 from bayeslab.errors import hint
 from bayeslab.families._terms import MAX_LENGTH, Factor, GroupTerm, Term, Terms
 from bayeslab.families._terms import bad_formula as _bad
+from bayeslab.spec import plain_name
 
 __all__ = ["FUNCTIONS", "bound_arguments", "constant", "parse_terms", "shown"]
 
@@ -200,7 +201,7 @@ def _group_terms(inside: list[Token], bars: list[int]) -> list[GroupTerm]:
     if any(factor.text.startswith("offset(") for term in effects.terms for factor in term):
         raise _bad("an offset has no coefficient that could vary by group; write it outside of the brackets")
     factor = inside[bars[-1] + 1 :]
-    names = [token.lexeme.strip("`") for token in factor[::2]]
+    names = [plain_name(token.lexeme.strip("`")) for token in factor[::2]]
     joints = {token.kind for token in factor[1::2]}
     whole = len(factor) % 2 == 1 and all(token.kind in ("IDENTIFIER", "BQNAME") for token in factor[::2])
     if not whole or not (joints <= {"COLON"} or joints <= {"SLASH"}):
@@ -359,7 +360,7 @@ def _allowed(count: int) -> None:
 
 def _name(tree: Variable | QuotedName) -> str:
     if isinstance(tree, QuotedName):
-        return str(tree.expression.lexeme[1:-1])
+        return plain_name(tree.expression.lexeme[1:-1])
     if tree.level is not None:
         raise _bad(
             f"'{tree.name.lexeme}[...]' has no meaning in a formula; a level is I({tree.name.lexeme} == 'level')"
@@ -538,10 +539,7 @@ def shown(tree: Any) -> str:
             return f"({shown(tree.expression)})"
         case Literal():
             return str(tree.lexeme) if tree.lexeme is not None else str(tree.value)
-        case QuotedName():
-            name = tree.expression.lexeme[1:-1]
-            return name if name.isidentifier() else f"`{name}`"
-        case Variable():
+        case QuotedName() | Variable():
             return _name(tree)
         case Unary():
             return f"{tree.operator.lexeme}{shown(tree.right)}"

@@ -23,6 +23,7 @@ from bayeslab.errors import DataError, hint
 from bayeslab.families._term_reader import FUNCTIONS, bound_arguments, constant, shown
 from bayeslab.families._terms import Factor, Terms
 from bayeslab.families._terms import bad_formula as _bad
+from bayeslab.spec import plain_name
 
 __all__ = ["matrix", "widths"]
 
@@ -158,7 +159,7 @@ def _possible(called: str, x: np.ndarray, options: dict[str, Any]) -> None:
 
 
 def _name(tree: Any) -> str:
-    return str(tree.expression.lexeme[1:-1] if isinstance(tree, expr.QuotedName) else tree.name.lexeme)
+    return plain_name(tree.expression.lexeme[1:-1]) if isinstance(tree, expr.QuotedName) else str(tree.name.lexeme)
 
 
 def _column(tree: Any, frame: pd.DataFrame) -> np.ndarray:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import networkx as nx
 import numpy as np
@@ -211,6 +211,7 @@ class BayesNet(Family):
     """A Bayes net: a directed acyclic graph and a distribution of each variable given its parents."""
 
     family: Literal["bayes_net"] = "bayes_net"
+    any_names: ClassVar[bool] = True
     model_config = ConfigDict(json_schema_extra=_with_network_key)
 
     variables: dict[

@@ -43,7 +43,7 @@ from bayeslab.families._gp_model import (
     resolved,
     target_of,
 )
-from bayeslab.spec import Family, Identifier, Model
+from bayeslab.spec import ColumnName, Family, Model
 
 if TYPE_CHECKING:
     import pymc
@@ -63,7 +63,7 @@ class GaussianProcess(Family):
     """A Gaussian process."""
 
     family: Literal["gaussian_process"] = "gaussian_process"
-    target: Identifier | None = Field(
+    target: ColumnName | None = Field(
         default=None, description="The outcome; left out: the one column that is nothing else."
     )
     kernel: str = Field(description="The covariance function: `Matern52(x) + Periodic(x, 365) * Linear(t)`.")
@@ -76,10 +76,10 @@ class GaussianProcess(Family):
     mean: str = Field(
         default="1", description="What the function varies about: `0`, `1` (a constant), or a formula: `1 + t`."
     )
-    errors: Identifier | None = Field(
+    errors: ColumnName | None = Field(
         default=None, description="Column with known standard deviations of the outcome, besides the noise."
     )
-    trials: int | Identifier | None = Field(
+    trials: int | ColumnName | None = Field(
         default=None, description="Trials of a binomial outcome: a number, or a column."
     )
     priors: dict[str, str | int | float] = Field(

@@ -32,7 +32,7 @@ from bayeslab.families._hmm_limit import REFUSED, WORDS, limit_of, shown, trunca
 from bayeslab.families._hmm_product import as_chains, check_words
 from bayeslab.families._hmm_product_parts import additive, check_parameters
 from bayeslab.families._hmm_urn import balls_of
-from bayeslab.spec import Family, Identifier, Model
+from bayeslab.spec import ColumnName, Family, Identifier, Model
 
 if TYPE_CHECKING:
     import pymc
@@ -126,7 +126,7 @@ class HMM(Family):
     """A hidden Markov model."""
 
     family: Literal["hmm"] = "hmm"
-    columns: list[Identifier] = Field(min_length=1, description="The observed columns.")
+    columns: list[ColumnName] = Field(min_length=1, description="The observed columns.")
     states: Annotated[
         int | list[int] | list[str] | dict[str, int] | Literal["continuous", "infinite"] | None,
         BeforeValidator(_as_states),
@@ -151,13 +151,13 @@ class HMM(Family):
         description="Of factorial chains: means of gaussian columns are sums of an effect of each chain (their"
         " default); or every combination of states has parameters of its own (that of others).",
     )
-    emits: dict[Identifier, list[Identifier]] | None = Field(
+    emits: dict[Identifier, list[ColumnName]] | None = Field(
         default=None, description="Of coupled chains: the columns that each emits."
     )
     choose: Literal["bic", "aic", "held_out", "loo", "forward"] = Field(
         default="bic", description="How one of several numbers of states is chosen."
     )
-    classes: Identifier | None = Field(
+    classes: ColumnName | None = Field(
         default=None,
         description="The column of what kind each sequence is; empty cells where it is not known. One chain a class.",
     )
@@ -197,17 +197,17 @@ class HMM(Family):
         description="Parameters that are known (numbers, one for each state) or have a prior of their own"
         " (distributions): `mean`, `sd`, `probability`, ...; with a word for each column `column_mean`.",
     )
-    inputs: list[Identifier] = Field(
+    inputs: list[ColumnName] = Field(
         default_factory=list, description="Columns that the emission of one column depends on: a regression a state."
     )
     window: int = Field(
         default=0, ge=0, le=50, description="So many values before a row are inputs too: an autoregression."
     )
-    sequence: Identifier | None = Field(default=None, description="The column that tells sequences apart.")
-    time: Identifier | None = Field(
+    sequence: ColumnName | None = Field(default=None, description="The column that tells sequences apart.")
+    time: ColumnName | None = Field(
         default=None, description="The column of times (whole numbers, rising); gaps become missing rows."
     )
-    parent: Identifier | None = Field(
+    parent: ColumnName | None = Field(
         default=None, description="Rows are trees: the column with the label of each one's parent, empty for roots."
     )
     topology: Annotated[str | list[list[int]], BeforeValidator(_as_topology)] = Field(
@@ -223,7 +223,7 @@ class HMM(Family):
     transition: list[list[float | int]] | None = Field(
         default=None, description="Transition probabilities, if they are known."
     )
-    transitions_on: list[Identifier] = Field(
+    transitions_on: list[ColumnName] = Field(
         default_factory=list, description="Columns that transitions depend on: a multinomial logit from each state."
     )
     order: Literal[1, 2] = Field(default=1, description="The next state depends on the last one, or the last two.")

@@ -28,7 +28,7 @@ from bayeslab.exact.priors import NAMES, log_density
 from bayeslab.expressions import parse
 from bayeslab.families import graph as graphs
 from bayeslab.families._nodes import bound_arguments, call_name
-from bayeslab.spec import Family, Identifier, Model
+from bayeslab.spec import ColumnName, Family, Identifier, Model
 from bayeslab.spec import Spec as Frozen
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Hypotheses(Family):
     """A finite set of hypotheses about one column."""
 
     family: Literal["hypotheses"] = "hypotheses"
-    observed: Identifier = Field(description="The column that the hypotheses are about, in order of observation.")
+    observed: ColumnName = Field(description="The column that the hypotheses are about, in order of observation.")
     hypotheses: dict[Identifier, Hypothesis] = Field(min_length=1, max_length=10_000)
 
     @field_validator("hypotheses")

@@ -29,7 +29,7 @@ from bayeslab.dataset import Data
 from bayeslab.errors import ModelError, OptionError, hint
 from bayeslab.exact.answer import EMPlan, GibbsPlan, Plan
 from bayeslab.families._latent_model import Resolved, Written, resolved
-from bayeslab.spec import Family, Identifier, Model
+from bayeslab.spec import ColumnName, Family, Model
 
 if TYPE_CHECKING:
     import pymc
@@ -77,7 +77,7 @@ class LatentFeatures(Family):
     """Factor analysis, probabilistic principal components, and binary factors."""
 
     family: Literal["latent_features"] = "latent_features"
-    columns: list[Identifier] = Field(min_length=1, max_length=1000, description="The columns that are modelled.")
+    columns: list[ColumnName] = Field(min_length=1, max_length=1000, description="The columns that are modelled.")
     features: Annotated[int | Literal["ibp"], BeforeValidator(_as_features)] = Field(
         description="How many; or ibp: as many as there are, from an Indian buffet (kind: binary)."
     )

@@ -25,7 +25,7 @@ from scipy.special import ndtri
 from bayeslab import registry
 from bayeslab.dataset import Data
 from bayeslab.errors import ModelError, hint, listed
-from bayeslab.spec import Family, Identifier, Model
+from bayeslab.spec import ColumnName, Family, Model
 from bayeslab.spec import Spec as Frozen
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ class Learner(Family):
 
     family: Literal["learner"] = "learner"
     learner: str = Field(description="A word: a module of bayeslab.learners.")
-    target: Identifier = Field(description="The column to predict.")
-    inputs: list[Identifier] = Field(
+    target: ColumnName = Field(description="The column to predict.")
+    inputs: list[ColumnName] = Field(
         default_factory=list, description="The columns to predict it from; left out: all others."
     )
     task: Literal["classification", "regression"] | None = Field(

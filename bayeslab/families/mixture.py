@@ -26,7 +26,7 @@ from bayeslab.exact.answer import EMPlan, GibbsPlan, Note, Plan, VariationalPlan
 from bayeslab.families import _mixture_em, _mixture_exact, _mixture_graph
 from bayeslab.families._formula import parse_formula
 from bayeslab.families._mixture_model import Resolved, resolved
-from bayeslab.spec import Family, Identifier, Model
+from bayeslab.spec import ColumnName, Family, Model
 
 if TYPE_CHECKING:
     import pymc
@@ -75,7 +75,7 @@ class Mixture(Family):
     """A finite mixture."""
 
     family: Literal["mixture"] = "mixture"
-    columns: list[Identifier] = Field(
+    columns: list[ColumnName] = Field(
         default_factory=list, max_length=1000, description="The columns that are modelled."
     )
     regression: str | None = Field(
@@ -118,14 +118,14 @@ class Mixture(Family):
         default=None, gt=0, description="Degrees of freedom of student_t; left out: learned."
     )
     trials: int | str | None = Field(default=None, description="Trials of binomial columns: a number, or a column.")
-    gating: list[Identifier] = Field(
+    gating: list[ColumnName] = Field(
         default_factory=list, description="Columns on which the weights depend, by a multinomial logit."
     )
-    labels: Identifier | None = Field(
+    labels: ColumnName | None = Field(
         default=None, description="A column with the component of rows for which it is known; empty cells elsewhere."
     )
     label_noise: bool = Field(default=False, description="The labels may be wrong: their confusion matrix is learned.")
-    order: Identifier | None = Field(
+    order: ColumnName | None = Field(
         default=None,
         description="Components are numbered by increasing location in this column; left out: by agreement.",
     )

@@ -52,7 +52,7 @@ from bayeslab.families._distributions import DISTRIBUTIONS
 from bayeslab.families._formula import Formula, parse_formula
 from bayeslab.families._likelihoods import INVERSE_LINKS, LIKELIHOODS
 from bayeslab.families._nodes import call_name
-from bayeslab.spec import Family, Identifier, Model
+from bayeslab.spec import ColumnName, Family, Model
 
 if TYPE_CHECKING:
     import pymc
@@ -87,11 +87,11 @@ class Regression(Family):
         default=None,
         description="Joint prior of the slopes without one of their own, with a scale `tau` that is inferred.",
     )
-    weights: Identifier | None = Field(default=None, description="Column of weights of the rows' log likelihoods.")
-    censored: Identifier | None = Field(
+    weights: ColumnName | None = Field(default=None, description="Column of weights of the rows' log likelihoods.")
+    censored: ColumnName | None = Field(
         default=None, description="Column with `none`, `left` or `right`: the response is a bound of what was not seen."
     )
-    missing: dict[Identifier, str] = Field(
+    missing: dict[ColumnName, str] = Field(
         default_factory=dict,
         description="Models of predictors with missing cells, such as `age: Normal(mu_age, sd_age)`; rows with "
         "other missing cells are dropped.",

@@ -25,7 +25,7 @@ from bayeslab.errors import ModelError, OptionError, hint
 from bayeslab.exact.answer import GibbsPlan, Plan, VariationalPlan
 from bayeslab.exact.topics import TopicPrior
 from bayeslab.families._topics_words import documents_of, held_out_documents, row_data
-from bayeslab.spec import Family, Identifier, Model
+from bayeslab.spec import ColumnName, Family, Model
 
 if TYPE_CHECKING:
     import pymc
@@ -80,12 +80,12 @@ class Topics(Family):
     topics: Annotated[int | Literal["hdp"], BeforeValidator(_as_topics)] = Field(
         description="How many topics; or hdp: as many as the documents ask for (a hierarchical Dirichlet process)."
     )
-    text: Identifier | Annotated[list[Identifier], Field(min_length=2)] | None = Field(
+    text: ColumnName | Annotated[list[ColumnName], Field(min_length=2)] | None = Field(
         default=None,
         description="The column with the documents, as text or lists of words; default: text. Or several: the same"
         " documents in several languages, which share proportions of topics.",
     )
-    time: Identifier | None = Field(
+    time: ColumnName | None = Field(
         default=None,
         description="The column with the day of each document: concentrations of topics go from day to day.",
     )
@@ -93,11 +93,11 @@ class Topics(Family):
         default="learned",
         description="With time: standard deviation of a day's step of the logarithm of a concentration; or learned.",
     )
-    document: Identifier | None = Field(
+    document: ColumnName | None = Field(
         default=None, description="Of data that are counts (a row for each document and word): the column of documents."
     )
-    word: Identifier | None = Field(default=None, description="The column of words.")
-    count: Identifier | None = Field(default=None, description="The column with how often; left out: once a row.")
+    word: ColumnName | None = Field(default=None, description="The column of words.")
+    count: ColumnName | None = Field(default=None, description="The column with how often; left out: once a row.")
     alpha: Annotated[
         float | int | list[float | int] | Literal["learned"] | None, BeforeValidator(_as_concentration)
     ] = Field(

@@ -54,12 +54,13 @@ def read_dataset(source: DataSource, folder: Path | None, given: Any = None) -> 
             if (base / path).exists() or given is None:
                 found = found.joined(Dataset.from_table(_read_table(base / path), dim, what=str(path)))
     if given is not None:
-        return found.joined(_read_given(given, source))
+        return found.joined(_read_given(given, source)).renamed(source.rename)
     if source.table is not None:
         found = found.joined(Dataset.from_table(_read_table(base / source.table), source.rows, what=source.table))
     if source.arrays is not None:
         found = found.joined(_read_arrays(base / source.arrays, source))
-    return Dataset(found.columns, source.rows, found.levels)
+    whole = source.table is not None or source.arrays is not None
+    return Dataset(found.columns, source.rows, found.levels).renamed(source.rename, complete=whole)
 
 
 def _read_given(given: Any, source: DataSource) -> Dataset:

@@ -325,7 +325,7 @@ NEW = [
     ({"g": ["a"], "k": [1], "c": ["a"]}, "no column 'x', a predictor"),
     ({"x": [0.1], "g": [1], "k": [1], "c": ["a"]}, "'g' holds numbers; in the data of the fit it has the levels"),
     ({"x": ["u"], "g": ["a"], "k": [1], "c": ["a"]}, "'x' holds text; in the data of the fit it holds numbers"),
-    ({"x": 0.1, "g": "a", "k": 1, "c": "a"}, "lists of one value"),
+    ({"x": 0.1, "g": "a", "k": 1, "c": "a"}, "list"),
 ]
 
 
