@@ -69,14 +69,19 @@ class Edge:
     everywhere : float
         The same share of all draws.
     worth : float
-        How many independent draws those of the tail are worth, as a share of all draws; NaN of divergences.
+        How many independent draws those of the tail are worth, as a share of all draws.
     """
 
     number: int
     upper: bool
     share: float
     everywhere: float
-    worth: float = np.nan
+    worth: float
+
+    @property
+    def free(self) -> bool:
+        """Whether chains leave and enter the tail freely."""
+        return self.worth >= _STAYING
 
 
 def least_accepted(variables: Sequence[Block], acceptance: Array) -> Edge | None:
@@ -118,8 +123,7 @@ def _accepted(draws: Array, acceptance: Array, outer: float, low: float) -> Arra
         rows = np.flatnonzero(accepted < low)
         worth = np.full(len(turned), np.nan)
         if rows.size:
-            tail = split(turned[rows]) <= quantile(ordered[rows], _TAIL)[:, None, None]
-            worth[rows] = ess(tail)
+            worth[rows] = _worth(turned[rows])
         out[finite, upper], out[finite, 2 + upper] = accepted, worth
     return out
 
@@ -144,7 +148,27 @@ def concentrated(variables: Sequence[Block], diverging: NDArray[np.bool_]) -> Ed
     number, upper = np.unravel_index(int(np.nanargmax(shares)), shares.shape)
     share = float(shares[number, upper])
     chance = shares.size * float(binom.sf(round(share * n) - 1, n, _TAIL))
-    return Edge(int(number), bool(upper), share, n / bad.size) if share >= _HALF and chance < _CHANCE else None
+    if share < _HALF or chance >= _CHANCE:
+        return None
+    one = _one(variables, int(number))
+    return Edge(
+        int(number), bool(upper), share, n / bad.size, float(_worth(-one if upper else one)[0]) / diverging.size
+    )
+
+
+def _one(variables: Sequence[Block], number: int) -> Array:
+    """Draws of one quantity, shape (1, chain, draw)."""
+    for block in variables:
+        if number < block.size:
+            return np.asarray(block.values.reshape(*block.values.shape[:2], -1)[None, :, :, number], dtype=np.float64)
+        number -= block.size
+    raise IndexError(number)
+
+
+def _worth(draws: Array) -> Array:
+    """ESS of the indicator of the lower twentieth of each quantity."""
+    ordered = np.sort(draws.reshape(len(draws), -1), axis=1)
+    return ess(split(draws) <= quantile(ordered, _TAIL)[:, None, None])
 
 
 def _divergent(draws: Array, bad: NDArray[np.bool_]) -> Array:

@@ -255,9 +255,7 @@ def steps_too_long(coordinates: Sequence[Block], stats: Mapping[str, NDArray[Any
         ``diverging`` and ``acceptance_rate``, shape (chain, draw).
     """
     findings = _step_findings(coordinates, stats, _numbered(len(stats["diverging"])), None, Remedies())
-    # Of a tail that is not closed more draws say more than shorter steps.
-    bad = (f for f in findings if f.status == "fail" or (f.check == "divergences" and f.status == "warn"))
-    return next((finding.message for finding in bad), None)
+    return next((finding.message for finding in findings if finding.status != "pass"), None)
 
 
 def point_verdict(
@@ -884,8 +882,8 @@ def _step_findings(
     advice = f"raise target_accept to {higher}; if that does not help, {mend}" if higher else mend
     if "diverging" in stats:
         diverging = stats["diverging"].astype(bool)
-        tail = _tail_name(concentrated(coordinates, diverging), coordinates)
-        yield _divergences(diverging, chains, tail, advice)
+        edge = concentrated(coordinates, diverging)
+        yield _divergences(diverging, chains, _tail_name(edge, coordinates), edge is not None and edge.free, advice)
     if "acceptance_rate" in stats:
         edge = least_accepted(coordinates, np.asarray(stats["acceptance_rate"], dtype=np.float64))
         if edge is not None:
@@ -914,15 +912,20 @@ def _tail_name(edge: Any, coordinates: Sequence[Block]) -> tuple[str, str]:
     return label.replace(block.name, name, 1), "largest" if edge.upper else "smallest"
 
 
-def _divergences(diverging: NDArray[np.bool_], chains: list[str], tail: tuple[str, str], advice: str) -> Finding:
+def _divergences(
+    diverging: NDArray[np.bool_], chains: list[str], tail: tuple[str, str], free: bool, advice: str
+) -> Finding:
     n, total = int(diverging.sum()), diverging.size
     if n == 0:
         return Finding("pass", "divergences", "", 0, f"none in {total:,} draws")
     where = chains[int(diverging.sum(axis=1).argmax())]
     text = f"{n:,} of {total:,} draws ({_percent(n / total)})"
     if tail[0]:
-        text += f", most where {tail[0]} is {tail[1]}: what lies beyond may be missing"
-        return Finding("fail", "divergences", tail[0], n, text, advice)
+        text += f", most where {tail[0]} is {tail[1]}"
+        if free and n / total <= DIVERGENT_FAIL:
+            text += ", which chains leave and enter freely: what lies beyond may be missing, if it is much"
+            return Finding("warn", "divergences", tail[0], n, text, advice)
+        return Finding("fail", "divergences", tail[0], n, f"{text}: what lies beyond may be missing", advice)
     if n / total <= DIVERGENT_WARN:
         return Finding("pass", "divergences", where, n, f"{text}, in no one tail: too few to change the answer")
     text += f", most in {where}"
