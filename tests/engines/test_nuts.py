@@ -26,12 +26,12 @@ CENTRED = {"mu": "Normal(0, 5)", "tau": "HalfCauchy(5)", "theta[school]": "Norma
 APART = {"mu": "Normal(0, 5)", "tau": "HalfCauchy(5)", "z[school]": "Normal(0, 1)", "theta[school]": "mu + tau * z"}
 OUTCOME = {"effect[school]": "Normal(theta, se)"}
 # BUGS volume II, air: classes of exposure to NO2, of which a calibration study says how badly they are measured.
-AIR = pd.DataFrame({"class": ["low", "middle", "high"], "z": [10.0, 30, 50], "n": [48, 34, 21], "ill": [21, 20, 15]})
+AIR = pd.DataFrame({"level": ["low", "middle", "high"], "z": [10.0, 30, 50], "n": [48, 34, 21], "ill": [21, 20, 15]})
 ERRORS = {
     "a": "Normal(0, 31.62)",
     "b": "Normal(0, 31.62)",
-    "x[class]": "Normal(4.48 + 0.76 * z, 9.0078)",
-    "ill[class]": "Binomial(n, logit_p=a + b * x)",
+    "x[level]": "Normal(4.48 + 0.76 * z, 9.0078)",
+    "ill[level]": "Binomial(n, logit_p=a + b * x)",
 }
 
 
@@ -100,7 +100,7 @@ def test_right_answers_do_not_fail():
 @pytest.mark.slow
 def test_a_chain_that_has_not_seen_the_tails_is_not_trusted():
     """The sd of a is 2.50 by integration, and chains find 0.8 to 2: they seldom reach the tails where b is large."""
-    model = graph(ERRORS, "class")
+    model = graph(ERRORS, "level")
     for seed in range(1, 6):
         for accept in (None, 0.95):
             fit = bl.fit(model, AIR, method="nuts", seed=seed, progress=False, runs=None, target_accept=accept)
