@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any, Self
@@ -18,7 +19,12 @@ __all__ = [
     "Stopped",
     "hint",
     "listed",
+    "printable",
 ]
+
+# What moves the cursor, colours, rings or turns the direction of writing: controls, separators of lines, marks of
+# direction. A line's end is no part of a name either.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
 class BayeslabError(Exception):
@@ -38,8 +44,8 @@ class BayeslabError(Exception):
     """
 
     def __init__(self, message: str, *, where: str | None = None, path: tuple[Any, ...] = (), offset: int = 0) -> None:
-        self.message = " ".join(message.split())
-        self.where = where or ".".join(str(part) for part in path if part != "[key]") or None
+        self.message = printable(" ".join(message.split()))
+        self.where = printable(where or ".".join(str(part) for part in path if part != "[key]")) or None
         self.path, self.offset = path, offset
         super().__init__(f"{self.where}: {self.message}" if self.where else self.message)
 
@@ -78,6 +84,17 @@ class RunError(BayeslabError):
 
 class Stopped(RunError):
     """A run was stopped before there was anything to report; it can be gone on with."""
+
+
+def printable(text: str, keep: str = "") -> str:
+    """Text for a terminal or a picture: control characters, which names from files may have, written out as ``\\x1b``.
+
+    Parameters
+    ----------
+    keep
+        Characters left as they are, such as line ends.
+    """
+    return _CONTROLS.sub(lambda m: m[0] if m[0] in keep else m[0].encode("unicode_escape").decode(), text)
 
 
 def listed(names: Iterable[object], limit: int = 12) -> str:

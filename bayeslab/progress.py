@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from bayeslab import compiling
+from bayeslab.errors import printable
 
 __all__ = ["ChainState", "Progress", "duration", "reporter"]
 
@@ -193,7 +194,9 @@ class _Terminal:
         self._live: Live | None = None
 
     def note(self, text: str) -> None:
-        self._console.print(f"[dim]{text}[/dim]", highlight=False)
+        from rich.text import Text
+
+        self._console.print(Text(printable(text), style="dim"), highlight=False)
 
     def show(self, chains: list[ChainState], seconds: float, remark: str) -> None:
         from rich.live import Live

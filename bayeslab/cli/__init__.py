@@ -28,7 +28,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     compiling.announce()
     warnings.showwarning = _warned
     try:
-        code = _app()(args=words, prog_name="bayeslab", standalone_mode=False)
+        from bayeslab.cli._shared import screened
+
+        with screened():
+            code = _app()(args=words, prog_name="bayeslab", standalone_mode=False)
         sys.stdout.flush()
         status = code if isinstance(code, int) else 0
     except BayeslabError as error:
@@ -75,7 +78,9 @@ def _let_go(stream: TextIO) -> None:
 
 def _warned(message: Warning | str, *_: object, **__: object) -> None:
     """A warning as one line; where in the code it arose is no help to who typed the command."""
-    print(f"warning: {' '.join(str(message).split())}", file=sys.stderr)
+    from bayeslab.errors import printable
+
+    print(f"warning: {printable(' '.join(str(message).split()))}", file=sys.stderr)
 
 
 def _failed(message: str, debug: bool, status: int = 1) -> int:
@@ -83,7 +88,9 @@ def _failed(message: str, debug: bool, status: int = 1) -> int:
         import traceback
 
         traceback.print_exc()
-    print(f"error: {message}", file=sys.stderr)
+    from bayeslab.errors import printable
+
+    print(f"error: {printable(message)}", file=sys.stderr)
     return status
 
 

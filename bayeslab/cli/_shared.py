@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO, cast
 
 import typer
 
@@ -23,6 +25,8 @@ __all__ = [
     "output",
     "print_json",
     "read_loss",
+    "screened",
+    "unscreened",
 ]
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A model file.", show_default=False)]
@@ -40,6 +44,37 @@ LossOption = Annotated[
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+class _Screen:
+    """Standard output, on which control characters in names of columns, levels and files are written out."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        from bayeslab.errors import printable
+
+        return self.stream.write(printable(text, keep="\n\t"))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+@contextmanager
+def screened() -> Iterator[None]:
+    """What is printed inside can neither colour nor move what stands on a terminal."""
+    before = sys.stdout
+    sys.stdout = cast(TextIO, _Screen(before))
+    try:
+        yield
+    finally:
+        sys.stdout = before
+
+
+def unscreened() -> TextIO:
+    """Standard output for who colours it and screens words himself."""
+    return sys.stdout.stream if isinstance(sys.stdout, _Screen) else sys.stdout
 
 
 def print_json(content: Any) -> None:

@@ -17,6 +17,7 @@ from bayeslab.cli._shared import (
     assignments,
     check_output,
     print_json,
+    unscreened,
 )
 
 
@@ -68,6 +69,8 @@ def command(
 
         print(plain_table(found.table).to_string())
         print()
-        print_verdict(Console(highlight=False, width=None if sys.stdout.isatty() else 200), found.verdict)
+        print_verdict(
+            Console(highlight=False, width=None if sys.stdout.isatty() else 200, file=unscreened()), found.verdict
+        )
         print(f"\nfolder  {found.folder}")
     return 3 if found.verdict.status == "fail" else 0

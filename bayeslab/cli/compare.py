@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bayeslab.cli._shared import DataOption, JsonOption, LossOption, SeedOption, print_json, read_loss
+from bayeslab.cli._shared import DataOption, JsonOption, LossOption, SeedOption, print_json, read_loss, unscreened
 
 _SCORES = ("accuracy", "log_score", "brier", "cost", "rmse", "mae")
 
@@ -174,5 +174,7 @@ def _by_posteriors(fits: Any, criterion: str, *, refit: bool, quiet: bool, json:
 
         print(plain_table(found.table).T.to_string())
         print()
-        print_verdict(Console(highlight=False, width=None if sys.stdout.isatty() else 200), found.verdict)
+        print_verdict(
+            Console(highlight=False, width=None if sys.stdout.isatty() else 200, file=unscreened()), found.verdict
+        )
     return 3 if found.verdict.status == "fail" else 0

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from bayeslab import registry
-from bayeslab.cli._shared import DataOption, JsonOption, SeedOption, assignments, print_json
+from bayeslab.cli._shared import DataOption, JsonOption, SeedOption, assignments, print_json, unscreened
 
 
 def command(
@@ -144,14 +144,18 @@ def show(result: Any, *, json: bool, all_rows: bool) -> None:
         )
         return
     from rich.console import Console
+    from rich.text import Text
 
+    from bayeslab.errors import printable
     from bayeslab.results.render import print_summary, print_verdict
 
     # Lines in a file or a pipe are as long as they need to be.
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
-    console.print(f"[bold]{result.model.name}[/bold]  {result.reason}", soft_wrap=True)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 200, file=unscreened())
+    console.print(
+        Text.assemble((printable(result.model.name), "bold"), f"  {printable(result.reason)}"), soft_wrap=True
+    )
     if result.model.about:
-        console.print(f"[dim]{result.model.about}[/dim]", soft_wrap=True)
+        console.print(Text(printable(result.model.about), style="dim"), soft_wrap=True)
     console.print()
     print_summary(console, frame, None if all_rows else _rows(result, frame))
     console.print()
@@ -159,4 +163,4 @@ def show(result: Any, *, json: bool, all_rows: bool) -> None:
     meaning = {"pass": "trust it", "warn": "usable with care: see above", "fail": "do not use it: see above"}
     console.print(f"\nverdict     {result.verdict.status}: {meaning[result.verdict.status]}")
     if result.folder:
-        console.print(f"run folder  {result.folder}", soft_wrap=True)
+        console.print(Text(f"run folder  {printable(str(result.folder))}"), soft_wrap=True)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bayeslab.cli._shared import ForceOption, JsonOption, RunArgument, check_output, print_json
+from bayeslab.cli._shared import ForceOption, JsonOption, RunArgument, check_output, print_json, unscreened
 
 
 def command(
@@ -79,17 +79,19 @@ def _show_topics(
         print_json(content)
         return
     from rich.console import Console
+    from rich.text import Text
 
+    from bayeslab.errors import printable
     from bayeslab.results.topics import rich_table
 
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
-    console.print(f"[bold]{result.model.name}[/bold]  {found.title}", soft_wrap=True)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 160, file=unscreened())
+    console.print(Text.assemble((printable(result.model.name), "bold"), f"  {printable(found.title)}"), soft_wrap=True)
     console.print()
     console.print(rich_table(table))
     if judged is not None:
         console.print(f"\nheld out    {judged}", soft_wrap=True)
     for finding in result.verdict.findings:
         if finding.check == "topics" and finding.status != "pass":
-            console.print(f"\nnote        {finding.message}", soft_wrap=True)
+            console.print(Text(f"\nnote        {finding.message}"), soft_wrap=True)
     if html is not None:
-        console.print(f"written {html}", soft_wrap=True)
+        console.print(Text(f"written {printable(str(html))}"), soft_wrap=True)

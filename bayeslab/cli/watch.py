@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bayeslab.cli._shared import JsonOption, RunArgument, print_json
+from bayeslab.cli._shared import JsonOption, RunArgument, print_json, unscreened
 
 _WORDS = {
     "starting": "has not begun yet",
@@ -36,7 +36,7 @@ def command(
         print_json(_standing(folder))
         return
     # Lines in a file or a pipe are as long as they need to be.
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 200, file=unscreened())
     if once or not console.is_terminal:
         console.print(_table(str(run), _standing(folder)), soft_wrap=True)
         return

@@ -11,6 +11,8 @@ from math import hypot
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
+from bayeslab.errors import printable
+
 __all__ = [
     "ARROW",
     "INK",
@@ -119,7 +121,8 @@ def fmt(value: float) -> str:
 
 
 def _legal(line: str) -> str:
-    """With what XML 1.0 forbids replaced."""
+    """With control characters written out, and what else XML 1.0 forbids replaced."""
+    line = printable(line, keep="\t\n\r")
     return re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", line)
 
 

@@ -40,6 +40,7 @@ from bayeslab.progress import Progress, reporter
 from bayeslab.results import checks
 from bayeslab.results.checks import Finding, Verdict
 from bayeslab.spec import Model
+from bayeslab.structure.jobs import follow, unbroken
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -380,12 +381,13 @@ def _each(
         return
     from joblib import Parallel, delayed
 
-    with warnings.catch_warnings():
+    advice = "what is finished is kept: run it again with the same seed, with fewer jobs"
+    with warnings.catch_warnings(), unbroken(advice):
         # A worker that was idle for long, or grew, is replaced; that is no concern of the user's.
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
-        yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(
-            delayed(_numbered)(task, number, columns, truth) for number, columns, truth in work
-        )
+        yield from Parallel(
+            n_jobs=jobs, backend="loky", return_as="generator_unordered", initializer=follow, initargs=(os.getpid(),)
+        )(delayed(_numbered)(task, number, columns, truth) for number, columns, truth in work)
 
 
 def _numbered(task: _Task, number: int, columns: Any, truth: Array) -> tuple[int, dict[str, np.ndarray]]:

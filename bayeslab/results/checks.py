@@ -43,6 +43,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from bayeslab.errors import printable
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -122,6 +124,9 @@ class Finding:
     def __post_init__(self) -> None:
         value = None if self.value is None or not math.isfinite(self.value) else float(self.value)
         object.__setattr__(self, "value", value)
+        for name in ("check", "where", "message", "advice"):
+            # They name columns and levels, which come from files.
+            object.__setattr__(self, name, printable(getattr(self, name)))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from bayeslab.errors import OptionError, RunError, hint
+from bayeslab.errors import OptionError, RunError, hint, printable
 from bayeslab.progress import duration
 from bayeslab.results import checks
 from bayeslab.results.checks import Array, Block, Status, Verdict
@@ -331,10 +331,10 @@ def print_summary(console: Console, frame: pd.DataFrame, max_rows: int | None = 
     for line in _lines(frame, max_rows):
         if isinstance(line, _More):
             table.add_row(Text("…", style="dim"))
-            left_out.append(f"{line.n_rows:,} more rows of {line.name}")
+            left_out.append(f"{line.n_rows:,} more rows of {printable(line.name)}")
         else:
             cells = [Text(cell.text, style=_STYLES[cell.status]) for cell in line.cells]
-            table.add_row(Text(line.label), *cells)
+            table.add_row(Text(printable(line.label)), *cells)
     console.print(table)
     if left_out:
         console.print(Text(f"… {', '.join(left_out)}; --all shows them", style="dim"))

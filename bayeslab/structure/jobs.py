@@ -21,6 +21,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -32,7 +33,19 @@ from bayeslab.errors import OptionError, RunError
 from bayeslab.structure.chains import State, load
 from bayeslab.structure.score_table import ScoreTable
 
-__all__ = ["Chain", "MemorySegments", "Piece", "Sampler", "Segments", "Task", "Work", "Workers", "run"]
+__all__ = [
+    "Chain",
+    "MemorySegments",
+    "Piece",
+    "Sampler",
+    "Segments",
+    "Task",
+    "Work",
+    "Workers",
+    "follow",
+    "run",
+    "unbroken",
+]
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -363,7 +376,7 @@ class Workers:
                 sampler.prepare(table)
             else:
                 # Large arrays of a task are mapped into the memory of all workers by joblib, once.
-                how = {"backend": "loky", "initializer": _follow, "initargs": (os.getpid(),)}
+                how = {"backend": "loky", "initializer": follow, "initargs": (os.getpid(),)}
             how |= {"return_as": "generator_unordered", "batch_size": 1, "pre_dispatch": "all"}
             with _quietly(), Parallel(self.cores, **how) as pool:
                 yield _through(pool, table if self.threads else Shared.of(table))
@@ -383,7 +396,7 @@ def _through(pool: Any, table: ScoreTable | Shared) -> Compute:
     return lambda tasks: pool(delayed(compute)(table, task) for task in tasks)
 
 
-def _follow(driver: int) -> None:
+def follow(driver: int) -> None:
     """A worker leaves Ctrl-C, which reaches every process, to its driver, and ends when that is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -394,6 +407,15 @@ def _follow(driver: int) -> None:
 
     if os.getppid() == driver:
         threading.Thread(target=watch, daemon=True).start()
+
+
+@contextmanager
+def unbroken(advice: str) -> Iterator[None]:
+    """Say in one line that a worker was killed from outside, and what to do."""
+    try:
+        yield
+    except BrokenExecutor as error:
+        raise RunError(f"a worker process was killed, perhaps for want of memory; {advice}") from error
 
 
 @contextmanager
@@ -462,11 +484,12 @@ def run(
     with _interrupts() as interrupted, workers.ready(table, sampler) as compute_round:
         while (waiting := _waiting(chains, work)) and not (interrupted() or store.stopping()):
             tasks = [Task(c.number, sampler, c.state, work.next(c.done), work.thin) for c in waiting]
-            for piece in compute_round(tasks):
-                chain = chains[piece.chain]
-                arrays = chain.take(piece, chain.done < work.tune)
-                store.write(chain.number, chain.n_segments - 1, arrays | {"job": np.array(job)})
-                report(chains, False)
+            with unbroken("what is drawn is kept: go on with `bayeslab fit --resume`, on fewer cores"):
+                for piece in compute_round(tasks):
+                    chain = chains[piece.chain]
+                    arrays = chain.take(piece, chain.done < work.tune)
+                    store.write(chain.number, chain.n_segments - 1, arrays | {"job": np.array(job)})
+                    report(chains, False)
             report(chains, True)
     return chains
 
