@@ -19,11 +19,11 @@ import math
 import numba
 import numpy as np
 
-__all__ = ["factor_evidence"]
+__all__ = ["HEYWOOD", "factor_evidence"]
 
 _LOG_2PI = math.log(2.0 * math.pi)
 # Variance of a column from the features, as a multiple of its noise's, from which Σ is inverted as it is.
-_HEYWOOD = 1e4
+HEYWOOD = 1e4
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
@@ -160,7 +160,7 @@ def factor_evidence(
             share = 0.0
             for k in range(size):
                 share += u[i, k] * u[i, k] * psi[i]
-            heywood = heywood or not share < _HEYWOOD
+            heywood = heywood or not share < HEYWOOD
         if heywood:
             value += _whole(parameters, d_all, size, n, cells[p, :d], psi, apart, scatters[p], slope)
             continue

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import OptionError
+from bayeslab.exact._factor_kernels import HEYWOOD
 from bayeslab.exact.factor_analysis import scores
 from bayeslab.families._latent_model import MOST_SUMMED, Resolved
 
@@ -47,8 +48,15 @@ def log_likelihoods(
 
 
 def _normal(rows: np.ndarray, mean: np.ndarray, loading: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    """log N(x; m, W W' + Ψ), by the matrix inversion lemma."""
+    """log N(x; m, W W' + Ψ), by the matrix inversion lemma unless a column has next to no noise of its own."""
     white, apart = loading / noise[:, None], (rows - mean) / noise
+    if (white**2).sum(axis=1).max(initial=0.0) >= HEYWOOD:
+        unit = np.sqrt((loading**2).sum(axis=1) + noise**2)
+        shares = loading / unit[:, None]
+        lower = np.linalg.cholesky(shares @ shares.T + np.diag((noise / unit) ** 2))
+        solved = np.linalg.solve(lower, ((rows - mean) / unit).T)
+        log_det = 2 * np.log(np.diag(lower)).sum() + 2 * np.log(unit).sum()
+        return np.asarray(-0.5 * (len(mean) * np.log(2 * np.pi) + log_det + (solved**2).sum(axis=0)))
     lower = np.linalg.cholesky(np.eye(loading.shape[1]) + white.T @ white)
     inner = np.linalg.solve(lower, white.T @ apart.T)
     log_det = 2 * np.log(np.diag(lower)).sum() + 2 * np.log(noise).sum()

@@ -19,6 +19,7 @@ from bayeslab.exact.factor_analysis import (
     triangular,
 )
 from bayeslab.exact.feature_matching import principal_axes, rotated
+from bayeslab.families._latent_rows import _normal
 
 
 def simulated(n=80, d=6, k=2, seed=0, missing=0.0):
@@ -73,6 +74,10 @@ def test_evidence_of_a_column_that_features_explain_all_but_wholly(missing, smal
         if at.any():
             total += multivariate_normal(mean[at], covariance[np.ix_(at, at)]).logpdf(row[at]) - np.log(unit[at]).sum()
     assert value == pytest.approx(total, rel=1e-9)
+
+    if not missing:
+        own = _normal(rows * unit, mean * unit, loading * unit[:, None], noise * unit).sum()
+        assert own == pytest.approx(total, rel=1e-9)
 
     # In the log of every noise and in relative steps of all else; the height changes by about 1 in each.
     def along(t, i):
