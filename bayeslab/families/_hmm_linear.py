@@ -412,13 +412,18 @@ def decoded(
         method = "smooth"  # the most likely path of normal states is that of their means
     if method not in METHODS:
         raise OptionError(f"unknown method '{method}'{hint(method, METHODS)}")
-    first, second, n = np.zeros(0), np.zeros(0), 0
+    # The variance within draws, and that of their means, about their running mean: levels far from zero lose no digits.
+    mean, within, between, n = np.zeros(0), np.zeros(0), np.zeros(0), 0
     for values in _each(linear, draws, most):
-        mean, variance = _states(linear, values, method)
-        square = variance + mean**2
-        first, second, n = (first + mean, second + square, n + 1) if n else (mean, square, 1)
-    mean = first / n
-    sd = np.sqrt(np.maximum(second / n - mean**2, 0.0))
+        one, variance = _states(linear, values, method)
+        n += 1
+        if n == 1:
+            mean, within, between = one, variance, np.zeros(one.shape)
+            continue
+        apart = one - mean
+        mean = mean + apart / n
+        within, between = within + variance, between + apart * (one - mean)
+    sd = np.sqrt((within + between) / n)
     own = linear.sequences
     names = own.names.astype(str).tolist()
     if sequence is not None and sequence not in names:

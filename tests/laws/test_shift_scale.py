@@ -288,6 +288,23 @@ def test_rows_summed_for_nuts_keep_their_digits():
     assert found == pytest.approx(truth, rel=1e-9)
 
 
+def test_levels_of_a_state_space_shifted():
+    """Decoded over several draws of the variances."""
+    from bayeslab.families import _hmm_linear
+
+    model = Model(model=bl.HMM(columns=["y"], states="continuous"))
+    draws = {name: np.array(values) for name, values in (("level_sd", [0.3, 0.5, 0.9]), ("noise_sd", [1.0, 0.8, 0.6]))}
+
+    def levels(offset):
+        data = bind(model, Dataset.from_table({"y": dyadic(np.cumsum(Z)) + offset}, "obs_id"), set())
+        linear = _hmm_linear.linear_of(model, data)
+        return _hmm_linear.decoded(linear, draws, "smooth", {}, None, None)[0]
+
+    before, after = levels(0.0), levels(2.0**30)
+    np.testing.assert_allclose(after["state"] - 2.0**30, before["state"], atol=1e-6)
+    np.testing.assert_allclose(after["sd"], before["sd"], rtol=1e-6)
+
+
 def estimated(spec, columns, method):
     found = bl.fit(Model(model=spec), data=columns, method=method, runs=None, seed=1).posterior
     return {name: found[name].values.mean(axis=(0, 1)) for name in found.data_vars if found[name].dtype.kind == "f"}
