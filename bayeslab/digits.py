@@ -58,6 +58,12 @@ def constant(values: np.ndarray) -> bool:
 
 def spread_of(values: np.ndarray) -> float:
     """The sd, or for a constant its size, or 1: what default priors are scaled by."""
+    if len(values) > 1:
+        with np.errstate(over="ignore", invalid="ignore"):
+            spread = float(np.std(values, ddof=1))
+        # In one pass where nothing is odd about them.
+        if 1e-100 < spread < 1e100 and spread > 1e-6 * abs(float(values[0])):
+            return spread
     largest = float(np.max(np.abs(values)))
     if len(values) < 2 or constant(values):
         return largest or 1.0
