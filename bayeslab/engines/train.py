@@ -51,6 +51,10 @@ def run(job: Job) -> Outcome:
     """Train, and score on rows left out."""
     from bayeslab.learners._estimator import convergence_warnings
 
+    if job.options.folds:
+        # Folds that there are no rows for are refused before anything is trained.
+        ready = _learned.prepared(job.model, job.data)
+        _learned._splitter(ready, ready.outcome(job.data), job.options.folds, job.seed)
     begun = time.perf_counter()
     found = learner.learned(job.model, job.data, job.seed)
     trained = time.perf_counter()

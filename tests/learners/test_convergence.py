@@ -149,6 +149,12 @@ def test_verdict_of_numbers():
     assert not any(f.check == "convergence" for f in converged.verdict.findings)
 
 
+def test_folds_are_refused_before_training(monkeypatch):
+    monkeypatch.setattr("bayeslab.families._learned.train", lambda *_: pytest.fail("it was trained"))
+    with pytest.raises(bl.BayeslabError, match="1000000000 folds need 1000000000 rows; there are 60"):
+        fitted("cross", folds=10**9, learner="perceptron")
+
+
 def test_cross_validation_says_it_in_a_line():
     model = bl.Model(model={"family": "learner", "target": "cross", "learner": "perceptron", "max_iter": 3})
     with warnings.catch_warnings():
