@@ -23,7 +23,7 @@ from bayeslab.families import _learned, learner
 from bayeslab.results.checks import Finding, Verdict
 from bayeslab.spec import Model, Spec
 
-__all__ = ["USES_GRAPH", "Options", "refuse", "run"]
+__all__ = ["USES_GRAPH", "Options", "ready", "refuse", "run"]
 
 USES_GRAPH = False
 # With fewer rows names may all differ by chance.
@@ -47,14 +47,24 @@ def refuse(model: Model, data: Data) -> str | None:
     return None if ready else "nothing to learn"
 
 
+def ready(job: Job) -> None:
+    """Folds that there are no rows for are refused before anything is trained."""
+    for folds in (job.options.folds, _tuned_by(job)):
+        if folds:
+            found = _learned.prepared(job.model, job.data)
+            _learned._splitter(found, found.outcome(job.data), folds, job.seed)
+
+
+def _tuned_by(job: Job) -> int:
+    """Folds in which options are chosen; 0: none are."""
+    spec: Any = job.model.model
+    return int(spec.tune_folds) if spec.tune else 0
+
+
 def run(job: Job) -> Outcome:
     """Train, and score on rows left out."""
     from bayeslab.learners._estimator import convergence_warnings
 
-    if job.options.folds:
-        # Folds that there are no rows for are refused before anything is trained.
-        ready = _learned.prepared(job.model, job.data)
-        _learned._splitter(ready, ready.outcome(job.data), job.options.folds, job.seed)
     begun = time.perf_counter()
     found = learner.learned(job.model, job.data, job.seed)
     trained = time.perf_counter()

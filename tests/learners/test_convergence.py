@@ -153,6 +153,13 @@ def test_folds_are_refused_before_training(monkeypatch):
     monkeypatch.setattr("bayeslab.families._learned.train", lambda *_: pytest.fail("it was trained"))
     with pytest.raises(bl.BayeslabError, match="1000000000 folds need 1000000000 rows; there are 60"):
         fitted("cross", folds=10**9, learner="perceptron")
+    section = {"family": "learner", "target": "cross", "learner": "perceptron"}
+    model = bl.Model(model=section, inference={"method": "train", "folds": 10**9})
+    with pytest.raises(bl.BayeslabError, match="1000000000 folds need 1000000000 rows; there are 60"):
+        bl.check(model, TABLE)
+    tuned = bl.Model(model=section | {"tune": {"max_iter": [1, 2]}, "tune_folds": 61})
+    with pytest.raises(bl.BayeslabError, match="61 folds need 61 rows"):
+        bl.check(tuned, TABLE)
 
 
 def test_cross_validation_says_it_in_a_line():
