@@ -40,6 +40,7 @@ from bayeslab.memory import count, require_memory, total_memory
 from bayeslab.options import FitOptions
 from bayeslab.progress import reporter
 from bayeslab.results.checks import Finding, Verdict
+from bayeslab.results.finite import with_finite
 from bayeslab.results.fit import Fit
 from bayeslab.spec import Model
 
@@ -533,7 +534,8 @@ def _run(work: Prepared, folder: RunFolder | None, progress: bool, store: Any = 
                 with suppress(RunError):
                     folder.write_info(info | ended)
             raise
-    outcome = _with_remarks(outcome, model, data)
+    finite = with_finite(outcome.verdict, outcome.groups, undefined=getattr(engine, "USES_GRAPH", True))
+    outcome = _with_remarks(replace(outcome, verdict=finite), model, data)
     kept = data.memory()
     info |= {
         "status": "complete" if outcome.complete else "interrupted",

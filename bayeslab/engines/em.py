@@ -8,16 +8,17 @@ from the curvature at the top are asked for. Several random starts show whether 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any, Literal, cast
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from bayeslab.dataset import Data
 from bayeslab.engines._groups import attributes, labelled, observed_groups
 from bayeslab.engines._job import Job, Outcome
 from bayeslab.engines._plans import Planned
-from bayeslab.errors import EngineRefusal, ModelError
+from bayeslab.errors import EngineRefusal, ModelError, OptionError, hint
 from bayeslab.exact.answer import EMPlan
 from bayeslab.exact.expectation_maximisation import Problem, Restarts, Smooth, Variant, restarted, standard_errors
 from bayeslab.results.checks import Finding, Verdict
@@ -50,6 +51,17 @@ class Options(Spec):
     prior: Literal["use", "ignore"] = Field("use", description="Mode of the posterior, or maximum of the likelihood.")
     standard_errors: bool = Field(False, description="Also standard errors, from the curvature at the maximum.")
     cores: int = Field(1, ge=1, description="Searches at a time; the results do not depend on it.")
+    initvals: dict[str, Any] | None = Field(
+        None, description="Where searches begin, by the names and shapes of results; what is left out is random."
+    )
+
+    @field_validator("initvals", mode="before")
+    @classmethod
+    def _plain(cls, value: Any) -> Any:
+        """Arrays as lists, which a run folder can hold."""
+        if not isinstance(value, Mapping):
+            return value
+        return {str(name): np.asarray(own).tolist() for name, own in value.items()}
 
 
 _PLANS = Planned("em", "expectation maximisation is not known for the family {family}")
@@ -63,11 +75,14 @@ def plan(model: Model, data: Data) -> EMPlan | str:
 
 
 def ready(job: Job) -> None:
-    """Priors that have a mode, and a variant that the family has."""
+    """Priors that have a mode, a variant that the family has, starts that there can be."""
     found: EMPlan = _PLANS.of(job)
     if job.options.variant == "hard" and found.search is None:
         raise EngineRefusal("variant hard is for mixtures; take accelerated, em or stochastic")
+    if job.options.variant == "gradient" and found.search is not None:
+        raise EngineRefusal("variant gradient is not offered for mixtures; take accelerated, newton, em or hard")
     _problem(found, job.options)
+    _initvals(found, job.options)
 
 
 def run(job: Job) -> Outcome:
@@ -113,14 +128,81 @@ def _searched(job: Job, found: EMPlan, problem: Problem) -> tuple[Restarts, list
     options: Options = job.options
     rng, notes = np.random.default_rng(job.seed), _Notes(job, options.restarts)
     how: dict[str, Any] = {k: getattr(options, k) for k in ("variant", "tolerance", "max_iterations")}
+    given = _initvals(found, options)
+    # With nothing left to chance all searches would be one.
+    restarts = 1 if given and given.keys() == found.dims.keys() else options.restarts
+
+    def begin(theta: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        return found.placed(theta, given) if given else theta
+
     if found.search is not None:
-        done = found.search(options.prior == "use", options.restarts, rng, notes, how)
+        done = found.search(options.prior == "use", restarts, rng, notes, how | {"begin": begin if given else None})
         said = [Finding(note.status, note.check, "", None, note.message, note.advice) for note in done.notes]
         return done.searches, said
     searches = restarted(
-        problem, found.start, restarts=options.restarts, rng=rng, cores=options.cores, progress=notes, **how
+        problem,
+        lambda own: begin(found.start(own)),
+        restarts=restarts,
+        rng=rng,
+        cores=options.cores,
+        progress=notes,
+        **how,
     )
     return searches, []
+
+
+# Rows of given probabilities may miss one by so much.
+_ROUNDED = 1e-6
+
+
+def _initvals(found: EMPlan, options: Options) -> dict[str, np.ndarray]:
+    """Where searches are told to begin.
+
+    Raises
+    ------
+    OptionError
+        A name that is no quantity of the results, a shape that is not its own, a value that it cannot have.
+    """
+    given = options.initvals or {}
+    if not given:
+        return {}
+    example, out = found.values(found.start(np.random.default_rng(0))), {}
+    for name, value in given.items():
+        path = ("inference", "initvals", name)
+        if name not in found.dims:
+            raise OptionError(f"initvals: no parameter '{name}'{hint(name, found.dims)}", path=path)
+        try:
+            own = np.asarray(value, dtype=float)
+        except (TypeError, ValueError):
+            raise OptionError(f"initvals: '{name}' is a number, or rows of numbers", path=path) from None
+        shape = np.shape(example[name])
+        if own.shape != shape:
+            wanted = f"has the shape {shape}" if shape else "is a single number"
+            raise OptionError(f"initvals: '{name}' {wanted}, not {own.shape}", path=path)
+        if (why := _impossible(own, found.kinds.get(name, "real"))) is not None:
+            raise OptionError(f"initvals: '{name}' {why}", path=path)
+        out[name] = own
+    return out
+
+
+def _impossible(value: np.ndarray, kind: str) -> str | None:
+    """Why a quantity cannot have these values, or None."""
+    if not np.isfinite(value).all():
+        return "has values that are not finite"
+    if kind == "simplex" and (np.any(value < 0) or np.any(np.abs(value.sum(axis=-1) - 1) > _ROUNDED)):
+        return "holds probabilities: at least 0, each row with the sum 1"
+    if kind == "unit" and (np.any(value < 0) or np.any(value > 1)):
+        return "lies between 0 and 1"
+    if kind == "positive" and np.any(value <= 0):
+        return "is positive"
+    if kind == "matrix" and not _positive_definite(value):
+        return "is symmetric and positive definite"
+    return None
+
+
+def _positive_definite(value: np.ndarray) -> bool:
+    symmetric = np.allclose(value, np.swapaxes(value, -1, -2), rtol=1e-9, atol=0)
+    return bool(symmetric and np.all(np.linalg.eigvalsh(value) > 0))
 
 
 class _Notes:

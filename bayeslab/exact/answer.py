@@ -213,11 +213,17 @@ class EMPlan:
         Labels of dimensions that the data do not know.
     bounds : mapping of str to (float, float)
         Where a quantity cannot go beyond: estimates there are reported. (0, 1) for probabilities.
+    placed : callable
+        Parameters of the problem with some quantities, by their names in the posterior, put in their place; raises
+        OptionError where they cannot be.
+    kinds : mapping of str to str
+        What values quantities can have: simplex (along the last axis), unit, positive or matrix; others are real.
     exchangeable : str
         Whose states have arbitrary names, if any have.
     search : callable or None
         Searches of the family's own, from whether to use the priors, the number of restarts, a generator, a callable
-        for progress and options of :func:`bayeslab.exact.expectation_maximisation.maximise`.
+        for progress and options of :func:`bayeslab.exact.expectation_maximisation.maximise`; and ``begin``, a callable
+        that puts given values into a random start, or None.
     """
 
     how: str
@@ -225,7 +231,9 @@ class EMPlan:
     start: Callable[[np.random.Generator], Mapping[str, np.ndarray]]
     values: Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]
     dims: Mapping[str, tuple[str, ...]]
+    placed: Callable[[Mapping[str, np.ndarray], Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]
     labels: Mapping[str, np.ndarray] = field(default_factory=dict)
+    kinds: Mapping[str, str] = field(default_factory=dict)
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     exchangeable: str = ""
     search: Callable[[bool, int, np.random.Generator, Any, Mapping[str, Any]], Searched] | None = None

@@ -360,7 +360,8 @@ def _bernoulli(emission: Bernoulli, gaps: bool) -> list[_Block]:
 
 def _counted(code: int) -> Callable[[Any, bool], list[_Block]]:
     def reader(emission: Any, gaps: bool) -> list[_Block]:
-        d = emission.n_columns
+        # Of successes, not of their numbers of trials, which may be columns too.
+        d = getattr(emission, "n_outcomes", emission.n_columns)
         first, second = (np.broadcast_to(p, (d,)) for p in emission.prior)
 
         def block(j: int) -> _Block:

@@ -49,6 +49,22 @@ class Marginal:
         return np.sqrt(at) if self.root else at
 
 
+@dataclass(frozen=True)
+class Certain:
+    """The law of a quantity that can only be 1, as SciPy's laws are asked."""
+
+    n: int
+
+    def mean(self) -> np.ndarray:
+        return np.ones(self.n)
+
+    def std(self) -> np.ndarray:
+        return np.zeros(self.n)
+
+    def ppf(self, probability: float) -> np.ndarray:
+        return np.ones(self.n)
+
+
 def component_marginals(emission: Any, statistics: dict[str, Any]) -> dict[str, Marginal]:
     """Of ``mean`` and ``sd``, ``rate``, or ``probability``."""
     if isinstance(emission, FullGaussian | DiagonalGaussian):
@@ -105,7 +121,7 @@ class KnownComponents:
     def weights(self) -> Marginal:
         """Of each weight."""
         a = self.concentration
-        return Marginal(stats.beta(a, a.sum() - a))
+        return Marginal(Certain(1) if len(a) == 1 else stats.beta(a, a.sum() - a))
 
     @cached_property
     def log_evidence(self) -> float:

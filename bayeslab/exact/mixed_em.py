@@ -289,6 +289,10 @@ class MixedProblem:
         """The net with these parameters, in the units of the data."""
         return _rescaled(self._at(theta), -self.shift / self.scale, 1 / self.scale)
 
+    def parameters_of(self, network: MixedNetwork) -> dict[str, np.ndarray]:
+        """The inverse of :meth:`network_at`."""
+        return self._parameters(_bounded(_rescaled(network, self.shift, self.scale), self.options.floor))
+
     def start(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
         """A random start that tells the states of hidden variables apart."""
         codes, values = self.plan.codes, self.plan.values

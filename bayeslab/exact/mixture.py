@@ -762,10 +762,13 @@ def search(
     options: MixtureOptions,
     *,
     rng: np.random.Generator,
-    start: Parameters | None = None,
+    start: Parameters | Callable[[np.random.Generator], Parameters] | None = None,
     progress: Progress | None = None,
 ) -> tuple[MixtureProblem, list[Search]]:
-    """The problem with the prior that is used, and every search; as :func:`fit_mixture`."""
+    """The problem with the prior that is used, and every search; as :func:`fit_mixture`.
+
+    ``start`` is where the first search begins, or a callable that says where each does, from its generator.
+    """
     for name, allowed in (("method", ("em", "map", "hard")), ("start", ("k_means", "k_means++", "random"))):
         if getattr(options, name) not in allowed:
             raise OptionError(f"unknown {name} '{getattr(options, name)}'{hint(getattr(options, name), allowed)}")
@@ -776,7 +779,7 @@ def search(
     problem.check()
     searches = []
     for number, own in enumerate(rng.spawn(options.restarts)):
-        given = start if number == 0 else None
+        given = start(own) if callable(start) else start if number == 0 else None
         step = None if progress is None else partial(progress, number)
         searches.append(_search(problem, options, own, given, step))
         if searches[-1].interrupted:

@@ -24,7 +24,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -93,7 +93,7 @@ class ComponentChoice:
 
 
 def choose_components(
-    problem: MixtureProblem,
+    problem: MixtureProblem | Callable[[int], MixtureProblem],
     numbers: Sequence[int],
     *,
     criterion: Criterion = "bic",
@@ -105,8 +105,9 @@ def choose_components(
 
     Parameters
     ----------
-    problem : MixtureProblem
-        Its ``n_components`` is not used.
+    problem : MixtureProblem, or callable
+        Its ``n_components`` is not used; or the problem with each number, where priors depend on the number. For
+        ``evidence`` an emission without a prior gets the weak one for its number of components.
     numbers : sequence of int
         Candidates.
     folds : int
@@ -116,13 +117,12 @@ def choose_components(
         raise OptionError(f"unknown criterion '{criterion}'{hint(criterion, CRITERIA)}")
     if not numbers:
         raise OptionError("no numbers of components to choose from; give at least one")
-    if problem.allowed is not None or np.ndim(problem.concentration) or problem.fixed_weights is not None:
-        raise OptionError("allowed components and weights fixed one by one belong to one number of components")
     options = options or MixtureOptions()
-    if criterion == "evidence" and problem.emission.prior is None:
-        # Evidences are comparable only under one prior.
-        problem = replace(problem, emission=problem.emission.with_prior(problem.rows, max(*numbers, 1)))
-    candidates = [replace(problem, n_components=int(number)) for number in numbers]
+    made = problem if callable(problem) else lambda number: replace(problem, n_components=int(number))
+    candidates = [made(int(number)) for number in numbers]
+    for one in candidates:
+        if one.allowed is not None or np.ndim(one.concentration) or one.fixed_weights is not None:
+            raise OptionError("allowed components and weights fixed one by one belong to one number of components")
     chosen_from: tuple[int, ...] = tuple(candidate.n_components for candidate in candidates)
     if criterion == "held_out":
         by_row = np.stack([held_out(candidate, options, folds, rng) for candidate in candidates])

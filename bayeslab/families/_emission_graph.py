@@ -25,6 +25,8 @@ import numpy as np
 from bayeslab.dataset import Data
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact import emissions as exact
+from bayeslab.exact.priors import NAMES as SCALAR_PRIORS
+from bayeslab.exact.priors import log_density as scalar_density
 from bayeslab.expressions import parse
 from bayeslab.families._distributions import DISTRIBUTIONS
 from bayeslab.families._local import constant
@@ -83,16 +85,25 @@ _ON_POSITIVE = frozenset(
         "Uniform",
     )
 )
+# Priors that put states in order.
+ORDERS = ("Ordered", "PositiveOrdered")
 _ON_UNIT = frozenset(("Beta", "Uniform", "Kumaraswamy", "LogitNormal", "TruncatedNormal"))
 
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """A distribution of PyMC with numbers, one for each state where they differ."""
+    """A distribution of PyMC with numbers, one for each state where they differ; ``ordered``: states in its order."""
 
     word: str
     arguments: Mapping[str, np.ndarray]
     text: str
+    ordered: bool = False
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """The least and the greatest value, of priors that :mod:`bayeslab.exact.priors` knows."""
+        _, lower, upper, _ = scalar_density(self.word, {a: float(np.ravel(v)[0]) for a, v in self.arguments.items()})
+        return lower, upper
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,8 +171,17 @@ class Part:
     def symmetric(self) -> bool:
         """Whether nothing here tells one state from another."""
         same = [np.ptp(v, axis=0).max(initial=0) == 0 for v in self.known.values()]
-        even = [np.size(a) == 1 for p in self.priors.values() for a in p.arguments.values()]
-        return all(same) and all(even)
+        return all(same) and self.even and not self.in_order
+
+    @property
+    def even(self) -> bool:
+        """Whether the priors of all states have the same numbers."""
+        return all(np.size(a) == 1 for p in self.priors.values() for a in p.arguments.values())
+
+    @property
+    def in_order(self) -> tuple[str, ...]:
+        """Parameters by which states are in order."""
+        return tuple(name for name, prior in self.priors.items() if prior.ordered)
 
     def shape(self, name: str) -> tuple[int, ...]:
         if self.word == "categorical":
@@ -345,7 +365,10 @@ def _prior(texts: list[str], parameter: str, word: str, n_states: int, path: tup
         raise ModelError("the parts of a gaussian_mixture have their default priors: leave it out", path=path)
     if word == "scores":
         raise ModelError("the prior of scores is numbers, one for each state: those of the classifier", path=path)
-    read = [distribution_of(text, path) for text in texts]
+    ordered = any(text.strip().startswith(tuple(f"{word}(" for word in ORDERS)) for text in texts)
+    if ordered and len(texts) > 1:
+        raise ModelError("an order is of all states: give one Ordered(...), not one for each", path=path)
+    read = [distribution_of(_inside_order(text, path) if ordered else text, path) for text in texts]
     if len({(call, *numbers) for call, numbers in read}) > 1:
         raise ModelError("the priors of the states are one distribution with different numbers", path=path)
     call = read[0][0]
@@ -357,7 +380,24 @@ def _prior(texts: list[str], parameter: str, word: str, n_states: int, path: tup
             path=path,
         )
     arguments = {a: np.array([numbers[a] for _, numbers in read]) for a in read[0][1]}
-    return Prior(call, {a: v[0] if np.ptp(v) == 0 else v for a, v in arguments.items()}, ", ".join(texts))
+    arguments = {a: v[0] if np.ptp(v) == 0 else v for a, v in arguments.items()}
+    prior = Prior(call, arguments, ", ".join(texts), ordered)
+    if ordered and call not in SCALAR_PRIORS:
+        raise ModelError(f"an order of {call} is not known here; of {', '.join(sorted(SCALAR_PRIORS))}", path=path)
+    if ordered and texts[0].strip().startswith("PositiveOrdered") and prior.support[0] < 0:
+        raise ModelError(f"PositiveOrdered is for positive priors, and {call} is not; write Ordered(...)", path=path)
+    return prior
+
+
+def _inside_order(text: str, path: tuple[str, ...]) -> str:
+    """The prior that is put in order."""
+    try:
+        tree = parse(text).tree
+        return ast.unparse(bound_arguments(cast(ast.Call, tree), str(call_name(tree)))["dist"])
+    except ModelError as error:
+        raise ModelError(error.message, path=path, offset=error.offset) from None
+    except KeyError:
+        raise ModelError(f"{text} needs the distribution that it puts in order", path=path) from None
 
 
 def _concentration(texts: list[str], path: tuple[str, ...]) -> Prior:
@@ -457,11 +497,22 @@ def parts_of(
             emission,
             levels,
             {n: _shaped(known[n], n, word, len(own), len(levels), n_states) for n in named if n in known},
-            {n: priors[n] for n in named if n in priors},
+            {n: _of_one_number(priors[n], n, own) for n in named if n in priors},
             spread=np.sqrt(exact.column_variances(base)),
         )
         out.append(part)
     return tuple(out)
+
+
+def _of_one_number(prior: Prior, name: str, columns: tuple[str, ...]) -> Prior:
+    """The prior; an order is of one number a state."""
+    if prior.ordered and len(columns) > 1:
+        raise ModelError(
+            f"an order is of one number a state, and '{name}' has {len(columns)}; give each column a word of its own in"
+            " `emission`, and order one of them",
+            path=("model", "parameters", name),
+        )
+    return prior
 
 
 def _per_level(prior: Prior, name: str, n_levels: int) -> np.ndarray:
@@ -607,6 +658,8 @@ def _variable(part: Part, name: str, along: dict[str, Any], made: Mapping[str, A
     parameter = part.parameter(name)
     if name in part.priors:
         prior = part.priors[name]
+        if prior.ordered:
+            return _ordered(prior, name, shape, along, start)
         arguments = {a: _across(v, shape) for a, v in prior.arguments.items()}
         return getattr(pm, prior.word)(name, **arguments, **along)
     prior = part.emission.prior
@@ -639,6 +692,40 @@ def _variable(part: Part, name: str, along: dict[str, Any], made: Mapping[str, A
             return pm.Beta(name, prior[0], prior[1], **along, **own)
     own = {"initval": np.maximum(start, 1e-12)} if start is not None else {}
     return pm.Gamma(name, prior[0], _across(prior[1], shape, last=True), **along, **own)
+
+
+def _ordered(prior: Prior, name: str, shape: tuple[int, ...], along: dict[str, Any], start: np.ndarray | None) -> Any:
+    """A parameter that rises from state to state; without a start (to simulate) draws in their order."""
+    import pymc as pm
+
+    distribution = getattr(pm, prior.word)
+    if start is None:
+        free = distribution(f"{name}_unordered", **prior.arguments, shape=shape)
+        named = {"dims": along["dims"]} if "dims" in along else {}
+        return pm.Deterministic(name, free.sort(), **named)
+    lower, upper = prior.support
+    transforms = pm.distributions.transforms
+    if np.isinf(lower) and np.isinf(upper):
+        transform: Any = transforms.ordered
+    else:
+        low, high = (None if np.isinf(bound) else bound for bound in (lower, upper))
+        transform = transforms.Chain([transforms.Interval(low, high), transforms.ordered])
+    own = {"initval": _rising(start, lower, upper)}
+    return distribution(name, **prior.arguments, **along, **own, transform=transform, default_transform=None)
+
+
+def _rising(start: np.ndarray, lower: float, upper: float) -> np.ndarray:
+    """Numbers near a start that rise strictly inside a support."""
+    out, n = np.sort(np.asarray(start, float)), len(start)
+    gap = 1e-3 * (float(np.ptp(out)) or max(1.0, abs(float(out[0]))))
+    if np.isfinite(lower) and np.isfinite(upper):
+        gap = min(gap, (upper - lower) / (4 * n))
+        out = np.clip(out, lower + gap, upper - 2 * n * gap)
+    elif np.isfinite(lower):
+        out = np.maximum(out, lower + gap)
+    elif np.isfinite(upper):
+        out = np.minimum(out, upper - 2 * n * gap)
+    return np.asarray(np.maximum.accumulate(out) + gap * np.arange(n))
 
 
 def _inside(p: np.ndarray) -> np.ndarray:

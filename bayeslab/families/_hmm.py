@@ -15,10 +15,10 @@ from bayeslab.exact.forward_backward import HiddenChain
 from bayeslab.exact.mixture import k_means
 from bayeslab.families import _emission_graph as emitted
 from bayeslab.families._emission_graph import Part
-from bayeslab.families._hmm_chain import Chain
+from bayeslab.families._hmm_chain import SECOND_ORDER, Chain
 from bayeslab.families._hmm_classes import class_chain
 from bayeslab.families._hmm_data import Sequences, read_columns, sequences_of, spread
-from bayeslab.families._hmm_driven import DrivenChain, driven
+from bayeslab.families._hmm_driven import LOG_ODDS, DrivenChain, driven
 from bayeslab.families._hmm_duration import lasting
 from bayeslab.families._hmm_gaussian_mixture import lumped
 from bayeslab.families._hmm_joint import joint_of
@@ -34,7 +34,16 @@ from bayeslab.spec import Model
 if TYPE_CHECKING:
     from bayeslab.families.hmm import HMM
 
-__all__ = ["Hidden", "chain_of", "draws_of", "hidden_of", "labels_of", "layout_of"]
+__all__ = [
+    "Hidden",
+    "chain_of",
+    "chain_parameters",
+    "draws_of",
+    "emission_parameters",
+    "hidden_of",
+    "labels_of",
+    "layout_of",
+]
 
 # Starting points are found on at most so many rows.
 _SOME = 20_000
@@ -99,6 +108,21 @@ class Hidden:
             and self.chain.symmetric
             and all(part.symmetric for part in self.parts)
         )
+
+    @property
+    def in_order(self) -> tuple[str, ...]:
+        """Parameters whose priors put states in order."""
+        return tuple(name for part in self.parts for name in getattr(part, "in_order", ()))
+
+    @property
+    def numbering(self) -> str | None:
+        """The parameter that says which state is which, where nothing but its order does."""
+        names = self.in_order
+        if len(names) != 1 or not self.chain.symmetric or self.observed:
+            return None
+        same = all(np.ptp(v, axis=0).max(initial=0) == 0 for part in self.parts for v in part.known.values())
+        even = all(getattr(part, "even", part.symmetric) for part in self.parts)
+        return names[0] if same and even else None
 
     @property
     def blocks(self) -> tuple[np.ndarray, ...]:
@@ -180,6 +204,8 @@ class Hidden:
         chain: Any = self.chain
         if hasattr(chain, "numbered"):
             return chain.numbered(self, values)
+        if (name := self.numbering) is not None and name in values:
+            return self.settled(self.permuted(values, np.argsort(values[name], kind="stable")))
         if not self.blocks or not any(name in values for name in self.parts[0].learned):
             return self.settled(values)
         return self.settled(self.permuted(values, self.rule(values)))
@@ -315,11 +341,24 @@ def chain_of(spec: HMM) -> Any:
         return product_of(spec)
     k = len(labels_of(spec))
     mask = _mask(spec, k)
-    if spec.order == 2 and (not mask.all() or spec.transition is not None or spec.initial == "stationary"):
-        raise ModelError("a chain of order 2 is learned, ergodic, with a free initial state", path=("model", "order"))
+    if spec.durations is not None and spec.initial == "stationary":
+        raise ModelError(
+            "where segments settle is not where times do: durations go with initial: free, uniform or probabilities",
+            path=("model", "initial"),
+        )
+    if spec.order == 2 and spec.transition is not None:
+        raise ModelError(
+            "transition is a table of one state and the next; of a chain of order 2 give second_transition and"
+            " transition in `parameters`",
+            path=("model", "transition"),
+        )
+    if spec.order == 2 and (not mask.all() or spec.initial == "stationary"):
+        raise ModelError("a chain of order 2 is ergodic, with a free or given initial state", path=("model", "order"))
+    order = spec.order if k > 1 else 1  # a chain that cannot move has no past
     transition = None
     if spec.transition is not None:
         transition = _probabilities(spec.transition, (k, k), ("model", "transition"))
+        _refuse_excluded(spec, transition, mask)
         mask = mask & (transition > 0)
     initial: Any = spec.initial
     if initial is None:
@@ -330,12 +369,65 @@ def chain_of(spec: HMM) -> Any:
         initial = np.full(k, 1.0 / k)
     elif initial == "stationary" and transition is not None:
         initial = markov_chain.stationary(transition)
-    if k == 1 and spec.order == 1:
+    if k == 1:
         # Nothing to learn of a chain that cannot move.
         initial, transition = np.ones(1), np.ones((1, 1))
     prior = np.full((k, k), float(spec.pseudocount)) + (spec.stickiness or 0.0) * np.eye(k)
-    chain = Chain(k, mask, spec.order, initial, transition, prior, np.full(k, float(spec.pseudocount)))
+    known = _known_moves(spec, k)
+    chain = Chain(k, mask, order, initial, transition, prior, np.full(k, float(spec.pseudocount)), known)
     return chain if spec.durations is None else lasting(chain, spec.durations, spec.pseudocount)
+
+
+def chain_parameters(spec: HMM) -> tuple[str, ...]:
+    """Names in ``parameters`` that are of the chain: of second order, or with transitions on inputs."""
+    return SECOND_ORDER if spec.order == 2 else LOG_ODDS if spec.transitions_on else ()
+
+
+def emission_parameters(spec: HMM) -> dict[str, Any]:
+    """What is given of the emissions."""
+    return {name: value for name, value in spec.parameters.items() if name not in chain_parameters(spec)}
+
+
+def _known_moves(spec: HMM, k: int) -> dict[str, np.ndarray]:
+    """Transitions of second order or on inputs that are given as numbers."""
+    out: dict[str, np.ndarray] = {}
+    given = {name: spec.parameters[name] for name in chain_parameters(spec) if name in spec.parameters}
+    if k == 1 and given:
+        raise ModelError("one state has no transitions to give", path=("model", "parameters", next(iter(given))))
+    for name, value in given.items():
+        path = ("model", "parameters", name)
+        if name in SECOND_ORDER and spec.order == 2:
+            out[name] = _probabilities(value, (k,) * (2 if name == "second_transition" else 3), path)
+            continue
+        shape = (k, k) if name == "log_odds" else (k, k, len(spec.transitions_on))
+        try:
+            out[name] = np.asarray(value, dtype=float)
+        except (TypeError, ValueError):
+            raise ModelError("log odds are numbers, a row for each state; their priors are fixed", path=path) from None
+        if out[name].shape != shape:
+            raise ModelError(f"{' × '.join(map(str, shape))} numbers are meant, not {out[name].shape}", path=path)
+        if not np.all(np.isfinite(out[name])) or np.any(out[name][np.arange(k), np.arange(k)] != 0):
+            raise ModelError("log odds are finite, and against staying: 0 from a state to itself", path=path)
+    if set(given) & set(LOG_ODDS) and len(given) < len(LOG_ODDS):
+        lost = next(name for name in LOG_ODDS if name not in given)
+        raise ModelError(
+            f"log odds and their slopes are known together or learned together: '{lost}' is missing",
+            path=("model", "parameters"),
+        )
+    return out
+
+
+def _refuse_excluded(spec: HMM, transition: np.ndarray, mask: np.ndarray) -> None:
+    """Given transitions go only where the topology lets them: what they have elsewhere would be lost."""
+    if not (outside := (transition > 0) & ~mask).any():
+        return
+    i, j = (int(at) for at in np.argwhere(outside)[0])
+    kind = spec.topology if isinstance(spec.topology, str) else "the given pattern"
+    raise ModelError(
+        f"transition[{i + 1}][{j + 1}] is {transition[i, j]:g}, and topology: {kind} has no way from state {i + 1} to"
+        f" {j + 1}; make it 0, or leave `topology` out: the zeros of `transition` say as much",
+        path=("model", "transition"),
+    )
 
 
 def _mask(spec: HMM, k: int) -> np.ndarray:
@@ -366,7 +458,7 @@ def _probabilities(value: Any, shape: tuple[int, ...], path: tuple[str, ...]) ->
     if out.shape != shape:
         raise ModelError(f"{' × '.join(map(str, shape))} numbers are meant, not {out.shape}", path=path)
     if np.any(out < 0) or np.any(np.abs(out.sum(axis=-1) - 1) > 1e-8):
-        rows = np.atleast_2d(out)
+        rows = out.reshape(-1, shape[-1])
         row = int(np.argmax(np.abs(rows.sum(axis=-1) - 1)))
         raise ModelError(f"row {row + 1} sums to {rows[row].sum():g}, not to 1, or has negative numbers", path=path)
     return out
@@ -388,7 +480,7 @@ def hidden_of(model: Model, data: Data) -> Hidden:
             return hidden_of(model, data)
         if spec.inputs or spec.window:
             chain = _chain(spec, data, sequences)
-            expert, rows = expert_of(spec, data, sequences, chain.n_states)
+            expert, rows = expert_of(spec, data, sequences, chain.n_states, emission_parameters(spec))
             one: Any = expert
             data.memo["hidden"] = Hidden(_names(spec, chain), chain, (one,), sequences, rows)
             return hidden_of(model, data)
@@ -403,12 +495,12 @@ def hidden_of(model: Model, data: Data) -> Hidden:
             data.memo["hidden"] = Hidden(chain.states, chain, several, sequences, spread(sequences, read))
             return hidden_of(model, data)
         if spec.covariance in ("full", "tied"):
-            both: Any = joint_of(spec, read, base, chain.n_states)
+            both: Any = joint_of(spec, read, base, chain.n_states, emission_parameters(spec))
             data.memo["hidden"] = Hidden(_names(spec, chain), chain, (both,), sequences, spread(sequences, read))
             return hidden_of(model, data)
         parts = emitted.parts_of(
-            data, layout, read, base, chain.n_states, spec.parameters, covariance=spec.covariance, trials=spec.trials,
-            dof=spec.dof, mixtures=spec.mixtures,
+            data, layout, read, base, chain.n_states, emission_parameters(spec), covariance=spec.covariance,
+            trials=spec.trials, dof=spec.dof, mixtures=spec.mixtures,
         )  # fmt: skip
         hidden = Hidden(_names(spec, chain), chain, parts, sequences, spread(sequences, read))
         data.memo["hidden"] = hidden

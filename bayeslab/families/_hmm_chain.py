@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,10 @@ from bayeslab.exact.forward_backward import Edges, HiddenChain
 from bayeslab.exact.markov_chain import stationary
 from bayeslab.exact.stationary_transitions import best_transition
 
-__all__ = ["Chain", "dense_logs"]
+__all__ = ["SECOND_ORDER", "Chain", "dense_logs"]
+
+# The transitions of a chain of second order: to the second state, and from two states to the next.
+SECOND_ORDER = ("second_transition", "transition")
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +36,8 @@ class Chain:
     prior : ndarray (n_states, n_states)
         Dirichlet concentrations of the rows.
     initial_prior : ndarray (n_states,)
+    given : mapping of str to ndarray
+        Parameters of transitions of second order, or on inputs, that are given, by their names in results.
     """
 
     n_states: int
@@ -42,6 +47,7 @@ class Chain:
     transition: np.ndarray | None
     prior: np.ndarray
     initial_prior: np.ndarray
+    given: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def n_steps(self) -> int:
@@ -61,14 +67,17 @@ class Chain:
     def symmetric(self) -> bool:
         """Whether nothing here tells one state from another."""
         even = isinstance(self.initial, str) or np.ptp(self.initial) == 0
-        return bool(self.mask.all()) and self.transition is None and even and bool(np.ptp(self.initial_prior) == 0)
+        free = self.transition is None and not self.given
+        return bool(self.mask.all()) and free and even and bool(np.ptp(self.initial_prior) == 0)
 
     @property
     def learned(self) -> tuple[str, ...]:
         """Names of what is unknown."""
         out = ["initial"] if isinstance(self.initial, str) and self.initial == "free" else []
-        if self.transition is None:
-            out += ["transition"] if self.order == 1 else ["second_transition", "transition"]
+        if self.order == 2:
+            out += [name for name in SECOND_ORDER if name not in self.given]
+        elif self.transition is None:
+            out.append("transition")
         return tuple(out)
 
     def kind(self, name: str) -> str:
@@ -119,8 +128,10 @@ class Chain:
 
     def complete(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Initial and transition probabilities, the known ones with the unknown ones' values."""
-        names = ("transition",) if self.order == 1 else ("second_transition", "transition")
-        out = {n: np.asarray(values[n] if self.transition is None else self.transition) for n in names}
+        if self.order == 2:
+            out = {n: np.asarray(self.given[n] if n in self.given else values[n]) for n in SECOND_ORDER}
+        else:
+            out = {"transition": np.asarray(values["transition"] if self.transition is None else self.transition)}
         if not isinstance(self.initial, str):
             out["initial"] = self.initial
         elif self.initial == "free":

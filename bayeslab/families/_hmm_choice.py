@@ -48,7 +48,7 @@ from bayeslab.spec import Model
 if TYPE_CHECKING:
     from bayeslab.families.hmm import HMM
 
-__all__ = ["CRITERIA", "StateChoice", "choose_states", "chosen", "settle"]
+__all__ = ["CRITERIA", "StateChoice", "candidate", "choose_states", "chosen", "settle"]
 
 CRITERIA = ("bic", "aic", "held_out", "loo", "forward")
 
@@ -155,7 +155,7 @@ def choose_states(model: Model, data: Data) -> StateChoice:
     spec = cast("HMM", model.model)
     low, high = spec.ranged
     sizes = range(low, high + 1)
-    candidates = {n: _candidate(model, data, n) for n in sizes}
+    candidates = {n: candidate(model, data, n) for n in sizes}
     if spec.choose in ("bic", "aic"):
         scores = np.array([_penalised(candidates[n], spec.choose) for n in sizes])
         return StateChoice(spec.choose, tuple(sizes), scores, np.zeros(len(scores)))
@@ -173,7 +173,7 @@ def _points(hidden: Hidden, recipes: list[tuple[str, Any]], *, near: bool) -> np
     return np.concatenate([split.score(_fit(split.train, begun).parameters) for split in splits])
 
 
-def _candidate(model: Model, data: Data, n: int) -> Hidden:
+def candidate(model: Model, data: Data, n: int) -> Hidden:
     """The model with so many states, on data that remember nothing of other numbers."""
     kept = {key: data.memo.pop(key) for key in ("hidden",) if key in data.memo}
     try:

@@ -14,7 +14,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,9 @@ from bayeslab.exact.forward_backward import Edges, HiddenChain
 from bayeslab.exact.mixture import fit_gate
 from bayeslab.families._hmm_chain import Chain
 
-__all__ = ["DrivenChain", "driven"]
+__all__ = ["LOG_ODDS", "DrivenChain", "driven"]
+
+LOG_ODDS = ("log_odds", "log_odds_slope")
 
 _SD = 2.5
 
@@ -43,6 +45,8 @@ class DrivenChain:
     inputs : ndarray (n_times, n_inputs)
     centre, scale : ndarray (n_inputs,)
         Of the data of the fit.
+    known : mapping of str to ndarray
+        Log odds and their slopes, if they are given.
     """
 
     base: Chain
@@ -50,6 +54,7 @@ class DrivenChain:
     inputs: np.ndarray
     centre: np.ndarray
     scale: np.ndarray
+    known: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     order = 1
     full = True
@@ -75,12 +80,12 @@ class DrivenChain:
 
     @property
     def symmetric(self) -> bool:
-        return isinstance(self.initial, str) or bool(np.ptp(self.initial) == 0)
+        return not self.known and (isinstance(self.initial, str) or bool(np.ptp(self.initial) == 0))
 
     @property
     def learned(self) -> tuple[str, ...]:
         own = ("initial",) if isinstance(self.initial, str) else ()
-        return (*own, "log_odds", "log_odds_slope")
+        return own if self.known else (*own, *LOG_ODDS)
 
     @property
     def last(self) -> np.ndarray:
@@ -100,7 +105,8 @@ class DrivenChain:
     @property
     def n_free(self) -> int:
         k = self.n_states
-        return k * (k - 1) * (1 + len(self.names)) + (k - 1 if "initial" in self.learned else 0)
+        moves = 0 if self.known else k * (k - 1) * (1 + len(self.names))
+        return moves + (k - 1 if "initial" in self.learned else 0)
 
     def labels(self) -> dict[str, np.ndarray]:
         return {"transition_input": np.array(self.names)}
@@ -126,10 +132,12 @@ class DrivenChain:
 
     def complete(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Probabilities at the mean of the inputs."""
+        values = {**values, **self.known}
         eta = values["log_odds"] + values["log_odds_slope"] @ self.centre
         return {"initial": self._initial(values), "transition": np.exp(log_softmax(eta, axis=1))}
 
     def hidden(self, values: Mapping[str, np.ndarray]) -> HiddenChain:
+        values = {**values, **self.known}
         eta = values["log_odds"] + np.einsum("tq,ijq->tij", self.inputs, values["log_odds_slope"])
         with np.errstate(divide="ignore"):
             return HiddenChain(np.log(self._initial(values)), log_softmax(eta, axis=2))
@@ -156,6 +164,10 @@ class DrivenChain:
     def maximise(
         self, counts: Mapping[str, np.ndarray], *, prior: bool, start: Mapping[str, np.ndarray] | None = None
     ) -> dict[str, np.ndarray]:
+        first = self.base.maximise(counts, prior=prior) if "initial" in self.learned else {}
+        out = {n: v for n, v in first.items() if n == "initial"}
+        if self.known:
+            return out
         k, design = self.n_states, self._design
         before = np.zeros((k, k, design.shape[1])) if start is None else self._gates(start)
         gates = np.zeros_like(before)
@@ -164,8 +176,7 @@ class DrivenChain:
             own = np.concatenate([[i], np.delete(np.arange(k), i)])
             targets = np.ascontiguousarray(counts["moves"][:, i][:, own])
             gates[i, own] = fit_gate(design, targets, before[i, own], _SD**-2 if prior else 1e-9)
-        first = self.base.maximise(counts, prior=prior) if "initial" in self.learned else {}
-        return {n: v for n, v in first.items() if n == "initial"} | self._values(gates)
+        return out | self._values(gates)
 
     def expected(self, counts: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> float:
         """Expected log density of the states, given expected counts."""
@@ -175,7 +186,7 @@ class DrivenChain:
         return float(out + np.sum(moves[moves > 0] * own.log_transition[moves > 0]))
 
     def log_prior(self, values: Mapping[str, np.ndarray]) -> float:
-        own = -0.5 * float(np.sum(self._gates(values) ** 2)) / _SD**2
+        own = 0.0 if self.known else -0.5 * float(np.sum(self._gates(values) ** 2)) / _SD**2
         if "initial" not in self.learned:
             return own
         exponent = self.base.initial_prior - 1
@@ -189,7 +200,7 @@ class DrivenChain:
         gates[..., 0] -= 1.5
         gates[np.arange(k), np.arange(k)] = 0.0
         first = {"initial": rng.dirichlet(np.ones(k))} if "initial" in self.learned else {}
-        return first | self._values(gates)
+        return first if self.known else first | self._values(gates)
 
     def calm(self) -> dict[str, np.ndarray]:
         """Transitions that mostly stay."""
@@ -197,12 +208,29 @@ class DrivenChain:
         gates = np.zeros((k, k, 1 + len(self.names)))
         gates[..., 0] = np.where(np.eye(k) > 0, 0.0, -2.0)
         first = {"initial": np.full(k, 1 / k)} if "initial" in self.learned else {}
-        return first | self._values(gates)
+        return first if self.known else first | self._values(gates)
 
     # ------------------------------------------------------------------ PyMC
 
     def variables(self, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
         """What is unknown, on PyMC's context stack."""
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        out: dict[str, Any] = {name: pt.as_tensor_variable(value) for name, value in self.known.items()}
+        if self.known:
+            out["_gates"] = pt.as_tensor_variable(self._gates(self.known))
+        else:
+            out |= self._free_gates(start)
+        if "initial" in self.learned:
+            begin = {} if start is None else {"initval": start["initial"]}
+            out["initial"] = pm.Dirichlet("initial", self.base.initial_prior, dims=("state",), **begin)
+        else:
+            out["initial"] = self.initial
+        return out
+
+    def _free_gates(self, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
+        """Log odds as random variables."""
         import pymc as pm
         import pytensor.tensor as pt
 
@@ -213,13 +241,7 @@ class DrivenChain:
         gates = pt.set_subtensor(pt.zeros((k, k, 1 + q))[rows, columns], free)
         slope = pm.Deterministic("log_odds_slope", gates[..., 1:] / self.scale, dims=self.dims("log_odds_slope"))
         level = pm.Deterministic("log_odds", gates[..., 0] - pt.dot(slope, self.centre), dims=self.dims("log_odds"))
-        out: dict[str, Any] = {"log_odds": level, "log_odds_slope": slope, "_gates": gates}
-        if "initial" in self.learned:
-            begin = {} if start is None else {"initval": start["initial"]}
-            out["initial"] = pm.Dirichlet("initial", self.base.initial_prior, dims=("state",), **begin)
-        else:
-            out["initial"] = self.initial
-        return out
+        return {"log_odds": level, "log_odds_slope": slope, "_gates": gates}
 
     def log_transition(self, values: Mapping[str, Any]) -> Any:
         """(n_times, n_states, n_states) as a PyTensor expression."""
@@ -250,4 +272,4 @@ def driven(base: Chain, names: tuple[str, ...], inputs: np.ndarray, of_fit: np.n
             raise DataError(f"input '{name}' is missing at time number {t + 1}: transitions need it at every time")
         if np.ptp(of_fit[~np.isnan(of_fit[:, j]), j]) == 0:
             raise DataError(f"input '{name}' is constant; leave it out")
-    return DrivenChain(base, names, inputs, np.nanmean(of_fit, axis=0), np.nanstd(of_fit, axis=0))
+    return DrivenChain(base, names, inputs, np.nanmean(of_fit, axis=0), np.nanstd(of_fit, axis=0), base.given)

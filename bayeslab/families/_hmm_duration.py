@@ -425,8 +425,8 @@ def lasting(base: Chain, durations: int | Durations, pseudocount: float) -> Dura
     """
     own = durations if isinstance(durations, Durations) else Durations(longest=durations)
     path = ("model", "durations")
-    if base.order != 1 or (isinstance(base.initial, str) and base.initial == "stationary"):
-        raise ModelError("durations go with a chain of order 1 whose initial state is free or given", path=path)
+    if base.order != 1:
+        raise ModelError("durations go with a chain of order 1", path=path)
     if np.ptp(base.prior) > 0:
         raise ModelError("durations say how long states last; leave `stickiness` out", path=path)
     stays = np.eye(base.n_states, dtype=bool)

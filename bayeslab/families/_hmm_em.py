@@ -17,10 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.errors import ModelError
+from bayeslab.errors import ModelError, OptionError
 from bayeslab.exact.answer import EMPlan
 from bayeslab.families._emission_graph import Part
 from bayeslab.families._hmm import Hidden
+from bayeslab.families._hmm_driven import LOG_ODDS
+from bayeslab.families._hmm_regression import Expert
 from bayeslab.families._hmm_written_priors import climbed, log_prior, searched, unknown_density
 
 __all__ = ["HiddenProblem", "collapsed", "plan"]
@@ -122,7 +124,7 @@ class HiddenProblem:
     # ------------------------------------------------------------------ coordinates for acceleration
 
     def flatten(self, theta: Values) -> np.ndarray:
-        parts = [_free(self._kind(name), theta[name] / self._unit(name)) for name in self.hidden.learned]
+        parts = [_free(self.kind(name), theta[name] / self._unit(name)) for name in self.hidden.learned]
         return np.concatenate([part.ravel() for part in parts])
 
     def unflatten(self, x: np.ndarray) -> dict[str, np.ndarray]:
@@ -130,7 +132,7 @@ class HiddenProblem:
         for name in self.hidden.learned:
             shape = self._shape(name)
             size = int(np.prod(shape))
-            out[name] = _bound(self._kind(name), x[at : at + size].reshape(shape)) * self._unit(name)
+            out[name] = _bound(self.kind(name), x[at : at + size].reshape(shape)) * self._unit(name)
             at += size
         return out
 
@@ -148,7 +150,8 @@ class HiddenProblem:
         unit = np.maximum(part.spread, 1e-300)
         return unit if self._shape(name)[-1:] == unit.shape else float(unit.max())
 
-    def _kind(self, name: str) -> str:
+    def kind(self, name: str) -> str:
+        """What values a parameter can have."""
         chain: Any = self.hidden.chain
         if name in chain.learned:
             return str(chain.kind(name))
@@ -164,16 +167,20 @@ def _own(statistics: Mapping[str, Any], k: int) -> dict[str, Any]:
 def _log_prior(part: Any, theta: Values) -> float:
     if isinstance(part, Part) and (part.known or part.priors):
         return log_prior(part, theta)
+    if isinstance(part, Expert) and part.known:
+        return part.log_prior_rest(theta)
     return float(part.emission.log_prior(part.to_exact(theta)))
 
 
-def _fitted(part: Part, statistics: dict[str, Any], theta: Values, *, prior: bool) -> dict[str, np.ndarray]:
+def _fitted(part: Any, statistics: dict[str, Any], theta: Values, *, prior: bool) -> dict[str, np.ndarray]:
     """The M-step of a part; what is known stays."""
-    if searched(part, prior=prior):
+    if isinstance(part, Expert) and part.known:
+        found = part.maximise_rest(statistics, theta, prior=prior)
+    elif searched(part, prior=prior):
         found = climbed(part, statistics, theta, prior=prior)
     else:
         found = _closed(part, statistics, theta, prior=prior)
-    for name in part.names:
+    for name in part.learned:
         if part.parameter(name) in ("sd", "scale"):
             found[name] = np.maximum(found[name], _floor(part, name))
     return {name: found[name] for name in part.learned}
@@ -272,6 +279,13 @@ def plan(hidden: Hidden) -> EMPlan | str:
                 f"EM does not know the density of the prior written for '{written[0]}': use method nuts or map",
                 path=("model", "parameters", written[0]),
             )
+        if prior and hidden.in_order and hidden.numbering is None:
+            name = hidden.in_order[0]
+            raise ModelError(
+                f"EM puts states in order where nothing else tells them apart; here the order of '{name}' is one of"
+                " several constraints: use method nuts or map",
+                path=("model", "parameters", name),
+            )
         if (
             prior
             and hidden.chain.learned
@@ -286,6 +300,12 @@ def plan(hidden: Hidden) -> EMPlan | str:
     def values(theta: Values) -> dict[str, np.ndarray]:
         return hidden.numbered(theta)
 
+    def placed(theta: Values, given: Values) -> Values:
+        for name, value in given.items():
+            if name in hidden.chain.learned:
+                _refuse_excluded(hidden, name, value)
+        return {**theta, **given}
+
     own: Any = hidden.chain
     simplices = [
         *(n for n in own.learned if own.kind(n) == "simplex"),
@@ -298,9 +318,22 @@ def plan(hidden: Hidden) -> EMPlan | str:
         start=hidden.guess,
         values=values,
         dims=hidden.dims,
+        placed=placed,
         labels=hidden.labels,
+        kinds={name: HiddenProblem(hidden, False).kind(name) for name in hidden.learned},
         bounds=bounds,
     )
+
+
+def _refuse_excluded(hidden: Hidden, name: str, value: np.ndarray) -> None:
+    """Starts have nothing where the chain has no way, and log odds of staying are against themselves."""
+    path = ("inference", "initvals", name)
+    if name in LOG_ODDS:
+        at = np.arange(hidden.n_states)
+        if np.any(value[at, at] != 0):
+            raise OptionError(f"initvals: '{name}' is 0 from a state to itself", path=path)
+    elif np.any(value[hidden.chain.concentration(name) <= 0] != 0):
+        raise OptionError(f"initvals: '{name}' is 0 where the chain has no way", path=path)
 
 
 def _least(concentration: np.ndarray) -> float:

@@ -101,7 +101,7 @@ def _solved(hidden: Hidden) -> CountedChain:
     after, log_evidence = {}, 0.0
     for name in counts:
         if name not in chain.learned:
-            known = chain.complete({})[name] if name == "initial" else chain.transition
+            known = chain.initial if name == "initial" else chain.given.get(name, chain.transition)
             log_evidence += float(special.xlogy(counts[name], known).sum())
             continue
         before = np.array(chain.concentration(name), dtype=float)

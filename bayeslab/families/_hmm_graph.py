@@ -90,6 +90,8 @@ def chain_variables(chain: Any, start: Mapping[str, np.ndarray] | None) -> dict[
     out: dict[str, Any] = {}
     if chain.transition is not None:
         out["transition"] = pt.as_tensor_variable(chain.transition)
+    given = chain.given if isinstance(chain, Chain) else {}
+    out |= {name: pt.as_tensor_variable(value) for name, value in given.items()}
     for name in chain.learned:
         a = chain.concentration(name)
         begin = {} if start is None else {"initval": start[name]}

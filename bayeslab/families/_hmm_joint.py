@@ -122,7 +122,7 @@ class _Named:
         return str(self.emission.covariance)
 
 
-def joint_of(spec: HMM, rows: np.ndarray, scaled_by: np.ndarray, n_states: int) -> Joint:
+def joint_of(spec: HMM, rows: np.ndarray, scaled_by: np.ndarray, n_states: int, given: Mapping[str, Any]) -> Joint:
     """The part on its data.
 
     Raises
@@ -134,7 +134,7 @@ def joint_of(spec: HMM, rows: np.ndarray, scaled_by: np.ndarray, n_states: int) 
         raise ModelError(
             f"covariance: {spec.covariance} needs emission: gaussian for all columns", path=("model", "covariance")
         )
-    if spec.parameters:
+    if given:
         raise ModelError(f"with covariance: {spec.covariance} all parameters are learned", path=("model", "parameters"))
     columns = tuple(spec.columns)
     refuse_constant(scaled_by, columns)

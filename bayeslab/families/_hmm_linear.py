@@ -261,7 +261,9 @@ def plan(linear: Linear) -> EMPlan:
         start=linear.start,
         values=lambda theta: {name: np.asarray(theta[name]) for name in linear.learned},
         dims=linear.dims,
+        placed=lambda theta, given: {**theta, **given},
         labels=linear.labels,
+        kinds={"level_sd": "positive", "noise_sd": "positive"},
     )
 
 

@@ -540,7 +540,7 @@ def parts_of(
     made = {"covariance": spec.covariance, "trials": spec.trials, "dof": spec.dof}
     if chain.coupling == "factorial":
         if spec.covariance in ("full", "tied"):
-            return (joint_of(spec, rows, scaled_by, chain.n_states),)
+            return (joint_of(spec, rows, scaled_by, chain.n_states, rest),)
         return emitted.parts_of(data, layout, rows, scaled_by, chain.n_states, rest, **made)  # type: ignore[arg-type]
     if spec.covariance in ("full", "tied"):
         raise ModelError(

@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from bayeslab.dataset import Data
-from bayeslab.errors import DataError, ModelError
+from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact.emissions import Regression
 from bayeslab.families._hmm_data import Sequences, read_columns, spread
 
 if TYPE_CHECKING:
     from bayeslab.families.hmm import HMM
 
-__all__ = ["Expert", "expert_of", "inputs_of"]
+__all__ = ["Expert", "expert_of", "inputs_of", "known_regression"]
 
 _OUTCOMES = ("gaussian", "bernoulli", "poisson")
 
@@ -111,7 +111,11 @@ class Expert:
     known: Mapping[str, np.ndarray] = field(default_factory=dict)
     priors: Mapping[str, Any] = field(default_factory=dict)
     spread: np.ndarray = field(default_factory=lambda: np.ones(1))
-    symmetric: bool = True
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether nothing given tells one state from another."""
+        return all(np.ptp(value, axis=0).max(initial=0) == 0 for value in self.known.values())
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -119,7 +123,7 @@ class Expert:
 
     @property
     def learned(self) -> tuple[str, ...]:
-        return self.names
+        return tuple(name for name in self.names if name not in self.known)
 
     def called(self, parameter: str) -> str:
         return parameter
@@ -137,7 +141,7 @@ class Expert:
         return {"input": np.array(self.inputs)}
 
     def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        centre, scale = self.emission.centre, self.emission.scale
+        centre, scale, values = self.emission.centre, self.emission.scale, {**values, **self.known}
         slope = np.asarray(values["slope"], float)
         level = np.asarray(values["intercept"], float) + slope @ centre[1:-1] - centre[-1]
         out = {"coefficients": np.column_stack([level, slope * scale[1:-1]]) / scale[-1]}
@@ -156,7 +160,29 @@ class Expert:
         return f"Normal(0, {spread}) for standardised inputs"
 
     def starting(self, values: Mapping[str, np.ndarray]) -> Expert:
-        return replace(self, start={name: values[name] for name in self.names})
+        return replace(self, start={name: values[name] for name in self.learned})
+
+    # ------------------------------------------------------------------ with something known
+
+    def maximise_rest(self, statistics: Any, theta: Mapping[str, Any], *, prior: bool) -> dict[str, np.ndarray]:
+        """The most probable standard deviations about known lines, or lines where standard deviations are known."""
+        inner = self.emission.inner
+        if "slope" not in self.known:
+            # What a ridge on coefficients in units of the sd finds does not depend on the sd.
+            plain = inner if prior else replace(inner, prior=None)
+            return self.from_exact({**plain.maximise(statistics), "variance": self.to_exact(theta)["variance"]})
+        exact = self.to_exact(theta)
+        residual, n = inner.residual(statistics, exact["coefficients"]), statistics["weight"]
+        own = (inner.rate + 0.5 * residual) / (2 + 0.5 * n) if prior else residual / np.maximum(n, 1e-300)
+        return self.from_exact({**exact, "variance": own})
+
+    def log_prior_rest(self, theta: Mapping[str, Any]) -> float:
+        """Log density of what is learned where the rest is known."""
+        inner, exact = self.emission.inner, self.to_exact(theta)
+        variance = exact["variance"]
+        if "slope" in self.known:
+            return float(-np.sum(2 * np.log(variance) + inner.rate / variance))
+        return float(-0.5 * inner.prior * np.sum(exact["coefficients"] ** 2 / variance[:, None]))
 
     def sample(self, rng: np.random.Generator, values: Mapping[str, Any], states: np.ndarray, rows: np.ndarray) -> Any:
         """Outcomes (n_rows, 1) at the inputs of the rows, NaN where these are not known."""
@@ -175,13 +201,16 @@ class Expert:
         emission = self.emission
         inner, centre, scale = emission.inner, emission.centre, emission.scale
         begin = self.to_exact(self.start) if self.start else {}
-        out: dict[str, Any] = {}
+        out: dict[str, Any] = {name: pt.as_tensor_variable(value) for name, value in self.known.items()}
         spread: Any = 1.0
         if self.word == "gaussian":
-            own = {"initval": np.maximum(begin["variance"], 1e-10)} if begin else {}
-            variance = pm.InverseGamma("_variance", 1.0, 0.01 * inner.spread, shape=self.n_states, **own)
-            spread = pt.sqrt(variance)[:, None]
-            out["sd"] = pm.Deterministic("sd", scale[-1] * pt.sqrt(variance), dims=(state,))
+            if "sd" not in self.known:
+                own = {"initval": np.maximum(begin["variance"], 1e-10)} if begin else {}
+                variance = pm.InverseGamma("_variance", 1.0, inner.rate, shape=self.n_states, **own)
+                out["sd"] = pm.Deterministic("sd", scale[-1] * pt.sqrt(variance), dims=(state,))
+            spread = (out["sd"] / scale[-1])[:, None]
+        if "slope" in self.known:
+            return out
         own = {"initval": begin["coefficients"]} if begin else {}
         shape = (self.n_states, inner.n_inputs)
         # The intercept among them is one of standardised inputs, so that all are of order one.
@@ -229,7 +258,45 @@ def inputs_of(spec: HMM) -> tuple[str, ...]:
     return (*spec.inputs, *(f"{spec.columns[0]}_{lag}_before" for lag in range(1, spec.window + 1)))
 
 
-def expert_of(spec: HMM, data: Data, sequences: Sequences, n_states: int) -> tuple[Expert, np.ndarray]:
+def known_regression(spec: HMM, n_states: int, given: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """What is given of the lines of states, as numbers.
+
+    Raises
+    ------
+    ModelError
+        A name or shape that does not fit; an intercept without slopes.
+    """
+    n = len(spec.inputs) + spec.window
+    shapes: dict[str, tuple[int, ...]] = {"intercept": (n_states,), "slope": (n_states, n)}
+    if spec.emission == "gaussian":
+        shapes["sd"] = (n_states,)
+    out = {}
+    for name, value in given.items():
+        path = ("model", "parameters", name)
+        if name not in shapes:
+            raise ModelError(f"no parameter is called '{name}'{hint(name, shapes)}", path=path)
+        try:
+            own = np.asarray(value, dtype=float)
+        except (TypeError, ValueError):
+            raise ModelError("numbers are meant: lines of states have the default priors", path=path) from None
+        own = np.broadcast_to(own, shapes[name]).copy() if own.ndim == 0 else own
+        if own.shape != shapes[name]:
+            raise ModelError(f"{' × '.join(map(str, shapes[name]))} numbers are meant, not {own.shape}", path=path)
+        if not np.all(np.isfinite(own)) or (name == "sd" and np.any(own <= 0)):
+            raise ModelError(f"{'positive' if name == 'sd' else 'finite'} numbers are meant", path=path)
+        out[name] = own
+    if ("intercept" in out) != ("slope" in out):
+        lost = "slope" if "intercept" in out else "intercept"
+        raise ModelError(
+            f"intercept and slope are known together or learned together: '{lost}' is missing",
+            path=("model", "parameters"),
+        )
+    return out
+
+
+def expert_of(
+    spec: HMM, data: Data, sequences: Sequences, n_states: int, given: Mapping[str, Any]
+) -> tuple[Expert, np.ndarray]:
     """The part, and the rows (n_times, outcome, ones, inputs).
 
     Raises
@@ -241,8 +308,7 @@ def expert_of(spec: HMM, data: Data, sequences: Sequences, n_states: int) -> tup
         raise ModelError(
             f"with inputs or a window there is one column, {', '.join(_OUTCOMES)}", path=("model", "emission")
         )
-    if spec.parameters:
-        raise ModelError("with inputs or a window all parameters are learned", path=("model", "parameters"))
+    known = known_regression(spec, n_states, given)
     rows = _design(spec, data, sequences)
     base = rows if data.origin is None else _design(spec, data.origin, _sequences(spec, data.origin))
     usable = base[~np.isnan(base).any(axis=1)]
@@ -263,7 +329,8 @@ def expert_of(spec: HMM, data: Data, sequences: Sequences, n_states: int) -> tup
     kind = cast(Literal["gaussian", "bernoulli", "poisson"], spec.emission)
     inner = Regression(inputs.shape[1] + 1, kind, 0.01 if normal else 0.1, 1.0)
     at = (*range(1, rows.shape[1]), 0)
-    part = Expert(spec.emission, (spec.columns[0],), inputs_of(spec), at, n_states, Standardised(inner, centre, scale))
+    emission = Standardised(inner, centre, scale)
+    part = Expert(spec.emission, (spec.columns[0],), inputs_of(spec), at, n_states, emission, known=known)
     ready = rows.copy()
     # Without its inputs a row says nothing.
     ready[np.isnan(rows[:, 1:]).any(axis=1), 0] = np.nan

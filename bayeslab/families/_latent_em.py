@@ -31,7 +31,12 @@ def em(seen: Resolved) -> EMPlan | str:
         start=likelihood.start,
         values=lambda theta: _values(seen, theta),
         dims={n: d for n, d in seen.dims.items() if n != "scale"},
+        placed=lambda theta, given: {
+            **theta,
+            **{name: value.reshape(np.shape(theta[name])) for name, value in given.items()},
+        },
         labels=seen.labels,
+        kinds={"noise": "positive", "probability": "unit"},
         bounds=_bounds(seen, likelihood),
     )
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.errors import BayeslabError, EngineRefusal
-from bayeslab.exact import emissions
+from bayeslab.errors import BayeslabError, EngineRefusal, ModelError, OptionError
 from bayeslab.exact.answer import EMPlan, Note, Searched
 from bayeslab.exact.emissions import Parameters
 from bayeslab.exact.expectation_maximisation import Restarts
@@ -23,10 +22,10 @@ from bayeslab.exact.mixture import (
     starting_labels,
 )
 from bayeslab.exact.mixture_choice import ComponentChoice
-from bayeslab.families._mixture_model import Resolved
+from bayeslab.families._mixture_model import Resolved, without_prior
 from bayeslab.families._mixture_parts import Gaussian, StudentT
 
-__all__ = ["draw_labels", "em", "first_guess", "maximum_likelihood", "said", "some_rows", "without_prior"]
+__all__ = ["draw_labels", "em", "first_guess", "maximum_likelihood", "said", "some_rows"]
 
 
 def first_guess(seen: Resolved) -> Parameters | None:
@@ -49,24 +48,60 @@ def em(seen: Resolved) -> EMPlan:
 
     return EMPlan(
         how=f"{seen.n_components} components, summed out for {len(seen.rows):,} rows",
-        problem=lambda prior: problem if prior else without_prior(problem),
+        problem=lambda prior: _with_priors(seen) if prior else without_prior(problem),
         start=start,
         values=lambda theta: seen.numbered(seen.values(theta)),
         dims=seen.dims,
+        placed=lambda theta, given: _placed(seen, theta, given),
         labels=seen.labels,
+        kinds={name: _kind(name) for name in seen.dims},
         search=lambda prior, restarts, rng, progress, how: _search(seen, prior, restarts, rng, progress, how),
         bounds={n: (0.0, 1.0) for n in seen.dims if n in ("weights", "probability") or n.startswith("p_")},
     )
+
+
+def _with_priors(seen: Resolved) -> MixtureProblem:
+    if not seen.conjugate:
+        raise ModelError("EM with priors needs conjugate ones: use nuts")
+    return seen.problem
+
+
+# What values quantities can have, by how their names end; others are real.
+_KINDS = {
+    "weights": "simplex",
+    "probability": "unit",
+    "covariance": "matrix",
+    "scale_matrix": "matrix",
+    **dict.fromkeys(("sd", "scale", "dof", "rate"), "positive"),
+}
+
+
+def _kind(name: str) -> str:
+    if name.startswith("p_"):
+        return "simplex"
+    return next((kind for word, kind in _KINDS.items() if name == word or name.endswith(f"_{word}")), "real")
+
+
+def _placed(seen: Resolved, theta: Mapping[str, Any], given: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
+    """Parameters with some of their values in results put in place."""
+    for name in given:
+        for spread, matrix in (("sd", "covariance"), ("scale", "scale_matrix")):
+            if name.endswith(spread) and name.removesuffix(spread) + matrix in seen.dims:
+                whole = name.removesuffix(spread) + matrix
+                raise OptionError(
+                    f"initvals: '{name}' follows from '{whole}'; give that", path=("inference", "initvals", name)
+                )
+    values = {**seen.values(theta), **given}
+    if "gate" in given:
+        # Against the first component, as everywhere.
+        values["gate"] = values["gate"] - values["gate"][0]
+    return seen.theta(values)
 
 
 def _search(
     seen: Resolved, prior: bool, restarts: int, rng: np.random.Generator, progress: Any, how: Mapping[str, Any]
 ) -> Searched:
     """Searches from k-means, in which components that collapse or merge are planted anew."""
-    if how["variant"] == "gradient":
-        raise EngineRefusal("variant gradient is not offered for mixtures; take accelerated, newton, em or hard")
-    if prior and not seen.conjugate:
-        raise EngineRefusal("EM with priors needs conjugate ones; leave them out with prior: ignore, or use nuts")
     hard = how["variant"] == "hard"
     options = MixtureOptions(
         method="hard" if hard else "map" if prior else "em",
@@ -76,7 +111,13 @@ def _search(
         max_iterations=how["max_iterations"],
     )
     problem = seen.problem if prior else without_prior(seen.problem)
-    problem, searches = search(problem, options, rng=rng, start=first_guess(seen), progress=progress)
+    begin, first = how.get("begin"), first_guess(seen)
+
+    def start(own: np.random.Generator) -> Parameters:
+        guess = starting_labels(problem, "k_means", own)
+        return begin(problem.update(problem.statistics(guess)))
+
+    problem, searches = search(problem, options, rng=rng, start=first if begin is None else start, progress=progress)
     ends = tuple(s.result for s in searches if s.result is not None)
     if not ends:
         raise EngineRefusal(
@@ -144,18 +185,6 @@ def said(choice: ComponentChoice) -> str:
     """The choice of the number of components, in a line."""
     scores = ", ".join(f"{k}: {s:.1f}" for k, s in zip(choice.numbers, choice.scores, strict=True))
     return f"{choice.best} components, chosen by {choice.criterion} ({scores}; the highest is best)"
-
-
-def without_prior(problem: MixtureProblem) -> MixtureProblem:
-    """The problem whose posterior is the likelihood."""
-    return replace(problem, emission=_plain(problem.emission), concentration=1.0, gate_precision=1e-6)
-
-
-def _plain(emission: Any) -> Any:
-    if isinstance(emission, emissions.Product):
-        parts = {name: (columns, replace(e, prior=None)) for name, (columns, e) in emission.parts.items()}
-        return replace(emission, parts=parts)
-    return replace(emission, prior=None)
 
 
 def some_rows(problem: MixtureProblem, rows: np.ndarray) -> MixtureProblem:

@@ -26,7 +26,7 @@ from bayeslab.spec import Model
 if TYPE_CHECKING:
     from bayeslab.families.mixture import Mixture
 
-__all__ = ["Resolved", "resolved"]
+__all__ = ["Candidates", "Resolved", "candidates", "resolved", "without_prior"]
 
 # The chance of a right label before there are data, as pseudocounts beside 1 for every label: their number.
 _TRUST = 1.0
@@ -128,10 +128,7 @@ class Resolved:
 
     def location(self, column: str) -> tuple[str, int]:
         """The parameter and the position in its last axis by which components are numbered."""
-        for part in self.parts.values():
-            if column in part.columns or column in getattr(part, "terms", ()):
-                return part.location(column)
-        raise ModelError(f"order: '{column}' is neither a column nor a term", path=("model", "order"))
+        return _location(self.parts, column)
 
     def numbered(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The values with components in the order of their locations in a column, unless labels name them."""
@@ -165,6 +162,14 @@ class Resolved:
         return out
 
 
+def _location(parts: Mapping[str, Part], column: str) -> tuple[str, int]:
+    for part in parts.values():
+        if column in part.columns or column in getattr(part, "terms", ()):
+            return part.location(column)
+    known = [name for part in parts.values() for name in (*part.columns, *getattr(part, "terms", ()))]
+    raise ModelError(f"order: '{column}' is neither a column nor a term{hint(column, known)}", path=("model", "order"))
+
+
 def resolved(model: Model, data: Data) -> Resolved:
     """The mixture on its data; remembered on the data.
 
@@ -180,7 +185,43 @@ def resolved(model: Model, data: Data) -> Resolved:
     return found
 
 
-def _first(spec: Mixture, model: Model, data: Data) -> Resolved:
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """A mixture on the data of its fit, for each number of components that it may have.
+
+    Attributes
+    ----------
+    parts : dict of int to dict of str to Part
+    problems : dict of int to MixtureProblem
+        Weak priors depend on the number of components: each has those it would have alone.
+    columns, names, inputs, scales, design
+        See :class:`Resolved`; ``names`` are those of the most components.
+    """
+
+    parts: Mapping[int, Mapping[str, Part]]
+    problems: Mapping[int, MixtureProblem]
+    columns: tuple[str, ...]
+    names: np.ndarray
+    scales: tuple[np.ndarray, np.ndarray] | None
+    design: Design | None
+
+
+def candidates(model: Model, data: Data) -> Candidates:
+    """The mixtures there may be on the data of their fit; remembered on the data.
+
+    Raises
+    ------
+    ModelError, DataError
+        What does not fit.
+    """
+    if "mixture candidates" not in data.memo:
+        data.memo["mixture candidates"] = _candidates(model, data)
+    found: Candidates = data.memo["mixture candidates"]
+    return found
+
+
+def _candidates(model: Model, data: Data) -> Candidates:
+    spec: Any = model.model
     design = None
     if spec.regression is None:
         columns = _column_names(spec)
@@ -191,29 +232,37 @@ def _first(spec: Mixture, model: Model, data: Data) -> Resolved:
         columns = part.reads
     names, allowed = _components(spec, model, data)
     inputs, scales = _inputs(spec, data, None)
+    parts: dict[int, Mapping[str, Part]] = {}
+    problems: dict[int, MixtureProblem] = {}
     with _named(columns):
-        n = len(names)
-        # Where the number is sampled, one prior serves all numbers: on the scale of all the data.
-        parts: dict[str, Part] = {"regression": part} if design is not None else {}
-        parts = parts or _parts(spec, data, rows, columns, 1 if isinstance(spec.components, str) else n)
-        problem = MixtureProblem(
-            _emission(parts, columns),
-            rows,
-            n,
-            concentration(spec, n),
-            allowed=allowed,
-            inputs=inputs,
-            gate_precision=0.1,
-        )
-        _check_rows(spec, problem, columns)
-        choice = _chosen(spec, problem) if isinstance(spec.components, list) else None
-    if choice is not None:
+        for n in spec.components if isinstance(spec.components, list) else [len(names)]:
+            # Where the number is sampled, one prior serves all numbers: on the scale of all the data.
+            own = 1 if isinstance(spec.components, str) else n
+            parts[n] = {"regression": part} if design is not None else _parts(spec, data, rows, columns, own)
+            problems[n] = MixtureProblem(
+                _emission(parts[n], columns),
+                rows,
+                n,
+                concentration(spec, n),
+                allowed=allowed,
+                inputs=inputs,
+                gate_precision=0.1,
+            )
+            _check_rows(spec, problems[n], columns)
+            if spec.order is not None:
+                _location(parts[n], spec.order)
+    return Candidates(parts, problems, columns, names, scales, design)
+
+
+def _first(spec: Mixture, model: Model, data: Data) -> Resolved:
+    found = candidates(model, data)
+    choice = None
+    n = len(found.names)
+    if isinstance(spec.components, list):
+        with _named(found.columns):
+            choice = _chosen(spec, found)
         n = choice.best
-        names = names[:n]
-        parts = parts if design is not None else _parts(spec, data, rows, columns, n)
-        problem = replace(
-            problem, emission=_emission(parts, columns), n_components=n, concentration=concentration(spec, n)
-        )
+    problem = found.problems[n]
     number = None
     if spec.components == "sampled":
         number = NumberPrior.uniform(n, float(np.ravel(problem.concentration)[0]))
@@ -223,7 +272,19 @@ def _first(spec: Mixture, model: Model, data: Data) -> Resolved:
         from bayeslab.families._mixture_process import process_prior
 
         process = process_prior(spec)
-    return Resolved(parts, problem, columns, names, tuple(spec.gating), scales, number, choice, by, design, process)
+    return Resolved(
+        found.parts[n],
+        problem,
+        found.columns,
+        found.names[:n],
+        tuple(spec.gating),
+        found.scales,
+        number,
+        choice,
+        by,
+        found.design,
+        process,
+    )
 
 
 def _on(fitted: Resolved, spec: Mixture, model: Model, data: Data) -> Resolved:
@@ -369,7 +430,6 @@ def _inputs(
 def _check_rows(spec: Mixture, problem: MixtureProblem, columns: tuple[str, ...]) -> None:
     if not len(problem.rows):
         return
-    least = min(spec.components) if isinstance(spec.components, list) else problem.n_components
     for j, name in enumerate(columns if spec.regression is None else ()):
         cells = problem.rows[:, j]
         cells = cells[~np.isnan(cells)]
@@ -381,22 +441,31 @@ def _check_rows(spec: Mixture, problem: MixtureProblem, columns: tuple[str, ...]
         # Rows without a single cell, and fewer rows than components, are no obstacle where no number is given.
         problem.emission.check(problem.rows)
         return
-    replace(problem, n_components=least, allowed=None).check()
-    if problem.allowed is not None:
-        problem.check()
+    problem.check()
 
 
-def _chosen(spec: Mixture, problem: MixtureProblem) -> ComponentChoice:
-    assert isinstance(spec.components, list)
+def _chosen(spec: Mixture, found: Candidates) -> ComponentChoice:
+    """Which number of components scores best: by the likelihood, or by the evidence under each number's priors."""
+    path, problems = ("model", "choose"), found.problems
+    if spec.choose == "evidence":
+        parts = next(iter(found.parts.values())).values()
+        if any(getattr(part, "free", None) or getattr(part, "lkj", None) for part in parts):
+            raise ModelError("the evidence needs conjugate priors, not those of mean, sd or correlation", path=path)
+    else:
+        problems = {k: without_prior(problem) for k, problem in problems.items()}
+    rng = np.random.default_rng(0)
     try:
-        plain = replace(problem, emission=_without_prior(problem.emission), concentration=1.0)
-        numbers = [k for k in spec.components if k <= len(problem.rows)]
-        return choose_components(plain, numbers, criterion=spec.choose, rng=np.random.default_rng(0))
+        return choose_components(problems.__getitem__, tuple(problems), criterion=spec.choose, rng=rng)
     except OptionError as error:
-        raise ModelError(error.message, path=("model", "components")) from None
+        raise ModelError(error.message, path=path) from None
 
 
-def _without_prior(emission: Any) -> Any:
+def without_prior(problem: MixtureProblem) -> MixtureProblem:
+    """The problem whose posterior is the likelihood."""
+    return replace(problem, emission=_plain(problem.emission), concentration=1.0, gate_precision=1e-6)
+
+
+def _plain(emission: Any) -> Any:
     if isinstance(emission, emissions.Product):
         parts = {name: (columns, replace(e, prior=None)) for name, (columns, e) in emission.parts.items()}
         return replace(emission, parts=parts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,9 @@ def em(model: Model, data: Data) -> EMPlan | str:
         start=lambda rng: {v: f.model.start(rng) for v, f in fitted.items()},
         values=lambda theta: {k: x for v, f in fitted.items() for k, x in f.values(theta[v]).items()},
         dims={name: dims for v, f in fitted.items() for name, dims in f.dims(net, v).items()},
+        placed=lambda theta, given: {v: f.placed(np.array(theta[v]), f.own(net, v, given)) for v, f in fitted.items()},
         labels=net.labels(),
+        kinds={name: f.kind for v, f in fitted.items() for name in f.dims(net, v)},
         bounds={
             name: (0.0, 1.0) for v, f in fitted.items() if not isinstance(f.local, Softmax) for name in f.dims(net, v)
         },
@@ -79,6 +81,12 @@ class _Fitted:
     local: Local
     model: LocalModel
     values: Callable[[np.ndarray], dict[str, np.ndarray]]
+    placed: Callable[[np.ndarray, Mapping[str, np.ndarray]], np.ndarray]
+    kind: str
+
+    def own(self, net: Net, variable: str, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What is given of this distribution."""
+        return {name: given[name] for name in self.dims(net, variable) if name in given}
 
     def dims(self, net: Net, variable: str) -> dict[str, tuple[str, ...]]:
         rows = self.local.rows
@@ -114,7 +122,14 @@ def _table(local: Table, prior: bool) -> _Fitted:
     def values(theta: np.ndarray) -> dict[str, np.ndarray]:
         return {rows.name: theta if rows.whole else theta.reshape(-1, shape[-1])[rows.index]}
 
-    return _Fitted(local, model, values)
+    def placed(theta: np.ndarray, given: Mapping[str, np.ndarray]) -> np.ndarray:
+        for value in given.values():
+            if rows.whole:
+                return value
+            theta.reshape(-1, shape[-1])[rows.index] = value
+        return theta
+
+    return _Fitted(local, model, values, placed, "simplex")
 
 
 def _noisy_or(local: NoisyMax, prior: bool) -> _Fitted:
@@ -129,7 +144,13 @@ def _noisy_or(local: NoisyMax, prior: bool) -> _Fitted:
     betas = np.array([_numbers(local.unknown[n], "Beta", ("alpha", "beta")) for n in names]).T if prior else None
     shape, present = local.place.shape, int(local.order[1])
     model = FittedOr(shape, np.stack([causes[n] for n in names], axis=1), present, absent, betas)
-    return _Fitted(local, model, lambda theta: {name: theta[i] for i, name in enumerate(names)})
+
+    def placed(theta: np.ndarray, given: Mapping[str, np.ndarray]) -> np.ndarray:
+        for name, value in given.items():
+            theta[names.index(name)] = value
+        return theta
+
+    return _Fitted(local, model, lambda theta: {name: theta[i] for i, name in enumerate(names)}, placed, "unit")
 
 
 def _noisy_max(local: NoisyMax, prior: bool) -> _Fitted:
@@ -145,7 +166,13 @@ def _noisy_max(local: NoisyMax, prior: bool) -> _Fitted:
             known[i] = effect
     causes = np.stack([there for there, _ in local.effects], axis=1)
     model = FittedMax(local.place.shape, causes, local.order, concentration, known)
-    return _Fitted(local, model, lambda theta: {rows.name: theta[drawn]})
+
+    def placed(theta: np.ndarray, given: Mapping[str, np.ndarray]) -> np.ndarray:
+        for value in given.values():
+            theta[drawn] = value
+        return theta
+
+    return _Fitted(local, model, lambda theta: {rows.name: theta[drawn]}, placed, "simplex")
 
 
 def _softmax(local: Softmax, prior: bool) -> _Fitted:
@@ -156,7 +183,15 @@ def _softmax(local: Softmax, prior: bool) -> _Fitted:
         normals = tuple(np.moveaxis(np.array(each), -1, 0))
     model = FittedSoftmax(local.place.shape, local.design, local.reference, normals, known)
     names = {identifier(n): (i, j) for i, row in enumerate(local.weights) for j, n in enumerate(row)}
-    return _Fitted(local, model, lambda theta: {n: theta[at] for n, at in names.items() if n in local.unknown})
+
+    def placed(theta: np.ndarray, given: Mapping[str, np.ndarray]) -> np.ndarray:
+        for name, value in given.items():
+            theta[names[name]] = value
+        return theta
+
+    return _Fitted(
+        local, model, lambda theta: {n: theta[at] for n, at in names.items() if n in local.unknown}, placed, "real"
+    )
 
 
 def _weight_prior(local: Softmax, name: str) -> tuple[float, float]:
@@ -223,10 +258,31 @@ def _mixed(seen: Resolved) -> EMPlan | str:
                 out[names[1]] = node.slopes
         return out
 
+    def placed(theta: Mapping[str, np.ndarray], given: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        found = plain.network_at(theta)
+        tables = {v: given.get(_name(net.locals[v]), found.tables[v]) for v in net.learned}
+        nodes = dict(found.continuous)
+        for v in net.regressions:
+            names = dict(zip(("intercept", "slopes", "sd"), net.linears[v].names, strict=True))
+            own = {word: given[name] for word, name in names.items() if name in given}
+            nodes[v] = replace(nodes[v], **own)
+        return plain.parameters_of(replace(found, tables={**found.tables, **tables}, continuous=nodes))
+
     dims = {_name(net.locals[v]): net.dims(v) for v in net.learned}
     dims |= {name: d for v in net.regressions for name, d in net.linears[v].dims.items()}
+    kinds = {_name(net.locals[v]): "simplex" for v in net.learned}
+    kinds |= {net.linears[v].names[2]: "positive" for v in net.regressions}
     what = f"{len(net.learned)} tables and {len(net.regressions)} linear Gaussian distributions"
-    return EMPlan(how=what, problem=problem, start=plain.start, values=values, dims=dims, labels=net.labels())
+    return EMPlan(
+        how=what,
+        problem=problem,
+        start=plain.start,
+        values=values,
+        dims=dims,
+        placed=placed,
+        labels=net.labels(),
+        kinds=kinds,
+    )
 
 
 def _whole(local: Local) -> bool:

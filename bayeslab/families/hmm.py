@@ -25,12 +25,13 @@ from bayeslab.errors import DataError, ModelError, NothingToFit, OptionError, hi
 from bayeslab.exact.answer import EMPlan, GibbsPlan, Plan
 from bayeslab.families import _emission_graph as emitted
 from bayeslab.families import _hmm_classes, _hmm_decode, _hmm_em, _hmm_exact, _hmm_graph, _hmm_linear
-from bayeslab.families._hmm import Hidden, chain_of, draws_of, hidden_of, labels_of, layout_of
+from bayeslab.families._hmm import Hidden, chain_of, draws_of, emission_parameters, hidden_of, labels_of, layout_of
 from bayeslab.families._hmm_decode import posterior_mean
 from bayeslab.families._hmm_duration import Durations, as_durations
 from bayeslab.families._hmm_limit import REFUSED, WORDS, limit_of, shown, truncated
 from bayeslab.families._hmm_product import as_chains, check_words
 from bayeslab.families._hmm_product_parts import additive, check_parameters
+from bayeslab.families._hmm_regression import known_regression
 from bayeslab.families._hmm_urn import balls_of
 from bayeslab.spec import ColumnName, Family, Identifier, Model
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = [
     "HMM",
     "Spec",
+    "bound",
     "check",
     "em",
     "exact",
@@ -257,8 +259,8 @@ class HMM(Family):
                 raise ValueError(f"{odd[0] if odd else 'emission: observed'} does not go with states: infinite")
         elif "most" in self.model_fields_set:
             raise ValueError("most goes with states: infinite")
-        if self.emission == "observed" and (len(self.columns) > 1 or self.parameters):
-            raise ValueError("emission: observed takes one column, which holds the states, and no parameters")
+        if self.emission == "observed" and (len(self.columns) > 1 or emission_parameters(self)):
+            raise ValueError("emission: observed takes one column, which holds the states, and no parameters of it")
         for other in (self.sequence, self.time, self.classes, self.parent):
             if other is not None and other in self.columns:
                 raise ValueError(f"'{other}' tells where rows belong and cannot be emitted too")
@@ -322,6 +324,33 @@ class HMM(Family):
         check_words(self)
         return self
 
+    @model_validator(mode="after")
+    def _effective(self) -> HMM:
+        """Refuse keys that would say nothing."""
+        words = set(self.emission.values()) if isinstance(self.emission, dict) else {self.emission}
+        regressed = bool(self.inputs or self.window)
+        idle = {
+            "reach": (self.topology not in ("left_right", "banded"), "goes with topology: left_right or banded"),
+            "trials": ("binomial" not in words, "is the number of trials of binomial columns, and there is none"),
+            "dof": ("student_t" not in words, "is of student_t columns, and there is none"),
+            "covariance": ("gaussian" not in words or regressed, "is of gaussian columns without inputs or a window"),
+            "stickiness": (
+                self.transition is not None or bool(self.transitions_on),
+                "is of the Dirichlet prior of transitions, which are given here or depend on inputs",
+            ),
+            "inputs": (self.emission == "observed", "goes with hidden states, and emission: observed shows them"),
+            "window": (self.emission == "observed", "goes with hidden states, and emission: observed shows them"),
+        }
+        for key, (silent, why) in idle.items():
+            if silent and getattr(self, key) != _default(key):
+                raise ValueError(f"{key} {why}; leave it out")
+        for name, value in self.parameters.items():
+            texts = value if isinstance(value, list) else [value]
+            ordered = any(isinstance(text, str) and text.strip().startswith(_ORDERS) for text in texts)
+            if ordered and (self.chains or self.classes or self.states == "infinite"):
+                raise ValueError(f"{name}: an order goes with one chain of a number of states, without classes")
+        return self
+
     @property
     def ranged(self) -> tuple[int, ...]:
         """The least and the largest number of states, if it is to be chosen."""
@@ -365,6 +394,9 @@ class HMM(Family):
 
 
 Spec = HMM
+
+# How priors that put states in order begin.
+_ORDERS = tuple(f"{word}(" for word in emitted.ORDERS)
 
 # What goes with classes.
 _WITH_CLASSES = {
@@ -411,8 +443,10 @@ def check(model: Model, columns: set[str] | None) -> None:
         check_parameters(spec, chain_of(spec), layout_of(spec))
     elif spec.emission == "urn":
         balls_of(spec, chain_of(spec).n_states)
+    elif (spec.inputs or spec.window) and spec.classes is None:
+        known_regression(spec, chain_of(spec).n_states, emission_parameters(spec))
     elif not _continuous(model) and spec.emission != "observed" and spec.classes is None:
-        emitted.given_of(spec.parameters, layout_of(spec), chain_of(spec).n_states)
+        emitted.given_of(emission_parameters(spec), layout_of(spec), chain_of(spec).n_states)
     for key in ("inputs", "transitions_on"):
         for name in getattr(spec, key):
             if columns and name not in columns:
@@ -427,6 +461,35 @@ def check(model: Model, columns: set[str] | None) -> None:
         raise ModelError(
             f"the data have no column '{spec.columns[0]}'{hint(spec.columns[0], columns)}", path=("model", "columns", 0)
         )
+
+
+def bound(model: Model, data: Data) -> Data:
+    """The data, once the model has been put on them: what a fit would refuse is refused here."""
+    spec = _spec(model)
+    if data.origin is not None or not any(data.has(column) for column in spec.columns):
+        return data
+    if "bound" not in data.memo:
+        data.memo["bound"] = True
+        if _continuous(model):
+            _hmm_linear.linear_of(model, data)
+            return data
+        if _infinite(model):
+            limit_of(spec)
+        for hidden in _candidates(model, data):
+            if hidden.learned:
+                _refuse_too_little(hidden, data)
+                hidden.check_possible(hidden.guess(None))
+    return data
+
+
+def _candidates(model: Model, data: Data) -> tuple[Hidden, ...]:
+    """The model on its data; of a number of states that is to be chosen the smallest and the largest."""
+    spec = _spec(model)
+    if not spec.ranged:
+        return (hidden_of(model, data),)
+    from bayeslab.families import _hmm_choice
+
+    return tuple(_hmm_choice.candidate(model, data, n) for n in spec.ranged)
 
 
 def factors(model: Model) -> set[str]:

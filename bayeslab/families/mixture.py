@@ -25,7 +25,7 @@ from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
 from bayeslab.exact.answer import EMPlan, GibbsPlan, Note, Plan, VariationalPlan
 from bayeslab.families import _mixture_em, _mixture_exact, _mixture_graph
 from bayeslab.families._formula import parse_formula
-from bayeslab.families._mixture_model import Resolved, resolved
+from bayeslab.families._mixture_model import Resolved, candidates, resolved
 from bayeslab.spec import ColumnName, Family, Model
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from bayeslab.families._mixture_shapes import Shapes
 
-__all__ = ["Mixture", "Spec", "check", "em", "exact", "factors", "graph", "network", "outcomes", "summed_out"]
+__all__ = ["Mixture", "Spec", "bound", "check", "em", "exact", "factors", "graph", "network", "outcomes", "summed_out"]
 
 KINDS = ("gaussian", "student_t", "poisson", "binomial", "exponential", "bernoulli", "categorical")
 # Names that results use.
@@ -183,11 +183,47 @@ class Mixture(Family):
             known = ("weights", "rate", "probability", "components", "mean", "sd", "correlation")
             if name not in known:
                 raise ValueError(f"unknown prior '{name}'{hint(name, known)}")
+        self._effective()
         given = self.priors.get("components", {})
         parts = ("mean", "rows", "dof", "scale")
         if not isinstance(given, Mapping) or set(given) - set(parts):
             raise ValueError(f"the prior of components is a mapping with {listed(parts)}")
         return self
+
+    def _effective(self) -> None:
+        """Refuse keys that would say nothing."""
+        words = set(self.component.values()) if isinstance(self.component, dict) else {self.component}
+        if self.regression is not None:
+            words = {"regression"}
+        has_rate, has_probability = words & {"poisson", "exponential"}, words & {"bernoulli", "binomial", "categorical"}
+        idle = {
+            "most": (
+                not isinstance(self.components, str),
+                "bounds a number that is sampled, or the stick of a process; here the number is given",
+            ),
+            "choose": (not isinstance(self.components, list), "goes with a list of components to choose from"),
+            "covariance": ("gaussian" not in words, "is of gaussian columns, and there is none"),
+            "dof": ("student_t" not in words, "is of student_t columns, and there is none"),
+            "trials": ("binomial" not in words, "is the number of trials of binomial columns, and there is none"),
+        }
+        for key, (silent, why) in idle.items():
+            if silent and getattr(self, key) != type(self).model_fields[key].default:
+                raise ValueError(f"{key} {why}; leave it out")
+        priors = {
+            "rate": (not has_rate, "there is no poisson or exponential column"),
+            "probability": (not has_probability, "there is no bernoulli, binomial or categorical column"),
+            "components": (not words & {"gaussian", "student_t"}, "there is no gaussian or student_t column"),
+            "mean": ("gaussian" not in words, "there is no gaussian column"),
+            "sd": ("gaussian" not in words, "there is no gaussian column"),
+            "correlation": ("gaussian" not in words, "there is no gaussian column"),
+            "weights": (bool(self.gating), "with gating the weights follow from coefficients, whose prior is fixed"),
+        }
+        for key, value in self.priors.items():
+            if str(value).strip().startswith(("Ordered(", "PositiveOrdered(")):
+                raise ValueError(f"priors: {key}: components are put in order by `order: column`; leave {value} out")
+        for key, (silent, why) in priors.items():
+            if silent and key in self.priors:
+                raise ValueError(f"priors: {key} says nothing, for {why}; leave it out")
 
     @property
     def modelled(self) -> list[str]:
@@ -238,6 +274,14 @@ def check(model: Model, columns: set[str] | None) -> None:
             if name not in columns and not (simulated and key in ("columns", "regression", "labels")):
                 path = ("model", key) if isinstance(getattr(spec, key), str) else ("model", key, i)
                 raise ModelError(f"the data have no column '{name}'{hint(name, columns)}", path=path)
+
+
+def bound(model: Model, data: Data) -> Data:
+    """The data, once the model has been put on them: what a fit would refuse is refused here."""
+    if data.origin is None and any(data.has(name) for name in _spec(model).modelled):
+        _there(model, data)
+        candidates(model, data)
+    return data
 
 
 def factors(model: Model) -> set[str]:

@@ -53,8 +53,9 @@ def candy_plan(model, data):
         problem(False).start,
         dict,
         {v: ("Bag_state",) if v == "Bag" else ("Bag_state", f"{v}_state") for v in STATES},
-        {f"{v}_state": np.array(s) for v, s in STATES.items()},
-        dict.fromkeys(STATES, (0.0, 1.0)),
+        placed=lambda theta, given: {**theta, **given},
+        labels={f"{v}_state": np.array(s) for v, s in STATES.items()},
+        bounds=dict.fromkeys(STATES, (0.0, 1.0)),
     )
 
 

@@ -640,3 +640,54 @@ def test_priors_are_written_out():
     assert found["initial"] == "Dirichlet([1, 1])"
     assert found["transition"] == "Dirichlet, row by row"
     assert found["sd"].startswith("sqrt(InverseGamma(1.5")
+
+
+# --------------------------------------------------------------------------------- nothing silent
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            {"topology": "left_right", "transition": [[0.5, 0.5], [0.5, 0.5]]},
+            "transition[2][1] is 0.5, and topology: left_right has no way from state 2 to 1",
+        ),
+        (
+            {"topology": [[0, 1], [1, 0]], "transition": [[0.25, 0.75], [1, 0]]},
+            "transition[1][1] is 0.25, and topology: the given pattern has no way",
+        ),
+        (
+            {"topology": [[0, 1], [1, 0]], "transition": [[0.25, 0.75], [1, 0]], "durations": 3},
+            "transition[1][1] is 0.25, and topology: the given pattern has no way",
+        ),
+        ({"initial": "stationary", "transition": [[0, 1], [1, 0]], "durations": 3}, "where segments settle is not"),
+        ({"transition": [[0.5, 0.5], [0.5, 0.5]], "stickiness": 3}, "stickiness is of the Dirichlet prior"),
+        ({"transitions_on": ["x"], "stickiness": 3}, "stickiness is of the Dirichlet prior"),
+        ({"reach": 2}, "reach goes with topology: left_right or banded"),
+        ({"trials": 2}, "trials is the number of trials of binomial columns"),
+        ({"dof": 2}, "dof is of student_t columns"),
+        ({"covariance": "spherical", "emission": "poisson"}, "covariance is of gaussian columns"),
+        ({"covariance": "full", "window": 1}, "covariance is of gaussian columns"),
+        ({"emission": "observed", "window": 1}, "window goes with hidden states"),
+    ],
+)
+def test_nothing_given_is_lost(content, message):
+    with pytest.raises((BayeslabError, ValueError), match=re.escape(message)):
+        bound(model(**content), {"y": [0.0, 1.0, 0.5], "x": [0.0, 1.0, 2.0]})
+
+
+def test_a_topology_that_says_what_the_zeros_say_is_fine():
+    with_zeros = {"transition": [[0.5, 0.5], [0, 1]], "initial": [1, 0], "parameters": {"mean": [0, 3], "sd": 1}}
+    values = [
+        hidden_of(declared, bound(declared, {"y": [0.1, 2.0, 2.5]})).law({}).expected().log_evidence[0]
+        for declared in (model(**with_zeros), model(topology="left_right", **with_zeros))
+    ]
+    density = stats.norm.pdf(np.array([0.1, 2.0, 2.5])[:, None], [0, 3], 1)
+    exact = by_paths([1, 0], [[0.5, 0.5], [0, 1]], density, [0, 3])[0]
+    assert values == pytest.approx([exact, exact])
+
+
+def test_of_one_state_the_order_does_not_matter():
+    one, two = (model(states=1, order=order, parameters={"mean": [0], "sd": 1}) for order in (1, 2))
+    table = {"y": [0.1, 2.0, 2.5]}
+    assert hidden_of(two, bound(two, table)).learned == hidden_of(one, bound(one, table)).learned == ()

@@ -324,7 +324,7 @@ def test_simulated_paths_have_the_durations():
     ("content", "message"),
     [
         ({"order": 2}, "durations go with a chain of order 1"),
-        ({"initial": "stationary"}, "durations go with a chain of order 1"),
+        ({"initial": "stationary"}, "where segments settle is not where times do"),
         ({"stickiness": 2}, "leave `stickiness` out"),
         ({"transition": [[0.5, 0.5], [1.0, 0.0]]}, "transition[1][1] is 0.5, and 0 is meant"),
         ({"durations": 0}, "a whole number from 1 to 100,000, not 0"),

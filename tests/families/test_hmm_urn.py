@@ -15,6 +15,7 @@ from bayeslab.errors import BayeslabError
 from bayeslab.exact.forward_backward import HiddenChain
 from bayeslab.families import hmm
 from bayeslab.families._hmm import hidden_of
+from bayeslab.fitting import bound
 from bayeslab.results.decode import decode
 from tests.exact.test_urns import truth
 
@@ -185,7 +186,7 @@ def test_simulated_balls_come_from_what_is_left():
 
     table = {"round": np.repeat([f"r{i}" for i in range(300)], 3), "ball": ["red"] * 900}
     declared = model([[2, 1, 0], [0, 0, 3]], initial="uniform")
-    graph = hmm.graph(declared, bl.check(declared, table), purpose="simulate")
+    graph = hmm.graph(declared, bound(declared, table), purpose="simulate")
     fixed = pm.do(graph, {"transition": np.array([[1.0, 0.0], [0.0, 1.0]])})
     path, ball = pm.draw([fixed["path"], fixed["ball"]], random_seed=1, mode="FAST_COMPILE")
     path, ball = path.reshape(300, 3), ball.reshape(300, 3)

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.optimize import minimize
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp
 
 import bayeslab as bl
+from bayeslab.errors import BayeslabError
 from bayeslab.exact.clusters import adjusted_rand_index
 from bayeslab.families import mixture as family
 from bayeslab.fitting import check as bound_of
@@ -652,3 +653,72 @@ def test_every_spec_survives_a_file(tmp_path):
         model = bl.Model(model=bl.Mixture(columns=["x"], components=components, covariance=covariance))
         bl.save(model, tmp_path / f"{i}.yaml")
         assert bl.load(tmp_path / f"{i}.yaml") == model
+
+
+# --------------------------------------------------------------------------------- nothing silent
+
+
+def normal_evidence(y, k):
+    """log p(y) of one normal column whose variance and mean have the default prior of K components, in closed form."""
+    n, nu, kappa = len(y), 3.0, 0.01
+    scale = y.var() / k**2
+    spread = scale + ((y - y.mean()) ** 2).sum()
+    value = gammaln((nu + n) / 2) - gammaln(nu / 2) + 0.5 * nu * np.log(scale) - 0.5 * (nu + n) * np.log(spread)
+    return value + 0.5 * np.log(kappa / (kappa + n)) - 0.5 * n * np.log(np.pi)
+
+
+def test_each_number_in_a_list_has_its_own_prior():
+    """The evidence of one component is that of `components: 1`, whatever else is in the list."""
+    y = np.random.default_rng(3).normal(5, 2, 12)
+    found = {}
+    for numbers in ([1], [1, 2], [1, 4]):
+        model = mixture(["y"], numbers, choose="evidence")
+        found[tuple(numbers)] = family.resolved(model, bound_of(model, {"y": y})).choice.scores[0]
+    assert list(found.values()) == pytest.approx([normal_evidence(y, 1)] * 3, abs=1e-9)
+
+
+def test_the_evidence_of_a_list_is_under_the_priors_of_the_file():
+    y = np.random.default_rng(3).poisson(5, 12)
+    model = mixture(["y"], [1, 2], component="poisson", choose="evidence", priors={"rate": "Gamma(3, 2)"})
+    score = family.resolved(model, bound_of(model, {"y": y})).choice.scores[0]
+    a, b = 3 + y.sum(), 2 + len(y)
+    exact = 3 * np.log(2) - gammaln(3) + gammaln(a) - a * np.log(b) - gammaln(y + 1).sum()
+    assert score == pytest.approx(exact, abs=1e-9)
+    free = mixture(["y"], [1, 2], choose="evidence", priors={"mean": "Normal(0, 5)", "sd": "HalfNormal(3)"})
+    with pytest.raises(BayeslabError, match="the evidence needs conjugate priors"):
+        family.resolved(free, bound_of(free, {"y": y + 0.5}))
+
+
+def test_a_number_that_the_rows_cannot_support_is_not_dropped():
+    model = mixture(["y"], [1, 2, 9])
+    with pytest.raises(BayeslabError, match="5 rows cannot support 9 components"):
+        family.resolved(model, bound_of(model, {"y": np.arange(5.0)}))
+
+
+def test_one_component_whose_labels_are_known_has_weight_one():
+    y = np.random.default_rng(3).normal(5, 2, 12)
+    fit = fitted(mixture(["y"], 1, labels="who"), {"y": y, "who": ["a"] * 12}, "exact")
+    weight = fit.data_tree["exact_posterior"]["weights"].to_numpy()
+    assert np.allclose(weight[:, 0], [1, 0, *([1] * 7)])
+    assert fit.verdict.status == "pass"
+    assert np.isfinite(fit.data_tree["posterior"].to_dataset().to_array()).all()
+    assert float(fit.data_tree["exact_posterior"].attrs["log_evidence"]) == pytest.approx(normal_evidence(y, 1))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"most": 5}, "most bounds a number that is sampled"),
+        ({"choose": "aic"}, "choose goes with a list"),
+        ({"component": "poisson", "covariance": "tied"}, "covariance is of gaussian columns"),
+        ({"dof": 3}, "dof is of student_t columns"),
+        ({"trials": 3}, "trials is the number of trials of binomial columns"),
+        ({"priors": {"rate": "Gamma(1, 1)"}}, "priors: rate says nothing, for there is no poisson"),
+        ({"priors": {"probability": "Beta(1, 1)"}}, "priors: probability says nothing"),
+        ({"component": "poisson", "priors": {"components": {"dof": 3}}}, "priors: components says nothing"),
+        ({"gating": ["x"], "priors": {"weights": 2}}, "priors: weights says nothing, for with gating"),
+    ],
+)
+def test_keys_that_would_say_nothing_are_refused(content, message):
+    with pytest.raises((BayeslabError, ValueError), match=re.escape(message)):
+        mixture(["y"], **content)

@@ -313,3 +313,15 @@ def test_wrong_input_is_refused_in_one_line():
         fitted(model_of(concentration="empirical_bayes"), {"x": VALUES}, "nuts")
     with pytest.raises(EngineRefusal, match="give a number"):
         fitted(model_of(discount=0.2), {"x": VALUES}, "variational", tune=None)
+
+
+def test_trials_may_be_a_column():
+    """The same draws whether the number of trials is written once or in every row."""
+    table = {"won": [0, 1, 5, 4, 0, 5], "of": [5] * 6}
+    draws = []
+    for trials in (5, "of"):
+        content = {"component": "binomial", "columns": ["won"], "trials": trials}
+        model = bl.Model(model={"family": "mixture", "components": "dirichlet_process"} | content)
+        fit = bl.fit(model, table, "gibbs", draws=20, tune=10, chains=1, seed=1, progress=False, runs=None)
+        draws.append(fit.data_tree["posterior"].to_dataset().to_array().to_numpy())
+    assert np.array_equal(*draws)

@@ -75,14 +75,14 @@ class Regression:
         x, y, r = rows[seen, :-1], rows[seen, -1], responsibilities[seen]
         if self.outcome != "gaussian":
             # No sufficient statistic of fixed size exists.
-            return {"rows": rows[seen], "responsibilities": r}
+            return {"rows": rows[seen], "belonging": r}
         gram = np.stack([(x * weight[:, None]).T @ x for weight in r.T])
         return {"weight": r.sum(axis=0), "gram": gram, "cross": (r * y[:, None]).T @ x, "square": r.T @ y**2}
 
     def maximise(self, statistics: Statistics, parameters: Parameters | None = None) -> Parameters:
         if self.outcome == "gaussian":
             return self._least_squares(statistics)
-        rows, responsibilities = statistics["rows"], statistics["responsibilities"]
+        rows, responsibilities = statistics["rows"], statistics["belonging"]
         n_states = responsibilities.shape[1]
         start = np.zeros((n_states, self.n_inputs)) if parameters is None else parameters["coefficients"]
         fitted = [self._newton(rows, responsibilities[:, k], start[k]) for k in range(n_states)]
@@ -93,18 +93,20 @@ class Regression:
         ridge = (self.prior or 0.0) * np.eye(self.n_inputs)
         pairs = zip(gram + ridge, cross, strict=True)
         coefficients = np.stack([np.linalg.lstsq(g, c, rcond=None)[0] for g, c in pairs])
-        residual = self._residual(statistics, coefficients)
+        residual = self.residual(statistics, coefficients)
         if self.prior is None:
             return {"coefficients": coefficients, "variance": ratio(residual, n, 0.0)}
         residual = residual + self.prior * np.sum(coefficients**2, axis=1)
-        variance = (self._rate + 0.5 * residual) / (2 + 0.5 * (n + self.n_inputs))
+        variance = (self.rate + 0.5 * residual) / (2 + 0.5 * (n + self.n_inputs))
         return {"coefficients": coefficients, "variance": variance}
 
     @property
-    def _rate(self) -> float:
+    def rate(self) -> float:
+        """Of the inverse gamma prior of the variance."""
         return 0.01 * self.spread
 
-    def _residual(self, statistics: Statistics, coefficients: np.ndarray) -> np.ndarray:
+    def residual(self, statistics: Statistics, coefficients: np.ndarray) -> np.ndarray:
+        """Weighted sums of squared residuals of normal outcomes, (K,)."""
         quadratic = np.einsum("ki,kij,kj->k", coefficients, statistics["gram"], coefficients)
         return np.maximum(statistics["square"] - 2 * np.sum(coefficients * statistics["cross"], 1) + quadratic, 0.0)
 
@@ -140,9 +142,9 @@ class Regression:
     def expected_log_likelihood(self, statistics: Statistics, parameters: Parameters) -> float:
         if self.outcome != "gaussian":
             density = self.log_density(parameters, statistics["rows"])
-            return float(np.sum(statistics["responsibilities"] * density))
+            return float(np.sum(statistics["belonging"] * density))
         variance = parameters["variance"]
-        residual = self._residual(statistics, parameters["coefficients"])
+        residual = self.residual(statistics, parameters["coefficients"])
         return float(-0.5 * np.sum(statistics["weight"] * (LOG_2PI + np.log(variance)) + residual / variance))
 
     def log_prior(self, parameters: Parameters) -> float:
@@ -152,7 +154,7 @@ class Regression:
         if self.outcome != "gaussian":
             return float(-0.5 * self.prior * np.sum(squares))
         variance = parameters["variance"]
-        inside = (0.5 * self.prior * squares + self._rate) / variance
+        inside = (0.5 * self.prior * squares + self.rate) / variance
         return float(-np.sum((2 + 0.5 * self.n_inputs) * np.log(variance) + inside))
 
     def n_free(self, n_states: int) -> int:
@@ -195,8 +197,8 @@ class Regression:
         prior = prior_of(self)
         precision = statistics["gram"] + prior * np.eye(self.n_inputs)
         mean = np.linalg.solve(precision, statistics["cross"][..., None])[..., 0]
-        residual = self._residual(statistics, mean) + prior * np.sum(mean**2, axis=1)
-        return precision, mean, 1 + 0.5 * statistics["weight"], self._rate + 0.5 * residual
+        residual = self.residual(statistics, mean) + prior * np.sum(mean**2, axis=1)
+        return precision, mean, 1 + 0.5 * statistics["weight"], self.rate + 0.5 * residual
 
     def log_base(self, rows: np.ndarray) -> np.ndarray:
         return np.zeros(len(rows))
@@ -218,5 +220,5 @@ class Regression:
     def log_marginal(self, statistics: Statistics) -> np.ndarray:
         precision, _, a, b = self.posterior(statistics)
         volume = 0.5 * (self.n_inputs * np.log(prior_of(self)) - np.linalg.slogdet(precision)[1])
-        gammas = np.log(self._rate) - a * np.log(b) + gammaln(a)
+        gammas = np.log(self.rate) - a * np.log(b) + gammaln(a)
         return volume + gammas - 0.5 * statistics["weight"] * LOG_2PI

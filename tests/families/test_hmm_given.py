@@ -1,0 +1,149 @@
+"""States in order, and given parameters of second-order chains, transitions on inputs and regressions of states."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import bayeslab as bl
+from bayeslab.engines._density import Density
+from bayeslab.engines._groups import constrained
+from bayeslab.errors import BayeslabError
+from bayeslab.families import hmm
+from bayeslab.families._hmm import hidden_of
+from bayeslab.families._hmm_em import HiddenProblem
+
+N = 30
+
+
+def table():
+    rng = np.random.default_rng(5)
+    z = (np.arange(N) // 6) % 2
+    return {"y": 3 * z + rng.normal(size=N), "n": rng.poisson(2 + 6 * z), "x": rng.normal(size=N), "k": rng.binomial(
+        9, 0.25 + 0.5 * z)}  # fmt: skip
+
+
+def model(**content):
+    return bl.Model(name="m", model={"family": "hmm", "columns": ["y"], "states": 2} | content)
+
+
+SECOND = {"second_transition": [[0.75, 0.25], [0.5, 0.5]], "transition": [[[0.5, 0.5], [0.25, 0.75]]] * 2}
+ODDS = {"log_odds": [[0, -1.5], [-0.5, 0]], "log_odds_slope": [[[0.0], [0.5]], [[-0.75], [0.0]]]}
+LINES = {"intercept": [0.0, 3.0], "slope": [[0.5], [-0.25]]}
+COUNTS = {"columns": ["n"], "emission": "poisson"}
+
+CASES = {
+    "second": {"order": 2, "parameters": SECOND},
+    "third alone": {"order": 2, "parameters": {"transition": SECOND["transition"]}},
+    "odds": {"transitions_on": ["x"], "parameters": ODDS},
+    "lines": {"inputs": ["x"], "parameters": LINES},
+    "spread": {"inputs": ["x"], "parameters": {"sd": [1.0, 2.0]}},
+    "lines of counts": {**COUNTS, "inputs": ["x"], "parameters": {"intercept": [0.5, 2.0], "slope": [[0.1], [0.2]]}},
+    "rates in order": {**COUNTS, "parameters": {"rate": "PositiveOrdered(Gamma(2, 0.5))"}},
+    "means in order": {"parameters": {"mean": "Ordered(Normal(1, 3))"}},
+    "chances in order": {"columns": ["k"], "emission": "binomial", "trials": 9, "parameters": {
+        "probability": "Ordered(Beta(2, 2))"}},
+}  # fmt: skip
+QUICK = ("odds", "rates in order")
+
+
+def heights(content):
+    """At two points of the graph: its log density, and EM's log likelihood plus log prior."""
+    declared = model(**content)
+    data = bl.check(declared, table())
+    graph, hidden = hmm.graph(declared, data), hidden_of(declared, data)
+    own = Density.of(graph, jacobian=False)
+    value = graph.compile_logp(jacobian=False, mode="FAST_COMPILE")
+    problem, rng, out = HiddenProblem(hidden, True), np.random.default_rng(3), []
+    start = own.flat(graph.initial_point())
+    for point in (start, start + rng.uniform(-0.2, 0.2, len(start))):
+        values = {n: v[0] for n, v in constrained(graph, own.split(point[None])).items() if n in hidden.learned}
+        out.append((float(value(own.split(point))), problem.expect(values)[0] + problem.log_prior(values), values))
+    return hidden, out
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in CASES]
+)
+def test_the_graph_is_what_em_climbs(name):
+    """Up to a constant; what is given is no variable; what is in order rises."""
+    content = CASES[name]
+    hidden, ((first, one, _), (second, two, values)) = heights(content)
+    assert second - first == pytest.approx(two - one, abs=1e-8)
+    given = {n for n, v in content["parameters"].items() if not isinstance(v, str)}
+    assert not given & set(hidden.learned)
+    for ordered in hidden.in_order:
+        assert np.all(np.diff(values[ordered]) > 0)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_em_never_falls(name):
+    content = CASES[name]
+    fit = bl.fit(model(**content), table(), "em", seed=1, restarts=2, max_iterations=30, progress=False, runs=None)
+    trace = fit.data_tree["em"]["log_posterior"].to_numpy()
+    assert np.nanmin(np.diff(trace, axis=1)) > -1e-9
+    posterior = fit.data_tree["posterior"]
+    if "order" in name:
+        value = posterior[next(iter(content["parameters"]))].to_numpy()[0, 0]
+        assert np.all(np.diff(value) > 0)
+
+
+def test_an_order_names_states_and_changes_nothing_else():
+    """Without it the mode is the same, up to the names of the states."""
+    free = model(**COUNTS, parameters={"rate": "Gamma(2, 0.5)"})
+    ends = [
+        bl.fit(own, table(), "em", seed=1, progress=False, runs=None).data_tree["posterior"]
+        for own in (model(**CASES["rates in order"]), free)
+    ]
+    for name in ("rate", "transition"):
+        assert ends[0][name].to_numpy() == pytest.approx(ends[1][name].to_numpy(), abs=1e-3)
+
+
+def test_simulated_states_are_in_order():
+    from bayeslab.results.predict import simulate
+
+    declared = model(**CASES["rates in order"])
+    drawn = simulate(declared, {"n": np.zeros(5, int)}, draws=20, seed=1)
+    rates = drawn["prior"]["rate"].to_numpy()[0]
+    assert np.all(np.diff(rates, axis=1) > 0)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"order": 2, "transition": [[0.5, 0.5], [0.5, 0.5]]}, "give second_transition and transition in `parameters`"),
+        ({"order": 2, "parameters": {"transition": [[0.5, 0.5]] * 2}}, "2 × 2 × 2 numbers are meant, not (2, 2)"),
+        ({"order": 2, "parameters": {"second_transition": [[0.5, 0.4], [0.5, 0.5]]}}, "row 1 sums to 0.9"),
+        ({"parameters": {"log_odds": [[0, 1], [1, 0]]}}, "no parameter is called 'log_odds'"),
+        ({"transitions_on": ["x"], "parameters": {"log_odds": [[0, 1], [1, 0]]}}, "'log_odds_slope' is missing"),
+        ({"transitions_on": ["x"], "parameters": {**ODDS, "log_odds": [[1, 1], [1, 0]]}}, "0 from a state to itself"),
+        ({"transitions_on": ["x"], "parameters": {**ODDS, "log_odds_slope": [[0, 1], [1, 0]]}}, "2 × 2 × 1 numbers"),
+        ({"inputs": ["x"], "parameters": {"slope": [[1.0], [2.0]]}}, "'intercept' is missing"),
+        ({"inputs": ["x"], "parameters": {"slop": [[1.0], [2.0]]}}, "did you mean 'slope'?"),
+        ({"inputs": ["x"], "parameters": {"sd": "HalfNormal(1)"}}, "numbers are meant"),
+        ({"parameters": {"mean": "Ordered(Normal(0, 1)"}}, "'(' was never closed"),
+        ({"parameters": {"mean": "PositiveOrdered(Normal(0, 1))"}}, "PositiveOrdered is for positive priors"),
+        ({"parameters": {"mean": ["Ordered(Normal(0, 1))", "Normal(0, 1)"]}}, "give one Ordered(...)"),
+        ({"columns": ["y", "x"], "parameters": {"mean": "Ordered(Normal(0, 1))"}}, "an order is of one number a state"),
+        ({"states": "infinite", "parameters": {"mean": "Ordered(Normal(0, 1))"}}, "an order goes with one chain"),
+    ],
+)
+def test_errors_are_one_line(content, message):
+    with pytest.raises(BayeslabError, match=re.escape(message)) as error:
+        bl.check(model(**content), table())
+    assert "\n" not in str(error.value)
+
+
+def test_em_says_where_an_order_is_beyond_it():
+    declared = model(**CASES["rates in order"], topology="left_right")
+    with pytest.raises(BayeslabError, match="is one of several constraints: use method nuts or map"):
+        bl.fit(declared, table(), "em", seed=1, progress=False, runs=None)
+
+
+def test_mixtures_say_what_puts_components_in_order():
+    with pytest.raises(BayeslabError, match="components are put in order by `order: column`"):
+        bl.Model(
+            model={"family": "mixture", "columns": ["y"], "components": 2, "priors": {"mean": "Ordered(Normal(0, 1))"}}
+        )
