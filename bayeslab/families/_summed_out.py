@@ -21,10 +21,13 @@ from pymc.distributions.truncated import TruncatedRV
 from pymc.logprob.utils import CheckParameterValue
 from pytensor.graph.basic import Constant
 from pytensor.graph.replace import clone_replace, graph_replace, vectorize_graph
-from pytensor.graph.traversal import ancestors
+from pytensor.graph.traversal import ancestors, io_toposort
+from pytensor.scalar.basic import EQ, Log, Log1p, Neg, Switch
+from pytensor.scalar.math import Sigmoid
 from pytensor.tensor.basic import Join, MakeVector
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import All
+from pytensor.tensor.special import Softmax
 
 from bayeslab.errors import ModelError
 from bayeslab.evidence import log_evidence
@@ -189,7 +192,7 @@ def summed_out(latents: Sequence[Latent], densities: Sequence[Density], model: p
     standing = _standing(model)
     factors, tables, observed, length = list[Factor](), list[Any](), dict[str, Any](), 0
     for density in densities:
-        value = _checked_by_element(density.value)
+        value = _flat_at_zero(_checked_by_element(density.value), list(cells))
         scopes = scopes_of(value, cells, at, standing)
         table, own = _table(density.name, value, scopes, latents, cells, sizes, length)
         if density.observed:
@@ -275,6 +278,54 @@ def _coloured(scopes: list[np.ndarray], number: int) -> np.ndarray:
             colour += 1
         colours[cell] = colour
     return colours
+
+
+# ------------------------------------------------------------------------- what is not possible
+
+
+def _flat_at_zero(value: Any, symbols: Sequence[Any]) -> Any:
+    """A density whose logarithms of zero are -inf with the slope 0.
+
+    In a state in which the data cannot be (a site that is not occupied, where something was seen) the slope of the
+    logarithm is infinite and its weight zero, and zero times infinity is no number. Sigmoids are left alone: they are
+    never zero, and their logarithms are known.
+    """
+    while True:
+        moving = set(symbols)
+        found = None
+        for node in io_toposort([], [value]):
+            if not any(i in moving for i in node.inputs):
+                continue
+            moving.update(node.outputs)
+            if (
+                isinstance(node.op, Elemwise)
+                and isinstance(node.op.scalar_op, Log | Log1p)
+                and not _safe(node.inputs[0])
+            ):
+                found = node
+                break
+        if found is None:
+            return value
+        (inner,) = found.inputs
+        at = 0.0 if isinstance(found.op.scalar_op, Log) else -1.0
+        gone = pt.eq(inner, at)
+        made = pt.switch(gone, -np.inf, found.op(pt.switch(gone, np.asarray(at + 1.0), inner)))
+        value = made if value is found.outputs[0] else graph_replace([value], {found.outputs[0]: made}, strict=False)[0]
+
+
+def _safe(inner: Any) -> bool:
+    """Whether a logarithm's argument is a sigmoid, or has been kept from zero."""
+    node = inner.owner
+    if node is None:
+        return False
+    if isinstance(node.op, Softmax):
+        return True
+    if not isinstance(node.op, Elemwise):
+        return isinstance(node.op, DimShuffle) and _safe(node.inputs[0])
+    if isinstance(node.op.scalar_op, Neg):
+        return _safe(node.inputs[0])
+    kept = isinstance(node.op.scalar_op, Switch) and isinstance(getattr(node.inputs[0].owner, "op", None), Elemwise)
+    return isinstance(node.op.scalar_op, Sigmoid) or (kept and isinstance(node.inputs[0].owner.op.scalar_op, EQ))
 
 
 # ----------------------------------------------------------------------------- checks by element

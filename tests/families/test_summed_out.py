@@ -113,6 +113,25 @@ def test_occupancy():
     assert evidence(built, {"a": a, "b": b, "p": p}) == pytest.approx(np.log(row).sum(), abs=1e-10)
 
 
+@pytest.mark.parametrize("word", ["Bernoulli(p * z)", "Geometric(1 - p * z)", "Poisson(p * z)"])
+def test_slopes_where_a_state_cannot_be(word):
+    """What was seen is impossible in one state, where a logarithm has an infinite slope."""
+    nodes = {"p": "Beta(2, 2)", "z[obs_id]": "Bernoulli(0.3)", "y[obs_id]": word}
+    y = np.array([1, 1, 1, 1]) if word[0] != "G" else np.array([1, 2, 1, 3])
+    built = bl.to_pymc(model(nodes), {"y": y})
+    slope = built.compile_dlogp(mode=Mode("py", None))  # not simplified: what would be 0 * inf stays it
+
+    def expected(at):
+        p = expit(at)
+        law = {"B": lambda q: stats.bernoulli.pmf(y, q), "G": lambda q: stats.geom.pmf(y, 1 - q)}
+        found = law.get(word[0], lambda q: stats.poisson.pmf(y, q))
+        rows = np.log(0.3 * found(p) + 0.7 * found(0.0))
+        return rows.sum() + stats.beta.logpdf(p, 2, 2) + np.log(p * (1 - p))
+
+    numeric = (expected(0.4 + 1e-6) - expected(0.4 - 1e-6)) / 2e-6
+    assert slope({"p_logodds__": np.array(0.4)})[0] == pytest.approx(numeric, rel=1e-6)
+
+
 # ------------------------------------------------------------------------------------------ others
 
 
