@@ -27,7 +27,7 @@ LARGEST, _AXES = 16_384, 32
 
 def is_small(model: DiscreteNetwork | FactorGraph) -> bool:
     """Whether the joint table is small enough; it hangs on the numbers of states only."""
-    return len(model.states) <= _AXES and np.prod([float(len(s)) for s in model.states.values()]) <= LARGEST
+    return len(model.states) <= _AXES and bool(np.prod([float(len(s)) for s in model.states.values()]) <= LARGEST)
 
 
 @dataclass(frozen=True, eq=False)

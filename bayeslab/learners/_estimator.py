@@ -153,14 +153,15 @@ def _declared(kind: type[Estimator]) -> dict[str, tuple[TypeAdapter[Any], bool, 
         if name in ("self", "random_state", "categorical") or (annotation is Any and name not in fields):
             continue
         field = fields.get(name)
-        declared = annotation if field is None else Annotated[field.annotation, field]
+        declared: Any = annotation if field is None else Annotated[field.annotation, field]
         out[name] = TypeAdapter(declared, config=_STRICT), annotation is Any, parameter.default
     return out
 
 
 def _check(estimator: Estimator, X: Any) -> None:
-    name = type(estimator).__name__
-    for parameter, (adapter, wider, default) in _declared(type(estimator)).items():
+    kind: Any = type(estimator)
+    name = kind.__name__
+    for parameter, (adapter, wider, default) in _declared(kind).items():
         given = getattr(estimator, parameter)
         value = _plain(given)
         if value is default or (type(value) is type(default) and value == default):

@@ -188,7 +188,7 @@ class Perceptron(ClassifierMixin, Estimator, options=Options):
             if room:
                 votes += [*kept[:changed], weights.copy()]
                 survived += lived[: changed + 1].tolist()
-        bound = _changes_at_most(rows, 2.0 * labels - 1, weights) if converged else np.nan
+        bound = _changes_at_most(rows, np.asarray(2 * labels - 1, float), weights) if converged else np.nan
         used = {"pocket": best, "averaged": total / max(steps, 1)}.get(self.use, weights)
         return {
             "weights": used, "errors": np.array(errors), "changes": changes, "converged": converged,
