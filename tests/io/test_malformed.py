@@ -124,7 +124,7 @@ CASES = [
     node("syntax", "Normal(0, 1", "cannot be read"),
     node("two expressions", "1; 2", "cannot be read"),
     node("assignment", "b = 2", "cannot be read"),
-    node("statement", "import os", "cannot be read"),
+    node("statement", "import os", "reserved word"),
     node("attribute", "x.__class__", "attribute access", column=0),
     node("import call", "__import__('os').system('ls')", "can be called", column=0),
     node("dunder name", "__builtins__", "'__'", column=0),
@@ -356,7 +356,7 @@ CASES = [
     ),
     Case(
         "missing count",
-        graph("a: Gamma(1, 1)", "y[obs]: Poisson(a)"),
+        graph("a: Gamma(1, 1)", "y[obs]: Poisson(a)", "b[obs]: Poisson(y + 1)"),
         ("row 2", "missing"),
         "8:",
         table="x,y,g\n1,2,a\n2,,b\n",
