@@ -387,9 +387,9 @@ def _lowered(model: Model, data: Data) -> Lowered:
         design = Design.of(formula, values, rows.complete, without_intercept=spec.likelihood == "ordered")
         for name, column in zip(design.names, design.matrix.T, strict=True):
             _in_range(column, f"the predictor '{name}'")
-        for name, values in (("the offset", design.offset), (f"the weight '{spec.weights}'", rows.weights)):
-            if values is not None:
-                _in_range(values, name)
+        for name, sizes in (("the offset", design.offset), (f"the weight '{spec.weights}'", rows.weights)):
+            if sizes is not None:
+                _in_range(sizes, name)
         remarks = _remarks(spec, formula, design, rows)
         written = _Writer(spec, formula, design, rows, data.dataset.rows)
         nodes, slopes, centre, dims, fixed = (
