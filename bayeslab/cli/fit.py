@@ -94,9 +94,9 @@ def _extended(
 
 
 def _number(draws: str | None) -> int | None:
-    if draws is None or draws.isdecimal():
+    if draws is None or (draws.isdecimal() and len(draws) <= 30):
         return None if draws is None else int(draws)
-    raise typer.BadParameter(f"--draws takes a number (+N only with --resume), not '{draws}'")
+    raise typer.BadParameter(f"--draws takes a number (+N only with --resume), not '{draws:.40}'")
 
 
 def _detached(run: Path, draws: str | None, cores: int | None, scheduler: str | None) -> int:

@@ -51,6 +51,8 @@ Array = NDArray[np.float64]
 
 # Ranks 0 to 99: a hundred levels can be split into 2, 4, 5, 10, 20, 25 or 50 bins of equal size.
 N_RANKED = 99
+# Replications; each has a file.
+_MOST = 1_000_000
 # The chance that a right computation is called wrong, over all quantities together.
 WARN, FAIL = 0.05, 0.01
 
@@ -277,8 +279,8 @@ def calibrate(
     """
     from bayeslab.fitting import _seed, _Source
 
-    if isinstance(n, bool) or not isinstance(n, int) or n < 10:
-        raise OptionError(f"n, the number of replications, is a whole number ≥ 10, not {n!r}")
+    if isinstance(n, bool) or not isinstance(n, int) or not 10 <= n <= _MOST:
+        raise OptionError(f"n, the number of replications, is a whole number from 10 to {_MOST:,}, not {n!r:.40}")
     if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
         raise OptionError(f"jobs is a whole number ≥ 1, not {jobs!r}")
     source = _Source(model)

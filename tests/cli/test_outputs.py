@@ -267,3 +267,9 @@ def test_a_killed_worker_is_said_in_one_line(calibration):
         "error: a worker process was killed, perhaps for want of memory; what is finished is kept: run it again with the same"
         " seed, with fewer jobs"
     ]
+
+
+@pytest.mark.parametrize("line", ["calibrate m.yaml -n " + "9" * 30, "fit m.yaml -q --draws " + "9" * 5000])
+def test_numbers_of_replications_and_draws_have_bounds(folder, capsys, line):
+    code, out, err = call(capsys, *line.split())
+    assert code in (1, 2) and not out and "unexpected" not in err and len(err) < 1000
