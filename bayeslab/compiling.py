@@ -67,6 +67,8 @@ def _watch(stream: TextIO) -> None:
     shown = 0.0
     while True:
         time.sleep(_EVERY)
+        if stream.closed:  # who began it has put another in its place, as tests do
+            return
         seconds = clock.running()
         if seconds > (_PATIENCE if stream.isatty() else _PATIENCE_OF_A_LOG):
             _show(stream, seconds, first=not shown)

@@ -206,7 +206,7 @@ def test_nuts_in_processes(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"n": 5}, "whole number ≥ 10"),
+        ({"n": 5}, "whole number from 10 to 1,000,000"),
         ({"jobs": 0}, "jobs is a whole number"),
         ({"method": "exact", "draws": 5, "chains": 2}, "at least 99 posterior draws"),
         ({"method": "exakt"}, "did you mean 'exact'"),
