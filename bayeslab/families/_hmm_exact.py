@@ -91,6 +91,7 @@ def plan(hidden: Hidden) -> Plan | str:
 
 def _solved(hidden: Hidden) -> CountedChain:
     chain = hidden.chain
+    assert isinstance(chain, Chain)
     hidden.check_possible(hidden.guess(None))
     found = markov_chain.count(
         hidden.rows[:, 0].astype(np.int64), hidden.n_states, hidden.sequences.offsets, chain.order

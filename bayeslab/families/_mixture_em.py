@@ -111,11 +111,12 @@ def _search(
         max_iterations=how["max_iterations"],
     )
     problem = seen.problem if prior else without_prior(seen.problem)
-    begin, first = how.get("begin"), first_guess(seen)
+    begin: Any = how.get("begin")
+    first = first_guess(seen)
 
     def start(own: np.random.Generator) -> Parameters:
         guess = starting_labels(problem, "k_means", own)
-        return begin(problem.update(problem.statistics(guess)))
+        return dict(begin(problem.update(problem.statistics(guess))))
 
     problem, searches = search(problem, options, rng=rng, start=first if begin is None else start, progress=progress)
     ends = tuple(s.result for s in searches if s.result is not None)

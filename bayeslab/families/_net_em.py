@@ -264,7 +264,7 @@ def _mixed(seen: Resolved) -> EMPlan | str:
         nodes = dict(found.continuous)
         for v in net.regressions:
             names = dict(zip(("intercept", "slopes", "sd"), net.linears[v].names, strict=True))
-            own = {word: given[name] for word, name in names.items() if name in given}
+            own: dict[str, Any] = {word: given[name] for word, name in names.items() if name in given}
             nodes[v] = replace(nodes[v], **own)
         return plain.parameters_of(replace(found, tables={**found.tables, **tables}, continuous=nodes))
 
