@@ -49,8 +49,21 @@ def combinations(seed: int) -> list[dict]:
         a, i, b, j = sorted(wanted)[rng.integers(len(wanted))]
         chosen = {key: int(rng.integers(len(values))) for key, values in KEYS.items()} | {a: i, b: j}
         wanted -= {(p, chosen[p], q, chosen[q]) for p, q in itertools.combinations(KEYS, 2)}
-        out.append({key: KEYS[key][k] for key, k in chosen.items()})
+        out.append(_allowed({key: KEYS[key][k] for key, k in chosen.items()}, {a, b}))
     return out
+
+
+def _allowed(case: dict, kept: set[str]) -> dict:
+    """The same pair, beside it what its likelihood and formula allow: else nearly all would be refused."""
+    likelihood = case["likelihood"][0]
+    wrong = {
+        "censored": likelihood not in ("gaussian", "student_t", "beta", "gamma"),
+        "missing": case["right"] != "x * z",
+        "priors": case["priors"] == "fixed" and likelihood not in ("gaussian", "student_t"),
+        "shrinkage": case["shrinkage"] == "horseshoe" and case["priors"] != "default",
+        "group": likelihood == "categorical",
+    }
+    return case | {key: KEYS[key][0] for key, is_wrong in wrong.items() if is_wrong and key not in kept}
 
 
 def table(case: dict) -> pd.DataFrame:
