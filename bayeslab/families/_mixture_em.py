@@ -115,6 +115,7 @@ def _search(
     first = first_guess(seen)
 
     def start(own: np.random.Generator) -> Parameters:
+        assert begin is not None
         guess = starting_labels(problem, "k_means", own)
         return dict(begin(problem.update(problem.statistics(guess))))
 

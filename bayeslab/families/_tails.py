@@ -402,7 +402,7 @@ def _mixture(rv: Any, value: Any) -> Pair:
         each = _both(components[0], pt.shape_padright(pt.as_tensor_variable(value)))
     else:
         pairs = [_both(component, value) for component in components]
-        each = tuple(pt.stack([pair[k] for pair in pairs], axis=-1) for k in (0, 1))  # type: ignore[assignment]
+        each = tuple(pt.stack([pair[k] for pair in pairs], axis=-1) for k in (0, 1))
     low, high = (pt.logsumexp(pt.log(weights) + part, axis=-1) for part in each)
     return low, high
 
