@@ -78,7 +78,9 @@ def command(
     print(f"  data      {_described(bound, evidence)}")
     if bound.labels:
         # A column of documents has no levels.
-        words = [f"{dim} ({_levels(model, dim, levels.tolist())})" for dim, levels in bound.labels.items() if len(levels)]
+        words = [
+            f"{dim} ({_levels(model, dim, levels.tolist())})" for dim, levels in bound.labels.items() if len(levels)
+        ]
         print(f"  dims      {', '.join(words)}")
     if outcomes:
         print(f"  outcomes  {', '.join(outcomes)}")
