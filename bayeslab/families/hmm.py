@@ -604,8 +604,12 @@ def _refuse_silent(hidden: Hidden) -> None:
 
 
 def preferred(model: Model, data: Data) -> tuple[str, str] | None:
-    """Gibbs steps where the number of states is sampled."""
-    return ("gibbs", "Gibbs steps: the number of states is sampled") if _infinite(model) else None
+    """Gibbs steps where the number of states is sampled; EM where only the likelihood settles what states mean."""
+    if _infinite(model):
+        return "gibbs", "Gibbs steps: the number of states is sampled"
+    if _spec(model).dimension is not None:
+        return "em", "EM: continuous states of a given dimension can be turned without changing the model"
+    return None
 
 
 def maximum_likelihood(model: Model, data: Data) -> tuple[float, int]:

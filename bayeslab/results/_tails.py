@@ -213,8 +213,10 @@ def tail_shapes(draws: Array) -> Array:
     if n < _MIN_DRAWS or not ready.size:
         return out
     halves = split(draws[ready])
-    inside = np.minimum(*(ess(halves <= quantile(flat[ready], p)[:, None, None]) for p in (_TAIL, 1 - _TAIL)))
-    lengths = np.minimum(n // 5, np.ceil(3 * np.sqrt(n * n / np.clip(inside, 1, n)))).astype(int)
+    with np.errstate(invalid="ignore"):  # of few different values, such as states, all may lie on one side
+        inside = np.fmin(*(ess(halves <= quantile(flat[ready], p)[:, None, None]) for p in (_TAIL, 1 - _TAIL)))
+    inside = np.clip(np.nan_to_num(inside, nan=n), 1, n)
+    lengths = np.minimum(n // 5, np.ceil(3 * np.sqrt(n * n / inside))).astype(int)
     for length in np.unique(lengths):
         rows = ready[lengths == length]
         for ordered in (flat[rows], -flat[rows, ::-1]):

@@ -28,6 +28,15 @@ def test_nile_has_the_variances_of_durbin_and_koopman():
     assert float(fit.posterior["level_sd"].squeeze()) ** 2 == pytest.approx(1469.1, rel=5e-3)
 
 
+def test_a_dimension_is_left_to_em():
+    """Of a given dimension the states can be turned: NUTS refuses, so that it is not what is taken by itself."""
+    from bayeslab.engines import auto
+
+    table = {"y": [1.0, 2.0, 1.5, 0.5, 2.5], "z": [0.5, 1.0, 0.0, 1.5, 1.0]}
+    declared = level(columns=["y", "z"], dimension=1)
+    assert auto.choose(declared, bl.check(declared, table))[0] == "em"
+
+
 def test_density_is_the_joint_normal_one():
     """Two sequences with a gap: log p(y) from the covariance of all levels."""
     table = {"who": ["a"] * 3 + ["b"] * 2, "day": [1, 2, 4, 1, 2], "y": [1.0, 2.5, 0.5, -1.0, 0.0]}

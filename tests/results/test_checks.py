@@ -334,6 +334,14 @@ def test_shapes_of_tails_are_the_known_ones(rng):
     assert np.isnan(heavy(one_sided)).all()  # constant up to rounding
 
 
+def test_states_have_no_tails(rng):
+    """Draws of few different values, some of them rare: nothing is divided by zero, and no mean is withheld."""
+    from bayeslab.results._tails import heavy
+
+    draws = np.stack([rng.random((4, 1000)) < p for p in (0.5, 0.01, 0.0005)]).astype(float)
+    assert np.isnan(heavy(draws)).all()
+
+
 def test_means_of_heavy_tails_are_warned_of(rng):
     data = tree({"c": rng.standard_cauchy((CHAINS, DRAWS)), "x": rng.normal(size=(CHAINS, DRAWS))})
     finding = one(judge_mcmc(data), "heavy tails")
