@@ -423,8 +423,11 @@ def expand(model: pymc.Model, values: Mapping[str, np.ndarray], outputs: Sequenc
     return evaluate({v: values[v.name] for v in model.value_vars if v.name in values}, outputs)
 
 
-def evaluate(given: Mapping[Any, np.ndarray], outputs: Sequence[Any]) -> list[np.ndarray]:
-    """Evaluate outputs at many values of the variables they depend on, shape (draws, ...) each."""
+def evaluate(given: Mapping[Any, np.ndarray], outputs: Sequence[Any], *, simplify: bool = True) -> list[np.ndarray]:
+    """Evaluate outputs at many values of the variables they depend on, shape (draws, ...) each.
+
+    ``simplify=False`` leaves the graph as it is: simplifying one of many branches can take for ever.
+    """
     import pytensor
     from pytensor.graph.replace import vectorize_graph
     from pytensor.graph.traversal import ancestors
@@ -443,7 +446,7 @@ def evaluate(given: Mapping[Any, np.ndarray], outputs: Sequence[Any]) -> list[np
             return [np.stack([row[k] for row in rows]) for k in range(len(outputs))]
         batched = [pytensor.tensor.tensor(dtype=v.dtype, shape=(None, *v.type.shape)) for v in inputs]
         many = vectorize_graph(list(outputs), dict(zip(inputs, batched, strict=True)))
-        mode = pytensor.compile.mode.Mode("py", "fast_compile")
+        mode = pytensor.compile.mode.Mode("py", "fast_compile" if simplify else None)
         function = pytensor.function(batched, many, mode=mode, on_unused_input="ignore")
         size = max(sum(int(np.prod([n or 1 for n in o.type.shape])) for o in outputs), 1)
         step = max(1, min(n_draws, 20_000_000 // size))

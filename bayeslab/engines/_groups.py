@@ -269,7 +269,7 @@ def tables_at(model: pymc.Model, sums: Any, values: Mapping[str, np.ndarray]) ->
     length = max(int(sums.tables.type.shape[0] or 0), 1)
     step = max(1, min(n, 20_000_000 // length))
     for i in range(0, n, step):
-        yield np.ascontiguousarray(evaluate({s: v[i : i + step] for s, v in given.items()}, output)[0])
+        yield np.ascontiguousarray(evaluate({s: v[i : i + step] for s, v in given.items()}, output, simplify=False)[0])
 
 
 def _derived(job: Job, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

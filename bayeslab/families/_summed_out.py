@@ -24,7 +24,7 @@ from pytensor.graph.replace import clone_replace, graph_replace, vectorize_graph
 from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.scalar.basic import EQ, Log, Log1p, Neg, Switch
 from pytensor.scalar.math import Sigmoid
-from pytensor.tensor.basic import Join, MakeVector
+from pytensor.tensor.basic import Join, MakeVector, ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import All
 from pytensor.tensor.special import Softmax
@@ -190,9 +190,10 @@ def summed_out(latents: Sequence[Latent], densities: Sequence[Density], model: p
         at += size
     sizes = np.repeat([latent.states for latent in latents], [math.prod(latent.shape) for latent in latents])
     standing = _standing(model)
+    given = standing | {symbol: pt.constant(np.zeros(at_.shape, np.int64)) for symbol, at_ in cells.items()}
     factors, tables, observed, length = list[Factor](), list[Any](), dict[str, Any](), 0
     for density in densities:
-        value = _flat_at_zero(_checked_by_element(density.value), list(cells))
+        value = _flat_at_zero(_checked_by_element(density.value, given), list(cells))
         scopes = scopes_of(value, cells, at, standing)
         table, own = _table(density.name, value, scopes, latents, cells, sizes, length)
         if density.observed:
@@ -331,7 +332,7 @@ def _safe(inner: Any) -> bool:
 # ----------------------------------------------------------------------------- checks by element
 
 
-def _checked_by_element(value: Any) -> Any:
+def _checked_by_element(value: Any, given: Mapping[Any, Any]) -> Any:
     """PyMC's checks of parameters, which make a whole density zero, applied to each element.
 
     One value of a discrete node may not be allowed in one row and be in another.
@@ -350,7 +351,7 @@ def _checked_by_element(value: Any) -> Any:
         inside = {v for v in found if not set(ancestors(v.owner.inputs)) & set(found)}
         for variable in inside:
             expression, *conditions = variable.owner.inputs
-            allowed = [c for condition in conditions for c in _conditions(condition, expression)]
+            allowed = [c for condition in conditions for c in _conditions(condition, expression, given)]
             made = expression
             if allowed:
                 together = allowed[0]
@@ -362,23 +363,33 @@ def _checked_by_element(value: Any) -> Any:
         value = changes[value] if value in changes else graph_replace([value], changes, strict=False)[0]
 
 
-def _conditions(condition: Any, expression: Any) -> list[Any]:
+def _shape(variable: Any, given: Mapping[Any, Any]) -> tuple[int, ...]:
+    """The shape of a variable, computed where it is not known beforehand (data may change)."""
+    if None not in variable.type.shape:
+        return tuple(variable.type.shape)
+    shape = clone_replace([variable.shape], given, rebuild_strict=False)
+    return tuple(int(n) for n in pytensor.function([], shape, mode=pytensor.compile.mode.Mode("py", None))()[0])
+
+
+def _conditions(condition: Any, expression: Any, given: Mapping[Any, Any]) -> list[Any]:
     """A condition taken apart into conditions for each element of an expression."""
     node = condition.owner
+    if node is not None and isinstance(node.op, ScalarFromTensor | TensorFromScalar):
+        return _conditions(node.inputs[0], expression, given)
     if node is not None and isinstance(node.op, All):
         (inner,) = node.inputs
         if inner.owner is not None and isinstance(inner.owner.op, MakeVector):
-            return [c for part in inner.owner.inputs for c in _conditions(part, expression)]
+            return [c for part in inner.owner.inputs for c in _conditions(part, expression, given)]
         if inner.owner is not None and isinstance(inner.owner.op, Join):
             parts = [
                 p.owner.inputs[0] if isinstance(getattr(p.owner, "op", None), DimShuffle) else p
                 for p in inner.owner.inputs
             ]
-            return [c for part in parts for c in _conditions(part, expression)]
+            return [c for part in parts for c in _conditions(part, expression, given)]
         if inner.ndim > expression.ndim:
             inner = pt.all(inner, axis=tuple(range(expression.ndim, inner.ndim)))
-        shapes = zip(reversed(inner.type.shape), reversed(expression.type.shape), strict=False)
-        return [inner] if all(a == b or a == 1 for a, b in shapes) else [condition]
+        shapes = zip(reversed(_shape(inner, given)), reversed(_shape(expression, given)), strict=False)
+        return [inner] if all(a == b or a == 1 for a, b in shapes) else [pt.all(inner)]
     if node is not None and isinstance(node.op, Elemwise) and len(node.inputs) == 1 and condition.ndim == 0:
-        return _conditions(node.inputs[0], expression)  # a cast
-    return [condition]
+        return _conditions(node.inputs[0], expression, given)  # a cast
+    return [pt.as_tensor_variable(condition)]

@@ -16,6 +16,7 @@ from bayeslab.engines._groups import tables_at
 from bayeslab.errors import ModelError
 from bayeslab.exact import _elimination_kernels as kernels
 from bayeslab.families import graph
+from bayeslab.fitting import _Source
 
 PYTHON = Mode("py", "fast_compile")
 
@@ -78,7 +79,7 @@ def test_a_label_that_several_rows_share(judged):
 
 
 def test_labels_are_drawn_with_their_posterior_probabilities(judged):
-    source = bl.fitting._Source(DAWID_SKENE)
+    source = _Source(DAWID_SKENE)
     built, sums = graph.elimination(source.model, source.bound(RATINGS))
     (tables,) = tables_at(built, sums, {name: value[None] for name, value in judged.items()})
     n, rng = 20_000, np.random.default_rng(0)
@@ -150,6 +151,36 @@ def test_counts_with_a_bound():
     prior = stats.poisson.logpmf(number, lam) - stats.poisson.logcdf(12, lam)
     expected = sum(logsumexp(prior + sum(stats.binom.logpmf(each, number, p) for each in row)) for row in k)
     assert evidence(built, {"lam": lam, "p": p}) == pytest.approx(expected, abs=1e-10)
+
+
+def test_checks_of_data_do_not_tie_rows_together():
+    """Numbers of trials are data whose length may change; each row still has its own label, and its own term."""
+    nodes = {"p": "Beta(1, 1)", "z[obs_id]": "Bernoulli(0.4)", "k[obs_id]": "Binomial(n, where(z, 0, p))"}
+    source = _Source(model(nodes))
+    data = {"k": np.array([0, 2, 0]), "n": np.array([4, 5, 6])}
+    built, sums = graph.elimination(source.model, source.bound(data))
+    assert [len(scope) for scope in sums.observed["k"][1]] == [1, 1, 1]
+    rows = np.log(0.4 * (data["k"] == 0) + 0.6 * stats.binom.pmf(data["k"], data["n"], 0.3))
+    assert evidence(built, {"p": 0.3}) == pytest.approx(rows.sum(), abs=1e-10)
+
+
+def test_many_labels_whose_probabilities_are_checked():
+    """PyMC's checks of p are of all rows; forty labels that have nothing to do with each other must not meet in them."""
+    rng = np.random.default_rng(4)
+    y, item = rng.integers(0, 2, 80), np.repeat(np.arange(40), 2)
+    nodes = {
+        "p[kind]": "Beta(1, 1)",
+        "q[kind, answer]": "Dirichlet(1)",
+        "z[item]": "Categorical([0.3, 0.7])",
+        "y[obs_id]": "Bernoulli(p[z[item]])",
+        "w[obs_id]": "Categorical(q[z[item], answer])",
+    }
+    data = {"y": y, "w": 1 - y, "item": np.array([f"i{k:02d}" for k in item])}
+    built = bl.to_pymc(model(nodes, {"kind": 2, "answer": 2}), data)
+    p, q = np.array([0.2, 0.9]), np.array([[0.4, 0.6], [0.8, 0.2]])
+    rows = np.log(np.where(y[:, None] == 1, p, 1 - p)) + np.log(q[:, 1 - y].T)
+    each = np.log([0.3, 0.7]) + rows.reshape(40, 2, 2).sum(axis=1)
+    assert evidence(built, {"p": p, "q": q}) == pytest.approx(logsumexp(each, axis=1).sum(), abs=1e-9)
 
 
 def test_scalars_a_vector_and_a_potential_that_meet():
