@@ -149,6 +149,8 @@ def prior_function(density: Density, seed: int) -> Any:
 
 def _reason(density: Density, point: np.ndarray, tried: int) -> str:
     """Which node excludes every start, at what value of its own and of its parents."""
+    from pymc.logprob.utils import ParameterValueError
+
     model = density.model
     values = {name: value[None] for name, value in density.split(point).items()}
     lead = (
@@ -157,7 +159,11 @@ def _reason(density: Density, point: np.ndarray, tried: int) -> str:
     lead += ", shrunk towards the centre, farther out)"
     advice = "give starting values in initvals, or tighter priors"
     for rv in [*model.observed_RVs, *model.free_RVs]:
-        (terms,) = expand(model, values, model.logp(vars=[rv], sum=False, jacobian=False))
+        try:
+            (terms,) = expand(model, values, model.logp(vars=[rv], sum=False, jacobian=False))
+        except ParameterValueError as error:
+            broken = str(error).strip().splitlines()[0]
+            return f"{lead}: '{rv.name.removesuffix('_observed')}' needs {broken}; check the column or node that gives it"
         bad = np.argwhere(~np.isfinite(np.atleast_1d(terms[0])))
         if len(bad):
             at = tuple(int(i) for i in bad[0])

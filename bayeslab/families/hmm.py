@@ -477,7 +477,8 @@ def bound(model: Model, data: Data) -> Data:
             limit_of(spec)
         for hidden in _candidates(model, data):
             if hidden.learned:
-                _refuse_too_little(hidden, data)
+                # An infinite number of states is cut off far beyond those that are needed.
+                _refuse_silent(hidden) if _infinite(model) else _refuse_too_little(hidden, data)
                 hidden.check_possible(hidden.guess(None))
     return data
 

@@ -121,6 +121,7 @@ def test_places_that_cannot_be_written_to_are_refused_before_the_work(folder, ca
     assert code == 1 and not out and why in err and err.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 @pytest.mark.parametrize("line", ["schema", "show runs/line", "graph m.yaml"])
 def test_a_full_disk_behind_standard_output(folder, line):

@@ -354,7 +354,8 @@ def test_a_column_that_is_there_twice_is_refused():
 def test_sizes_beyond_arithmetic_are_refused(column, what, size):
     data = table()
     data[column] *= size
-    with pytest.raises(DataError, match=f"{what} is as"):
+    # A reader refuses what no square of can be had; a column that is too small for its unit is the formula's to refuse.
+    with pytest.raises(DataError, match=f"{what} is as|column '{column}'.* too large to reckon with"):
         design("y ~ x + offset(z)", data)
 
 

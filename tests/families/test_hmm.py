@@ -199,6 +199,7 @@ def test_columns_of_every_kind_against_enumeration():
         np.testing.assert_allclose(expression.eval(mode="FAST_COMPILE"), np.log(emission), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("covariance", ["full", "tied"])
 def test_matrices(covariance):
     """The graph's evidence, the family's and one by scipy; EM never falls; simulation runs."""
@@ -287,6 +288,7 @@ def grid_posterior(y, n=120):
     return (first @ points, second @ points), weight
 
 
+@pytest.mark.slow
 def test_nuts_agrees_with_a_grid_and_the_run_reopens(tiny, tmp_path):
     declared, table = tiny
     means, _ = grid_posterior(table["y"])

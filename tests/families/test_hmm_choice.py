@@ -44,6 +44,7 @@ def chosen(table, **content):
     return choice
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choose", ["bic", "held_out", "loo", "forward"])
 @pytest.mark.parametrize("several", [True, False])
 def test_the_planted_number_is_found(choose, several):
@@ -56,6 +57,7 @@ def test_the_planted_number_is_found(choose, several):
     assert f"{choice.best} states, chosen by {choose}" in choice.said
 
 
+@pytest.mark.slow
 def test_forward_search_stops_where_a_state_more_no_longer_helps():
     choice = chosen(SEVERAL, sequence="who", choose="forward", states={"from": 1, "to": 9})
     assert choice.numbers == (1, 2, 3, 4)
@@ -145,6 +147,7 @@ def test_the_choice_is_told_kept_and_used_again(tmp_path):
     assert hmm.network(declared, fit.data).nodes["path"]["text"] == "Markov chain, 1 to 4 states"
 
 
+@pytest.mark.slow
 def test_states_of_each_class_are_chosen_too():
     """Both classes have two planted states."""
     rows = series(20, 25, seed=6, means=(-2.0, 2.0))
@@ -156,6 +159,7 @@ def test_states_of_each_class_are_chosen_too():
         assert hidden.states.tolist() == ["a.1", "a.2", "b.1", "b.2"]
 
 
+@pytest.mark.slow
 def test_fits_are_compared_by_leaving_sequences_out():
     """PSIS-LOO over sequences, two states against one, and refits where that does not do.
 
@@ -214,7 +218,7 @@ def test_ranges_that_make_no_sense(content, message):
         ({"choose": "held_out"}, {"y": SINGLE["y"][:15]}, "too short to leave rows out"),
         (
             {"choose": "held_out", "classes": "kind", "sequence": "who"},
-            {"who": [0, 0, 1, 1, 2, 2], "kind": ["a"] * 4 + ["b"] * 2, "y": SINGLE["y"][:6]},
+            {"who": [k // 10 for k in range(30)], "kind": ["a"] * 20 + ["b"] * 10, "y": SINGLE["y"][:30]},
             "single sequence",
         ),
         (

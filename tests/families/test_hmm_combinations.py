@@ -305,6 +305,7 @@ def test_the_default():
     assert examined({}) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_a_sample_of_combinations(seed):
     """A few at random, the same in every run."""

@@ -119,6 +119,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_steps_keep_the_joint_distribution_of_parameters_and_data(case):
     """Geweke (2004): parameters and data drawn from the model, against a chain that draws each given the other."""
@@ -165,6 +166,7 @@ def _dirichlet(rng, a):
 # --------------------------------------------------------------------------------- other posteriors
 
 
+@pytest.mark.slow
 def test_transitions_have_the_posterior_of_a_grid():
     """Known emissions, known first state: the two rows of the matrix on a grid, the likelihood by the filter."""
     table = {"y": series(40)["y"]}
@@ -201,6 +203,7 @@ def fits():
     ]
 
 
+@pytest.mark.slow
 def test_draws_agree_with_nuts(fits):
     found, other = fits
     assert found.verdict.status == "pass"

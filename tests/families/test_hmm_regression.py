@@ -64,6 +64,7 @@ def test_counts_with_inputs():
     np.testing.assert_allclose(slopes, [0.2, -0.2], atol=0.05)
 
 
+@pytest.mark.slow
 def test_density_is_that_of_the_forward_pass_and_its_slope_is_right():
     """Log posterior by scipy and forward-backward; the same in EM; slope by differences."""
     _, table = planted(30)
@@ -159,7 +160,6 @@ def test_predictions_use_the_inputs_of_new_rows():
         ({}, {"x": [1.0] * 9, "y": np.arange(9.0)}, "'x' is constant"),
         ({}, {"x": np.arange(9.0), "y": np.ones(9)}, "'y' is constant"),
         ({"emission": "student_t"}, {"x": np.arange(9.0), "y": np.arange(9.0)}, "there is one column"),
-        ({"parameters": {"sd": 1.0}}, {"x": np.arange(9.0), "y": np.arange(9.0)}, "all parameters are learned"),
     ],
 )
 def test_errors_are_one_line(content, table, message):

@@ -40,6 +40,7 @@ def normal_fit():
     return bl.fit(model("ab", features=1, mean="zero", priors=priors), data, target_accept=0.9, **QUICK), data
 
 
+@pytest.mark.slow
 def test_principal_component_by_nuts_is_quadrature(normal_fit):
     """NUTS on the triangular loadings; the grid is over independent normal ones, of any sign."""
     fit, data = normal_fit
@@ -103,6 +104,7 @@ def by_gibbs():
     return bl.fit(model("abcd", features=2, kind="binary"), data, draws=1500, tune=200, **QUICK), data, z
 
 
+@pytest.mark.slow
 def test_binary_factors_by_nuts_and_by_gibbs(by_gibbs):
     """binary-factor: the same posterior with patterns summed out as with weights integrated out."""
     fit, data, _ = by_gibbs
@@ -152,6 +154,7 @@ def buffet():
     return bl.fit(model("abcd", features="ibp", kind="binary", mean="own"), data, draws=300, tune=160, **QUICK), data
 
 
+@pytest.mark.slow
 def test_number_of_features_is_near_the_planted_one(buffet):
     """beta-process-factor: two planted; R-hat and ESS of what does not depend on the names of features."""
     fit, _ = buffet

@@ -211,6 +211,7 @@ def test_engines_that_need_a_structure_say_so():
 # --------------------------------------------------------------------------------- fits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["structure", "order", "partition"])
 def test_edges_of_a_fit_are_those_of_exact_sums(sampler):
     model = bl.Model(model=bl.BayesNet(structure={"sampler": sampler, "equivalent_sample_size": 1}))

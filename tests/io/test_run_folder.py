@@ -130,6 +130,7 @@ def the_file(run: Path, pattern: str) -> Path:
     return min(p for p in (run / pattern).parent.rglob("*") if p.is_file())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("pattern", FILES)
 def test_a_damaged_file_is_said_in_one_line_and_made_again_where_it_can_be(run, whole, capsys, pattern, operation):

@@ -288,6 +288,7 @@ def test_rows_summed_for_nuts_keep_their_digits():
     assert found == pytest.approx(truth, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_levels_of_a_state_space_shifted():
     """Decoded over several draws of the variances."""
     from bayeslab.families import _hmm_linear

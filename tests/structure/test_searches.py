@@ -409,6 +409,7 @@ print([sorted(search(score).graph.edges) for search in SEARCHES.values()])
 """
 
 
+@pytest.mark.slow
 def test_hash_seeds_do_not_matter():
     outputs = {
         subprocess.run(
