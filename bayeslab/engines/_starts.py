@@ -163,7 +163,9 @@ def _reason(density: Density, point: np.ndarray, tried: int) -> str:
             (terms,) = expand(model, values, model.logp(vars=[rv], sum=False, jacobian=False))
         except ParameterValueError as error:
             broken = str(error).strip().splitlines()[0]
-            return f"{lead}: '{rv.name.removesuffix('_observed')}' needs {broken}; check the column or node that gives it"
+            return (
+                f"{lead}: '{rv.name.removesuffix('_observed')}' needs {broken}; check the column or node that gives it"
+            )
         bad = np.argwhere(~np.isfinite(np.atleast_1d(terms[0])))
         if len(bad):
             at = tuple(int(i) for i in bad[0])

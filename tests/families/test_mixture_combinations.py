@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from scipy.special import gammaln
@@ -248,6 +250,7 @@ def test_a_sample_of_combinations(seed):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif("BAYESLAB_SWEEP" not in os.environ, reason="the whole sweep: set BAYESLAB_SWEEP=1")
 @pytest.mark.parametrize("part", range(8))
 def test_every_pair_of_keys(part):
     """By itself, and among up to three others."""
