@@ -56,6 +56,7 @@ def test_a_terminal_shows_a_line_that_goes_away():
     assert words.endswith("\r\x1b[2K")
 
 
+@pytest.mark.slow
 def test_small_questions_compile_nothing():
     """A network whose joint table is small is answered without numba."""
     code = """

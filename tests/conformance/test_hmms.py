@@ -24,6 +24,7 @@ PARAMETERS = {
 }
 
 
+@pytest.mark.slow
 def test_agrees_with_the_reference():
     if not FOLDER.is_dir():
         if os.environ.get("CI") == "true":

@@ -14,6 +14,7 @@ import bayeslab as bl
 MODELS = Path(__file__).parents[2] / "models"
 
 
+@pytest.mark.slow
 def test_mining_disasters_change_regime_around_1890():
     """Maximum likelihood by a general optimiser on a forward pass written here."""
     y = pd.read_csv(MODELS / "data" / "coal.csv")["disasters"].to_numpy()

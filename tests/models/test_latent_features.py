@@ -30,6 +30,7 @@ def simulated_shapes():
     return pd.DataFrame(values, columns=[f"r{i + 1}c{j + 1}" for i in range(6) for j in range(6)]), z
 
 
+@pytest.mark.slow
 def test_shapes_are_the_planted_ones():
     """beta-process-factor, binary-factor: four shapes, each cell within what the noise allows; which image has which."""
     told, z = simulated_shapes()

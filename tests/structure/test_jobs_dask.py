@@ -56,6 +56,7 @@ def drawn(chains):
     return np.stack([np.concatenate(chain.draws) for chain in chains])
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_the_middle_costs_nothing(cluster, tmp_path):
     from distributed import Client
 
