@@ -254,5 +254,5 @@ def test_choose_method():
     assert suggested(1_000_000, 300)[0].learner == "random_forest"
     for one in suggested(20_000, 10, 10, irrelevant=True):
         assert bl.Model(model={"family": "learner", "learner": one.learner, "target": "y"})
-    with pytest.raises(OptionError, match="at least"):
+    with pytest.raises(OptionError, match="≥ 1"):
         suggested(0, 3)
