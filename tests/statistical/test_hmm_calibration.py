@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import bayeslab as bl
 
 
+@pytest.mark.slow
 def test_posterior_is_calibrated(tmp_path):
     model = bl.Model(
         name="regimes",
