@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayeslab.errors import EngineRefusal, EvidenceError, hint
-from bayeslab.exact.factors import Evidence, FactorGraph, read_evidence
+from bayeslab.errors import EngineRefusal, EvidenceError
+from bayeslab.exact.factors import Evidence, FactorGraph, read_evidence, variables_of
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.exact.triangulation import available_bytes
 
@@ -59,7 +59,7 @@ def eliminate(
         A table on the way would not fit into memory.
     """
     states, evidence = model.states, read_evidence(model.states, given)
-    targets = _known(targets, states)
+    targets = variables_of(states, targets)
     free = [v for v in targets if v not in evidence.hard]
     tables = _connected(_sliced(model, evidence, {*targets, *evidence.hard, *evidence.likelihood}), free)
     tables, log_scale = _sum_out(tables, _others(tables, free))
@@ -104,7 +104,7 @@ def marginal_map(
         A table on the way would not fit into memory.
     """
     states, evidence = model.states, read_evidence(model.states, given)
-    targets = _known(targets, states)
+    targets = variables_of(states, targets)
     tables = _sliced(model, evidence, {*targets, *evidence.hard, *evidence.likelihood})
     missing = set(states) - set(evidence.hard) - {v for t in tables for v in t.scope}
     if not isinstance(model, DiscreteNetwork):
@@ -117,16 +117,6 @@ def marginal_map(
     if log_top == -np.inf:
         raise EvidenceError("the evidence has probability zero")
     return tuple(evidence.hard[v] if v in evidence.hard else found[v] for v in targets), log_sum + log_top
-
-
-def _known(targets: Sequence[str], states: Mapping[str, Any]) -> tuple[str, ...]:
-    names = (targets,) if isinstance(targets, str) else tuple(targets)
-    for name in names:
-        if name not in states:
-            raise EvidenceError(f"'{name}' is not a variable{hint(name, states)}")
-    if len(set(names)) < len(names):
-        raise EvidenceError("a target is named twice")
-    return names
 
 
 def _sliced(model: DiscreteNetwork | FactorGraph, evidence: Evidence, relevant: set[str]) -> list[_Table]:
