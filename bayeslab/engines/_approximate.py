@@ -409,8 +409,9 @@ def _newton_step(curvature: Array, slope: Array) -> tuple[Array, float]:
 
 def improper(model: pymc.Model) -> list[str]:
     """Parameters whose prior has no integral: then the evidence means nothing."""
-    flat = ("flat", "halfflat")
-    return [rv.name for rv in model.free_RVs if getattr(rv.owner.op, "name", "").lower() in flat]
+    # Vector distributions such as LKJCholeskyCov bear no name.
+    names = {rv.name: rv.owner.op.name or "" for rv in model.free_RVs}
+    return [name for name, distribution in names.items() if distribution.lower() in ("flat", "halfflat")]
 
 
 def has_evidence(density: Density) -> bool:

@@ -7,12 +7,14 @@ import json
 import math
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
 import bayeslab as bl
+from bayeslab.engines._approximate import improper
 from bayeslab.results.checks import judge_approximation, pareto_smoothed
 
 ENGINES = ("laplace", "pathfinder", "advi", "smc")
@@ -321,6 +323,12 @@ def test_smc_refuses_improper_priors():
         bl.fit(model, {"y": [1.0]}, "smc", progress=False, runs=None)
     fit = bl.fit(model, {"y": [1.0]}, "laplace", progress=False, runs=None, seed=1)
     assert "log_evidence" not in fit.posterior.attrs
+
+
+def test_vector_priors_are_proper():
+    """Correlated effects have a prior without a name in PyMC, which was asked for one."""
+    model = bl.load(Path(__file__).parents[2] / "models" / "radon_slopes.yaml")
+    assert improper(bl.to_pymc(model)) == []
 
 
 def test_unknown_options_and_parameters(gaussian):
