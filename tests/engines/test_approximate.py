@@ -327,8 +327,7 @@ def test_smc_refuses_improper_priors():
 
 def test_vector_priors_are_proper():
     """Correlated effects have a prior without a name in PyMC, which was asked for one."""
-    model = bl.load(Path(__file__).parents[2] / "models" / "radon_slopes.yaml")
-    assert improper(bl.to_pymc(model)) == []
+    assert improper(bl.to_pymc(Path(__file__).parents[2] / "models" / "radon_slopes.yaml")) == []
 
 
 def test_unknown_options_and_parameters(gaussian):
