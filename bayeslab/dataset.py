@@ -468,8 +468,10 @@ class Data:
         """Names of all columns, given and computed."""
         return set(self.dataset.columns) | {name for name in self.derive if self.has(name)}
 
-    def term(self, name: str, *, missing: bool = False) -> Term:
+    def term(self, name: str, *, missing: bool = False, role: str | None = None) -> Term:
         """A column as a term; ``missing`` allows missing cells (of observed nodes).
+
+        ``role`` says what the column is, for the error of missing cells; a predictor in a graph if it is not given.
 
         Raises
         ------
@@ -480,7 +482,7 @@ class Data:
             self._terms[name] = self._named(name)
         term = self._terms[name]
         if not missing:
-            self._complete(name, term)
+            self._complete(name, term, role)
         return term
 
     def _named(self, name: str) -> Term:
@@ -494,13 +496,19 @@ class Data:
         known = self.names() | self.labels.keys()
         raise ModelError(f"'{name}' is neither a node, a column of the data, nor a dimension{hint(name, known)}")
 
-    def _complete(self, name: str, term: Term) -> None:
+    def _complete(self, name: str, term: Term, role: str | None) -> None:
         gone = _missing(term)
         if np.any(gone):
             rows = np.unique(np.nonzero(np.atleast_1d(gone))[0]) + 1
             shown = ", ".join(str(row) for row in rows[:5]) + (" ..." if len(rows) > 5 else "")
+            many = f"column '{name}' has {(n := np.sum(gone))} missing cell{'s' * bool(n > 1)} (row {shown})"
+            if role is not None:
+                raise DataError(
+                    f"{many} and is {role}, known in every row: drop the rows, or say what holds there in a"
+                    f" column of data.derive, where(isnan({name}), ..., {name})"
+                )
             raise DataError(
-                f"column '{name}' has {np.sum(gone)} missing cells (row {shown}) and is used as a predictor: drop"
+                f"{many} and is used as a predictor: drop"
                 f" the rows; or give it a node, such as {name}[{', '.join(map(str, term.dims))}]: Normal(m, s), so that"
                 f" missing cells become parameters; or say what holds there, where(isnan({name}), ..., {name})"
             )

@@ -22,7 +22,7 @@ def exact(seen: Resolved) -> Plan | str:
     """The closed form, where nothing but coefficients of the mean with normal priors is inferred."""
     if not seen.gaussian:
         return f"with likelihood {seen.spec.likelihood} the function has no closed form"
-    free = [name for name in seen.dims if name not in ("Intercept", "b")]
+    free = [name for name in seen.dims if name not in (seen.level, "b")]
     if free:
         return f"the hyperparameters {', '.join(free[:4])}{' ...' if len(free) > 4 else ''} are inferred"
     try:
@@ -36,8 +36,8 @@ def exact(seen: Resolved) -> Plan | str:
 def _prior(seen: Resolved) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of each coefficient of the mean."""
     means, variances = [], []
-    size = {"Intercept": 1, "b": len(seen.predictors)}
-    for name in (*(("Intercept",) if seen.intercept else ()), *(("b",) if seen.predictors else ())):
+    size = {seen.level: 1, "b": len(seen.predictors)}
+    for name in (*((seen.level,) if seen.intercept else ()), *(("b",) if seen.predictors else ())):
         if name in seen.fixed:
             means.append(np.array([seen.fixed[name]]))
             variances.append(np.zeros(1))
@@ -82,8 +82,10 @@ class Solved:
     @property
     def dims(self) -> Mapping[str, tuple[str, ...]]:
         out: dict[str, tuple[str, ...]] = {}
-        if self.seen.intercept and "Intercept" not in self.seen.fixed:
+        if self.seen.middle is not None:
             out["Intercept"] = ()
+        if self.seen.intercept and self.seen.level not in self.seen.fixed:
+            out[self.seen.level] = ()
         if self.seen.predictors:
             out["b"] = ("predictor",)
         return out | {"f": (self.seen.rows,)}
@@ -98,18 +100,22 @@ class Solved:
 
     def _split(self, coefficients: np.ndarray, function: np.ndarray) -> dict[str, np.ndarray]:
         """Arrays by name; coefficients and rows are the last axis."""
-        out = {"f": function}
-        if "Intercept" in self.dims:
-            out["Intercept"] = coefficients[..., 0]
-        if "b" in self.dims:
-            out["b"] = coefficients[..., int(self.seen.intercept) :]
+        out = {"f": function, "b": coefficients[..., int(self.seen.intercept) :]}
+        if self.seen.intercept:
+            out[self.seen.level] = coefficients[..., 0]
+        if self.seen.middle is not None:
+            out["Intercept"] = coefficients @ self.seen.at_zero
         return {name: out[name] for name in self.dims}
 
     def mean(self) -> Mapping[str, np.ndarray]:
         return self._split(self._coefficients[0], self._function[0])
 
     def sd(self) -> Mapping[str, np.ndarray]:
-        return self._split(np.sqrt(np.diagonal(self._coefficients[1])), self._function[1])
+        covariance = self._coefficients[1]
+        out = self._split(np.sqrt(np.diagonal(covariance)), self._function[1])
+        if self.seen.middle is not None:
+            out["Intercept"] = np.sqrt(self.seen.at_zero @ covariance @ self.seen.at_zero)
+        return out
 
     def quantile(self, probability: float) -> Mapping[str, np.ndarray]:
         at, mean, sd = special.ndtri(probability), self.mean(), self.sd()

@@ -45,6 +45,12 @@ def begun(model: Model, seen: Resolved) -> pymc.Model:
     for dim, labels in dims.items():
         if dim not in built.coords:
             built.add_coord(dim, labels)
+    if seen.middle is not None:
+        import pytensor.tensor as pt
+
+        with built:
+            level, slopes = _value(seen, built, seen.level), built["b"]
+            pm.Deterministic("Intercept", level + pt.dot(seen.at_zero[1:], slopes))
     return built
 
 
@@ -73,7 +79,7 @@ def parameters(seen: Resolved, built: pymc.Model) -> tuple[Any, Any, Any]:
         noise = pt.sqrt(_value(seen, built, "sigma2"))
     elif "precision" in known:
         noise = _value(seen, built, "precision") ** -0.5
-    start = [_value(seen, built, "Intercept")] if seen.intercept else []
+    start = [_value(seen, built, seen.level)] if seen.intercept else []
     return theta, noise, _vector([*start, *([built["b"]] if seen.predictors else [])])
 
 

@@ -80,7 +80,7 @@ def optimum(seen: Resolved, with_priors: bool, restarts: int, rng: np.random.Gen
     """The highest point; None where a graph has to say what the priors are."""
     if not seen.gaussian or seen.y is None or not seen.dims or "sigma" not in seen.dims.keys() | seen.fixed.keys():
         return None
-    seen, level = _levelled(seen)
+    given, (seen, level) = seen, _levelled(seen)
     names = _names(seen)
     if {n.partition("[")[0] for n in names} != seen.dims.keys() | seen.fixed.keys():
         return None  # priors have parameters of their own
@@ -97,10 +97,12 @@ def optimum(seen: Resolved, with_priors: bool, restarts: int, rng: np.random.Gen
     best = max(ends, key=lambda end: end.log_evidence)
     slope = np.where(fixed, 0.0, whole.log_marginal(best.parameters)[1] * np.where(positive, best.parameters, 1.0))
     values = {name: best.parameters[k] for k, name in enumerate(names) if name in seen.dims}
-    if "Intercept" in values:
-        values["Intercept"] += level
+    if seen.level in values:
+        values[seen.level] += level
     if seen.predictors:
         values["b"] = best.parameters[len(best.parameters) - len(seen.predictors) :]
+    if seen.middle is not None:
+        values["Intercept"] = given.coefficients(values) @ given.at_zero
     return PointEstimate(
         {name: np.asarray(value) for name, value in values.items()},
         best.log_evidence,
@@ -114,16 +116,16 @@ def _levelled(seen: Resolved) -> tuple[Resolved, float]:
     """The same problem with outcomes about zero, and what was taken from them, where they are far from it."""
     assert seen.y is not None
     level = float(np.mean(seen.y))
-    text = seen.nodes.get("Intercept", "")
-    known = seen.fixed.get("Intercept")
+    text = seen.nodes.get(seen.level, "")
+    known = seen.fixed.get(seen.level)
     written = _NORMAL.fullmatch(text.replace(" ", ""))
     if not seen.intercept or abs(level) < 10 * float(np.std(seen.y)) or (known is None and written is None):
         return seen, 0.0
     nodes, fixed = dict(seen.nodes), dict(seen.fixed)
     if written is not None:
-        nodes["Intercept"] = f"Normal({float(written[1]) - level!r}, {written[2]})"
+        nodes[seen.level] = f"Normal({float(written[1]) - level!r}, {written[2]})"
     if known is not None:
-        fixed["Intercept"] = known - level
+        fixed[seen.level] = known - level
     return replace(seen, y=seen.y - level, nodes=nodes, fixed=fixed), level
 
 
@@ -136,7 +138,7 @@ def _likelihood(seen: Resolved) -> Any:
 
 def _names(seen: Resolved) -> list[str]:
     """A name for each element of the vector: hyperparameters, noise, coefficients."""
-    start = ["Intercept"] if seen.intercept else []
+    start = [seen.level] if seen.intercept else []
     return [*seen.kernel.names, "sigma", *start, *(f"b[{k}]" for k in range(len(seen.predictors)))]
 
 

@@ -35,6 +35,12 @@ AUXILIARY: dict[str, tuple[str, ...]] = {
 }
 # The standard deviation of a function that is seen through a link: on the link's scale.
 _LINK_SPREAD = {"logit": 2.0, "probit": 1.0, "log": 1.0}
+# What columns other than the outcome are, in messages.
+_ROLES = {
+    "inputs": "an input of a Gaussian process",
+    "errors": "the error of an outcome",
+    "trials": "a number of trials",
+}
 _LINKS = {"bernoulli": "logit", "binomial": "logit", "poisson": "log", "negative_binomial": "log"}
 
 
@@ -53,10 +59,13 @@ class Resolved:
     y : ndarray (n,) or None
         None where the data have no outcome.
     design : ndarray (n, p)
-        Of the mean: the intercept first, then ``predictors``.
+        Of the mean: the intercept first, then ``predictors``, about ``middle`` where there is one.
     known : ndarray (n,)
         Known variances of the observations.
     trials : ndarray (n,) or None
+    middle : pair of ndarray (p,), or None
+        Means of the predictors, each the sum of two doubles: the intercept is that of centred predictors, wherever its
+        prior does not say that it is the one at predictors of zero.
     nodes : dict of str to str
         Parameters to infer: ``name`` or ``name[dim]`` and prior.
     fixed : dict of str to float
@@ -82,6 +91,7 @@ class Resolved:
     row_labels: np.ndarray
     remarks: tuple[Remark, ...] = ()
     coding: Design | None = field(default=None, repr=False)
+    middle: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def n(self) -> int:
@@ -142,8 +152,19 @@ class Resolved:
 
     def coefficients(self, values: Mapping[str, Any]) -> np.ndarray:
         """Of the mean, (p,)."""
-        start = [self.value("Intercept", values)] if self.intercept else []
+        start = [self.value(self.level, values)] if self.intercept else []
         return np.array([*start, *np.atleast_1d(values["b"] if self.predictors else [])], float)
+
+    @property
+    def level(self) -> str:
+        """Name of the intercept among the parameters."""
+        return "Intercept" if self.middle is None else "Intercept_centred"
+
+    @property
+    def at_zero(self) -> np.ndarray:
+        """Predictors of zero as a row of the centred design: what the raw intercept is of coefficients, (1 + p,)."""
+        assert self.middle is not None
+        return np.array([1.0, *(-(self.middle[0] + self.middle[1]))])
 
 
 def kernel_of(
@@ -220,7 +241,7 @@ def _resolved(model: Model, data: Data) -> Resolved:
     there = np.arange(n_rows) if y is None or base is not None else np.flatnonzero(~np.isnan(y))
     x = _inputs(kernel, data)[there]
     formula = mean_formula(spec, target)
-    design, coding, predictors, intercept = _mean(formula, data, there, base)
+    design, coding, predictors, intercept, middle = _mean(spec, formula, data, there, base)
     known = np.zeros(n_rows) if spec.errors is None else _numbers(data, spec.errors, "errors") ** 2
     trials = _trials(spec, data, n_rows)
     y = None if y is None else y[there]
@@ -230,7 +251,8 @@ def _resolved(model: Model, data: Data) -> Resolved:
     if base is not None:
         nodes, fixed, labels = base.nodes, base.fixed, base.labels
     else:
-        nodes, fixed = _parameters(spec, kernel, x, y, design, intercept, predictors)
+        level = ("Intercept" if middle is None else "Intercept_centred") if intercept else None
+        nodes, fixed = _parameters(spec, kernel, x, y, design, level, predictors)
         _varied(spec, kernel, x, nodes)
         labels = {"predictor": np.array(predictors)} if predictors else {}
     remarks = []
@@ -239,7 +261,7 @@ def _resolved(model: Model, data: Data) -> Resolved:
         remarks.append(("rows", target, float(n_rows - len(there)), text, "predict says what it may have been"))
     return Resolved(
         spec, kernel, target, rows, there, x, y, design, known[there], trials, names, intercept, predictors, nodes,
-        fixed, labels, data.labels[rows][there], tuple(remarks), coding,
+        fixed, labels, data.labels[rows][there], tuple(remarks), coding, middle,
     )  # fmt: skip
 
 
@@ -274,7 +296,7 @@ def _varied(spec: GaussianProcess, kernel: Kernel, x: np.ndarray, nodes: Mapping
 
 
 def _numbers(data: Data, name: str, what: str) -> np.ndarray:
-    term = data.term(name)
+    term = data.term(name, role=_ROLES[what])
     if term.value is None:
         raise DataError(f"'{name}' is text; {what} are numbers", path=("model", what))
     if term.dims not in ((data.dataset.rows,), ()):
@@ -289,7 +311,7 @@ def _inputs(kernel: Kernel, data: Data) -> np.ndarray:
         if name not in kernel.categorical:
             out[:, j] = _numbers(data, name, "inputs")
             continue
-        codes = data.term(name).codes
+        codes = data.term(name, role=_ROLES["inputs"]).codes
         if codes is None:
             raise DataError(f"Coregion({name}): '{name}' is not a column of categories", path=("model", "kernel"))
         out[:, j] = codes
@@ -329,18 +351,25 @@ def _outcome(
 
 
 def _mean(
-    formula: Formula | None, data: Data, there: np.ndarray, base: Resolved | None
-) -> tuple[np.ndarray, Design | None, tuple[str, ...], bool]:
+    spec: GaussianProcess, formula: Formula | None, data: Data, there: np.ndarray, base: Resolved | None
+) -> tuple[np.ndarray, Design | None, tuple[str, ...], bool, tuple[np.ndarray, np.ndarray] | None]:
+    """Design matrix and its coding, predictors, whether there is an intercept, and what predictors are centred at."""
     if formula is None:
-        return np.empty((len(there), 0)), None, (), False
+        return np.empty((len(there), 0)), None, (), False, None
     if not formula.common.terms and formula.common.intercept:
-        return np.ones((len(there), 1)), None, (), True
+        return np.ones((len(there), 1)), None, (), True, None
     try:
         coding = base.coding.on(formula, data, there) if base and base.coding else Design.of(formula, data, there)
     except ModelError as error:
         raise type(error)(error.message, path=("model", "mean")) from None
+    names, own = tuple(coding.names), str(spec.priors.get("Intercept", "Flat()"))
+    middle = base.middle if base is not None else None
+    if base is None and coding.intercept and names and own.replace(" ", "").startswith("Flat("):
+        middle = coding.means
+    if middle is not None:
+        return coding.about(*middle), coding, names, True, middle
     parts = [np.ones((len(there), 1))] if coding.intercept else []
-    return np.hstack([*parts, coding.matrix]), coding, tuple(coding.names), coding.intercept
+    return np.hstack([*parts, coding.matrix]), coding, names, coding.intercept, None
 
 
 def _trials(spec: GaussianProcess, data: Data, n: int) -> np.ndarray | None:
@@ -368,10 +397,10 @@ def _possible(spec: GaussianProcess, target: str, y: np.ndarray, trials: np.ndar
 
 
 def _parameters(
-    spec: GaussianProcess, kernel: Kernel, x: np.ndarray, y: np.ndarray | None, design: np.ndarray, intercept: bool,
+    spec: GaussianProcess, kernel: Kernel, x: np.ndarray, y: np.ndarray | None, design: np.ndarray, level: str | None,
     predictors: tuple[str, ...],
 ) -> tuple[dict[str, str], dict[str, float]]:  # fmt: skip
-    """Priors of what is inferred, and numbers of what is fixed."""
+    """Priors of what is inferred, and numbers of what is fixed; ``level`` is the name of the intercept."""
     link = spec.link or _LINKS.get(spec.likelihood, "identity")
     spread, middle = _LINK_SPREAD.get(link, 1.0), 0.0
     if link == "identity" and y is not None and len(y):
@@ -387,12 +416,16 @@ def _parameters(
             name = given.pop()
         prior = {"nu": "Gamma(2, 0.1)", "alpha": "InverseGamma(0.4, 0.3)"}.get(name, f"HalfNormal({_number(spread)})")
         defaults[name], positive[name] = prior, "a parameter of the likelihood"
-    if intercept:
-        defaults["Intercept"] = f"Normal({located(middle, spread)}, {_number(2.5 * spread)})"
+    if level is not None:
+        defaults[level] = f"Normal({located(middle, spread)}, {_number(2.5 * spread)})"
     if predictors:
-        widths = [2.5 * spread / (float(np.std(column)) or 1.0) for column in design[:, int(intercept) :].T]
+        widths = [2.5 * spread / (float(np.std(column)) or 1.0) for column in design[:, int(level is not None) :].T]
         defaults["b"] = f"Normal(0, [{', '.join(_number(w) for w in widths)}])"
-    return _written(spec, defaults, positive)
+    given = dict(spec.priors)
+    if level == "Intercept_centred" and "Intercept" in given:
+        # A flat prior is the same wherever predictors are zero.
+        given.setdefault(level, given.pop("Intercept"))
+    return _written(given, defaults, positive)
 
 
 def _finest(spec: GaussianProcess, kernel: Kernel) -> float:
@@ -403,20 +436,20 @@ def _finest(spec: GaussianProcess, kernel: Kernel) -> float:
 
 
 def _written(
-    spec: GaussianProcess, defaults: Mapping[str, str], positive: Mapping[str, str]
+    priors: Mapping[str, str | int | float], defaults: Mapping[str, str], positive: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, float]]:
     """Defaults with what the file says in their place; hyperparameters of priors before them."""
     nodes: dict[str, str] = {}
     fixed: dict[str, float] = {}
-    used = {name for text in spec.priors.values() if isinstance(text, str) for name in parse(text).names}
-    for name, given in spec.priors.items():
+    used = {name for text in priors.values() if isinstance(text, str) for name in parse(text).names}
+    for name, given in priors.items():
         path = ("model", "priors", name)
         if name not in defaults and name not in used:
             raise ModelError(f"'{name}' is no parameter of this model{hint(name, defaults)}", path=path)
         if name not in defaults:
             nodes[name] = str(given)
     for name, default in defaults.items():
-        own = spec.priors.get(name, default)
+        own = priors.get(name, default)
         number = _as_number(own)
         if number is None:
             if name in positive:

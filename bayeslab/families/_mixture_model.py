@@ -417,7 +417,9 @@ def _inputs(
     """The gate's inputs with a column of ones, standardised as in the fit."""
     if not spec.gating:
         return None, None
-    x = np.column_stack([np.asarray(data.term(name).value, float) for name in spec.gating])
+    x = np.column_stack(
+        [np.asarray(data.term(name, role="a predictor of the weights").value, float) for name in spec.gating]
+    )
     if scales is None:
         sd = x.std(axis=0)
         for name, spread in zip(spec.gating, sd, strict=True):

@@ -17,12 +17,14 @@ from formulae import expr, terms
 from formulae.categorical import CategoricalBox, Sum, Treatment
 from formulae.environment import Environment
 from formulae.matrices import DesignMatrices
-from formulae.transforms import BSpline, Center, Offset, Polynomial, Scale
+from formulae.transforms import Offset
 
+from bayeslab.digits import check_digits
 from bayeslab.errors import DataError, hint
 from bayeslab.families._term_reader import FUNCTIONS, bound_arguments, constant, shown
 from bayeslab.families._terms import Factor, Terms
 from bayeslab.families._terms import bad_formula as _bad
+from bayeslab.families._transforms import TRANSFORMS
 from bayeslab.spec import plain_name
 
 __all__ = ["matrix", "widths"]
@@ -32,7 +34,6 @@ _BINARY = {
     "EQUAL_EQUAL": np.equal, "BANG_EQUAL": np.not_equal, "LESS": np.less, "LESS_EQUAL": np.less_equal,
     "GREATER": np.greater, "GREATER_EQUAL": np.greater_equal,
 }  # fmt: skip
-_STATEFUL: dict[str, type] = {"center": Center, "scale": Scale, "standardize": Scale, "poly": Polynomial, "bs": BSpline}
 _ENCODINGS = {"Sum": Sum, "Treatment": Treatment, "S": Sum, "T": Treatment}
 
 
@@ -140,7 +141,8 @@ def _called(tree: Any, frame: pd.DataFrame, memory: dict[str, Any]) -> Any:
     key = shown(tree)
     if key not in memory:
         _possible(called, values[0], options)
-        memory[key] = _STATEFUL[called]()
+        check_digits(shown(given["x"]), values[0])
+        memory[key] = TRANSFORMS[called]()
     return memory[key](values[0], **options)
 
 

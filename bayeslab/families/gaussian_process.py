@@ -7,7 +7,8 @@ which with its gradient is one node of the graph and costs one Cholesky factor
 as standard normals times the factor.
 
 ``Intercept``, ``b[predictor]``
-    Coefficients of the mean.
+    Coefficients of the mean. Beside predictors the intercept with a default prior is ``Intercept_centred``, that of
+    centred predictors, and ``Intercept`` is computed from it.
 ``sigma`` (or ``sigma2``, ``precision``), ``nu``, ``alpha``
     What the likelihood needs besides.
 Names of hyperparameters
@@ -497,7 +498,7 @@ def network(model: Model, data: Data) -> nx.DiGraph:
     kind = "observed" if data.has(seen.target) else "random"
     out.add_node(seen.target, kind=kind, text=_spec(model).likelihood, dims=(seen.rows,))
     out.add_edge("f", seen.target)
-    own = set(seen.kernel.names) | {"Intercept", "b"}
+    own = set(seen.kernel.names) | {seen.level, "b"}
     for name in seen.dims:
         out.add_edge(name, "f" if name in own else seen.target)
     return out

@@ -644,7 +644,7 @@ def _columns(
         out[name] = Column(data.dataset.columns[name].values.astype(float)[rows.complete], (dim,))
         for used in parse(spec.missing[name]).names:
             if data.has(used) and used not in out:
-                out[used] = Column(np.asarray(data.term(used).value)[rows.complete], (dim,))
+                out[used] = Column(np.asarray(data.term(used, role="read by a prior").value)[rows.complete], (dim,))
     if design.names:
         out["design"] = Column(matrix, (dim, "predictor"))
     if design.offset is not None:

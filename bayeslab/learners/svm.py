@@ -59,6 +59,9 @@ SCALE = True
 MISSING = False
 # Kernels that libsvm evaluates itself, all of Mercer's kind (poly with coef0 of zero or more).
 _OWN = ("linear", "poly", "rbf")
+# Where libsvm stops in models. Which of the answers within its tolerance it ends at depends on the last bits of the
+# data, so on their units too; its kernel values have 24 bits, which is what limits answers beyond this.
+_TOLERANCE = 1e-6
 
 
 class Options(LearnerOptions):
@@ -327,8 +330,9 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
     given = options.model_dump()
     epsilon, weights = given.pop("epsilon"), given.pop("class_weight")
     if task == "classification":
-        return SVMClassifier(class_weight=weights, **given)
-    return TransformedTargetRegressor(SVMRegressor(epsilon=epsilon, **given), transformer=StandardScaler())
+        return SVMClassifier(class_weight=weights, tol=_TOLERANCE, **given)
+    machine = SVMRegressor(epsilon=epsilon, tol=_TOLERANCE, **given)
+    return TransformedTargetRegressor(machine, transformer=StandardScaler())
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:

@@ -206,7 +206,10 @@ def test_matern_processes_of_time_have_the_evidence_of_the_dense_process(kernel)
     values = {
         n: float(np.exp(v)) for n, v in ((k.removesuffix("_log__"), v) for k, v in point.items()) if np.ndim(v) == 0
     }
-    values |= {"Intercept": float(point["Intercept"]), "b": point["b"]}
+    values |= {"Intercept_centred": float(point["Intercept_centred"]), "b": point["b"]}
+    (raw,) = built.replace_rvs_by_values([built["Intercept"]])
+    at_zero = built.compile_fn(raw, inputs=built.value_vars, on_unused_input="ignore", mode="FAST_COMPILE")
+    assert float(at_zero(point)) == pytest.approx(point["Intercept_centred"] - table["t"].mean() * point["b"][0])
     dense = Process(
         seen.kernel, seen.theta(values), seen.x, seen.y - seen.design @ seen.coefficients(values),
         seen.known + values["sigma"] ** 2,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import bayeslab as bl
@@ -136,3 +137,29 @@ def test_the_prior_shows_no_inner_variables():
     shown = prior_table(bl.simulate(model, {"x": X}, draws=20))
     assert "weights[...]" in shown.index
     assert not [name for name in shown.index if name.startswith("_")]
+
+
+GAPS = {"x": [0.0, 1.0, None, 3.0], "g": ["a", "b", None, "a"], "y": [1.0, 2.0, 1.5, 0.5], "e": [0.1, None, 0.1, 0.1]}
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ({"kernel": "ExpQuad(x)"}, r"'x' has 1 missing cell \(row 3\) and is an input of a Gaussian process"),
+        ({"kernel": "Coregion(g)"}, r"'g' has 1 missing cell \(row 3\) and is an input of a Gaussian process"),
+        ({"kernel": "ExpQuad(z)", "errors": "e"}, r"'e' has 1 missing cell \(row 2\) and is the error of an outcome"),
+    ],
+)
+def test_missing_cells_of_the_input_of_a_process(section, message):
+    """What is said is about processes: there are no nodes to give."""
+    table = pd.DataFrame(GAPS | {"z": [0.0, 1.0, 2.0, 4.0]})
+    with pytest.raises(DataError, match=message) as caught:
+        bl.check(bl.Model(name="m", model={"family": "gaussian_process", "target": "y"} | section), table)
+    assert "node" not in str(caught.value) and "data.derive" in str(caught.value)
+
+
+def test_the_remedy_for_missing_cells_of_an_input_works():
+    section = {"family": "gaussian_process", "target": "y", "kernel": "ExpQuad(filled)"}
+    spec = bl.Model(name="m", model=section, data={"derive": {"filled": "where(isnan(x), 2, x)"}})
+    bound = bl.check(spec, pd.DataFrame(GAPS))
+    np.testing.assert_array_equal(bound.term("filled").value, [0, 1, 2, 3])

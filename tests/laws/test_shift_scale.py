@@ -33,6 +33,7 @@ def dyadic(values, bits=8):
 
 X, Z = dyadic(RNG.normal(size=N)), dyadic(RNG.normal(size=N))
 G = np.array(list("abcdef"))[np.arange(N) % 6]
+T = np.arange(N) % 7 / 4
 Y = dyadic(1 + 2 * X - Z + RNG.normal(size=N))
 GROUPED = dyadic(Y + 1.5 * RNG.normal(size=6)[np.arange(N) % 6])
 OFFSETS = [2.0**20, 2.0**30, 2.0**40]
@@ -233,20 +234,68 @@ def test_a_conjugate_regression_shifted(offset):
 
 
 @pytest.mark.parametrize("offset", [2.0**20, 2.0**30])
-@pytest.mark.parametrize("what", ["y", "x"])
+@pytest.mark.parametrize("what", ["y", "x", "t"])
 def test_the_mode_of_a_process_shifted(what, offset):
-    def mode(x, y):
-        model = Model(model=bl.GaussianProcess(target="y", kernel="ExpQuad(x)"))
-        data = bind(model, Dataset.from_table({"x": x, "y": y}, "obs_id"), set())
+    def mode(x, y, t):
+        spec = bl.GaussianProcess(target="y", kernel="ExpQuad(x)", mean="1 + t" if what == "t" else "1")
+        model = Model(model=spec)
+        data = bind(model, Dataset.from_table({"x": x, "y": y, "t": t}, "obs_id"), set())
         return processes.optimum(model, data, True, 2, np.random.default_rng(0))
 
     curve = dyadic(np.sin(2 * X) + 0.1 * Z)
-    before = mode(X, curve)
-    after = mode(X + offset * (what == "x"), curve + offset * (what == "y"))
+    before = mode(X, curve, T)
+    after = mode(X + offset * (what == "x"), curve + offset * (what == "y"), T + offset * (what == "t"))
     assert after.log_density == pytest.approx(before.log_density, abs=1e-6)
     for name, value in before.values.items():
+        if name == "Intercept" and what == "t":
+            continue  # that of predictors at zero
         shift = offset if name == "Intercept" and what == "y" else 0.0
         assert after.values[name] - shift == pytest.approx(value, rel=1e-4, abs=1e-5)
+
+
+KNOWN = {"sigma": 0.5}
+
+
+def process(t, y, priors=KNOWN, kernel="ExpQuad(x, 1, 1)"):
+    model = Model(model=bl.GaussianProcess(target="y", kernel=kernel, mean="1 + t", priors=priors))
+    return model, bind(model, Dataset.from_table({"x": Z, "t": t, "y": y}, "obs_id"), set())
+
+
+@pytest.mark.parametrize("offset", OFFSETS)
+def test_the_mean_of_a_process_shifted(offset):
+    def posterior(t, y):
+        return processes.exact(*process(t, y)).solve()
+
+    before, free = posterior(X, Y), ("b", "Intercept_centred")
+    after = posterior(X + offset, Y)
+    agree(before, after, ("f", *free))
+    assert after.log_evidence == pytest.approx(before.log_evidence, abs=1e-6)
+    after = posterior(X, Y + offset)
+    agree(before, after, ("b",))
+    agree(before, after, ("f", "Intercept", "Intercept_centred"), shift=offset, tolerance=1e-5)
+    assert after.log_evidence == pytest.approx(before.log_evidence, abs=1e-4)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_mean_of_a_process_scaled(scale):
+    def posterior(t, y, by):
+        return processes.exact(*process(t, y, {"sigma": 0.5 * by}, f"ExpQuad(x, 1, {by!r})")).solve()
+
+    before = posterior(X, Y, 1.0)
+    agree(before, posterior(X * scale, Y, 1.0), ("f", "Intercept", "Intercept_centred"))
+    agree(before, posterior(X, Y * scale, scale), ("f", "b", "Intercept", "Intercept_centred"), scale=scale)
+
+
+def test_the_raw_intercept_of_a_process_is_that_of_centred_predictors_moved():
+    solved = processes.exact(*process(X, Y)).solve()
+    draws, mean, sd = solved.draws(np.random.default_rng(0), 4000), solved.mean(), solved.sd()
+    raw = draws["Intercept_centred"] - draws["b"][:, 0] * X.mean()
+    np.testing.assert_allclose(draws["Intercept"], raw, rtol=1e-12)
+    assert mean["Intercept"] == pytest.approx(mean["Intercept_centred"] - mean["b"][0] * X.mean(), rel=1e-12)
+    assert abs(draws["Intercept"].std() / sd["Intercept"] - 1) < 4 / np.sqrt(2 * 4000)
+    # A prior of the raw intercept is that of predictors of zero.
+    own = processes.exact(*process(X, Y, KNOWN | {"Intercept": "Normal(0, 1)"})).solve()
+    assert set(own.dims) == {"Intercept", "b", "f"}
 
 
 LEARNERS = {
@@ -267,6 +316,70 @@ def test_learners_shifted_and_scaled(word):
     np.testing.assert_allclose(predicted(Y + offset) - offset, before, atol=2e-6)
     np.testing.assert_allclose(predicted(Y * 2.0**-400) * 2.0**400, before, atol=1e-9)
     np.testing.assert_allclose(predicted(Y, X + 2.0**20), before, atol=1e-6)
+
+
+@pytest.mark.parametrize(("kernel", "price"), [("rbf", 10), ("rbf", 100), ("poly", 30), ("linear", 100)])
+def test_support_vector_machines_shifted_and_scaled(kernel, price):
+    """To 1e-5 of an sd: libsvm stops at a tolerance, and holds its kernel in single precision."""
+
+    def predicted(y, x=X):
+        model = Model(model=learners.Learner(learner="svm", target="y", options={"kernel": kernel, "C": price}))
+        data = bind(model, Dataset.from_table({"x": x, "z": Z, "y": y}, "obs_id"), set())
+        return learners.learned(model, data, 1).predicted(data)
+
+    before, unit = predicted(Y), 1e-5 * Y.std()
+    np.testing.assert_allclose(predicted(Y + 2.0**30) - 2.0**30, before, atol=unit)
+    np.testing.assert_allclose(predicted(Y * 1e9) / 1e9, before, atol=unit)
+    np.testing.assert_allclose(predicted(Y, X + 2.0**20), before, atol=unit)
+    np.testing.assert_allclose(predicted(Y, X * 1e9), before, atol=unit)
+
+
+CURVED = ["y ~ poly(x, 3)", "y ~ bs(x, df=5)", "y ~ scale(x) + z", "y ~ 0 + center(x) + scale(z)"]
+
+
+@pytest.mark.parametrize("formula", CURVED)
+def test_transforms_of_formulas_shifted_and_scaled(formula):
+    spec = bl.Regression(formula=formula)
+
+    def fitted(x):
+        found = answer(spec, {"y": Y, "x": x, "z": Z})
+        names = [name for name in ("b", "sigma", "Intercept_centred") if name in found.dims]
+        return found, names
+
+    before, names = fitted(X)
+    for moved in (*(X + offset for offset in OFFSETS), *(X * scale for scale in SCALES)):
+        if "center" in formula and np.ptp(moved) != np.ptp(X):
+            continue  # centring keeps the unit of a slope
+        after, _ = fitted(moved)
+        agree(before, after, names)
+        assert after.log_evidence == pytest.approx(before.log_evidence, abs=1e-6)
+
+
+def test_polynomials_are_orthonormal_and_those_of_the_fit_at_new_rows():
+    """Against Gram-Schmidt on exact powers in rational arithmetic, at a high degree."""
+    from bayeslab.families._transforms import TRANSFORMS
+
+    n, degree = 30, 12
+    x = np.arange(n) + 2.0**40
+    polynomial = TRANSFORMS["poly"]()
+    found = polynomial(x, degree=degree)
+    np.testing.assert_allclose(found.T @ found, np.eye(degree), atol=1e-13)
+    columns = [[Fraction(1)] * n]
+    for _ in range(degree):
+        column = [Fraction(t) * c for t, c in zip(range(n), columns[-1], strict=True)]
+        for earlier in columns:
+            share = sum(map(lambda a, b: a * b, column, earlier)) / sum(a * a for a in earlier)
+            column = [a - share * b for a, b in zip(column, earlier, strict=True)]
+        columns.append(column)
+    truth = np.column_stack([[float(a) for a in column] for column in columns[1:]])
+    np.testing.assert_allclose(found, truth / np.linalg.norm(truth, axis=0), atol=1e-11)
+    np.testing.assert_allclose(polynomial(x[::-3]), found[::-3], atol=1e-9)
+
+
+def test_transforms_of_columns_without_digits_are_refused():
+    for formula in ("y ~ poly(x, 2)", "y ~ bs(x, df=5)", "y ~ scale(x)"):
+        with pytest.raises(DataError, match="'x' varies by"):
+            answer(bl.Regression(formula=formula), {"y": Y, "x": dyadic(X, 2) + 2.0**51})
 
 
 def test_rows_summed_for_nuts_keep_their_digits():
