@@ -92,6 +92,8 @@ class Design:
     def of(cls, formula: Formula, data: Data, complete: np.ndarray, *, without_intercept: bool = False) -> Design:
         """Evaluate the right-hand side at the complete rows of the data of a fit."""
         frame = _frame(formula, data, complete)
+        if not (formula.common.terms or formula.common.intercept or formula.groups):
+            raise _bad("the formula has neither an intercept nor a predictor")
         common = _matrix(formula.common, frame)
         groups = [_group(term, frame, data, complete, None) for term in formula.groups]
         return cls._assembled(complete, common, np.asarray(common.design_matrix, float), groups, without_intercept)
@@ -201,8 +203,6 @@ def _each_row(values: Any, data: Data) -> np.ndarray:
 def _matrix(terms: Terms, frame: Any) -> Any:
     from bayeslab.families._term_values import matrix, widths
 
-    if not terms.terms and not terms.intercept:
-        raise _bad("the formula has neither an intercept nor a predictor")
     count = terms.intercept + sum(widths(terms, frame))
     if count > _MAX_COLUMNS:
         raise _bad(f"the formula makes {count:,} columns; at most {_MAX_COLUMNS:,} are allowed")
@@ -261,6 +261,8 @@ def _group(term: GroupTerm, frame: Any, data: Data, complete: np.ndarray, known:
         return Group(
             known.name, codes, labels, known.effects, _coded(known.common, frame), known.correlated, known.common
         )
+    if not term.effects.terms and not term.effects.intercept:
+        raise _bad(f"the groups of '{term.name}' have no effect: (1 | g) has one for each level, (0 + x | g) a slope")
     common = _matrix(term.effects, frame)
     effects = [str(x) for t in common.terms.values() for x in (["1"] if t.kind == "intercept" else t.labels)]
     columns = np.asarray(common.design_matrix, float)
@@ -282,6 +284,11 @@ def _factor(term: GroupTerm, data: Data, complete: np.ndarray, known: Group | No
     )
     if known is None:
         levels, index = np.unique(words, return_inverse=True)
+        if len(levels) < len(set(zip(*codes, strict=True))):
+            raise DataError(
+                f"two combinations of {listed(term.factors)} have the same name, because their levels have ':' in them;"
+                " rename the levels"
+            )
         return index, levels
     place = {word: k for k, word in enumerate(known.labels)}
     for row, word in enumerate(words):

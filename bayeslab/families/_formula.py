@@ -91,10 +91,14 @@ def parse_formula(text: str) -> Formula:
 
 def _quoted(text: str) -> Iterator[tuple[int, bool]]:
     """Each position, and whether it lies within quotes or backticks."""
-    mark = ""
+    mark, escaped = "", False
     for at, character in enumerate(text):
         yield at, bool(mark)
-        if mark:
+        if escaped:
+            escaped = False
+        elif mark and mark != "`" and character == "\\":
+            escaped = True
+        elif mark:
             mark = "" if character == mark else mark
         elif character in "`'\"":
             mark = character

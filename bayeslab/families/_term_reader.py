@@ -45,7 +45,7 @@ _TWO_VALUES = {"minimum", "maximum"}
 _ARGUMENTS: dict[str, dict[str, str]] = {
     **{name: {"x": "value"} | ({"y": "value"} if name in _TWO_VALUES else {}) for name in FUNCTIONS},
     **{name: {"x": "value"} for name in ("I", "center", "scale", "standardize", "offset")},
-    "C": {"data": "column", "contrast": "contrast"},
+    "C": {"data": "column", "contrast": "contrast", "levels": "levels"},
     "S": {"data": "column", "omit": "level"},
     "T": {"data": "column", "ref": "level"},
     "poly": {"x": "value", "degree": "degree", "raw": "truth"},
@@ -79,8 +79,12 @@ def parse_terms(text: str) -> tuple[Terms, tuple[GroupTerm, ...]]:
 # --------------------------------------------------------------------------------------------------- tokens
 
 
+# What stands for itself, a line's end or a tab behind a backslash.
+_ESCAPES = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "t": "\t", "r": "\r"}
+
+
 class _Scanner(Scanner):
-    """formulae's scanner, in which a text ends at the quote it began with, and a number may have an exponent."""
+    """formulae's scanner; a text ends at the quote it began with, as in Python, and a number may have an exponent."""
 
     code: str
     start: int
@@ -94,15 +98,25 @@ class _Scanner(Scanner):
             super().scan_token()
 
     def char(self) -> None:
-        mark = self.code[self.start]
-        end = self.code.find(mark, self.current)
-        inner = self.code[self.current : end]
-        if end < 0:
-            raise _bad(f"the text that begins with {self.code[self.start : self.start + 20]} has no closing quote")
-        if re.search("['\"`\\\\]", inner):
-            raise _bad(f"{mark}{inner[:30]}{mark}: a text in a formula has no quotes, backticks or backslashes inside")
-        self.current = end + 1
-        self.add_token("STRING", inner)
+        mark, value = self.code[self.start], []
+        while (letter := self._next(mark)) != mark:
+            if letter == "\\":
+                escaped = self._next(mark)
+                if escaped not in _ESCAPES:
+                    raise _bad(
+                        f"'\\{escaped}' has no meaning in a text of a formula: a backslash is written \\\\, a quote"
+                        f" \\{mark}"
+                    )
+                letter = _ESCAPES[escaped]
+            value.append(letter)
+        self.add_token("STRING", "".join(value))
+
+    def _next(self, mark: str) -> str:
+        if self.current >= len(self.code):
+            begun = self.code[self.start : self.start + 20]
+            raise _bad(f"the text that begins with {begun} has no closing quote {mark}")
+        self.current += 1
+        return self.code[self.current - 1]
 
     def backquote(self) -> None:
         end = self.code.find("`", self.current)
@@ -123,6 +137,28 @@ class _Scanner(Scanner):
 
     def floatnum(self) -> None:
         raise _bad("a number begins with a digit: write 0.5, not .5")
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    """``[a, b]``: levels in their order."""
+
+    items: tuple[Any, ...]
+
+
+class _Parser(Parser):
+    """formulae's parser, with lists."""
+
+    def primary(self) -> Any:
+        if not self.match("LEFT_BRACKET"):
+            return super().primary()
+        items: list[Any] = []
+        while not self.check("RIGHT_BRACKET"):
+            items.append(self.expression())
+            if not self.match("COMMA"):
+                break
+        self.consume("RIGHT_BRACKET", "a list ends with ]")
+        return _List(tuple(items))
 
 
 def _tokens(text: str) -> list[Token]:
@@ -218,7 +254,7 @@ _NOTHING = "''"
 
 
 def _terms(tokens: list[Token]) -> Terms:
-    parser = Parser([*tokens, Token("EOF", "")])
+    parser = _Parser([*tokens, Token("EOF", "")])
     try:
         tree = parser.parse()
     except ParseError as error:
@@ -276,7 +312,8 @@ def _sum(tree: Any) -> _Sum:
         case Binary():
             return _binary(tree)
         case _:
-            raise _bad("an assignment has no meaning in a formula outside of a call")
+            what = "a list" if isinstance(tree, _List) else "an assignment"
+            raise _bad(f"{what} has no meaning in a formula outside of a call")
 
 
 def _added(first: _Sum, rest: list[Binary]) -> _Sum:
@@ -440,6 +477,12 @@ def _check_argument(called: str, key: str, kind: str, argument: Any, names: set[
     if kind == "contrast":
         _check_contrast(argument)
         return
+    if kind == "levels":
+        if not isinstance(argument, _List) or not argument.items:
+            raise _bad(f"{called}(): levels is a list of levels in their order: levels=['low', 'high']")
+        for item in argument.items:
+            _check_argument(called, "each of levels", "level", item, names, depth)
+        return
     value = constant(argument)
     given = shown(argument) if value is not None else "an expression"
     whole = isinstance(value, int) and not isinstance(value, bool)
@@ -491,6 +534,8 @@ def constant(tree: Any) -> Any:
     """The number, text or truth value written; None for anything else."""
     if isinstance(tree, Literal):
         return tree.value
+    if isinstance(tree, _List):
+        return [constant(item) for item in tree.items]
     if isinstance(tree, Unary) and isinstance(tree.right, Literal) and type(tree.right.value) in (int, float):
         return -tree.right.value if tree.operator.kind == "MINUS" else tree.right.value
     return None
@@ -529,7 +574,9 @@ def _check_value(tree: Any, names: set[str], depth: int) -> None:
             for side in sides:
                 _check_value(side, names, depth + 1)
         case _:
-            raise _bad("an assignment has no meaning inside an expression")
+            raise _bad(
+                f"{'a list' if isinstance(tree, _List) else 'an assignment'} has no meaning inside an expression"
+            )
 
 
 def shown(tree: Any) -> str:
@@ -549,5 +596,7 @@ def shown(tree: Any) -> str:
             return f"{shown(tree.name)}={shown(tree.value)}"
         case Call():
             return f"{shown(tree.callee)}({', '.join(map(shown, tree.args))})"
+        case _List():
+            return f"[{', '.join(map(shown, tree.items))}]"
         case _:
             return "?"

@@ -20,7 +20,7 @@ from formulae.matrices import DesignMatrices
 from formulae.transforms import Offset
 
 from bayeslab.digits import check_digits
-from bayeslab.errors import DataError, hint
+from bayeslab.errors import DataError, hint, listed
 from bayeslab.families._term_reader import FUNCTIONS, bound_arguments, constant, shown
 from bayeslab.families._terms import Factor, Terms
 from bayeslab.families._terms import bad_formula as _bad
@@ -39,6 +39,8 @@ _ENCODINGS = {"Sum": Sum, "Treatment": Treatment, "S": Sum, "T": Treatment}
 
 def matrix(wanted: Terms, frame: pd.DataFrame) -> Any:
     """formulae's matrix of the terms, which knows how to code new rows."""
+    if not wanted.terms and not wanted.intercept:
+        return _NoTerms(len(frame))
     parts = [terms.Term(*map(_component, term)) for term in wanted.terms]
     names = [part.name for part in parts]
     for name in names:
@@ -48,6 +50,18 @@ def matrix(wanted: Terms, frame: pd.DataFrame) -> Any:
             )
     model = terms.Model(*([terms.Intercept()] if wanted.intercept else []), *parts)
     return DesignMatrices(model, frame, Environment([{}])).common
+
+
+class _NoTerms:
+    """The matrix of no terms at all, of which formulae makes none."""
+
+    def __init__(self, rows: int) -> None:
+        self.terms: dict[str, Any] = {}
+        self.slices: dict[str, slice] = {}
+        self.design_matrix = np.empty((rows, 0))
+
+    def evaluate_new_data(self, frame: pd.DataFrame) -> _NoTerms:
+        return _NoTerms(len(frame))
 
 
 def widths(wanted: Terms, frame: pd.DataFrame) -> list[int]:
@@ -94,7 +108,7 @@ class _Computed:
         tree = self.factor.expression
         called = tree.callee.name.lexeme
         if called in ("C", "S", "T"):
-            return _factor(tree, frame)
+            return _factor(tree, frame, self.memory)
         if called == "offset":
             return Offset(pd.Series(_number(bound_arguments(tree)["x"], frame, self.memory)))
         return _number(tree, frame, self.memory)
@@ -196,9 +210,22 @@ def _whole(column: Any) -> np.ndarray:
     return values.astype(np.int64) if np.all(values == np.floor(values)) and np.all(abs(values) < 2**53) else values
 
 
-def _factor(tree: Any, frame: pd.DataFrame) -> CategoricalBox:
+class _Factor(CategoricalBox):  # type: ignore[misc]
+    """A factor with its levels, all of which need not occur in these rows."""
+
+    levels: list[Any] | None = None
+
+    def __init__(self, values: np.ndarray, encoding: Any, levels: list[Any]) -> None:
+        super().__init__(values, encoding, None)
+        self.levels = levels
+
+
+def _factor(tree: Any, frame: pd.DataFrame, memory: dict[str, Any]) -> CategoricalBox:
     called, given, column = tree.callee.name.lexeme, bound_arguments(tree), _factor_column(tree, frame)
-    levels = _levels(column)
+    name = _name(given["data"])
+    if "levels" not in memory:
+        memory["levels"] = _ordered(name, _levels(column), given)
+    levels = memory["levels"]
     kind, level = None, given.get("omit", given.get("ref"))
     if "contrast" in given:
         contrast = given["contrast"]
@@ -206,10 +233,27 @@ def _factor(tree: Any, frame: pd.DataFrame) -> CategoricalBox:
         level = next(iter(bound_arguments(contrast).values()), None) if isinstance(contrast, expr.Call) else None
     elif called in ("S", "T"):
         kind = called
-    base = constant(level) if level is not None else None
-    if base is not None and base not in levels:
-        if isinstance(base, str) or column.dtype != "category" or str(base) not in levels:
-            raise DataError(f"{base!r} is not a level of '{_name(given['data'])}'{hint(base, levels)}")
-        base = str(base)
-    data = column if column.dtype == "category" else pd.Series(_whole(column))
-    return CategoricalBox(data, _ENCODINGS[kind](base) if kind else None, None)
+    base = _one_of(name, constant(level), levels) if level is not None else None
+    values = np.asarray(column) if column.dtype == "category" else _whole(column)
+    return _Factor(values, _ENCODINGS[kind](base) if kind else None, levels)
+
+
+def _ordered(name: str, levels: list[Any], given: dict[str, Any]) -> list[Any]:
+    """The levels in the order that ``levels=[...]`` asks for."""
+    if "levels" not in given:
+        return levels
+    wanted = [_one_of(name, level, levels) for level in constant(given["levels"])]
+    if lacking := [level for level in levels if level not in wanted]:
+        raise DataError(f"C({name}, levels=[...]) leaves out {listed(lacking)}; levels are all of them, in their order")
+    if len(set(wanted)) < len(wanted):
+        raise DataError(f"C({name}, levels=[...]) names a level twice")
+    return wanted
+
+
+def _one_of(name: str, level: Any, levels: list[Any]) -> Any:
+    """A level as it was written, as the column has it."""
+    if level in levels:
+        return level
+    if not isinstance(level, str) and str(level) in levels:
+        return str(level)
+    raise DataError(f"{level!r} is not a level of '{name}'{hint(level, levels)}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayeslab.plots._figure import figure
+from bayeslab.plots._figure import entry, figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,7 +101,7 @@ def draw_level(
 ) -> Figure:
     """A series and the level seen through its noise, with an 89 % band."""
     drawing, ax = figure(9, 3.6)
-    ax.plot(times, series, ".", color="#888888", ms=4, label=labels[0])
+    ax.plot(times, series, ".", color="#888888", ms=4, label=entry(labels[0]))
     ax.fill_between(times, level - 1.598 * sd, level + 1.598 * sd, color=_COLORS[0], alpha=0.25, lw=0, label="89 %")
     ax.plot(times, level, color=_COLORS[0], lw=1.5, label="level")
     ax.set_xlabel(labels[1])

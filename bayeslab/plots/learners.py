@@ -10,7 +10,7 @@ import numpy as np
 
 from bayeslab.arrays import positions, real
 from bayeslab.errors import DataError
-from bayeslab.plots._figure import ACCENT, MUTED, OTHER, figure, grid, plain
+from bayeslab.plots._figure import ACCENT, MUTED, OTHER, entry, figure, grid, plain
 
 __all__ = ["Axis", "Regions", "confusion", "curves", "margins", "path", "regions", "staged"]
 
@@ -186,7 +186,7 @@ def _classes(axes: Any, one: Regions) -> None:
     for k, (word, colour) in enumerate(zip(one.classes, 0.75 * _colours(len(one.classes)), strict=True)):
         own = one.outcome == k
         style = {"marker": _MARKS[k % len(_MARKS)], "color": [colour], "s": size}
-        axes.scatter(x[own], y[own], edgecolors="white", linewidths=0.5, label=word, **style)
+        axes.scatter(x[own], y[own], edgecolors="white", linewidths=0.5, label=entry(word), **style)
 
 
 def _spread(axis: Axis) -> np.ndarray:
@@ -204,7 +204,9 @@ def _line(axes: Any, one: Regions) -> None:
     if one.classes:
         for k, word in enumerate(one.classes):
             colour = _COLOURS[k % len(_COLOURS)]
-            axes.plot(x.at, one.predicted[:, k], color=colour, label=word, **({"linestyle": _DASHES[k % 4]} | style))
+            axes.plot(
+                x.at, one.predicted[:, k], color=colour, label=entry(word), **({"linestyle": _DASHES[k % 4]} | style)
+            )
             own = _spread(x)[one.outcome == k]
             axes.plot(own, np.full(len(own), -0.03 - 0.035 * k), "|", color=colour, markersize=6, alpha=0.7)
         axes.set(xlabel=x.name, ylabel=f"probability of {one.target}", ylim=(-0.03 - 0.035 * len(one.classes), 1.02))
@@ -242,7 +244,7 @@ def margins(parts: Mapping[str, np.ndarray], xlabel: str, street: bool = False) 
     for i, (name, values) in enumerate(parts.items()):
         at = np.sort(values)
         look = {"color": shade[i], "linestyle": "-" if i == len(parts) - 1 else _DASHES[1 + i % 3]}
-        axes.step(np.r_[at[0], at], np.arange(len(at) + 1) / len(at), where="post", label=name, **look)
+        axes.step(np.r_[at[0], at], np.arange(len(at) + 1) / len(at), where="post", label=entry(name), **look)
     axes.set(xlabel=xlabel, ylabel="share of rows up to it", ylim=(0, 1.02))
     if len(parts) > 1:
         axes.legend(frameon=False, fontsize=8)
@@ -265,7 +267,13 @@ def curves(parts: Sequence[tuple[str, Mapping[str, np.ndarray]]], xlabel: str) -
             at = np.flatnonzero(known) + 1
             mark = {"marker": "o", "markersize": 3} if len(at) <= 30 else {}
             axes.plot(
-                at, values[known], _DASHES[i % 4], color=_COLOURS[i % len(_COLOURS)], label=unit, linewidth=1.3, **mark
+                at,
+                values[known],
+                _DASHES[i % 4],
+                color=_COLOURS[i % len(_COLOURS)],
+                label=entry(unit),
+                linewidth=1.3,
+                **mark,
             )
         every_value = np.concatenate([v[~np.isnan(v)] for v in units.values()])
         if every_value.min() > 0 and every_value.max() > 50 * every_value.min():
@@ -313,7 +321,7 @@ def path(alphas: np.ndarray, coefficients: np.ndarray, names: Sequence[str], cho
             _DASHES[j // len(_COLOURS) % 4],
             color=_COLOURS[j % len(_COLOURS)],
             linewidth=1.4,
-            label=name,
+            label=entry(name),
         )
     axes.set_xscale("log")
     axes.invert_xaxis()

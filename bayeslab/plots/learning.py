@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.plots._figure import ACCENT, MUTED, OTHER, figure, plain
+from bayeslab.plots._figure import ACCENT, MUTED, OTHER, entry, figure, plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +44,7 @@ def calibration_plot(curves: Mapping[str, pd.DataFrame], event: str) -> Any:
     for i, (name, table) in enumerate(curves.items()):
         low, high = (c for c in table.columns if c.startswith("eti"))
         gaps = np.abs(table[[low, high]].to_numpy().T - table["observed"].to_numpy())
-        axes.errorbar(table["predicted"], table["observed"], yerr=gaps, label=name, linewidth=1, **_style(i))
+        axes.errorbar(table["predicted"], table["observed"], yerr=gaps, label=entry(name), linewidth=1, **_style(i))
     axes.set(xlabel=f"predicted probability of {event}", ylabel="how often it was so", xlim=(0, 1), ylim=(0, 1))
     axes.legend(frameon=False, fontsize="small")
     plain(axes)
@@ -58,7 +58,7 @@ def learning_curve_plot(table: pd.DataFrame, target: str) -> Any:
     low, high = table.columns[3:5]
     for i, (name, own) in enumerate(table.groupby("model", sort=False)):
         axes.fill_between(own["size"], own[low], own[high], color=_COLOURS[i % len(_COLOURS)], alpha=0.15, linewidth=0)
-        axes.plot(own["size"], own[measure], label=str(name), **_style(i))
+        axes.plot(own["size"], own[measure], label=entry(name), **_style(i))
     axes.set(xlabel="rows fitted to", ylabel=f"{measure} of '{target}' on other rows")
     axes.legend(frameon=False, fontsize="small")
     plain(axes)

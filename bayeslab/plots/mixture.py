@@ -9,7 +9,7 @@ import numpy as np
 
 from bayeslab.arrays import positions, real
 from bayeslab.errors import DataError
-from bayeslab.plots._figure import ACCENT, MUTED, OTHER, figure, grid, plain
+from bayeslab.plots._figure import ACCENT, MUTED, OTHER, entry, figure, grid, plain
 
 __all__ = [
     "PALETTE",
@@ -62,7 +62,9 @@ def ellipses(
         values, vectors = np.linalg.eigh(covariances[k])
         for size in (1, 2):
             x, y = means[k][:, None] + size * vectors @ (np.sqrt(np.maximum(values, 0))[:, None] * circle)
-            axes.plot(x, y, color=colour, linewidth=1.8 if size == 1 else 1.0, label=names[k] if size == 1 else None)
+            axes.plot(
+                x, y, color=colour, linewidth=1.8 if size == 1 else 1.0, label=entry(names[k]) if size == 1 else None
+            )
         axes.plot(*means[k], "+", color="black", markersize=9)
     axes.set(xlabel=axes_names[0], ylabel=axes_names[1])
     _legend(axes, len(means), "ellipses: 1 and 2 sd")
@@ -96,7 +98,7 @@ def densities(
         axes.hist(values, bins=24, density=True, color="#dcdcdc", label="data")
         style = {}
     for part, colour, word in zip(parts, _colours(len(parts)), names, strict=True):
-        axes.plot(at, part, color=colour, label=word, **style)
+        axes.plot(at, part, color=colour, label=entry(word), **style)
     axes.plot(at, parts.sum(axis=0), color="black", linewidth=1, linestyle="--", label="mixture")
     axes.set(xlabel=name, ylabel="probability" if discrete else "density", ylim=(0, None))
     axes.legend(frameon=False, fontsize=8)
@@ -170,7 +172,7 @@ def responsibilities(probability: np.ndarray, names: Sequence[str]) -> Any:
     at = np.arange(len(probability) + 1)
     for k, colour in enumerate(_colours(probability.shape[1])):
         above = below + probability[order, k]
-        axes.stairs(above, at, baseline=below, fill=True, color=colour, label=names[k])
+        axes.stairs(above, at, baseline=below, fill=True, color=colour, label=entry(names[k]))
         below = above
     axes.set(xlim=(0, len(probability)), ylim=(0, 1), xlabel="rows, sorted", ylabel="probability")
     axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))

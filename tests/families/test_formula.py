@@ -66,6 +66,7 @@ FRAGMENTS = [
     "ｌｏｇ", "ⅼog", "lоg", "ℓ", "“q”", "＂", "｀", "．", "（", "\u200b", "\u202e", "\0", "é", "e\u0301",
     "True", "None", "lambda", "f'{x}'", "(1 | g)", "(x || g)", "df=4", "degree=22", "raw=True", "x=", "=x",
     "log(x)", "I(x ** 2)", "I(g == 'a')", "C(k)", "poly(x, 2)", "bs(x, df=4)", "C(g, Treatment('b'))",
+    "C(k, levels=[0, 1, 2])", "levels=", "levels=[", "['a', 'b']",
 ]  # fmt: skip
 
 
@@ -363,3 +364,113 @@ def test_counts_that_floats_do_not_hold_are_refused():
     model = regression("y ~ x", likelihood="poisson")
     with pytest.raises(DataError, match="counts beyond"):
         lower(model, check(model, table().assign(y=1e19)))
+
+
+# ----------------------------------------------------------------------------------- levels as they come
+
+ODD = ["O'Brien", 'a"b', "back\\slash", "two\nlines", "tab\t", "$x^2$", "[a]", "a:b"]
+PLAIN = [f"level{k}" for k in range(len(ODD))]
+
+
+def grouped(levels) -> pd.DataFrame:
+    rng, at = np.random.default_rng(3), np.arange(40) % len(levels)
+    return pd.DataFrame({"y": rng.normal(size=40) + at, "x": rng.normal(size=40), "g": np.array(levels)[at], "k": at})
+
+
+def written(text: str) -> str:
+    """As a formula has it: between single quotes, with backslashes before what would end it."""
+    for letter, escaped in (("\\", "\\\\"), ("'", "\\'"), ("\n", "\\n"), ("\t", "\\t")):
+        text = text.replace(letter, escaped)
+    return f"'{text}'"
+
+
+def exact(formula: str, table: pd.DataFrame, levels) -> tuple[bl.Fit, dict[str, np.ndarray]]:
+    spec = {"family": "regression", "formula": formula}
+    model = bl.Model(name="m", model=spec, dims={"g": list(levels)})
+    fit = bl.fit(model, table, "exact", runs=None, draws=20, progress=False, seed=1)
+    return fit, {name: fit.posterior[name].to_numpy() for name in ("b", "u_g") if name in fit.posterior}
+
+
+@pytest.mark.parametrize(
+    "formula",
+    ["y ~ g", "y ~ x + (1 | g)", "y ~ C(g)", "y ~ 0 + g:x", "y ~ C(g, Treatment({0}))", "y ~ C(g, levels=[{3}, {rest}])",
+     "y ~ I(g == {0}) + I(g != {1}) + I(g == {2})"],
+)  # fmt: skip
+def test_levels_of_any_letters(formula):
+    """The answer does not depend on what levels are called, for the rows of the fit and for a few new ones."""
+
+    def of(levels):
+        quoted = [written(level) for level in levels]
+        rest = ", ".join(q for k, q in enumerate(quoted) if k != 3)
+        return exact(formula.format(*quoted, rest=rest), grouped(levels), levels)
+
+    (plain, before), (odd, after) = of(PLAIN), of(ODD)
+    assert before.keys() == after.keys() != set()
+    for name, value in before.items():
+        np.testing.assert_allclose(after[name], value, rtol=1e-9, atol=1e-12)
+    new = [table.iloc[[5, 0, 9]] for table in (grouped(PLAIN), grouped(ODD))]
+    numbers = [
+        fit.predict(rows).select_dtypes("number").to_numpy() for fit, rows in zip((plain, odd), new, strict=True)
+    ]
+    np.testing.assert_allclose(*numbers)
+
+
+def test_levels_in_an_order_of_the_formula():
+    """The first is the reference."""
+    order = "y ~ C(k, levels=[2, 0, 1, 3])"
+    table = grouped(list("abcd"))
+    names = design(order, table).names
+    assert names == [f"C(k, levels=[2, 0, 1, 3])[{k}]" for k in (0, 1, 3)]
+    matrix = design(order, table).matrix
+    np.testing.assert_array_equal(matrix, (table["k"].to_numpy()[:, None] == [0, 1, 3]).astype(float))
+
+
+@pytest.mark.parametrize(
+    ("formula", "message"),
+    [
+        ("y ~ C(k, levels=[0, 1])", "leaves out '2', '3'"),
+        ("y ~ C(k, levels=[0, 1, 2, 3, 4])", "4 is not a level of 'k'"),
+        ("y ~ C(k, levels=[0, 1, 1, 2, 3])", "twice"),
+        ("y ~ C(k, levels=[x])", "each of levels is a level: a number or a text"),
+        ("y ~ C(k, levels=2)", "a list of levels"),
+        ("y ~ [x]", "a list has no meaning"),
+        ("y ~ I([x])", "a list has no meaning"),
+        ("y ~ I(g == 'a\\qb')", "a backslash is written"),
+        ("y ~ I(g == 'a\\')", "no closing quote"),
+        ("y ~ x + (0 | g)", "have no effect"),
+        ("y ~ 0", "neither an intercept nor a predictor"),
+        ("y ~ 0 + x:[1]", "a list has no meaning"),
+    ],
+)
+def test_lists_and_texts_that_mean_nothing(formula, message):
+    with pytest.raises(bl.BayeslabError, match=message):
+        design(formula, grouped(list("abcd")))
+
+
+def test_new_rows_without_the_reference_level():
+    table = grouped(PLAIN)
+    fit, _ = exact("y ~ C(k, Treatment(2))", table, PLAIN)
+    assert len(fit.predict(table[table["k"] < 2])) == (table["k"] < 2).sum()
+
+
+def test_combinations_of_levels_that_share_a_name_are_refused():
+    table = pd.DataFrame({"y": [1.0, 2.0, 3.0, 4.0], "a": ["p:q", "p", "p", "p:q"], "b": ["r", "q:r", "q:r", "r"]})
+    with pytest.raises(DataError, match="have the same name"):
+        design("y ~ 1 + (1 | a:b)", table)
+
+
+def test_group_effects_and_nothing_else():
+    """Against the closed form of normal means with known variances."""
+    table, tau, sigma = grouped(PLAIN), 0.8, 1.3
+    spec = {"family": "regression", "formula": "y ~ 0 + (1 | g)", "priors": {"sd_g": tau, "sigma": sigma}}
+    fit = bl.fit(bl.Model(name="m", model=spec), table, runs=None, draws=4000, progress=False, seed=1)
+    means = table.groupby("g")["y"].agg(["mean", "size"])
+    precision = means["size"] / sigma**2 + 1 / tau**2
+    truth = (means["mean"] * means["size"] / sigma**2 / precision).to_numpy()
+    assert fit.method == "exact"
+    error = 5 / np.sqrt(precision.to_numpy() * 4000)
+    np.testing.assert_array_less(np.abs(fit.posterior["u_g"].mean(("chain", "draw")).to_numpy() - truth), error)
+    assert "Intercept" not in fit.posterior and "b" not in fit.posterior
+    # Drawn by NUTS, it is the same density up to a constant.
+    built = bl.to_pymc(bl.Model(name="m", model=spec | {"priors": {"sigma": sigma}}), table)
+    assert np.isfinite(built.compile_logp(mode="FAST_COMPILE")(built.initial_point()))

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from io import BytesIO
+from pathlib import Path
+
 import matplotlib
 import numpy as np
+import pandas as pd
 import pytest
 
-from bayeslab.plots import gaussian_process, hmm, predictive
+import bayeslab.plots
+from bayeslab.plots import comparison, gaussian_process, hmm, learners, mixture, predictive, structure, topics
+from bayeslab.plots._figure import figure as new_figure
 
 matplotlib.use("agg")
 
@@ -41,3 +48,47 @@ def test_a_state_that_follows_itself_has_an_arrow_outside():
     for state, loop in zip(states, (arrows[0], arrows[2]), strict=True):
         steps = np.linalg.norm(loop.get_path().interpolated(20).vertices - np.array(state.center), axis=1)
         assert steps.min() > state.radius and steps.max() > 1.5 * state.radius
+
+
+# What matplotlib takes for a formula, for the start of a formula, and for no entry of a legend.
+ODD = ["a_$x^2$", "$\\frac{", "_under", "$5 and $6", "bell\x07"]
+
+
+def _pictures():
+    rng, x = np.random.default_rng(0), np.linspace(0, 1, 12)
+    band, p = (x, x - 1, x + 1), np.full((12, 5), 0.2)
+    yield gaussian_process.function(x, band, (x, x), ODD[0], ODD[1], 0.89)
+    yield gaussian_process.components(x, dict.fromkeys(ODD, band), ODD[1], 0.89)
+    yield hmm.draw_transitions(np.full((5, 5), 0.2), ODD)
+    yield predictive.density_overlay(x, rng.normal(size=(5, 12)), ODD[1], discrete=False)
+    yield mixture.responsibilities(p, ODD)
+    yield structure.edge_map(np.full((5, 5), 0.2), ODD)
+    yield learners.path(x + 0.1, rng.normal(size=(12, 5)), ODD, None, ODD[1])
+    table = pd.DataFrame({"elpd": x[:5], "se": x[:5], "elpd_diff": x[:5], "se_diff": x[:5]}, index=ODD)
+    yield comparison.elpd_plot(table)
+    yield topics.proportions(p, ODD * 2)
+
+
+def test_names_are_no_formulas():
+    """They are drawn letter by letter, in titles, legends, texts and ticks; numbers at ticks stay as they were."""
+    for picture in _pictures():
+        picture.savefig(BytesIO(), format="png", dpi=30)
+        words = [text for text in picture.findobj(matplotlib.text.Text) if "$" in text.get_text()]
+        for text in words:
+            assert not text.get_parse_math() or re.fullmatch(r"\$\\mathdefault\{.*\}\$", text.get_text()), text
+    made, axes = new_figure()
+    axes.set(xscale="log", xlim=(1, 1e6), xlabel="$n$")
+    made.savefig(BytesIO(), format="png", dpi=30)
+    assert all(tick.label1.get_parse_math() for tick in axes.xaxis.get_major_ticks())
+    assert not axes.xaxis.label.get_parse_math()
+
+
+def test_names_that_begin_with_an_underscore_are_in_legends():
+    made = mixture.responsibilities(np.full((12, 5), 0.2), ODD)
+    assert [text.get_text().strip() for text in made.axes[0].get_legend().get_texts()] == ODD
+
+
+def test_all_figures_come_from_one_place():
+    folder = Path(bayeslab.plots.__file__).parents[1]
+    makers = [f.name for f in folder.rglob("*.py") if re.search(r"Figure\(\w*=|pyplot|plt\.", f.read_text())]
+    assert makers == ["_figure.py"] or makers == []
