@@ -286,6 +286,31 @@ def test_tails_in_which_steps_are_refused_and_chains_stay(rng, accepted, stay, s
         assert found[0].where == "x" and "x is smallest" in found[0].message
 
 
+def _refused_in_the_lowest_hundredth(rng, x):
+    acceptance = rng.beta(19, 1, size=x.shape)
+    acceptance[:, 1:][x[:, :-1] <= np.quantile(x, 0.01)] *= 0.6
+    return acceptance
+
+
+@pytest.mark.parametrize(("phi", "flagged"), [(0.85, False), (0.95, True)])
+def test_steps_refused_in_a_tail_matter_where_visits_are_long(rng, phi, flagged):
+    """Eight times as many refusals as elsewhere; slow chains leave the tail after 2.3 draws, slower ones after 3.7."""
+    x = ar1(rng, phi, (CHAINS, 2 * DRAWS))
+    data = tree({"x": x}, {"acceptance_rate": _refused_in_the_lowest_hundredth(rng, x)})
+    assert any(f.check == "tails" for f in judge_mcmc(data).findings) == flagged
+
+
+def test_visits_to_a_tail_and_the_worth_of_its_draws(rng):
+    """Independent draws stay 1/0.95 draws in a twentieth; draws that come k times are worth 1/k and stay k / 0.95."""
+    from bayeslab.results._tails import _stay
+
+    draws = rng.normal(size=(2, CHAINS, 10 * DRAWS))
+    draws[1] = np.repeat(draws[1, :, : 2 * DRAWS], 5, axis=1)
+    worth, visit = _stay(draws).T
+    np.testing.assert_allclose(worth, [1, 1 / 5], rtol=0.15)
+    np.testing.assert_allclose(visit, [1 / 0.95, 5 / 0.95], rtol=0.03)
+
+
 def test_tails_are_looked_at_in_the_coordinates_of_the_sampler(rng):
     x, acceptance = _with_edge(rng, 0.1, 20)
     data = tree({"tau": np.exp(x)}, {"acceptance_rate": acceptance})
