@@ -99,11 +99,10 @@ class Observations:
         return _diagonal(1 / self.factors) @ self.design
 
     @cached_property
-    def gram(self) -> np.ndarray:
-        """B'WB, W = 1 / factors^2."""
+    def gram(self) -> Any:
+        """B'WB, W = 1 / factors^2; sparse where the design is (hundreds of priors have a few entries each)."""
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            product = self.divided.T @ self.divided
-        return product if isinstance(product, np.ndarray) else np.asarray(product.toarray())
+            return self.divided.T @ self.divided
 
     def scaled(self, columns: np.ndarray, unit: float) -> Observations:
         """In other units: powers of two, which round nothing."""
@@ -140,7 +139,7 @@ class Observations:
     def _root_mean_squares(self) -> np.ndarray:
         """Sizes of the columns."""
         if self.factors is None:
-            return np.sqrt(np.diagonal(self.gram) / max(len(self.target), 1))
+            return np.sqrt(self.gram.diagonal() / max(len(self.target), 1))
         squares = self.design**2 if isinstance(self.design, np.ndarray) else self.design.power(2)
         return np.sqrt(np.asarray(squares.mean(axis=0)).ravel())
 
@@ -218,16 +217,17 @@ def coordinates(
     held = np.zeros(len(columns), bool)
     for m, part in enumerate(classes):
         if varies[m] and not any(np.any(rows.target) for rows in part):
-            held |= np.any([np.diagonal(rows.gram) > 0 for rows in part], axis=0)
+            held |= np.any([rows.gram.diagonal() > 0 for rows in part], axis=0)
     transform, mixed = _separated([(rows, by) for rows, by, _ in work], held)
     before = [rows for rows, _, _ in work]
     work = [(rows.changed(transform, mixed), by, m) for rows, by, m in work]
     point, rests = _nearest([(rows, by) for rows, by, _ in work], before, transform, held)
     sums: list[Statistics] = []
     for m in range(len(classes)):
-        parts = [(rows.gram, *rows.sums(rest)) for (rows, _, k), rest in zip(work, rests, strict=True) if k == m]
-        gram, cross, square = (sum(part[i] for part in parts) for i in range(3))
-        sums.append((np.asarray(gram), np.asarray(cross), float(square)))
+        parts = [rows.sums(rest) for (rows, _, k), rest in zip(work, rests, strict=True) if k == m]
+        cross, square = (sum(part[i] for part in parts) for i in range(2))
+        gram = _added([(1.0, rows.gram) for rows, _, k in work if k == m], len(columns))
+        sums.append((gram, np.asarray(cross), float(square)))
     return Coordinates(point * columns * unit, _diagonal(columns) @ transform, unit, precisions), sums
 
 
@@ -235,7 +235,7 @@ def _sizes(rows: Sequence[Observations]) -> tuple[np.ndarray, float]:
     """Powers of two that bring columns and targets near one, where they are far from it."""
     size = rows[0].design.shape[1]
     data = [part for part in rows if not part.prior]
-    diagonals = [np.diagonal(part.gram) for part in data]
+    diagonals = [part.gram.diagonal() for part in data]
     largest, target = np.zeros(size), 0.0
     extreme = any(np.any(~np.isfinite(d) | (d > 1e100) | ((d > 0) & (d < 1e-100))) for d in diagonals)
     for part in data:
@@ -247,20 +247,32 @@ def _sizes(rows: Sequence[Observations]) -> tuple[np.ndarray, float]:
     return columns, float(power_of_two(target)) if target > 1e50 or 0 < target < 1e-50 else 1.0
 
 
+def _added(parts: Sequence[tuple[float, Any]], size: int) -> np.ndarray:
+    """A weighted sum of square matrices, of which those that are sparse cost their entries only."""
+    out = np.zeros((size, size))
+    entries = []
+    for by, part in parts:
+        if isinstance(part, np.ndarray):
+            out += by * part
+        else:
+            at = part.tocoo()
+            entries.append((by * at.data, *at.coords))
+    if entries:
+        values, rows, columns = (np.concatenate(each) for each in zip(*entries, strict=True))
+        np.add.at(out, (rows, columns), values)
+    return out
+
+
 def _separated(work: Sequence[tuple[Observations, float]], held: np.ndarray) -> tuple[Any, np.ndarray]:
     """A transform after which no column is nearly a combination of others, and the columns it changes."""
     size = len(held)
-    grams = [rows.gram for rows, _ in work]
-    total, seen = np.zeros((size, size)), np.zeros((size, size))
-    for (rows, by), gram in zip(work, grams, strict=True):
-        total += by * gram
-        if not rows.prior:
-            seen += by * gram
+    total = _added([(by, rows.gram) for rows, by in work], size)
+    seen = _added([(by, rows.gram) for rows, by in work if not rows.prior], size)
     transform = np.eye(size)
     diagonal = np.diagonal(total)
     if np.any(diagonal <= 0):
         return _identity(size), np.zeros(0, int)
-    apart = independent_columns(np.abs(sum(np.abs(g) for g in grams)) > 0)
+    apart = independent_columns(_added([(1.0, abs(rows.gram)) for rows, _ in work], size) > 0)
     pivots = apart[(np.diagonal(seen)[apart] > 0) & ~held[apart]]
     others = np.setdiff1d(np.arange(size), pivots)
     mine = np.diagonal(seen)[pivots]
@@ -358,7 +370,7 @@ def _nearest(
     held: np.ndarray,
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """A point near which the answer is, and the residuals there."""
-    gram = sum(by * rows.gram for rows, by in work)
+    gram = _added([(by, rows.gram) for rows, by in work], len(held))
     scale = np.sqrt(np.maximum(np.diagonal(gram), 1e-300))
     gram = gram / np.outer(scale, scale)
     free = np.flatnonzero(~held)

@@ -126,10 +126,15 @@ def outcomes(model: Model, columns: set[str]) -> tuple[str, ...]:
     Without data, random nodes that no other random node depends on.
     """
     nodes = nodes_of(_spec(model).nodes)
-    edges = nx.DiGraph((p, n.name) for n in nodes.values() for p in n.parents - n.lagged if p in nodes)
-    edges.add_nodes_from(nodes)
+    parents = {n.name: (n.parents - n.lagged - {n.name}) & set(nodes) for n in nodes.values()}
     random = [node.name for node in nodes.values() if node.kind == "random"]
-    last = [name for name in random if not nx.descendants(edges, name) & set(random)]
+    above, waiting = set[str](), [p for name in random for p in parents[name]]
+    while waiting:
+        name = waiting.pop()
+        if name not in above:
+            above.add(name)
+            waiting += parents[name]
+    last = [name for name in random if name not in above]
     seen = [name for name in last if name in columns]
     return tuple(seen or last)
 

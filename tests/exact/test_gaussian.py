@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import integrate as quad
 from scipy import stats
+from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
 from bayeslab.errors import ModelError
 from bayeslab.exact.conjugate import NormalGamma, NormalInverseGamma, NormalKnownVariance
+from bayeslab.exact.coordinates import Observations, coordinates
 from bayeslab.exact.gaussian import GaussianModel, Rows, Scale, integrate
 from bayeslab.exact.priors import log_density
 
@@ -190,3 +194,21 @@ def test_coefficients_that_cannot_be_told_apart():
                 [1.0],
             )
         )
+
+
+def test_a_node_for_each_of_hundreds_of_steps_costs_its_entries():
+    """A random walk: a square matrix of all coefficients for each step would be 216 MB."""
+    size = 300
+    steps = [Observations.normal(np.array([0]), np.zeros(1), np.full(1, 2.0), size)]
+    for i in range(1, size):
+        row = csr_array((np.array([-1.0, 1.0]), (np.zeros(2, int), np.array([i - 1, i]))), shape=(1, size))
+        steps.append(Observations.of(row, np.zeros(1)))
+    tracemalloc.start()
+    found, ((gram, cross, square),) = coordinates([steps], np.ones(1), np.zeros(1, bool))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 30e6
+    covariance = 4.0 + np.minimum.outer(np.arange(size), np.arange(size))
+    back = np.linalg.inv(found.transform.toarray())
+    np.testing.assert_allclose(back.T @ gram @ back @ covariance, np.eye(size), atol=1e-9)
+    assert square == 0 and not cross.any()
