@@ -17,7 +17,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bayeslab import registry
 from bayeslab.dataset import frame_columns
 from bayeslab.errors import DataError, ModelError, hint, listed
-from bayeslab.fitting import _Source, fit
+from bayeslab.fitting import fit
+from bayeslab.preparation import Source
 from bayeslab.spec import Model
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def estimator(
     ModelError
         The model has no target, or several and none is chosen; it does not say whether to classify.
     """
-    source = _Source(model)
+    source = Source(model)
     read = source.model
     if target is None:
         target = getattr(read.model, "target", None)

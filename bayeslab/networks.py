@@ -69,9 +69,9 @@ def _from_path(path: str | os.PathLike[str]) -> Network:
 
     file = Path(path)
     if (file / "run.json").exists():
-        from bayeslab.fitting import open_run
+        from bayeslab.running import opened
 
-        return Network(_fitted(open_run(file)))
+        return Network(_fitted(opened(file)))
     if is_network_file(file):
         return Network(read_network(file))
     source = modelfile.read(file)

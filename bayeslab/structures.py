@@ -307,10 +307,10 @@ def learn(
 def _of_model(source: Any, given: Mapping[str, Any]) -> Learned:
     """One structure of a model whose structure is unknown."""
     from bayeslab.families import _net_structure
-    from bayeslab.fitting import _Source
+    from bayeslab.preparation import Source
     from bayeslab.structure.incomplete import Incomplete
 
-    read = _Source(source)
+    read = Source(source)
     with read.located():
         spec: Any = read.model.model
         if not _net_structure.unknown(spec):

@@ -23,6 +23,8 @@ LAYERS = [
     {"families", "evidence"},
     {"results.checks", "results._tails", "results.psis", "results.render", "results.structure_checks"},
     {"engines"},
+    {"preparation"},
+    {"results.fitted", "results.finite", "running"},
     {"plots"},
     {"results", "fitting", "networks", "structures", "estimators"},
     {"cli"},

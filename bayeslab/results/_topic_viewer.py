@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-
-if TYPE_CHECKING:
-    from bayeslab.results.fit import Fit
-    from bayeslab.results.topics import FittedTopics
+from typing import Any
 
 __all__ = ["page"]
 
-# Of each topic so many words at each of some relevances, and so many documents with so many letters of their text.
-_WORDS, _RELEVANCES, _DOCUMENTS, _LETTERS = 30, (0.0, 0.2, 0.4, 0.6, 0.8, 1.0), 8, 240
 
+def page(content: Mapping[str, Any]) -> str:
+    """The whole page.
 
-def page(found: FittedTopics, fit: Fit) -> str:
-    """The whole page."""
-    content = _content(found, fit)
+    Parameters
+    ----------
+    content
+        What is shown of a fit, as plain values.
+    """
     # Inside a script only "</" and "<!--" could end it.
     data = json.dumps(content, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
     rows = "".join(
@@ -36,76 +33,6 @@ def page(found: FittedTopics, fit: Fit) -> str:
     fallback = f"<table><tr><th>topic</th><th>share</th><th>words</th></tr>{rows}</table>"
     parts = {"title": escape(content["name"]), "style": _STYLE, "fallback": fallback, "script": _SCRIPT, "data": data}
     return re.sub("@(title|style|fallback|script|data)@", lambda found: parts[found[1]], _PAGE)
-
-
-def _content(found: FittedTopics, fit: Fit) -> dict[str, Any]:
-    table = found.table(1)
-    ends = [name for name in table if str(name).startswith("eti")]
-    texts = _texts(found, fit)
-    everywhere = found.word_shares
-    topics = []
-    for k in range(found.n_topics):
-        chosen = np.unique(np.concatenate([found.ranked(r)[k, :_WORDS] for r in _RELEVANCES]))
-        chosen = chosen[np.argsort(-found.phi[k, chosen], kind="stable")]
-        sd = found.phi_sd[k, chosen]
-        best = found.documents_of(k + 1, _DOCUMENTS)
-        topics.append(
-            {
-                "topic": k + 1,
-                "share": _number(table["share"].iloc[k]),
-                "low": _number(table[ends[0]].iloc[k]) if ends else None,
-                "high": _number(table[ends[1]].iloc[k]) if ends else None,
-                "chains": str(table["chains"].iloc[k]) if "chains" in table else "",
-                "coherence": _known(table["coherence"].iloc[k]),
-                "x": _number(found.coordinates[k, 0]),
-                "y": _number(found.coordinates[k, 1]),
-                "words": [
-                    [str(found.shown[w]), _number(found.phi[k, w]), _number(s), _number(everywhere[w])]
-                    for w, s in zip(chosen, sd, strict=True)
-                ],
-                "documents": [
-                    [str(name), _number(share), texts.get(str(name), "")]
-                    for name, share in zip(best[found.dim], best["proportion"], strict=True)
-                ],
-            }
-        )
-    return {
-        "name": fit.model.name,
-        "about": fit.model.about,
-        "reason": fit.reason,
-        "verdict": fit.verdict.status,
-        "findings": [f"{f.status.upper()} {f.check}: {f.message}" for f in fit.verdict.findings],
-        "n_documents": len(found.documents),
-        "n_words": len(found.vocabulary),
-        "title": found.title,
-        "n_tokens": int(found.lengths.sum()),
-        "shown": _WORDS,
-        "topics": topics,
-    }
-
-
-def _known(value: Any) -> float | None:
-    return _number(value) if np.isfinite(value) else None
-
-
-def _number(value: Any) -> float:
-    return float(f"{float(value):.4g}")
-
-
-def _texts(found: FittedTopics, fit: Fit) -> dict[str, str]:
-    """How documents begin, by name, where they are texts."""
-    spec: Any = fit.model.model
-    columns = fit.data.dataset.columns
-    if spec.counted or spec.text_column not in columns:
-        return {}
-    from bayeslab.dataset import WORDS_APART
-
-    rows = fit.data.labels.get(found.dim, np.arange(len(columns[spec.text_column].values)))
-    out = {}
-    for name, text in zip(rows.tolist(), columns[spec.text_column].values.tolist(), strict=True):
-        shown = " ".join(text.replace(WORDS_APART, " ").split())
-        out[str(name)] = shown if len(shown) <= _LETTERS else shown[:_LETTERS].rsplit(" ", 1)[0] + " …"
-    return out
 
 
 _PAGE = """<!doctype html>

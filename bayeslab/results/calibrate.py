@@ -277,16 +277,16 @@ def calibrate(
     -------
     Calibration
     """
-    from bayeslab.fitting import _seed, _Source
+    from bayeslab.preparation import Source, seed_of
 
     if isinstance(n, bool) or not isinstance(n, int) or not 10 <= n <= _MOST:
         raise OptionError(f"n, the number of replications, is a whole number from 10 to {_MOST:,}, not {n!r:.40}")
     if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
         raise OptionError(f"jobs is a whole number ≥ 1, not {jobs!r}")
-    source = _Source(model)
+    source = Source(model)
     with source.located(), reporter(progress) as view:
         data = source.bound(data)
-        chosen = _seed(
+        chosen = seed_of(
             seed if seed is not None else source.model.seed,
             source.model.model_copy(update={"seed": secrets.randbits(32)}),
         )
@@ -306,8 +306,8 @@ def _calibrate(
     options: Mapping[str, Any],
 ) -> Calibration:
     """Simulate from one model and fit another; for a calibration they are the same."""
-    from bayeslab.fitting import _engine
     from bayeslab.io.calibration_folder import CalibrationFolder
+    from bayeslab.preparation import engine_of
     from bayeslab.results.predict import prior_groups
 
     view.note(f"drawing {n} times from the prior")
@@ -318,7 +318,7 @@ def _calibrate(
         {v: groups["prior"][v] for v in groups["prior"].data_vars if v in data.dataset.columns}
     )
     first = _bound(fitted, data.dataset, _simulated(drawn, 0, data), data.memory())
-    engine, reason, chosen = _engine(fitted, first, method, options)
+    engine, reason, chosen = engine_of(fitted, first, method, options)
     view.note(reason)
     names = _ranked(fitted, first, prior)
     found = checks.blocks(prior[list(names)])

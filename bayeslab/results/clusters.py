@@ -9,13 +9,12 @@ import numpy as np
 from bayeslab import registry
 from bayeslab.engines._groups import labelled
 from bayeslab.errors import OptionError, hint
-from bayeslab.results.predict import bound_to, posterior_values
+from bayeslab.results.fitted import Fitted, bound_to, posterior_values
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-    from bayeslab.results.fit import Fit
 
 __all__ = ["clusters", "density", "listing", "plot_clusters", "plot_trace"]
 
@@ -24,7 +23,7 @@ PICTURES = ("components", "density", "number", "responsibilities", "together", "
 _PLACES, _DRAWS = 240, 200
 
 
-def clusters(fit: Fit) -> xr.Dataset:
+def clusters(fit: Fitted) -> xr.Dataset:
     """Which component each row of the data comes from, and which rows belong together."""
     family = registry.load("families", fit.model.model.family)
     if not hasattr(family, "clusters"):
@@ -36,7 +35,7 @@ def clusters(fit: Fit) -> xr.Dataset:
     return labelled({n: values for n, (_, values) in made.items()}, dims, labels, {}, {"creation_library": "bayeslab"})
 
 
-def plot_clusters(fit: Fit, what: str, columns: list[str] | None, reference: float | None) -> Any:
+def plot_clusters(fit: Fitted, what: str, columns: list[str] | None, reference: float | None) -> Any:
     """See :meth:`bayeslab.results.fit.Fit.plot_clusters`."""
     from bayeslab.plots import mixture as plots
 
@@ -48,7 +47,7 @@ def plot_clusters(fit: Fit, what: str, columns: list[str] | None, reference: flo
         return _plot_density(fit, columns)
     if what == "number":
         return _plot_number(fit)
-    group = fit.clusters()
+    group = fit.group("clusters", clusters)
     if what == "together":
         if "together" not in group:
             raise OptionError("there are too many rows for a matrix of pairs; take responsibilities")
@@ -72,7 +71,7 @@ def plot_clusters(fit: Fit, what: str, columns: list[str] | None, reference: flo
     return plots.densities(found.points[:, 0], at, parts, names, found.columns[0], discrete=found.discrete)
 
 
-def density(fit: Fit, data: Any = None, ci_prob: float = 0.89) -> pd.DataFrame:
+def density(fit: Fitted, data: Any = None, ci_prob: float = 0.89) -> pd.DataFrame:
     """The posterior predictive density of new rows, each on its own.
 
     Parameters
@@ -105,7 +104,7 @@ def density(fit: Fit, data: Any = None, ci_prob: float = 0.89) -> pd.DataFrame:
     )
 
 
-def _densities(fit: Fit, data: Any) -> tuple[np.ndarray, np.ndarray]:
+def _densities(fit: Fitted, data: Any) -> tuple[np.ndarray, np.ndarray]:
     """Log density of each row at the draws, (S, M), and the rows' labels."""
     family = registry.load("families", fit.model.model.family)
     _mixture(fit)
@@ -115,7 +114,7 @@ def _densities(fit: Fit, data: Any) -> tuple[np.ndarray, np.ndarray]:
     return values, bound.labels.get(bound.dataset.rows, np.arange(values.shape[1]))
 
 
-def listing(fit: Fit) -> pd.DataFrame:
+def listing(fit: Fitted) -> pd.DataFrame:
     """The clusters of the point partition: rows, how sure these are to be together, and the mean of each column.
 
     Returns
@@ -127,7 +126,7 @@ def listing(fit: Fit) -> pd.DataFrame:
     """
     import pandas as pd
 
-    group = fit.clusters()
+    group = fit.group("clusters", clusters)
     if "partition" not in group:
         raise OptionError("there are too many rows for a point partition")
     partition = group["partition"].to_numpy()
@@ -156,13 +155,13 @@ def _pairs_together(together: np.ndarray) -> float:
     return float((together.sum() - np.trace(together)) / (n * (n - 1))) if n > 1 else np.nan
 
 
-def _mixture(fit: Fit) -> Any:
+def _mixture(fit: Fitted) -> Any:
     if fit.model.model.family != "mixture":
         raise OptionError(f"the family {fit.model.model.family} has no components of rows; mixture has")
     return fit.model.model
 
 
-def _plot_density(fit: Fit, columns: list[str] | None) -> Any:
+def _plot_density(fit: Fitted, columns: list[str] | None) -> Any:
     """The predictive density over one column, with a band over draws; it is shown where a mixture has one column."""
     from bayeslab.plots import mixture as plots
 
@@ -185,7 +184,7 @@ def _plot_density(fit: Fit, columns: list[str] | None) -> Any:
     return plots.density_band(values, at, np.exp(some), name, discrete=whole)
 
 
-def _plot_number(fit: Fit) -> Any:
+def _plot_number(fit: Fitted) -> Any:
     """The posterior of the number of clusters, beside what the prior of a process expects."""
     from bayeslab.plots import mixture as plots
 
@@ -197,12 +196,12 @@ def _plot_number(fit: Fit) -> Any:
     return plots.numbers(number, prior)
 
 
-def _plot_partition(fit: Fit, columns: list[str] | None) -> Any:
+def _plot_partition(fit: Fitted, columns: list[str] | None) -> Any:
     """The clusters of the point partition, with parameters at their mode given it."""
     from bayeslab.plots import mixture as plots
 
     family = registry.load("families", fit.model.model.family)
-    partition = fit.clusters()["partition"].to_numpy()
+    partition = fit.group("clusters", clusters)["partition"].to_numpy()
     found = family.partition_shapes(fit.model, fit.data, partition, columns)
     names = [str(k + 1) for k in range(int(partition.max()) + 1)]
     if found.ellipses is not None:
@@ -213,7 +212,7 @@ def _plot_partition(fit: Fit, columns: list[str] | None) -> Any:
     return plots.densities(found.points[:, 0], at, parts, names, found.columns[0], discrete=found.discrete)
 
 
-def plot_trace(fit: Fit, reference: float | None) -> Any:
+def plot_trace(fit: Fitted, reference: float | None) -> Any:
     """The log likelihood, or the bound, by iteration, with a line at ``reference``."""
     from bayeslab.plots.mixture import em_trace
 

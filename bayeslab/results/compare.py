@@ -38,13 +38,13 @@ from bayeslab.errors import DataError, OptionError, hint, listed
 from bayeslab.progress import Progress, reporter
 from bayeslab.results import checks
 from bayeslab.results.checks import Finding, Verdict
+from bayeslab.results.fitted import Fitted, posterior_values
 from bayeslab.results.likelihood import MaximumLikelihood, description_bits, maximise
+from bayeslab.results.predict import log_likelihood, predict
 from bayeslab.results.psis import good_k, leave_one_out
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from bayeslab.results.fit import Fit
 
 __all__ = [
     "Comparison",
@@ -149,13 +149,13 @@ class Loo:
     bad: tuple[int, ...]
 
 
-def loo(fit: Fit, *, refit: bool = True, progress: Progress | None = None) -> Loo:
+def loo(fit: Fitted, *, refit: bool = True, progress: Progress | None = None) -> Loo:
     """Leave-one-out predictions of a fit's outcomes.
 
     Parameters
     ----------
     refit
-        Fit again without each observation whose Pareto k is too high.
+        Fitted again without each observation whose Pareto k is too high.
 
     Raises
     ------
@@ -183,11 +183,9 @@ def loo(fit: Fit, *, refit: bool = True, progress: Progress | None = None) -> Lo
     return Loo(elpd, p_loo, pareto_k, tuple(refitted), bad)
 
 
-def _terms(fit: Fit) -> tuple[list[tuple[str, int]], Array]:
+def _terms(fit: Fitted) -> tuple[list[tuple[str, int]], Array]:
     """The observations (node and position in it), and their log likelihoods (observation, chain, draw)."""
-    if "log_likelihood" not in fit.data_tree.children:
-        fit.log_likelihood()
-    group = fit.data_tree["log_likelihood"].to_dataset()
+    group = fit.group("log_likelihood", log_likelihood).to_dataset()
     # Some families have one term for all outcomes of a row.
     names = [n for n in _outcomes(fit) if n in group] or [str(n) for n in group.data_vars]
     if not names:
@@ -201,12 +199,12 @@ def _terms(fit: Fit) -> tuple[list[tuple[str, int]], Array]:
     return cells, np.ascontiguousarray(np.concatenate(parts), dtype=float)
 
 
-def _outcomes(fit: Fit) -> tuple[str, ...]:
+def _outcomes(fit: Fitted) -> tuple[str, ...]:
     family = registry.load("families", fit.model.model.family)
     return tuple(family.outcomes(fit.model, fit.data.names()))
 
 
-def _relative_efficiency(fit: Fit, draws: Array) -> Array | float:
+def _relative_efficiency(fit: Fitted, draws: Array) -> Array | float:
     """Effective draws of each observation's likelihood, over draws; 1 for independent draws."""
     if fit.method == "exact" or draws.shape[2] < checks.MIN_DRAWS:
         return 1.0
@@ -223,7 +221,7 @@ def _relative_efficiency(fit: Fit, draws: Array) -> Array | float:
 # ------------------------------------------------------------------------------------- refits
 
 
-def _held_out(fit: Fit, node: str, position: int) -> float | None:
+def _held_out(fit: Fitted, node: str, position: int) -> float | None:
     """Log predictive density of one observation from a fit without it; None where that cannot be had."""
     family = registry.load("families", fit.model.model.family)
     if hasattr(family, "rows_of") and (rows := family.rows_of(fit.model, fit.data, node, position)) is not None:
@@ -238,7 +236,7 @@ def _held_out(fit: Fit, node: str, position: int) -> float | None:
     return _held_out_by_engine(fit, node, position)
 
 
-def _row_of(fit: Fit, node: str, position: int) -> int | None:
+def _row_of(fit: Fitted, node: str, position: int) -> int | None:
     """The row of the table that an observation is, if it is one."""
     terms, rows = fit.data_tree["log_likelihood"][node], fit.data.dataset.rows
     if terms.dims[2:] != (rows,) or rows not in fit.data.labels:
@@ -251,7 +249,7 @@ def _row_of(fit: Fit, node: str, position: int) -> int | None:
     return position if len(labels) == terms.sizes[rows] else None
 
 
-def _held_out_exactly(fit: Fit, node: str, position: int, row: int) -> float | None:
+def _held_out_exactly(fit: Fitted, node: str, position: int, row: int) -> float | None:
     """The evidence of all rows over that of the others, or the predictive density from their posterior."""
     from bayeslab.engines.exact import plan
 
@@ -266,7 +264,7 @@ def _held_out_exactly(fit: Fit, node: str, position: int, row: int) -> float | N
     return _predicted(fit, data, node, position)
 
 
-def _held_out_of_structures(fit: Fit, node: str, position: int) -> float | None:
+def _held_out_of_structures(fit: Fitted, node: str, position: int) -> float | None:
     """From chains over the structures of the other rows: there is no graph of random variables to change."""
     row = _row_of(fit, node, position)
     try:
@@ -275,10 +273,9 @@ def _held_out_of_structures(fit: Fit, node: str, position: int) -> float | None:
         return None  # a state that only this row has
 
 
-def _held_out_by_gibbs(fit: Fit, node: str, position: int) -> float | None:
+def _held_out_by_gibbs(fit: Fitted, node: str, position: int) -> float | None:
     """From chains on the other rows, which have no graph whose density could be changed."""
     from bayeslab.dataset import bind
-    from bayeslab.results.predict import posterior_values
 
     row = _row_of(fit, node, position)
     if row is None:
@@ -295,7 +292,7 @@ def _held_out_by_gibbs(fit: Fit, node: str, position: int) -> float | None:
     return bridge(terms.ravel(), _at(fit, node, position))
 
 
-def _without_row(fit: Fit, row: int | np.ndarray) -> Any:
+def _without_row(fit: Fitted, row: int | np.ndarray) -> Any:
     """The fit's data less a row, or some; levels and values of reductions stay."""
     from bayeslab.dataset import bind
 
@@ -309,7 +306,7 @@ def _without_row(fit: Fit, row: int | np.ndarray) -> Any:
     return data
 
 
-def _predicted(fit: Fit, data: Any, node: str, position: int) -> float | None:
+def _predicted(fit: Fitted, data: Any, node: str, position: int) -> float | None:
     from bayeslab.results.predict import log_likelihood
 
     rest = _run_again(fit, data, None)
@@ -320,7 +317,7 @@ def _predicted(fit: Fit, data: Any, node: str, position: int) -> float | None:
     return bridge(terms.reshape(*terms.shape[:2], -1)[..., position].ravel(), _at(fit, node, position))
 
 
-def _held_out_by_engine(fit: Fit, node: str, position: int) -> float | None:
+def _held_out_by_engine(fit: Fitted, node: str, position: int) -> float | None:
     """Refit with the observation's term taken out of the density.
 
     Data and parameters stay what they are, so that this is right for time series and row effects
@@ -352,20 +349,20 @@ def _held_out_by_engine(fit: Fit, node: str, position: int) -> float | None:
     return bridge(drawn.reshape(len(drawn), -1)[:, position], _at(fit, node, position))
 
 
-def _run_again(fit: Fit, data: Any, graph: Any) -> Fit:
+def _run_again(fit: Fitted, data: Any, graph: Any) -> Fitted:
     """The fit's engine and options on other data, or on a changed graph."""
     import xarray as xr
 
     from bayeslab.engines._job import Job, options_of
-    from bayeslab.results.fit import Fit
+    from bayeslab.results.fitted import Fitted
 
     module = registry.load("engines", fit.method)
     options = options_of(module.Options, fit.info["options"], fit.method)
     outcome = module.run(Job(fit.model, data, options, fit.seed, Progress(None), built=graph))
-    return Fit(fit.model, data, xr.DataTree.from_dict(outcome.groups), outcome.verdict, fit.info, None)
+    return Fitted(fit.model, data, xr.DataTree.from_dict(outcome.groups), outcome.verdict, fit.info, None)
 
 
-def _at(fit: Fit, node: str, position: int) -> Array:
+def _at(fit: Fitted, node: str, position: int) -> Array:
     """Log likelihoods of one observation at the fit's draws."""
     values = fit.data_tree["log_likelihood"][node].transpose("chain", "draw", ...).to_numpy()
     return np.asarray(values.reshape(values.shape[0] * values.shape[1], -1)[:, position], float)
@@ -397,7 +394,7 @@ def bridge(without: Array, included: Array) -> float:
 # -------------------------------------------------------------------------------- many models
 
 
-def log_evidence(fit: Fit) -> float:
+def log_evidence(fit: Fitted) -> float:
     """The log evidence an engine found, else NaN."""
     for group in ("exact_posterior", "posterior"):
         if group in fit.data_tree.children and "log_evidence" in fit.data_tree[group].attrs:
@@ -406,7 +403,7 @@ def log_evidence(fit: Fit) -> float:
 
 
 def compare(
-    fits: Mapping[str, Fit],
+    fits: Mapping[str, Fitted],
     criterion: Criterion = "loo",
     *,
     refit: bool = True,
@@ -424,7 +421,7 @@ def compare(
         predictive density, stacking weights), ``evidence`` (posterior model probabilities), ``bic``
         or ``aic``.
     refit
-        Fit again without each observation where importance sampling is not reliable (Pareto k above
+        Fitted again without each observation where importance sampling is not reliable (Pareto k above
         0.7), with the fit's own method and options.
     prior
         Prior probabilities of the models; default equal.
@@ -481,24 +478,24 @@ def _prior(prior: Mapping[str, float] | None, names: list[str]) -> Array:
     return np.asarray(values / values.sum())
 
 
-def _loo_or_none(fit: Fit, criterion: str, refit: bool, view: Progress, name: str) -> Loo | None:
+def _loo_or_none(fit: Fitted, criterion: str, refit: bool, view: Progress, name: str) -> Loo | None:
     if fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"] < 25 and criterion != "loo":
         return None
     view.note(f"{name}: leave-one-out predictions")
     return loo(fit, refit=refit, progress=view)
 
 
-def _maximum_or_none(fit: Fit) -> MaximumLikelihood:
+def _maximum_or_none(fit: Fitted) -> MaximumLikelihood:
     cells, draws = _terms(fit)
     names = list(dict.fromkeys(name for name, _ in cells))
     return maximise(fit, names, draws.reshape(len(draws), -1).T)
 
 
-def _observed(fit: Fit) -> list[str]:
+def _observed(fit: Fitted) -> list[str]:
     return [str(n) for n in fit.data_tree["observed_data"].to_dataset().data_vars]
 
 
-def _same_data(fits: Mapping[str, Fit]) -> None:
+def _same_data(fits: Mapping[str, Fitted]) -> None:
     """Refuse fits whose outcomes are not the same numbers."""
     (first, base), *others = fits.items()
     ours = _outcome_values(base)
@@ -513,7 +510,7 @@ def _same_data(fits: Mapping[str, Fit]) -> None:
             _same_values(first, name, outcome, values, theirs[outcome])
 
 
-def _outcome_values(fit: Fit) -> dict[str, np.ndarray]:
+def _outcome_values(fit: Fitted) -> dict[str, np.ndarray]:
     group = fit.data_tree["observed_data"].to_dataset()
     return {name: group[name].to_numpy() for name in _outcomes(fit) if name in group}
 
@@ -537,7 +534,7 @@ class Comparison:
 
     Attributes
     ----------
-    fits : dict of str to Fit
+    fits : dict of str to Fitted
     criterion : str
         What orders the table and averages the models.
     loos : dict of str to Loo or None
@@ -549,7 +546,7 @@ class Comparison:
 
     def __init__(
         self,
-        fits: Mapping[str, Fit],
+        fits: Mapping[str, Fitted],
         criterion: Criterion,
         loos: Mapping[str, Loo | None],
         maxima: Mapping[str, MaximumLikelihood],
@@ -701,7 +698,7 @@ class Comparison:
 
         chosen = {name: w for name, w in self.weights(weights).items() if w > 0}
         rng = np.random.default_rng(self._seed if seed is None else seed)
-        drawn = {name: self.fits[name].predict(data, "draws", seed=seed) for name in chosen}
+        drawn = {name: predict(self.fits[name], data, "draws", seed=seed) for name in chosen}
         mixed = _mixture(drawn, chosen, rng)
         return summarised(self.fits[next(iter(chosen))], mixed, data, kind, ci_prob)
 

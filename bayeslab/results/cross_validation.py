@@ -219,8 +219,8 @@ def _shape(task: _Task, repeats: int) -> tuple[int, ...]:
 
 def _prepared(models: Mapping[str, Any], data: Any, target: str | None, loss: Any) -> tuple[list[_Entry], _Task]:
     """Every model on all rows, and that they predict the same."""
-    from bayeslab.fitting import _Source
     from bayeslab.io.tables import read_dataset
+    from bayeslab.preparation import Source
     from bayeslab.results.fit import Fit
 
     if not isinstance(models, Mapping) or not models:
@@ -234,7 +234,7 @@ def _prepared(models: Mapping[str, Any], data: Any, target: str | None, loss: An
             continue
         if not isinstance(given, Model | str | os.PathLike):
             raise OptionError(f"'{name}' is a model, a fit or the path of a model file, not {type(given).__name__}")
-        source = _Source(given)
+        source = Source(given)
         with source.located():
             entries.append(_Entry(name, source.model, source.bound(data)))
     return entries, _task(entries, target, loss)
@@ -422,7 +422,8 @@ def _log_densities(fit: Fit, task: _Task, test: Dataset) -> Array | None:
     """Log predictive density of each outcome; None where the model has none."""
     from scipy.special import logsumexp
 
-    from bayeslab.results.predict import bound_to, log_likelihood
+    from bayeslab.results.fitted import bound_to
+    from bayeslab.results.predict import log_likelihood
 
     family = registry.load("families", fit.model.model.family)
     if tuple(family.outcomes(fit.model, fit.data.names())) != (task.target,):

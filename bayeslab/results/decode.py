@@ -11,7 +11,10 @@ import numpy as np
 from bayeslab import registry
 from bayeslab.dataset import Data
 from bayeslab.errors import ModelError, OptionError
-from bayeslab.results.fit import Fit
+from bayeslab.preparation import Source
+from bayeslab.preparation import bound as bound_of
+from bayeslab.results.fitted import Fitted, bound_to, posterior_values
+from bayeslab.running import opened
 from bayeslab.spec import Model
 
 if TYPE_CHECKING:
@@ -60,16 +63,13 @@ def decode(
 
 def source_of(source: Any, data: Any) -> tuple[Model, Data, dict[str, np.ndarray]]:
     """A model, its data, and posterior draws by name (none where nothing was fitted)."""
-    from bayeslab import fitting
-    from bayeslab.results.predict import bound_to, posterior_values
-
     if isinstance(source, str | os.PathLike) and (Path(source) / "run.json").exists():
-        source = fitting.open_run(source)
-    if isinstance(source, Fit):
+        source = opened(source)
+    if isinstance(source, Fitted):
         bound = source.data if data is None else bound_to(source, data)
         return source.model, bound, posterior_values(source)
-    bound = fitting.bound(source, data)
-    model = source if isinstance(source, Model) else fitting._Source(source).model
+    bound = bound_of(source, data)
+    model = source if isinstance(source, Model) else Source(source).model
     return model, bound, {}
 
 

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from bayeslab import registry
+from bayeslab import registry, running
 from bayeslab.dataset import Column, Dataset, bind
 from bayeslab.engines._job import options_of
 from bayeslab.errors import DataError, OptionError
 from bayeslab.io.run_folder import RunFolder
-
-if TYPE_CHECKING:
-    from bayeslab.results.fit import Fit
+from bayeslab.io.tables import read_dataset
+from bayeslab.results.fitted import Fitted
 
 __all__ = ["extended", "longer"]
 
 
 def extended(
-    before: Fit | str | os.PathLike[str],
+    before: Fitted | str | os.PathLike[str],
     data: Any,
     *,
     draws: int | None = None,
@@ -30,7 +29,7 @@ def extended(
     runs: str | os.PathLike[str] | None = None,
     name: str | None = None,
     cores: int | None = None,
-) -> Fit:
+) -> Fitted:
     """A fit to the rows of an earlier one and more.
 
     Each chain goes on from its last partition: the new rows are seated one after the other given all before them, and
@@ -50,10 +49,7 @@ def extended(
     runs
         Where the run folder is made; None: beside that of the earlier fit, or none if that has none.
     """
-    from bayeslab import fitting
-    from bayeslab.io.tables import read_dataset
-
-    fit = fitting.open_run(before) if isinstance(before, str | os.PathLike) else before
+    fit = running.opened(before) if isinstance(before, str | os.PathLike) else before
     family = registry.load("families", fit.model.model.family)
     if not hasattr(family, "continued") or "partitions" not in fit.data_tree.children:
         raise OptionError(
@@ -77,11 +73,11 @@ def extended(
     base = runs if runs is not None else fit.folder.parent if fit.folder is not None else None
     folder = RunFolder.create(base, name or fit.model.name) if base is not None else None
     reason = f"gibbs goes on from a fit of {len(labels[0]):,} rows with {n_rows - len(labels[0]):,} more"
-    info = fitting.described(model, bound, "gibbs", reason, options, seed)
+    info = running.described(model, bound, "gibbs", reason, options, seed)
     if folder:
         folder.write_inputs(model, bound.dataset)
         folder.write_info(info)
-    return fitting.carried_on(model, bound, options, info, folder, chains, progress)
+    return running.carried_on(model, bound, options, info, folder, chains, progress)
 
 
 def longer(first: Dataset, second: Dataset) -> Dataset:

@@ -9,19 +9,18 @@ import numpy as np
 from bayeslab import registry
 from bayeslab.engines._groups import labelled
 from bayeslab.errors import OptionError, hint
-from bayeslab.results.predict import bound_to, posterior_values
+from bayeslab.results.fitted import Fitted, bound_to, posterior_values
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from bayeslab.results.fit import Fit
 
 __all__ = ["features", "plot_features"]
 
 PICTURES = ("loadings", "images", "rows", "number")
 
 
-def features(fit: Fit, data: Any = None) -> xr.Dataset:
+def features(fit: Fitted, data: Any = None) -> xr.Dataset:
     """Features of the rows of the fit, or of new ones."""
     family = registry.load("families", fit.model.model.family)
     if not hasattr(family, "features"):
@@ -35,7 +34,7 @@ def features(fit: Fit, data: Any = None) -> xr.Dataset:
     return labelled({n: values for n, (_, values) in made.items()}, dims, labels, {}, {"creation_library": "bayeslab"})
 
 
-def plot_features(fit: Fit, what: str, shape: tuple[int, int] | None) -> Any:
+def plot_features(fit: Fitted, what: str, shape: tuple[int, int] | None) -> Any:
     """See :meth:`bayeslab.results.fit.Fit.plot_features`."""
     from bayeslab.plots import latent_features as plots
 
@@ -45,7 +44,7 @@ def plot_features(fit: Fit, what: str, shape: tuple[int, int] | None) -> Any:
         if "n_features" not in fit.posterior:
             raise OptionError("the number of features was not sampled")
         return plots.number(fit.posterior["n_features"].to_numpy().ravel())
-    group = fit.features()
+    group = fit.group("features", features)
     loading = group["loading"].to_numpy()
     if what == "images":
         rows, columns = shape or (0, 0)
@@ -64,6 +63,6 @@ def plot_features(fit: Fit, what: str, shape: tuple[int, int] | None) -> Any:
     return plots.loadings(loading, sds, _columns(fit), label)
 
 
-def _columns(fit: Fit) -> list[str]:
+def _columns(fit: Fitted) -> list[str]:
     spec: Any = fit.model.model
     return [str(column) for column in spec.columns]

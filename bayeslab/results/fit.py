@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from bayeslab.dataset import Data
 from bayeslab.errors import OptionError, hint
 from bayeslab.results.checks import Verdict
-from bayeslab.spec import Model
+from bayeslab.results.fitted import Fitted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,65 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["Fit"]
 
 
-class Fit:
-    """A fitted model.
+class Fit(Fitted):
+    """A fitted model: what its run left behind, with all that can be asked of it."""
 
-    Attributes
-    ----------
-    model : Model
-    data : Data
-        The data bound to the model.
-    data_tree : xarray.DataTree
-        ArviZ's groups; every ArviZ function takes it.
-    verdict : Verdict
-        Whether the answer can be trusted.
-    folder : Path or None
-        The run folder.
-    method, reason : str
-        The engine used, and why.
-    seed : int
-    timings : dict of str to float
-        Seconds of each phase.
-    """
-
-    def __init__(
-        self,
-        model: Model,
-        data: Data,
-        data_tree: xr.DataTree,
-        verdict: Verdict,
-        info: Mapping[str, Any],
-        folder: Path | None,
-    ) -> None:
-        self.model, self.data, self.data_tree, self.verdict, self.folder = (
-            model,
-            data,
-            data_tree,
-            verdict,
-            folder,
-        )
-        self.info = dict(info)
-
-    @property
-    def method(self) -> str:
-        return str(self.info["method"])
-
-    @property
-    def reason(self) -> str:
-        return str(self.info["reason"])
-
-    @property
-    def seed(self) -> int:
-        return int(self.info["seed"])
-
-    @property
-    def timings(self) -> dict[str, float]:
-        return dict(self.info["timings"])
-
-    @property
-    def posterior(self) -> xr.DataTree:
-        """The group ``posterior``; dims (chain, draw, ...)."""
-        return self.data_tree.children["posterior"]
+    @classmethod
+    def of(cls, fitted: Fitted) -> Fit:
+        """The fit of a run."""
+        return cls(fitted.model, fitted.data, fitted.data_tree, fitted.verdict, fitted.info, fitted.folder)
 
     def summary(
         self,
@@ -202,7 +148,7 @@ class Fit:
             group = xr.concat([group, xr.Dataset(more, coords={"statistic": [word]})], dim="statistic")
         return group
 
-    @cached_property
+    @property
     def structures(self) -> Structures:
         """What sampled structures of a Bayes net say: edges, graphs, averaged queries and effects.
 
@@ -213,9 +159,9 @@ class Fit:
         """
         from bayeslab.results.structures import structures_of
 
-        return structures_of(self)
+        return self.view(structures_of)
 
-    @cached_property
+    @property
     def topics(self) -> FittedTopics:
         """The topics of documents: their words, proportions, how probable new documents are, and pictures.
 
@@ -226,9 +172,9 @@ class Fit:
         """
         from bayeslab.results.topics import topics_of
 
-        return topics_of(self)
+        return self.view(topics_of)
 
-    @cached_property
+    @property
     def process(self) -> FittedProcess:
         """A Gaussian process: leave-one-out predictions, where to measure next, rows to do without, and pictures.
 
@@ -239,9 +185,9 @@ class Fit:
         """
         from bayeslab.results.gaussian_process import process_of
 
-        return process_of(self)
+        return self.view(process_of)
 
-    @cached_property
+    @property
     def learner(self) -> FittedLearner:
         """A classical learner: predictions of rows left out, confusions, margins, training curves, and pictures.
 
@@ -252,7 +198,7 @@ class Fit:
         """
         from bayeslab.results.learner import learner_of
 
-        return learner_of(self)
+        return self.view(learner_of)
 
     def diagnose(self) -> Verdict:
         """The verdict: pass, warn or fail, and what each check found."""
@@ -268,19 +214,22 @@ class Fit:
         """
         from bayeslab.results.predict import prior_groups
 
-        return self._added(prior_groups(self.model, self.data, draws, self.seed), "prior_predictive")
+        self.add(prior_groups(self.model, self.data, draws, self.seed))
+        return self.data_tree.children["prior_predictive"]
 
     def posterior_predictive(self) -> xr.DataTree:
         """Replications of the observed nodes, added as the group ``posterior_predictive``."""
         from bayeslab.results.predict import posterior_predictive
 
-        return self._added({"posterior_predictive": posterior_predictive(self)}, "posterior_predictive")
+        self.add({"posterior_predictive": posterior_predictive(self)})
+        return self.data_tree.children["posterior_predictive"]
 
     def log_likelihood(self) -> xr.DataTree:
         """Pointwise log likelihood, added as the group ``log_likelihood`` (what ``arviz.loo`` needs)."""
         from bayeslab.results.predict import log_likelihood
 
-        return self._added({"log_likelihood": log_likelihood(self)}, "log_likelihood")
+        self.add({"log_likelihood": log_likelihood(self)})
+        return self.data_tree.children["log_likelihood"]
 
     def clusters(self) -> xr.DataTree:
         """Which component each row comes from, added as the group ``clusters``.
@@ -299,9 +248,7 @@ class Fit:
         """
         from bayeslab.results.clusters import clusters
 
-        if "clusters" in self.data_tree.children:
-            return self.data_tree.children["clusters"]
-        return self._added({"clusters": clusters(self)}, "clusters")
+        return self.group("clusters", clusters)
 
     def extended(
         self,
@@ -317,7 +264,7 @@ class Fit:
         """A fit to the rows of this one and more: see :func:`bayeslab.results.extend.extended`."""
         from bayeslab.results.extend import extended
 
-        return extended(self, data, draws=draws, tune=tune, seed=seed, progress=progress, runs=runs, name=name)
+        return Fit.of(extended(self, data, draws=draws, tune=tune, seed=seed, progress=progress, runs=runs, name=name))
 
     def density(self, data: Any = None, *, ci_prob: float = 0.89) -> pd.DataFrame:
         """The posterior predictive density of new rows, each on its own: see
@@ -376,9 +323,7 @@ class Fit:
 
         if data is not None:
             return xr.DataTree(features(self, data))
-        if "features" in self.data_tree.children:
-            return self.data_tree.children["features"]
-        return self._added({"features": features(self)}, "features")
+        return self.group("features", features)
 
     def plot_features(self, what: str = "loadings", *, shape: tuple[int, int] | None = None) -> Any:
         """A drawing of latent features; a matplotlib figure.
@@ -425,13 +370,6 @@ class Fit:
         if what == "trace":
             return plot_trace(self, reference)
         raise OptionError(f"unknown picture '{what}'{hint(what, ('path', 'transitions', 'trace'))}")
-
-    def _added(self, groups: Mapping[str, xr.Dataset], wanted: str) -> xr.DataTree:
-        import xarray as xr
-
-        for name, group in groups.items():
-            self.data_tree[name] = xr.DataTree(group)
-        return self.data_tree.children[wanted]
 
     def predict(
         self,

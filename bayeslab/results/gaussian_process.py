@@ -15,12 +15,11 @@ from bayeslab.exact.gaussian_process import GaussianProcess
 from bayeslab.families import _gp_predict
 from bayeslab.families._gp_model import Resolved, resolved
 from bayeslab.families._likelihoods import inverse_link
-from bayeslab.results.predict import bound_to, posterior_values
+from bayeslab.results.fitted import Fitted, bound_to, posterior_values
+from bayeslab.results.predict import predict
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from bayeslab.results.fit import Fit
 
 __all__ = ["FittedProcess", "process_of"]
 
@@ -30,7 +29,7 @@ type Band = tuple[np.ndarray, np.ndarray, np.ndarray]
 _DRAWS = 20
 
 
-def process_of(fit: Fit) -> FittedProcess:
+def process_of(fit: Fitted) -> FittedProcess:
     """See :attr:`bayeslab.results.fit.Fit.process`."""
     if fit.model.model.family != "gaussian_process":
         raise OptionError(f"the family {fit.model.model.family} has no function that is a Gaussian process")
@@ -43,10 +42,10 @@ class FittedProcess:
 
     Parameters
     ----------
-    fit : Fit
+    fit : Fitted
     """
 
-    fit: Fit
+    fit: Fitted
 
     @cached_property
     def _seen(self) -> Resolved:
@@ -241,7 +240,7 @@ class FittedProcess:
 
     def _tables(self, frame: pd.DataFrame, ci_prob: float) -> dict[str, dict[str, np.ndarray]]:
         """The function and its terms at these rows."""
-        found = self.fit.predict(frame, kind="components", ci_prob=ci_prob)
+        found = predict(self.fit, frame, kind="components", ci_prob=ci_prob)
         return {
             str(part): {c: rows[c].to_numpy() for c in rows.columns if c not in ("component", self._seen.rows)}
             for part, rows in found.groupby("component", sort=False)

@@ -13,13 +13,14 @@ from bayeslab.dataset import Data
 from bayeslab.decisions import scores
 from bayeslab.errors import DataError, OptionError, hint, listed
 from bayeslab.families import learner as family
+from bayeslab.results.fitted import Fitted, bound_to
+from bayeslab.results.predict import predict
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from bayeslab.families._learned import Learned
     from bayeslab.plots.learners import Axis, Regions
-    from bayeslab.results.fit import Fit
 
 __all__ = ["PICTURES", "FittedLearner", "learner_of", "plot_regions"]
 
@@ -28,7 +29,7 @@ PICTURES = ("regions", "training", "staged", "margins", "calibration", "confusio
 _GRID, _GRID_OF_DRAWS, _BLOCK = 160, 50, 4096
 
 
-def learner_of(fit: Fit) -> FittedLearner:
+def learner_of(fit: Fitted) -> FittedLearner:
     """See :attr:`bayeslab.results.fit.Fit.learner`."""
     if fit.model.model.family != "learner":
         raise OptionError(f"the family {fit.model.model.family} is no learner")
@@ -41,10 +42,10 @@ class FittedLearner:
 
     Parameters
     ----------
-    fit : Fit
+    fit : Fitted
     """
 
-    fit: Fit
+    fit: Fitted
 
     @cached_property
     def _learned(self) -> Learned:
@@ -209,8 +210,6 @@ class FittedLearner:
         import pandas as pd
 
         if data is not None:
-            from bayeslab.results.predict import bound_to
-
             bound = bound_to(self.fit, data)
             errors = self._learned.staged_errors(self._learned.ready.matrix(bound), self._learned.outcome(bound))
             if not len(errors):
@@ -419,7 +418,7 @@ def _lead(predicted: np.ndarray, outcome: np.ndarray) -> np.ndarray:
 
 
 def plot_regions(
-    fits: Mapping[str, Fit], inputs: Sequence[str] | None = None, at: Mapping[str, Any] | None = None
+    fits: Mapping[str, Fitted], inputs: Sequence[str] | None = None, at: Mapping[str, Any] | None = None
 ) -> Any:
     """Predictions of fits of any family over one or two inputs, beside each other; a matplotlib figure.
 
@@ -439,7 +438,7 @@ def plot_regions(
     return plots.regions({title: _regions(fit, inputs, dict(at or {})) for title, fit in fits.items()})
 
 
-def _regions(fit: Fit, inputs: Sequence[str] | None, at: dict[str, Any]) -> Regions:
+def _regions(fit: Fitted, inputs: Sequence[str] | None, at: dict[str, Any]) -> Regions:
     from bayeslab.plots.learners import Regions
 
     target, used = _target_of(fit), _used(fit)
@@ -482,7 +481,7 @@ def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)
 
 
-def _target_of(fit: Fit) -> str:
+def _target_of(fit: Fitted) -> str:
     from bayeslab import registry
 
     own = getattr(fit.model.model, "target", None)
@@ -494,7 +493,7 @@ def _target_of(fit: Fit) -> str:
     return str(found[0])
 
 
-def _used(fit: Fit) -> list[str]:
+def _used(fit: Fitted) -> list[str]:
     """Columns of the table that the model may look at."""
     target, rows = _target_of(fit), fit.model.data.rows
     every = [n for n, c in fit.data.dataset.columns.items() if c.dims == (rows,) and n != target]
@@ -559,7 +558,7 @@ def _outcome(data: Data, target: str) -> tuple[np.ndarray, tuple[str, ...]]:
     return values.astype(float), ()
 
 
-def _predicted(fit: Fit, table: Mapping[str, np.ndarray], target: str, classes: tuple[str, ...]) -> np.ndarray:
+def _predicted(fit: Fitted, table: Mapping[str, np.ndarray], target: str, classes: tuple[str, ...]) -> np.ndarray:
     """Probabilities of classes or expected numbers, in blocks."""
     import pandas as pd
 
@@ -568,10 +567,10 @@ def _predicted(fit: Fit, table: Mapping[str, np.ndarray], target: str, classes: 
     for start in range(0, len(frame), _BLOCK):
         block = frame.iloc[start : start + _BLOCK].reset_index(drop=True)
         if not classes:
-            found = pd.DataFrame(fit.predict(block, "mean"))
+            found = pd.DataFrame(predict(fit, block, "mean"))
             parts.append(np.asarray((found[found["node"] == target] if "node" in found else found)["mean"], float))
             continue
-        found = pd.DataFrame(fit.predict(block, "probabilities"))
+        found = pd.DataFrame(predict(fit, block, "probabilities"))
         wanted = [f"P({target}={c})" for c in classes]
         if not set(wanted) & set(found.columns):
             raise DataError(f"the model gives no probabilities of '{target}'")
@@ -579,9 +578,10 @@ def _predicted(fit: Fit, table: Mapping[str, np.ndarray], target: str, classes: 
     return np.concatenate(parts)
 
 
-def _machine(fit: Fit, table: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray | None]:
+def _machine(
+    fit: Fitted, table: Mapping[str, np.ndarray], shape: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray | None]:
     """Support vectors among the rows of classes (of numbers most rows are), and of two classes a machine's scores."""
-    from bayeslab.results.predict import bound_to
 
     found = learner_of(fit)
     marked = np.asarray(getattr(found.learner, "support_", np.zeros(0, int)), int)

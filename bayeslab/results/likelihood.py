@@ -25,7 +25,7 @@ import numpy as np
 from bayeslab import registry
 
 if TYPE_CHECKING:
-    from bayeslab.results.fit import Fit
+    from bayeslab.results.fitted import Fitted
 
 __all__ = ["MaximumLikelihood", "aic", "bic", "description_bits", "effective_parameters", "hypothesis_bits", "maximise"]
 
@@ -97,7 +97,7 @@ class MaximumLikelihood:
         return bic(self.log_likelihood, self.n_parameters, self.n_obs)
 
 
-def maximise(fit: Fit, nodes: list[str], log_likelihood: np.ndarray) -> MaximumLikelihood:
+def maximise(fit: Fitted, nodes: list[str], log_likelihood: np.ndarray) -> MaximumLikelihood:
     """Maximise the likelihood of some observed nodes, from the draw where it is highest.
 
     Parameters

@@ -25,11 +25,11 @@ from numpy.typing import NDArray
 from bayeslab.decisions import loss as losses
 from bayeslab.decisions import scores
 from bayeslab.errors import DataError, OptionError, hint, listed
+from bayeslab.results.fitted import Fitted, bound_to
+from bayeslab.results.predict import log_likelihood, posterior_predictive, predict, prior_groups
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from bayeslab.results.fit import Fit
 
 __all__ = ["STATISTICS", "calibration", "check", "decide", "loo_pit", "replications", "two_sided"]
 
@@ -69,13 +69,18 @@ def two_sided(observed: float, replicated: Array) -> float:
     return float(min(1.0, 2 * min((replicated >= observed).mean(), (replicated <= observed).mean())))
 
 
-def replications(fit: Fit, kind: Literal["posterior", "prior"]) -> dict[str, tuple[Array, Array]]:
+def replications(fit: Fitted, kind: Literal["posterior", "prior"]) -> dict[str, tuple[Array, Array]]:
     """Observed values (cell,) and replications (draw, cell) of every outcome; missing cells are left out."""
     if kind not in ("posterior", "prior"):
         raise OptionError(f"kind is posterior or prior, not {kind!r}")
     group = f"{kind}_predictive"
     if group not in fit.data_tree.children:
-        _ = fit.posterior_predictive() if kind == "posterior" else fit.prior_predictive()
+        added = (
+            {group: posterior_predictive(fit)}
+            if kind == "posterior"
+            else prior_groups(fit.model, fit.data, 500, fit.seed)
+        )
+        fit.add(added)
     predicted, observed = fit.data_tree[group].to_dataset(), fit.data_tree["observed_data"].to_dataset()
     out = {}
     for name, values in predicted.data_vars.items():
@@ -95,7 +100,7 @@ def replications(fit: Fit, kind: Literal["posterior", "prior"]) -> dict[str, tup
 
 
 def check(
-    fit: Fit, statistics: Sequence[Statistic], kind: Literal["posterior", "prior"], ci_prob: float
+    fit: Fitted, statistics: Sequence[Statistic], kind: Literal["posterior", "prior"], ci_prob: float
 ) -> pd.DataFrame:
     """See :meth:`bayeslab.results.fit.Fit.check`."""
     import pandas as pd
@@ -132,7 +137,7 @@ def _statistic(statistic: Statistic) -> tuple[str, Callable[[Array], Array]]:
     return statistic, STATISTICS[statistic]
 
 
-def loo_pit(fit: Fit, seed: int | None = None) -> dict[str, Array]:
+def loo_pit(fit: Fitted, seed: int | None = None) -> dict[str, Array]:
     """Probability, predicted without it, that a replication lies below each observation.
 
     For discrete outcomes the part of the probability at the observation itself is split at random,
@@ -146,9 +151,7 @@ def loo_pit(fit: Fit, seed: int | None = None) -> dict[str, Array]:
     from bayeslab.results.compare import _relative_efficiency
     from bayeslab.results.psis import smoothed_log_weights
 
-    if "log_likelihood" not in fit.data_tree.children:
-        fit.log_likelihood()
-    group = fit.data_tree["log_likelihood"].to_dataset()
+    group = fit.group("log_likelihood", log_likelihood).to_dataset()
     rng = np.random.default_rng(fit.seed if seed is None else seed)
     out = {}
     for name, (observed, drawn) in replications(fit, "posterior").items():
@@ -164,7 +167,7 @@ def loo_pit(fit: Fit, seed: int | None = None) -> dict[str, Array]:
     return out
 
 
-def plot_check(fit: Fit, what: str, node: str | None) -> Any:
+def plot_check(fit: Fitted, what: str, node: str | None) -> Any:
     """See :meth:`bayeslab.results.fit.Fit.plot_check`."""
     from bayeslab.plots import predictive
 
@@ -208,7 +211,7 @@ def _outcome(drawn: Any, node: str | None) -> Any:
     return drawn[node or names[0]].stack(sample=("chain", "draw")).transpose("sample", ...)
 
 
-def _states(fit: Fit, name: str, draws: np.ndarray) -> tuple[list[Any], NDArray[np.int64]]:
+def _states(fit: Fitted, name: str, draws: np.ndarray) -> tuple[list[Any], NDArray[np.int64]]:
     """Names and numbers of the values a discrete outcome can take."""
     if draws.dtype.kind not in "iub":
         raise OptionError(f"'{name}' is continuous; this is for discrete outcomes")
@@ -228,21 +231,27 @@ def _probabilities(draws: np.ndarray, states: NDArray[np.int64]) -> Array:
 
 
 def _of_states(
-    fit: Fit, data: Any, name: str, words: Sequence[Any], draws: np.ndarray, states: NDArray[np.int64], seed: int | None
+    fit: Fitted,
+    data: Any,
+    name: str,
+    words: Sequence[Any],
+    draws: np.ndarray,
+    states: NDArray[np.int64],
+    seed: int | None,
 ) -> Array:
     """Probabilities of a target's classes as the family computes them, of other outcomes shares of draws."""
     if getattr(fit.model.model, "target", None) == name:
-        table, columns = fit.predict(data, "probabilities", seed=seed), [f"P({name}={word})" for word in words]
+        table, columns = predict(fit, data, "probabilities", seed=seed), [f"P({name}={word})" for word in words]
         if set(columns) <= set(table) and len(table) == draws[0].size:
             return table[columns].to_numpy(float)
     return _probabilities(draws, states)
 
 
-def decide(fit: Fit, data: Any, loss: Any, node: str | None, seed: int | None) -> pd.DataFrame:
+def decide(fit: Fitted, data: Any, loss: Any, node: str | None, seed: int | None) -> pd.DataFrame:
     """See :meth:`bayeslab.results.fit.Fit.decide`."""
     import pandas as pd
 
-    drawn = _outcome(fit.predict(data, "draws", seed=seed), node)
+    drawn = _outcome(predict(fit, data, "draws", seed=seed), node)
     name, draws = str(drawn.name), drawn.to_numpy()
     dims = [str(d) for d in drawn.dims[1:]]
     grid = np.meshgrid(
@@ -290,13 +299,11 @@ def _matrix(loss: Any, states: Sequence[Any]) -> tuple[list[Any], Array]:
     return (list(states) if matrix.shape[1] == len(states) else list(range(matrix.shape[1]))), matrix
 
 
-def calibration(fit: Fit, data: Any, bins: int, node: str | None, ci_prob: float, seed: int | None) -> pd.DataFrame:
+def calibration(fit: Fitted, data: Any, bins: int, node: str | None, ci_prob: float, seed: int | None) -> pd.DataFrame:
     """See :meth:`bayeslab.results.fit.Fit.calibration`."""
     import pandas as pd
 
-    from bayeslab.results.predict import bound_to
-
-    drawn = _outcome(fit.predict(data, "draws", seed=seed), node)
+    drawn = _outcome(predict(fit, data, "draws", seed=seed), node)
     name, draws = str(drawn.name), drawn.to_numpy()
     words, states = _states(fit, name, draws)
     if data is None:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from bayeslab import registry
-from bayeslab.dataset import Data, bind
+from bayeslab.dataset import Data
 from bayeslab.engines._density import expand
 from bayeslab.engines._forward import forward
 from bayeslab.engines._groups import bound_data, dataset, labelled, tables_at, unconstrained
 from bayeslab.errors import DataError, ModelError, OptionError
-from bayeslab.io.tables import read_dataset
+from bayeslab.preparation import Source, check_draws
+from bayeslab.results.fitted import Fitted, bound_to, posterior_values
 from bayeslab.spec import Model
 
 if TYPE_CHECKING:
@@ -22,17 +23,13 @@ if TYPE_CHECKING:
     import pymc
     import xarray as xr
 
-    from bayeslab.results.fit import Fit
-
 # At a point estimate predictions are spread all the same: so many are drawn there, fewer where rows are very many.
 _AT_A_POINT, _FEWEST, _CELLS = 1_000, 100, 20_000_000
 
 __all__ = [
-    "bound_to",
     "log_likelihood",
     "pointwise_graph",
     "posterior_predictive",
-    "posterior_values",
     "predict",
     "prior_groups",
     "simulate",
@@ -68,11 +65,9 @@ def simulate(model: Any, data: Any = None, draws: int = 500, *, seed: int | None
     """
     import xarray as xr
 
-    from bayeslab.fitting import _Source, check_draws
-
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
         raise OptionError(f"draws is a whole number ≥ 1, not {draws!r}")
-    source = _Source(model)
+    source = Source(model)
     with source.located():
         bound = source.bound(data)
         family = registry.load("families", source.model.model.family)
@@ -111,29 +106,7 @@ def _refuse_flat(graph: pymc.Model) -> None:
             )
 
 
-def posterior_values(fit: Fit) -> dict[str, np.ndarray]:
-    """Posterior draws by node name, chains joined: shape (chain × draw, ...)."""
-    out = {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in fit.posterior.to_dataset().data_vars.items()}
-    if "states" in fit.data_tree.children:  # of a number that the data choose: not judged, their names are not given
-        own = fit.data_tree.children["states"].to_dataset().transpose("chain", "draw", ...)
-        out |= {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in own.data_vars.items()}
-    if "components" in fit.data_tree.children:
-        own = fit.data_tree.children["components"].to_dataset().transpose("chain", "draw", ...)
-        out |= {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in own.data_vars.items()}
-    if "partitions" in fit.data_tree.children:
-        out |= _kept_partitions(fit.data_tree.children["partitions"].to_dataset())
-    return out
-
-
-def _kept_partitions(group: xr.Dataset) -> dict[str, np.ndarray]:
-    """Partitions are kept of some draws only: theirs with chains joined, and which of them stands for each draw."""
-    labels, of_draw = group["labels"].to_numpy(), group["of_draw"].to_numpy()
-    places = of_draw + labels.shape[1] * np.arange(len(labels))[:, None]
-    kept = {f"_{name}": v.to_numpy() for name, v in group.data_vars.items() if name != "of_draw"}
-    return {name: v.reshape(-1, *v.shape[2:]) for name, v in kept.items()} | {"_of_draw": places.ravel()}
-
-
-def _held(fit: Fit, graph: pymc.Model, data: Data) -> dict[str, np.ndarray]:
+def _held(fit: Fitted, graph: pymc.Model, data: Data) -> dict[str, np.ndarray]:
     """The posterior draws a graph on other data can take over: those of the same quantities."""
     group = fit.posterior.to_dataset()
     same_rows = data.dataset is fit.data.dataset or data.dataset.digests() == fit.data.dataset.digests()
@@ -156,16 +129,16 @@ def _held(fit: Fit, graph: pymc.Model, data: Data) -> dict[str, np.ndarray]:
     return out
 
 
-def posterior_predictive(fit: Fit) -> xr.Dataset:
+def posterior_predictive(fit: Fitted) -> xr.Dataset:
     """Replications of the observed nodes for the data of the fit."""
     if "parent_sets" in fit.data_tree.children:
-        from bayeslab.results._structure_predictions import replications
+        from bayeslab.results.structure_predictions import replications
 
         return replications(fit, fit.data, fit.seed)
     return _draws(fit, fit.data, fit.seed)
 
 
-def _draws(fit: Fit, data: Data, seed: int, each: int = 1) -> xr.Dataset:
+def _draws(fit: Fitted, data: Data, seed: int, each: int = 1) -> xr.Dataset:
     """Outcomes drawn at every posterior draw, or ``each`` times there."""
     family = registry.load("families", fit.model.model.family)
     names = list(family.outcomes(fit.model, fit.data.names()))
@@ -192,14 +165,14 @@ def _repeated(values: Mapping[str, np.ndarray], each: int) -> dict[str, np.ndarr
     return {name: np.repeat(value, each, axis=0) if each > 1 else value for name, value in values.items()}
 
 
-def _coords(fit: Fit, each: int = 1) -> dict[str, np.ndarray]:
+def _coords(fit: Fitted, each: int = 1) -> dict[str, np.ndarray]:
     """Chains and draws; numbered anew where there are several replications of each."""
     chain, draw = fit.posterior["chain"].to_numpy(), fit.posterior["draw"].to_numpy()
     return {"chain": chain, "draw": draw if each == 1 else np.arange(len(draw) * each)}
 
 
 def _on_arrays(
-    fit: Fit,
+    fit: Fitted,
     data: Data,
     made: Mapping[str, tuple[tuple[str, ...], np.ndarray]],
     attrs: Mapping[str, Any],
@@ -224,8 +197,9 @@ def _unpredictable(graph: pymc.Model, given: Mapping[str, Any], names: list[str]
 type Kind = Literal["mean", "draws", "probabilities", "components"]
 
 
-def predict(fit: Fit, data: Any, kind: Kind | None = None, *, ci_prob: float, seed: int) -> Any:
+def predict(fit: Fitted, data: Any, kind: Kind | None = None, *, ci_prob: float = 0.89, seed: int | None = None) -> Any:
     """See :meth:`bayeslab.results.fit.Fit.predict`."""
+    seed = fit.seed if seed is None else seed
     kind = kind or suited(fit)
     if kind not in ("mean", "draws", "probabilities", "components"):
         raise OptionError(f"kind is mean, draws, probabilities or components, not {kind!r}")
@@ -233,7 +207,7 @@ def predict(fit: Fit, data: Any, kind: Kind | None = None, *, ci_prob: float, se
         raise OptionError(f"ci_prob lies between 0 and 1, not {ci_prob!r}")
     bound = fit.data if data is None else bound_to(fit, data)
     if "parent_sets" in fit.data_tree.children:
-        from bayeslab.results._structure_predictions import predicted
+        from bayeslab.results.structure_predictions import predicted
 
         return _like(predicted(fit, bound, kind, ci_prob=ci_prob, seed=seed), data)
     if fit.model.model.family == "topics":
@@ -257,7 +231,7 @@ def predict(fit: Fit, data: Any, kind: Kind | None = None, *, ci_prob: float, se
     return summarised(fit, _draws(fit, bound, seed, _replications(fit, bound)), data, kind, ci_prob)
 
 
-def suited(fit: Fit) -> Kind:
+def suited(fit: Fitted) -> Kind:
     """The kind of answer that suits the outcome.
 
     States have no mean: a net is asked for probabilities, of its target or of whatever a row leaves open. Sequences
@@ -281,7 +255,7 @@ def suited(fit: Fit) -> Kind:
     return "probabilities" if all(spec.variables[v].states for v in asked) else "mean"
 
 
-def _joined(fit: Fit, data: Data, parts: Mapping[str, Mapping[str, np.ndarray]]) -> pd.DataFrame:
+def _joined(fit: Fitted, data: Data, parts: Mapping[str, Mapping[str, np.ndarray]]) -> pd.DataFrame:
     """Tables of parts, one under the other, with the labels of the rows."""
     import pandas as pd
 
@@ -295,7 +269,7 @@ def _joined(fit: Fit, data: Data, parts: Mapping[str, Mapping[str, np.ndarray]])
     return pd.concat(frames, ignore_index=True)
 
 
-def _replications(fit: Fit, data: Data) -> int:
+def _replications(fit: Fitted, data: Data) -> int:
     """How many predictions each posterior draw makes: one, but many where there is a single one, a point."""
     if fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"] > 1:
         return 1
@@ -303,27 +277,12 @@ def _replications(fit: Fit, data: Data) -> int:
     return max(_FEWEST, min(_AT_A_POINT, _CELLS // rows))
 
 
-def summarised(fit: Fit, drawn: xr.Dataset, data: Any, kind: str, ci_prob: float) -> Any:
+def summarised(fit: Fitted, drawn: xr.Dataset, data: Any, kind: str, ci_prob: float) -> Any:
     """Predictive draws as the kind of answer that was asked for."""
     if kind == "draws":
         return drawn
     frame = _probabilities(fit, drawn) if kind == "probabilities" else _means(drawn, ci_prob)
     return _like(frame, data)
-
-
-def bound_to(fit: Fit, given: Any) -> Data:
-    """New data, read as the data of the fit were."""
-    family = registry.load("families", fit.model.model.family)
-    source = fit.model.data.model_copy(update={"table": None, "arrays": None, "tables": {}})
-    used = dict(source.dims)
-    if not hasattr(given, "columns"):
-        present = set(given) if isinstance(given, Mapping) else None
-        used = {n: d for n, d in used.items() if present is None or n in present}
-    source = source.model_copy(update={"dims": used})
-    new = read_dataset(source, None, given).over(fit.data.dataset)
-    bound = bind(fit.model, new, family.factors(fit.model), fit.data.memory())
-    bound.origin = fit.data
-    return bound
 
 
 def _means(drawn: xr.Dataset, ci_prob: float) -> pd.DataFrame:
@@ -360,7 +319,7 @@ def _labels(drawn: xr.Dataset, dim: Any) -> np.ndarray:
     return drawn.coords[dim].to_numpy() if dim in drawn.coords else np.arange(drawn.sizes[dim])
 
 
-def _probabilities(fit: Fit, drawn: xr.Dataset) -> pd.DataFrame:
+def _probabilities(fit: Fitted, drawn: xr.Dataset) -> pd.DataFrame:
     import pandas as pd
 
     parts = []
@@ -394,7 +353,7 @@ def _like(frame: pd.DataFrame, given: Any) -> Any:
     return frame
 
 
-def log_likelihood(fit: Fit, data: Data | None = None) -> xr.Dataset:
+def log_likelihood(fit: Fitted, data: Data | None = None) -> xr.Dataset:
     """Pointwise log likelihood of the observed nodes at every draw.
 
     Parameters
@@ -403,7 +362,7 @@ def log_likelihood(fit: Fit, data: Data | None = None) -> xr.Dataset:
         Other data bound to the model; their parameters must be those of the fit.
     """
     if "parent_sets" in fit.data_tree.children:
-        from bayeslab.results._structure_predictions import log_likelihoods
+        from bayeslab.results.structure_predictions import log_likelihoods
 
         return log_likelihoods(fit, data or fit.data)
     family = registry.load("families", fit.model.model.family)
@@ -427,7 +386,7 @@ def log_likelihood(fit: Fit, data: Data | None = None) -> xr.Dataset:
     return dataset(shaped, graph, coords, {"creation_library": "bayeslab"})
 
 
-def _summed_log_likelihood(fit: Fit, data: Data | None, graph: pymc.Model, sums: Any) -> xr.Dataset:
+def _summed_log_likelihood(fit: Fitted, data: Data | None, graph: pymc.Model, sums: Any) -> xr.Dataset:
     """Terms with the discrete nodes summed out, each of the observation that its part of the sum holds."""
     from bayeslab.exact import _elimination_kernels as kernels
 
@@ -478,7 +437,7 @@ def pointwise_graph(model: Model, data: Data) -> pymc.Model:
     return built
 
 
-def value_draws(fit: Fit, graph: pymc.Model, data: Data | None = None) -> dict[str, np.ndarray]:
+def value_draws(fit: Fitted, graph: pymc.Model, data: Data | None = None) -> dict[str, np.ndarray]:
     """The fit's draws as draws of a graph's value variables, shape (chain × draw, ...).
 
     Raises

@@ -20,18 +20,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from bayeslab.dataset import WORDS_APART, Data
 from bayeslab.engines._groups import labelled
 from bayeslab.errors import DataError, OptionError, hint
 from bayeslab.exact import topics as lda
 from bayeslab.families._topics_gibbs import SAME, Kept, held_out_group, of_draw, per_word
 from bayeslab.families._topics_words import Documents, counted, documents_of, held_out_documents, new_documents
+from bayeslab.results._topic_viewer import page
+from bayeslab.results.fitted import Fitted, bound_to
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
-
-    from bayeslab.dataset import Data
-    from bayeslab.results.fit import Fit
 
 __all__ = ["PICTURES", "FittedTopics", "HeldOut", "predicted", "rich_table", "topics_of"]
 
@@ -70,7 +70,7 @@ class HeldOut:
         )
 
 
-def topics_of(fit: Fit) -> FittedTopics:
+def topics_of(fit: Fitted) -> FittedTopics:
     """The topics of a fit.
 
     Raises
@@ -105,7 +105,7 @@ class FittedTopics:
         Names of the documents.
     """
 
-    def __init__(self, fit: Fit) -> None:
+    def __init__(self, fit: Fitted) -> None:
         self._fit = fit
         self._coherences: dict[float, tuple[np.ndarray, ...]] = {}
         group = self._group
@@ -413,7 +413,6 @@ class FittedTopics:
             if found is None:
                 raise OptionError("no documents were held out: give some, or write `held_out: 0.1` into the model")
             return found
-        from bayeslab.results.predict import bound_to
 
         found = new_documents(self._fit.model, bound_to(self._fit, data), self.vocabulary, self.blocks)
         if not found.corpus.n_tokens:
@@ -468,9 +467,7 @@ class FittedTopics:
 
     def html(self) -> str:
         """The page that :meth:`save_html` writes."""
-        from bayeslab.results._topic_viewer import page
-
-        return page(self, self._fit)
+        return page(_content(self, self._fit))
 
     def __repr__(self) -> str:
         lines = [f"<{self.title}>"]
@@ -563,16 +560,91 @@ def classical_scaling(distances: np.ndarray) -> np.ndarray:
     return np.asarray(out * np.where(out[np.abs(out).argmax(axis=0), [0, 1]] < 0, -1, 1))
 
 
+# ----------------------------------------------------------------------------------- the page
+
+# Of each topic so many words at each of some relevances, and so many documents with so many letters of their text.
+_WORDS, _RELEVANCES, _DOCUMENTS, _LETTERS = 30, (0.0, 0.2, 0.4, 0.6, 0.8, 1.0), 8, 240
+
+
+def _content(found: FittedTopics, fit: Fitted) -> dict[str, Any]:
+    """What the page shows."""
+    table = found.table(1)
+    ends = [name for name in table if str(name).startswith("eti")]
+    texts = _texts(found, fit)
+    everywhere = found.word_shares
+    topics = []
+    for k in range(found.n_topics):
+        chosen = np.unique(np.concatenate([found.ranked(r)[k, :_WORDS] for r in _RELEVANCES]))
+        chosen = chosen[np.argsort(-found.phi[k, chosen], kind="stable")]
+        sd = found.phi_sd[k, chosen]
+        best = found.documents_of(k + 1, _DOCUMENTS)
+        topics.append(
+            {
+                "topic": k + 1,
+                "share": _number(table["share"].iloc[k]),
+                "low": _number(table[ends[0]].iloc[k]) if ends else None,
+                "high": _number(table[ends[1]].iloc[k]) if ends else None,
+                "chains": str(table["chains"].iloc[k]) if "chains" in table else "",
+                "coherence": _known(table["coherence"].iloc[k]),
+                "x": _number(found.coordinates[k, 0]),
+                "y": _number(found.coordinates[k, 1]),
+                "words": [
+                    [str(found.shown[w]), _number(found.phi[k, w]), _number(s), _number(everywhere[w])]
+                    for w, s in zip(chosen, sd, strict=True)
+                ],
+                "documents": [
+                    [str(name), _number(share), texts.get(str(name), "")]
+                    for name, share in zip(best[found.dim], best["proportion"], strict=True)
+                ],
+            }
+        )
+    return {
+        "name": fit.model.name,
+        "about": fit.model.about,
+        "reason": fit.reason,
+        "verdict": fit.verdict.status,
+        "findings": [f"{f.status.upper()} {f.check}: {f.message}" for f in fit.verdict.findings],
+        "n_documents": len(found.documents),
+        "n_words": len(found.vocabulary),
+        "title": found.title,
+        "n_tokens": int(found.lengths.sum()),
+        "shown": _WORDS,
+        "topics": topics,
+    }
+
+
+def _known(value: Any) -> float | None:
+    return _number(value) if np.isfinite(value) else None
+
+
+def _number(value: Any) -> float:
+    return float(f"{float(value):.4g}")
+
+
+def _texts(found: FittedTopics, fit: Fitted) -> dict[str, str]:
+    """How documents begin, by name, where they are texts."""
+    spec: Any = fit.model.model
+    columns = fit.data.dataset.columns
+    if spec.counted or spec.text_column not in columns:
+        return {}
+    rows = fit.data.labels.get(found.dim, np.arange(len(columns[spec.text_column].values)))
+    out = {}
+    for name, text in zip(rows.tolist(), columns[spec.text_column].values.tolist(), strict=True):
+        shown = " ".join(text.replace(WORDS_APART, " ").split())
+        out[str(name)] = shown if len(shown) <= _LETTERS else shown[:_LETTERS].rsplit(" ", 1)[0] + " …"
+    return out
+
+
 # --------------------------------------------------------------------------------- new documents
 
 
-def predicted(fit: Fit, data: Data, given: Any, kind: str, *, ci_prob: float, seed: int) -> Any:
+def predicted(fit: Fitted, data: Data, given: Any, kind: str, *, ci_prob: float, seed: int) -> Any:
     """Topics of documents: see :meth:`bayeslab.results.fit.Fit.predict`.
 
     ``probabilities``: a row a document and a column a topic, with the number of words that were used and that are
     unknown; ``mean``: a row a document and topic, with the interval; ``draws``: ``theta``.
     """
-    found = fit.topics
+    found = fit.view(topics_of)
     if given is None:
         documents = documents_of(fit.model, data)
     else:

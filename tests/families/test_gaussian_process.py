@@ -21,8 +21,8 @@ from bayeslab.families import _gp_predict
 from bayeslab.families import gaussian_process as family
 from bayeslab.families._gp_model import resolved
 from bayeslab.families._gp_priors import tails
-from bayeslab.fitting import _helped
 from bayeslab.results.checks import Finding, Verdict
+from bayeslab.running import with_advice
 
 RNG = np.random.default_rng(2)
 N = 25
@@ -430,8 +430,8 @@ def test_what_helps_where_sampling_is_bad():
     found = family.helps(made, bl.check(made, TABLE))
     assert "approximation: laplace with method map" in found
     good, bad = Finding("pass", "chains", "", 4.0, "4 chains"), Finding("warn", "R-hat", "", 1.1, "high", "run longer")
-    assert _helped(Verdict((good, bad)), found).findings == (good, replace(bad, advice=f"run longer; {found}"))
-    assert _helped(Verdict((good,)), found).findings == (good,)
+    assert with_advice(Verdict((good, bad)), found).findings == (good, replace(bad, advice=f"run longer; {found}"))
+    assert with_advice(Verdict((good,)), found).findings == (good,)
     assert family.helps(model(target="y"), bl.check(model(target="y"), TABLE)) is None
 
 

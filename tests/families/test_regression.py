@@ -365,7 +365,7 @@ def test_what_the_formula_learnt_is_kept_for_new_rows():
     part = fit.predict(data.iloc[:5])
     bound = check(model, data)
     full = lower(model, bound).design.matrix
-    from bayeslab.results.predict import bound_to
+    from bayeslab.results.fitted import bound_to
 
     again = lower(model, bound_to(fit, data.iloc[:5])).design.matrix
     np.testing.assert_allclose(again, full[:5], rtol=1e-12)

@@ -16,7 +16,7 @@ from bayeslab.engines._groups import tables_at
 from bayeslab.errors import ModelError
 from bayeslab.exact import _elimination_kernels as kernels
 from bayeslab.families import graph
-from bayeslab.fitting import _Source
+from bayeslab.preparation import Source
 
 PYTHON = Mode("py", "fast_compile")
 
@@ -79,7 +79,7 @@ def test_a_label_that_several_rows_share(judged):
 
 
 def test_labels_are_drawn_with_their_posterior_probabilities(judged):
-    source = _Source(DAWID_SKENE)
+    source = Source(DAWID_SKENE)
     built, sums = graph.elimination(source.model, source.bound(RATINGS))
     (tables,) = tables_at(built, sums, {name: value[None] for name, value in judged.items()})
     n, rng = 20_000, np.random.default_rng(0)
@@ -156,7 +156,7 @@ def test_counts_with_a_bound():
 def test_checks_of_data_do_not_tie_rows_together():
     """Numbers of trials are data whose length may change; each row still has its own label, and its own term."""
     nodes = {"p": "Beta(1, 1)", "z[obs_id]": "Bernoulli(0.4)", "k[obs_id]": "Binomial(n, where(z, 0, p))"}
-    source = _Source(model(nodes))
+    source = Source(model(nodes))
     data = {"k": np.array([0, 2, 0]), "n": np.array([4, 5, 6])}
     built, sums = graph.elimination(source.model, source.bound(data))
     assert [len(scope) for scope in sums.observed["k"][1]] == [1, 1, 1]

@@ -43,7 +43,7 @@ from bayeslab.structure import causal
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayeslab.results.structures import Structures
+    from bayeslab.results.structure_draws import StructureDraws
 __all__ = ["AveragedQuery", "Effect", "average_effect", "interventional", "linear_effects", "predictions", "query"]
 
 Array = NDArray[np.float64]
@@ -62,11 +62,11 @@ class _Chosen:
     Where cells are missing, a graph counts with what these held: both together are a case.
     """
 
-    structures: Structures
+    structures: StructureDraws
     of_draw: NDArray[np.int64]
 
     @classmethod
-    def of(cls, structures: Structures, most: int) -> _Chosen:
+    def of(cls, structures: StructureDraws, most: int) -> _Chosen:
         """All draws if they are of few cases, else evenly spaced ones."""
         if most < 1:
             raise OptionError(f"the number of draws to average over is 1 or more, not {most}")
@@ -76,7 +76,7 @@ class _Chosen:
         return cls.spaced(structures, most)
 
     @classmethod
-    def spaced(cls, structures: Structures, most: int) -> _Chosen:
+    def spaced(cls, structures: StructureDraws, most: int) -> _Chosen:
         every = structures.of_case
         chains, draws = every.shape
         if not draws:
@@ -217,7 +217,7 @@ class AveragedQuery(Query):
 
 
 def query(
-    structures: Structures,
+    structures: StructureDraws,
     given: Mapping[str, Any] | None = None,
     targets: str | Iterable[str] | None = None,
     *,
@@ -358,7 +358,7 @@ def _joined(mixtures: Sequence[Any], weights: Array) -> Any:
 
 
 def predictions(
-    structures: Structures,
+    structures: StructureDraws,
     codes: NDArray[np.integer],
     targets: Sequence[str],
     *,
@@ -445,7 +445,7 @@ class Effect:
 
 
 def average_effect(
-    structures: Structures,
+    structures: StructureDraws,
     treatment: str,
     outcome: str,
     *,
@@ -500,7 +500,7 @@ class _Averages:
     @classmethod
     def of(
         cls,
-        structures: Structures,
+        structures: StructureDraws,
         asked: Callable[[DiscreteNetwork | MixedNetwork], Array],
         part: Callable[[Parents], _Part] | None = None,
         *,
@@ -539,7 +539,7 @@ class _Measure:
     part: _Above
 
     @classmethod
-    def of(cls, structures: Structures, treatment: str, outcome: str, values: Any, contrast: Any) -> _Measure:
+    def of(cls, structures: StructureDraws, treatment: str, outcome: str, values: Any, contrast: Any) -> _Measure:
         states = structures.states_of
         x, y = structures.variable(treatment), structures.variable(outcome)
         if treatment == outcome:
@@ -601,7 +601,7 @@ def _after(net: DiscreteNetwork, treatment: str, outcome: str) -> Array:
 
 
 def interventional(
-    structures: Structures,
+    structures: StructureDraws,
     treatment: str,
     outcome: str,
     *,
@@ -661,7 +661,7 @@ def _total_effects(net: MixedNetwork, names: Sequence[str]) -> Array:
 
 
 def linear_effects(
-    structures: Structures,
+    structures: StructureDraws,
     *,
     ci_prob: float = 0.89,
     graphs: int = _GRAPHS,

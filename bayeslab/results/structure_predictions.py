@@ -13,14 +13,14 @@ from bayeslab.exact.gaussian_network import joint, observe
 from bayeslab.exact.mixed_network import MixedNetwork, draws, log_density
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.families._net import codes_from
-from bayeslab.results import _structure_averages as averages
+from bayeslab.results import structure_averages as averages
+from bayeslab.results.structures import Structures, structures_of
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-    from bayeslab.results.fit import Fit
-    from bayeslab.results.structures import Structures
+    from bayeslab.results.fitted import Fitted
 
 __all__ = ["log_likelihoods", "predicted", "replications"]
 
@@ -31,11 +31,11 @@ _DRAWS = 1000
 _POINTS = 16
 
 
-def predicted(fit: Fit, bound: Data, kind: str, *, ci_prob: float, seed: int) -> pd.DataFrame:
+def predicted(fit: Fitted, bound: Data, kind: str, *, ci_prob: float, seed: int) -> pd.DataFrame:
     """What rows leave open, or the target of the model: see :meth:`bayeslab.results.fit.Fit.predict`."""
     import pandas as pd
 
-    found = fit.structures
+    found = fit.view(structures_of)
     columns = {v: _column(bound, v) for v in found.names if bound.has(v)}
     if not columns:
         raise DataError("the new data have a column for none of the variables")
@@ -74,9 +74,9 @@ def predicted(fit: Fit, bound: Data, kind: str, *, ci_prob: float, seed: int) ->
     return pd.DataFrame(out)
 
 
-def log_likelihoods(fit: Fit, bound: Data) -> xr.Dataset:
+def log_likelihoods(fit: Fitted, bound: Data) -> xr.Dataset:
     """Log probability (density) of each row at draws of structure and parameters."""
-    found = fit.structures
+    found = fit.view(structures_of)
     columns = {v: _column(bound, v) for v in found.names if bound.has(v)}
     lacking = [v for v in found.names if v not in columns or columns[v].absent().any()]
     if lacking and not found.discrete:
@@ -103,9 +103,9 @@ def _of_seen(net: MixedNetwork, codes: NDArray[np.integer], values: Array) -> Ar
     return np.asarray(JunctionTree.of(tables).query_many(distinct, []).log_evidence)[back.ravel()]
 
 
-def replications(fit: Fit, bound: Data, seed: int) -> xr.Dataset:
+def replications(fit: Fitted, bound: Data, seed: int) -> xr.Dataset:
     """Rows as they could have been, as many as there are, at draws of structure and parameters."""
-    found = fit.structures
+    found = fit.view(structures_of)
     n_rows = len(_column(bound, found.names[0]).values)
     rng = np.random.default_rng(seed)
     chosen = averages._Chosen.spaced(found, _DRAWS)
@@ -122,12 +122,12 @@ def _mixed(net: DiscreteNetwork | MixedNetwork) -> MixedNetwork:
     return net if isinstance(net, MixedNetwork) else MixedNetwork(net.states, net.parents, net.tables, {})
 
 
-def _by_row(fit: Fit, bound: Data, arrays: dict[str, Array]) -> xr.Dataset:
+def _by_row(fit: Fitted, bound: Data, arrays: dict[str, Array]) -> xr.Dataset:
     from bayeslab.engines._groups import labelled
 
     rows = fit.model.data.rows
     n_draws = next(iter(arrays.values())).shape[1]
-    lead = {"chain": fit.structures.chains, "draw": np.arange(n_draws)}
+    lead = {"chain": fit.view(structures_of).chains, "draw": np.arange(n_draws)}
     attrs = {"creation_library": "bayeslab", "seed": fit.seed, "draws": "evenly spaced ones of the posterior"}
     return labelled(arrays, dict.fromkeys(arrays, (rows,)), bound.labels, lead, attrs)
 

@@ -1,0 +1,328 @@
+"""From a model and data to an inference that can begin: whatever would be refused later is refused here."""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from bayeslab import registry
+from bayeslab.dataset import Data, bind
+from bayeslab.engines import auto
+from bayeslab.engines._job import Job, MemoryStore, options_of
+from bayeslab.errors import DataError, EngineRefusal, ModelError, NothingToFit, OptionError, hint, listed
+from bayeslab.io import modelfile
+from bayeslab.io.tables import read_dataset
+from bayeslab.memory import count, require_memory, total_memory
+from bayeslab.progress import reporter
+from bayeslab.spec import Model
+
+__all__ = [
+    "ModelLike",
+    "Prepared",
+    "Source",
+    "bound",
+    "check",
+    "check_draws",
+    "checked",
+    "engine_of",
+    "evidence",
+    "graph_of",
+    "job_of",
+    "prepared",
+    "seed_of",
+    "to_pymc",
+]
+
+type ModelLike = Model | str | os.PathLike[str]
+
+
+class Source:
+    """A model, and the file it came from, if it did."""
+
+    def __init__(self, model: ModelLike) -> None:
+        self.file: modelfile.Source | None = None
+        if isinstance(model, Model):
+            self.model = model
+        elif isinstance(model, str | os.PathLike):
+            self.file = modelfile.read(model)
+            self.model = self.file.model
+        else:
+            raise ModelError(f"a model is a bl.Model or the path of a model file, not {type(model).__name__}")
+
+    def bound(self, given: Any) -> Data:
+        """The model's data, bound and checked; errors point into the file."""
+        family = registry.load("families", self.model.model.family)
+        dataset = read_dataset(self.model.data, self.file.folder if self.file else None, given)
+        data = bind(self.model, dataset, family.factors(self.model))
+        family.check(self.model, data.names())
+        return data
+
+    def located(self) -> Any:
+        return self.file.located() if self.file else nullcontext()
+
+
+def check(model: ModelLike, data: Any = None, method: str | None = None, **options: Any) -> Data:
+    """Check a model, its data and its inference: whatever :func:`fit` refuses before its work begins is refused here.
+
+    Parameters
+    ----------
+    model, data, method, **options
+        As for :func:`bayeslab.fitting.fit`. Without data, what can be said without is checked.
+
+    Returns
+    -------
+    Data
+        The data bound to the model.
+
+    Raises
+    ------
+    BayeslabError
+        The first thing that is wrong, with its place. A model with nothing to fit, which another command is for, is
+        not wrong.
+    """
+    return checked(model, data, method, **options).data
+
+
+def checked(model: ModelLike, data: Any = None, method: str | None = None, **options: Any) -> Prepared:
+    """What :func:`check` has found: what a fit would begin with.
+
+    The engine is '' where there are no data, and where there is nothing to fit; then ``reason`` says why.
+    """
+    source = Source(model)
+    with source.located():
+        bound = source.bound(data)
+        if not bound.dataset.columns and not evidence(source.model, bound):
+            _check_inference(source.model, method, options)
+            return Prepared(source.model, bound, None, "", "", None, 0)
+        try:
+            return prepared(source.model, bound, method, options, 0)
+        except NothingToFit as error:
+            return Prepared(source.model, bound, None, "", error.message, None, 0)
+
+
+def bound(model: ModelLike, data: Any = None) -> Data:
+    """A model's data bound to it; nothing is built."""
+    source = Source(model)
+    with source.located():
+        return source.bound(data)
+
+
+def to_pymc(model: ModelLike, data: Any = None) -> Any:
+    """The model as a plain ``pymc.Model``: observed nodes hold their data, discrete latents are summed out.
+
+    Parameters
+    ----------
+    model
+        A model or the path of a model file.
+    data
+        A dataframe, a mapping of arrays, a path; None for the data the file names.
+    """
+    source = Source(model)
+    with source.located():
+        family = registry.load("families", source.model.model.family)
+        return family.graph(source.model, source.bound(data))
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One inference to be done, and everything about it that could be refused before.
+
+    Attributes
+    ----------
+    graph : pymc.Model or None
+        For engines that use one.
+    engine, reason : str
+        The engine's name, and why it was chosen.
+    options : Spec
+        The engine's.
+    """
+
+    model: Model
+    data: Data
+    graph: Any
+    engine: str
+    reason: str
+    options: Any
+    seed: int
+    info: Mapping[str, Any] | None = None
+
+
+def prepared(model: Model, data: Data, method: str | None, options: Mapping[str, Any], seed: int) -> Prepared:
+    """An inference that can begin: what ``fit`` refuses, ``check`` refuses, since both come through here."""
+    if not evidence(model, data):
+        raise DataError(
+            "the model has no data to fit: name a table in its data section, or pass data"
+            " (to draw from the prior use simulate)"
+        )
+    family = registry.load("families", model.model.family)
+    if hasattr(family, "bound"):
+        family.bound(model, data)
+    size = family.size(model, data) if hasattr(family, "size") else 1
+    engine, reason, chosen = engine_of(model, data, method, options)
+    module = registry.load("engines", engine)
+    _check_draws(engine, chosen, size)
+    graph = graph_of(model, data, engine)
+    if graph is not None and not hasattr(family, "size"):
+        _check_draws(engine, chosen, _numbers(graph))
+    work = Prepared(model, data, graph, engine, reason, chosen, seed)
+    if hasattr(module, "ready"):
+        module.ready(job_of(work, reporter(False), MemoryStore()))
+    return work
+
+
+def check_draws(draws: int, tune: int, chains: int, size: int, path: tuple[str, ...] = ()) -> None:
+    """Refuse draws that do not fit into memory, where each holds ``size`` numbers.
+
+    Raises
+    ------
+    OptionError
+        With how many would fit.
+    """
+    # As each chain has them, and as the results have them, all chains together.
+    each = 2 * 8 * chains * max(size, 1)
+    of_chains = f" of each of {chains} chains" if chains > 1 else ""
+    require_memory(
+        each * (draws + tune),
+        f"{count(draws + tune)} draws{of_chains}, {count(size)} numbers a draw,",
+        f"ask for {total_memory() // each:,} at most",
+        path=(*path, "tune" if tune > draws else "draws") if path else (),
+    )
+
+
+def _check_draws(engine: str, options: Any, size: int) -> None:
+    """Of the engine's draws; only NUTS keeps those of tuning until its chains end."""
+    draws, chains = getattr(options, "draws", 1) or 1, getattr(options, "chains", 1) or 1
+    tune = (getattr(options, "tune", 0) or 0) if engine == "nuts" else 0
+    check_draws(draws, tune, chains, size, ("inference",))
+
+
+def _numbers(graph: Any) -> int:
+    """Numbers in one draw of a PyMC model, as far as its shapes are known before it runs."""
+    lengths = {dim: len(levels) for dim, levels in graph.coords.items() if levels is not None}
+    total = 0
+    for variable in (*graph.free_RVs, *graph.deterministics):
+        dims = graph.named_vars_to_dims.get(variable.name) or ()
+        known = [lengths.get(dim, 1) for dim in dims] or [n or 1 for n in variable.type.shape]
+        total += math.prod(known)
+    return total
+
+
+def evidence(model: Model, data: Data) -> tuple[str, ...]:
+    """Names of the columns or nodes through which data enter the density.
+
+    Raises
+    ------
+    ModelError, DataError
+        There are data, but none that the model is about.
+    """
+    family, columns = registry.load("families", model.model.family), data.names()
+    if hasattr(family, "evidence"):
+        found: tuple[str, ...] = family.evidence(model, data)
+    elif not columns:
+        return ()
+    else:
+        # An outcome that is no column, such as the logarithm of one, is the family's to check.
+        found = tuple(n for n in family.outcomes(model, columns) if n not in columns or data.present(n))
+    if columns and not found:
+        about = family.outcomes(model, columns)
+        raise DataError(f"every cell of {listed(about)} is missing: the data say nothing about the model")
+    return found
+
+
+def _check_inference(model: Model, method: str | None, options: Mapping[str, Any]) -> None:
+    """Method and options where there are no data to choose an engine by."""
+    word, filed, own = _method(model, method)
+    modules = [registry.load("engines", w) for w in registry.names("engines") if w != "auto" and word in ("auto", w)]
+    for name, value in (own | dict(options)).items():
+        _check_option(name, value, modules if word == filed or name in options else _engines())
+
+
+def graph_of(model: Model, data: Data, engine: str) -> Any:
+    """The PyMC graph, for engines that use one: what is wrong with it shows before a run folder is made."""
+    if not getattr(registry.load("engines", engine), "USES_GRAPH", True):
+        return None
+    return registry.load("families", model.model.family).graph(model, data)
+
+
+def seed_of(seed: int | None, model: Model) -> int:
+    """The seed given, else the model's, else a new one."""
+    if seed is None:
+        seed = model.seed if model.seed is not None else secrets.randbits(32)
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise OptionError(f"seed is a whole number ≥ 0, not {seed!r}")
+    return seed
+
+
+def _method(model: Model, method: str | None) -> tuple[str, str, dict[str, Any]]:
+    """The method's name, the file's, and the file's options."""
+    own = dict(model.inference)
+    filed = own.pop("method", "auto")
+    if not isinstance(filed, str):
+        raise OptionError(f"method is a word, not {filed!r}", path=("inference", "method"))
+    word = method or filed
+    if word not in registry.names("engines"):
+        path = () if method else ("inference", "method")
+        raise OptionError(f"unknown method '{word}'{hint(word, registry.names('engines'))}", path=path)
+    return word, filed, own
+
+
+def engine_of(model: Model, data: Data, method: str | None, options: Mapping[str, Any]) -> tuple[str, str, Any]:
+    """The engine, why it was chosen, and its options: the file's, then those given."""
+    word, filed, own = _method(model, method)
+    reason = f"{word} was asked for"
+    if word == "auto":
+        word, reason = auto.choose(model, data)
+    module = registry.load("engines", word)
+    given = {k: v for k, v in options.items() if v is not None}
+    if word != filed:
+        # The file's options are meant for the method it names; those this engine knows still hold.
+        own = _applicable(own, module)
+    if (method or filed) == "auto":
+        given = _applicable(given, module)
+    chosen = options_of(module.Options, own | given, word)
+    refusal = module.refuse(model, data)
+    if refusal:
+        raise EngineRefusal(f"method {word} does not apply: {refusal}")
+    return word, reason, chosen
+
+
+def _engines() -> list[Any]:
+    return [registry.load("engines", word) for word in registry.names("engines") if word != "auto"]
+
+
+def _applicable(options: Mapping[str, Any], module: Any) -> dict[str, Any]:
+    """Options without those that only other engines have, whose values are checked by theirs."""
+    dropped = {k for k in options if k not in module.Options.model_fields and _known_option(k)}
+    for name in dropped:
+        _check_option(name, options[name], _engines())
+    return {k: v for k, v in options.items() if k not in dropped}
+
+
+def _known_option(name: str) -> bool:
+    return any(name in module.Options.model_fields for module in _engines())
+
+
+def _check_option(name: str, value: Any, modules: Sequence[Any]) -> None:
+    """An option must be one that an engine among these has, with a value that one of them takes."""
+    having = [module for module in modules if name in module.Options.model_fields]
+    if not having and len(modules) > 1:
+        known = sorted({field for module in modules for field in module.Options.model_fields})
+        raise OptionError(f"no method has an option '{name}'{hint(name, known)}", path=("inference", name))
+    refused = []
+    for module in having or modules:
+        try:
+            options_of(module.Options, {name: value}, module.__name__.rpartition(".")[2])
+        except OptionError as error:
+            refused.append(error)
+    if len(refused) == len(having or modules):
+        raise refused[0]
+
+
+def job_of(work: Prepared, view: Any, store: Any) -> Job:
+    """What the engine is given."""
+    return Job(work.model, work.data, work.options, work.seed, view, store, work.graph)

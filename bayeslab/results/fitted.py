@@ -1,0 +1,139 @@
+"""What a run leaves behind: the record that summaries, predictions and pictures are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab import registry
+from bayeslab.dataset import Data, bind
+from bayeslab.io.tables import read_dataset
+from bayeslab.results.checks import Verdict
+from bayeslab.spec import Model
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["Fitted", "bound_to", "posterior_values"]
+
+
+class Fitted:
+    """A fitted model.
+
+    Attributes
+    ----------
+    model : Model
+    data : Data
+        The data bound to the model.
+    data_tree : xarray.DataTree
+        ArviZ's groups; every ArviZ function takes it.
+    verdict : Verdict
+        Whether the answer can be trusted.
+    folder : Path or None
+        The run folder.
+    method, reason : str
+        The engine used, and why.
+    seed : int
+    timings : dict of str to float
+        Seconds of each phase.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        data: Data,
+        data_tree: xr.DataTree,
+        verdict: Verdict,
+        info: Mapping[str, Any],
+        folder: Path | None,
+    ) -> None:
+        self.model, self.data, self.data_tree, self.verdict, self.folder = (
+            model,
+            data,
+            data_tree,
+            verdict,
+            folder,
+        )
+        self.info = dict(info)
+        self._views: dict[Any, Any] = {}
+
+    @property
+    def method(self) -> str:
+        return str(self.info["method"])
+
+    @property
+    def reason(self) -> str:
+        return str(self.info["reason"])
+
+    @property
+    def seed(self) -> int:
+        return int(self.info["seed"])
+
+    @property
+    def timings(self) -> dict[str, float]:
+        return dict(self.info["timings"])
+
+    @property
+    def posterior(self) -> xr.DataTree:
+        """The group ``posterior``; dims (chain, draw, ...)."""
+        return self.data_tree.children["posterior"]
+
+    def view[T](self, make: Callable[[Any], T]) -> T:
+        """What a function makes of the fit, made once."""
+        if make not in self._views:
+            self._views[make] = make(self)
+        found: T = self._views[make]
+        return found
+
+    def add(self, groups: Mapping[str, xr.Dataset]) -> None:
+        """Add groups to :attr:`data_tree`; those of the same names are replaced."""
+        import xarray as xr
+
+        for name, group in groups.items():
+            self.data_tree[name] = xr.DataTree(group)
+
+    def group(self, name: str, make: Callable[[Any], xr.Dataset]) -> xr.DataTree:
+        """A group of :attr:`data_tree`, made if it is not there."""
+        if name not in self.data_tree.children:
+            self.add({name: make(self)})
+        return self.data_tree.children[name]
+
+
+def posterior_values(fit: Fitted) -> dict[str, np.ndarray]:
+    """Posterior draws by node name, chains joined: shape (chain × draw, ...)."""
+    out = {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in fit.posterior.to_dataset().data_vars.items()}
+    if "states" in fit.data_tree.children:  # of a number that the data choose: not judged, their names are not given
+        own = fit.data_tree.children["states"].to_dataset().transpose("chain", "draw", ...)
+        out |= {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in own.data_vars.items()}
+    if "components" in fit.data_tree.children:
+        own = fit.data_tree.children["components"].to_dataset().transpose("chain", "draw", ...)
+        out |= {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in own.data_vars.items()}
+    if "partitions" in fit.data_tree.children:
+        out |= _kept_partitions(fit.data_tree.children["partitions"].to_dataset())
+    return out
+
+
+def _kept_partitions(group: xr.Dataset) -> dict[str, np.ndarray]:
+    """Partitions are kept of some draws only: theirs with chains joined, and which of them stands for each draw."""
+    labels, of_draw = group["labels"].to_numpy(), group["of_draw"].to_numpy()
+    places = of_draw + labels.shape[1] * np.arange(len(labels))[:, None]
+    kept = {f"_{name}": v.to_numpy() for name, v in group.data_vars.items() if name != "of_draw"}
+    return {name: v.reshape(-1, *v.shape[2:]) for name, v in kept.items()} | {"_of_draw": places.ravel()}
+
+
+def bound_to(fit: Fitted, given: Any) -> Data:
+    """New data, read as the data of the fit were."""
+    family = registry.load("families", fit.model.model.family)
+    source = fit.model.data.model_copy(update={"table": None, "arrays": None, "tables": {}})
+    used = dict(source.dims)
+    if not hasattr(given, "columns"):
+        present = set(given) if isinstance(given, Mapping) else None
+        used = {n: d for n, d in used.items() if present is None or n in present}
+    source = source.model_copy(update={"dims": used})
+    new = read_dataset(source, None, given).over(fit.data.dataset)
+    bound = bind(fit.model, new, family.factors(fit.model), fit.data.memory())
+    bound.origin = fit.data
+    return bound

@@ -1,0 +1,324 @@
+"""Runs: begun, kept in their folders, completed after an interruption, and opened again."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import warnings
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from bayeslab import registry
+from bayeslab.dataset import Data, Dataset, Memory, bind
+from bayeslab.engines._job import MemoryStore, Outcome, options_of
+from bayeslab.errors import BayeslabError, OptionError, RunError, Stopped, hint
+from bayeslab.io.run_folder import FORMAT, RunFolder
+from bayeslab.io.tables import read_dataset
+from bayeslab.preparation import ModelLike, Prepared, Source, graph_of, job_of, prepared, seed_of
+from bayeslab.progress import reporter
+from bayeslab.results.checks import Finding, Verdict
+from bayeslab.results.finite import with_finite
+from bayeslab.results.fitted import Fitted
+from bayeslab.spec import Model
+
+__all__ = ["alone", "begin", "carried_on", "described", "opened", "resumed", "run", "with_advice"]
+
+# Options about where the work is done, which may be another place the next time.
+_ELSEWHERE = {"cores", "scheduler"}
+
+
+def alone(folder: RunFolder | None) -> AbstractContextManager[Any]:
+    """No other process works in the folder."""
+    return folder.locked() if folder else nullcontext()
+
+
+def begin(
+    source: Source,
+    data: Any,
+    method: str | None,
+    seed: int | None,
+    runs: str | os.PathLike[str] | None,
+    name: str | None,
+    options: Mapping[str, Any],
+) -> tuple[Prepared, RunFolder | None]:
+    """Everything before the work: what can be wrong is found, and a run folder made."""
+    with source.located():
+        work = prepared(source.model, source.bound(data), method, options, seed_of(seed, source.model))
+    folder = RunFolder.create(runs, name or source.model.name) if runs is not None else None
+    work = replace(work, info=described(work.model, work.data, work.engine, work.reason, work.options, work.seed))
+    if folder:
+        folder.write_inputs(work.model, work.data.dataset)
+        folder.write_info(dict(work.info or {}))
+    return work, folder
+
+
+def described(model: Model, data: Data, engine: str, reason: str, options: Any, seed: int) -> dict[str, Any]:
+    """What ``run.json`` says of a run that begins."""
+    return {
+        "format": FORMAT,
+        "status": "running",
+        "name": model.name,
+        "method": engine,
+        "reason": reason,
+        "options": options.model_dump(mode="json", exclude=_ELSEWHERE),
+        "seed": seed,
+        "model_digest": model.digest(),
+        "data_digests": data.dataset.digests(),
+        "memory": {},
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": dict(_versions()),
+        "timings": {},
+        "digests": "sha256",
+        "verdict": None,
+    }
+
+
+@cache
+def _versions() -> dict[str, str]:
+    out = {"python": sys.version.split()[0]}
+    for package in (
+        "bayeslab",
+        "pymc",
+        "pytensor",
+        "nutpie",
+        "pymc-extras",
+        "arviz",
+        "numba",
+        "numpy",
+        "xarray",
+        "zarr",
+    ):
+        try:
+            out[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return out
+
+
+def carried_on(
+    model: Model,
+    data: Data,
+    options: Any,
+    info: dict[str, Any],
+    folder: RunFolder | None,
+    chains: Mapping[int, Mapping[str, Any]],
+    progress: bool,
+) -> Fitted:
+    """A run whose chains begin where they are told to, kept like those of a run that was stopped."""
+    store = folder or MemoryStore()
+    work = Prepared(model, data, None, info["method"], info["reason"], options, info["seed"], info)
+    with alone(folder):
+        for number, state in chains.items():
+            store.write(number, state)
+        return run(work, folder, progress, store)
+
+
+def run(work: Prepared, folder: RunFolder | None, progress: bool, store: Any = None) -> Fitted:
+    """Do the inference, judge it, and keep it in its folder."""
+    model, data = work.model, work.data
+    info = dict(work.info or described(model, data, work.engine, work.reason, work.options, work.seed))
+    engine = registry.load("engines", work.engine)
+    with reporter(progress) as view:
+        view.note(work.reason)
+        job = job_of(work, view, store or folder or MemoryStore())
+        try:
+            outcome: Outcome = engine.run(job)
+        except BayeslabError as error:
+            if folder:
+                ended = {"status": "interrupted" if isinstance(error, Stopped) else "failed", "error": str(error)}
+                # A full disk may be what went wrong.
+                with suppress(RunError):
+                    folder.write_info(info | ended)
+            raise
+    finite = with_finite(outcome.verdict, outcome.groups, undefined=getattr(engine, "USES_GRAPH", True))
+    outcome = _with_remarks(replace(outcome, verdict=finite), model, data)
+    kept = data.memory()
+    info |= {
+        "status": "complete" if outcome.complete else "interrupted",
+        "memory": {"levels": dict(kept.levels), "frozen": dict(kept.frozen)},
+        "timings": info["timings"] | outcome.timings,
+        "verdict": outcome.verdict.to_dict(),
+    }
+    result = Fitted(model, data, _tree(outcome), outcome.verdict, info, folder.path if folder else None)
+    if folder:
+        start = time.perf_counter()
+        info["result_digests"] = folder.write_result(result.data_tree)
+        info["timings"]["save"] = time.perf_counter() - start
+        folder.write_info(info)
+    return result
+
+
+def _with_remarks(outcome: Outcome, model: Model, data: Data) -> Outcome:
+    """The outcome with what the family has to say about the data added to the verdict."""
+    family = registry.load("families", model.model.family)
+    if hasattr(family, "chosen") and (choice := family.chosen(model, data)) is not None:
+        outcome = _with_choice(outcome, choice)
+    if hasattr(family, "helps") and (text := family.helps(model, data)) is not None:
+        outcome = replace(outcome, verdict=with_advice(outcome.verdict, text))
+    said = family.remarks(model, data) if hasattr(family, "remarks") else ()
+    if hasattr(family, "judged") and "posterior" in outcome.groups:
+        group = outcome.groups["posterior"].transpose("chain", "draw", ...)
+        draws = {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in group.data_vars.items()}
+        said = (*said, *family.judged(model, data, draws))
+    if not said:
+        return outcome
+    found = tuple(Finding("warn", *remark) for remark in said)
+    return replace(outcome, verdict=Verdict((*outcome.verdict.findings, *found)))
+
+
+def with_advice(verdict: Verdict, text: str) -> Verdict:
+    """The verdict with the family's advice after that of the first finding that is bad."""
+    bad = next((k for k, finding in enumerate(verdict.findings) if finding.status != "pass" and finding.advice), None)
+    if bad is None:
+        return verdict
+    findings = list(verdict.findings)
+    findings[bad] = replace(findings[bad], advice=f"{findings[bad].advice}; {text}")
+    return Verdict(tuple(findings))
+
+
+def _with_choice(outcome: Outcome, choice: Any) -> Outcome:
+    """The outcome with what the family chose before the fit, in the verdict and as a group ``choice``."""
+    from bayeslab.engines._groups import labelled
+
+    text, table, labels = choice
+    arrays, dims = {n: v for n, (_, v) in table.items()}, {n: d for n, (d, _) in table.items()}
+    group = labelled(arrays, dims, labels, {}, {"creation_library": "bayeslab", "about": text})
+    verdict = Verdict((*outcome.verdict.findings, Finding("pass", "choice", "", None, text)))
+    return replace(outcome, groups={**outcome.groups, "choice": group}, verdict=verdict)
+
+
+def _tree(outcome: Outcome) -> Any:
+    import xarray as xr
+
+    return xr.DataTree.from_dict(outcome.groups)
+
+
+def resumed(
+    folder: str | os.PathLike[str],
+    *,
+    draws: int | str | None = None,
+    progress: bool = True,
+    cores: int | None = None,
+    scheduler: str | None = None,
+) -> Fitted:
+    """Complete an interrupted run: parameters are those of :func:`bayeslab.fitting.resume`."""
+    found = RunFolder.existing(folder)
+    with found.locked():
+        return _resumed(found, draws, progress, {"cores": cores, "scheduler": scheduler})
+
+
+def _resumed(folder: RunFolder, draws: int | str | None, progress: bool, place: Mapping[str, Any]) -> Fitted:
+    info, where = folder.info(), str(folder.path)
+    model, dataset = folder.model(), folder.dataset()
+    _verify(info, model, dataset, where)
+    module = engine_named(info, where)
+    if draws is not None:
+        info["options"]["draws"] = _longer(info, module, draws)
+    elif info["status"] == "complete":
+        try:
+            return opened(folder.path)
+        except RunError:
+            # The inputs are whole; what follows from them can be made again.
+            warnings.warn("the result of the run is lost or damaged: it is made again", stacklevel=5)
+    for chain in folder.drop_damaged(digests="digests" in info):
+        warnings.warn(f"chain {chain} is damaged: it is drawn again", stacklevel=5)
+    family = registry.load("families", model.model.family)
+    elsewhere = {name: value for name, value in place.items() if value is not None}
+    options = options_of(module.Options, info["options"] | elsewhere, info["method"])
+    data = bind(model, dataset, family.factors(model))
+    info["reason"] = f"{info['reason'].removesuffix(' (resumed)')} (resumed)"
+    info["status"] = "running"
+    info.pop("error", None)
+    folder.write_info(info)
+    graph = graph_of(model, data, info["method"])
+    work = Prepared(model, data, graph, info["method"], info["reason"], options, info["seed"], info)
+    return run(work, folder, progress)
+
+
+def engine_named(info: Mapping[str, Any], where: str) -> Any:
+    """The engine that a run names."""
+    known = [name for name in registry.names("engines") if name != "auto"]
+    if info["method"] not in known:
+        raise RunError(f"run.json names the method '{info['method']:.40}'{hint(info['method'], known)}", where=where)
+    return registry.load("engines", info["method"])
+
+
+def _longer(info: Mapping[str, Any], module: Any, draws: int | str) -> int:
+    """Draws of each chain of a run that is made longer."""
+    if not getattr(module, "EXTENDS", False):
+        raise OptionError(
+            f"a run of method {info['method']} cannot be made longer: fit the model again with more draws"
+        )
+    present, word = int(info["options"]["draws"]), str(draws).strip()
+    try:
+        wanted = present + int(word[1:]) if word.startswith("+") else int(word)
+    except ValueError:
+        raise OptionError(f"draws is a number, or +N for so many more, not '{draws}'") from None
+    if wanted < present:
+        raise OptionError(f"the run has {present:,} draws a chain already; a run is not made shorter")
+    return wanted
+
+
+def opened(folder: str | os.PathLike[str], model: ModelLike | None = None, data: Any = None) -> Fitted:
+    """Open a finished run: parameters and errors are those of :func:`bayeslab.fitting.open_run`."""
+    found = RunFolder.existing(folder)
+    info = found.info()
+    own, dataset = found.model(), found.dataset()
+    _verify(info, own, dataset, str(folder))
+    engine_named(info, str(folder))
+    if model is not None:
+        _same_model(own, Source(model).model, str(folder))
+    if data is not None:
+        given = read_dataset(own.data, None, data)
+        given = given if own.model.any_names else given.plain()
+        _same_digests(info["data_digests"], given.digests(), str(folder))
+    kept = Memory(**info["memory"]) if info["memory"] else None
+    family = registry.load("families", own.model.family)
+    bound = bind(own, dataset, family.factors(own), kept)
+    verdict = Verdict.from_dict(info["verdict"]) if info["verdict"] else None
+    tree = found.result(info.get("result_digests"))
+    if verdict is None:
+        raise RunError(
+            "the run has no verdict: it was killed; complete it with `bayeslab fit --resume`",
+            where=str(folder),
+        )
+    return Fitted(own, bound, tree, verdict, info, found.path)
+
+
+def _verify(info: Mapping[str, Any], model: Model, dataset: Dataset, where: str) -> None:
+    if info["model_digest"] != model.digest():
+        raise RunError("model.yaml is not the model of this run (its digest differs from run.json)", where=where)
+    _same_digests(info["data_digests"], dataset.digests(), where)
+
+
+def _same_digests(stored: Mapping[str, str], given: Mapping[str, str], where: str) -> None:
+    for name in stored:
+        if name not in given:
+            raise RunError(f"the data have no column '{name}', which the run used", where=where)
+        if stored[name] != given[name]:
+            raise RunError(f"column '{name}' of the data differs from the one the run used", where=where)
+    for name in given.keys() - stored.keys():
+        raise RunError(f"the data have a column '{name}', which the run did not have", where=where)
+
+
+def _same_model(own: Model, given: Model, where: str) -> None:
+    difference = _difference(own.to_dict(), given.to_dict(), ())
+    skipped = {("name",), ("about",), ("seed",), ("data", "table"), ("data", "arrays"), ("data", "tables")}
+    if difference and own.digest() != given.digest():
+        path, ours, theirs = next(
+            (d for d in difference if d[0][:1] not in skipped and d[0][:2] not in skipped), difference[0]
+        )
+        raise RunError(f"{'.'.join(path)} differs: the run has {ours!r}, the model given has {theirs!r}", where=where)
+
+
+def _difference(a: Any, b: Any, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], Any, Any]]:
+    if isinstance(a, dict) and isinstance(b, dict):
+        keys = [*a, *(k for k in b if k not in a)]
+        return [d for k in keys for d in _difference(a.get(k), b.get(k), (*path, str(k)))]
+    return [] if a == b else [(path, a, b)]
