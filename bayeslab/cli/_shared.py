@@ -195,8 +195,7 @@ def output(path: Path | None, text: str) -> None:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
         return
     from bayeslab.errors import BayeslabError
-    from bayeslab.io.files import shown
-    from bayeslab.io.modelfile import write_text
+    from bayeslab.io.files import shown, write_text
 
     try:
         write_text(path, text)

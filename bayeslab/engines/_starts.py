@@ -8,16 +8,13 @@ it; from the best of those that are found a search climbs towards the mode.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
 from bayeslab.engines._density import Density, centre, expand
 from bayeslab.errors import ModelError, OptionError, hint
-
-if TYPE_CHECKING:
-    from bayeslab.engines._whitened import Whitened
 
 __all__ = ["height", "middle", "near", "prior_function"]
 
@@ -27,7 +24,7 @@ _AROUND, _DRAWS, _HALVINGS, _FARTHER = 20, 50, 8, 30
 _CLIMB = 200
 
 
-def height(density: Density | Whitened, point: np.ndarray) -> float:
+def height(density: Callable[[np.ndarray], tuple[float, np.ndarray]], point: np.ndarray) -> float:
     """The log density, or -inf where it or its gradient is not finite."""
     try:
         value, gradient = density(point)

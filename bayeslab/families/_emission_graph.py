@@ -31,6 +31,7 @@ from bayeslab.expressions import parse
 from bayeslab.families._distributions import DISTRIBUTIONS
 from bayeslab.families._local import constant
 from bayeslab.families._nodes import bound_arguments, call_name
+from bayeslab.families._weak_priors import refuse_constant, scaled
 
 __all__ = [
     "WORDS",
@@ -47,7 +48,6 @@ __all__ = [
     "parameter_names",
     "parameters",
     "parts_of",
-    "refuse_constant",
     "starting",
 ]
 
@@ -569,18 +569,6 @@ def _scored(
     return scored_of(columns, at, rows, base, prior)
 
 
-def refuse_constant(rows: np.ndarray, columns: tuple[str, ...]) -> None:
-    """Normal columns have values, and more than one."""
-    for j, column in enumerate(columns):
-        seen = rows[~np.isnan(rows[:, j]), j]
-        if len(rows) and not len(seen):
-            raise DataError(
-                f"column '{column}' has no values: every cell is missing, and its weak priors are scaled by them"
-            )
-        if len(seen) > 1 and np.ptp(seen) == 0:
-            raise DataError(f"column '{column}' is constant ({seen[0]:g}): leave it out")
-
-
 def refuse_dependent(rows: np.ndarray, columns: Sequence[str], cure: str) -> None:
     """No column under a matrix follows from others: matrices, and priors on the scale of the data, are singular."""
     if found := exact.dependent_columns(rows):
@@ -742,26 +730,6 @@ def _across(value: Any, shape: tuple[int, ...], *, last: bool = False) -> np.nda
     if value.ndim == 1 and len(shape) == 1 and last:
         value = value[0]
     return np.broadcast_to(value, shape).copy()
-
-
-def scaled(centre: np.ndarray, step: np.ndarray) -> Any:
-    """The transform x = centre + step u: starting points are jittered by the data's scale, not by one."""
-    from pymc.logprob.transforms import Transform
-    from pytensor import tensor as pt
-
-    class Scaled(Transform):
-        name = "scaled"
-
-        def forward(self, value: Any, *inputs: Any) -> Any:
-            return (value - centre) / step
-
-        def backward(self, value: Any, *inputs: Any) -> Any:
-            return centre + step * value
-
-        def log_jac_det(self, value: Any, *inputs: Any) -> Any:
-            return pt.zeros_like(value) + np.log(step)
-
-    return Scaled()
 
 
 def log_density(parts: Sequence[Part], values: Mapping[str, Any], rows: np.ndarray) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from bayeslab.errors import ModelError
 from bayeslab.exact import emissions
 from bayeslab.exact.emissions import GaussianMixture
-from bayeslab.families._emission_graph import refuse_constant, scaled
+from bayeslab.families._weak_priors import refuse_constant, scaled
 
 __all__ = ["MixedPart", "lumped", "mixed_of"]
 

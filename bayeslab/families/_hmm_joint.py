@@ -14,8 +14,9 @@ import numpy as np
 
 from bayeslab.errors import ModelError
 from bayeslab.exact import emissions
-from bayeslab.families._emission_graph import refuse_constant, refuse_dependent
+from bayeslab.families._emission_graph import refuse_dependent
 from bayeslab.families._mixture_parts import FullNodes
+from bayeslab.families._weak_priors import refuse_constant
 
 if TYPE_CHECKING:
     from bayeslab.families.hmm import HMM

@@ -23,6 +23,7 @@ from bayeslab.exact.product_chain import ProductSpace
 from bayeslab.families import _emission_graph as emitted
 from bayeslab.families._emission_graph import Part
 from bayeslab.families._hmm_joint import joint_of
+from bayeslab.families._weak_priors import refuse_constant, scaled
 
 if TYPE_CHECKING:
     from bayeslab.families._hmm_product import ProductChain
@@ -358,7 +359,7 @@ class Additive:
         step = np.broadcast_to(np.maximum(self.spread, 1e-300) / self.n_states, shape)
         own = {"initval": begin["coefficients"]} if begin else {}
         wide = pt.sqrt(variance / prior.kappa)
-        b = pm.Normal("_coefficients", centre, wide, default_transform=emitted.scaled(centre, step), shape=shape, **own)
+        b = pm.Normal("_coefficients", centre, wide, default_transform=scaled(centre, step), shape=shape, **own)
         parts = [b[0], *(pt.dot(basis, b[at]) for basis, at in zip(emission.bases, emission.blocks, strict=True))]
         return {
             name: pm.Deterministic(name, value.reshape(self.shape(name)), dims=self.dims(name, state))
@@ -578,7 +579,7 @@ def _one(chain: ProductChain, c: int, part: Part, at: Sequence[int]) -> OneChain
 def _additive_of(spec: HMM, chain: ProductChain, rows: np.ndarray, scaled_by: np.ndarray) -> Additive:
     columns, known = tuple(spec.columns), _known_effects(spec, chain)
     if not known:
-        emitted.refuse_constant(scaled_by, columns)
+        refuse_constant(scaled_by, columns)
     emission = AdditiveGaussian(chain.sizes, len(columns)).with_prior(scaled_by, chain.n_states)
     emission.check(rows)
     return Additive(columns, chain.names, emission, np.sqrt(column_variances(scaled_by)), known)

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import RunError
-from bayeslab.io.modelfile import write_text
-from bayeslab.io.run_folder import read_npz, write_npz
+from bayeslab.io.files import read_npz, write_npz, write_text
 
 __all__ = ["CalibrationFolder"]
 

@@ -1,4 +1,4 @@
-"""What is checked of every file before it is read or replaced."""
+"""Files: checked before they are read, and written completely or not at all."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import errno
 import os
 import stat
 import sys
+import tempfile
+import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
-from bayeslab.errors import BayeslabError, DataError
+import numpy as np
 
-__all__ = ["memory_size", "ordinary_size", "shown"]
+from bayeslab.errors import BayeslabError, DataError, RunError
+
+__all__ = ["memory_size", "ordinary_size", "read_npz", "shown", "write_npz", "write_text"]
 
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -57,3 +62,61 @@ def memory_size() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return min(sys.maxsize, 16 << 30)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file completely or not at all."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays, completely or not at all."""
+    temporary = None
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "wb") as stream:
+            np.savez(stream, **arrays)  # type: ignore[arg-type]
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise RunError(f"cannot be written: {error.strerror}", where=str(path)) from None
+    finally:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def read_npz(path: Path) -> dict[str, np.ndarray]:
+    """Read the arrays that :func:`write_npz` wrote.
+
+    Raises
+    ------
+    RunError
+        Not there, or damaged.
+    """
+    size = ordinary_size(path, RunError)
+    try:
+        # A damaged file that NumPy opened itself would stay open.
+        with path.open("rb") as stream:
+            with zipfile.ZipFile(stream) as archive:
+                # Nothing is compressed: what claims to be larger than its file would fill the memory.
+                if sum(entry.file_size for entry in archive.infolist()) > size:
+                    raise RunError("missing or damaged: it holds less than it says", where=shown(path))
+            stream.seek(0)
+            with np.load(stream, allow_pickle=False) as stored:
+                return dict(stored)
+    except RunError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a damaged archive can raise anything, MemoryError too
+        raise RunError(f"missing or damaged: {error or type(error).__name__}", where=shown(path)) from None

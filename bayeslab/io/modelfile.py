@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import StringIO
@@ -31,12 +30,12 @@ from ruamel.yaml.events import (
 
 from bayeslab import registry
 from bayeslab.errors import BayeslabError, ModelError
-from bayeslab.io.files import ordinary_size
+from bayeslab.io.files import ordinary_size, write_text
 from bayeslab.io.files import shown as shortened
 from bayeslab.io.networks import declared_variables, is_network_file
 from bayeslab.spec import Model, Problem, parse_model
 
-__all__ = ["Source", "dump", "load", "parse_value", "read", "read_text", "save", "schema", "write_text"]
+__all__ = ["Source", "dump", "load", "parse_value", "read", "read_text", "save", "schema"]
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 20
@@ -318,21 +317,6 @@ def _flowing(value: Any) -> Any:
 def save(model: Model, path: str | os.PathLike[str]) -> None:
     """Write a model file; :func:`load` reads back an equal model. Replaces the file at once."""
     write_text(Path(path), dump(model))
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file completely or not at all."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def schema() -> dict[str, Any]:

@@ -97,7 +97,7 @@ def write_network(
     list of str
         Remarks, one line each: what the format could not hold as it is.
     """
-    from bayeslab.io.modelfile import write_text
+    from bayeslab.io.files import write_text
 
     file = Path(path)
     name = _format_of(file) if format is None else format

@@ -24,7 +24,6 @@ import os
 import re
 import shutil
 import tempfile
-import zipfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -37,8 +36,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from bayeslab.dataset import Column, Dataset
 from bayeslab.errors import BayeslabError, RunError, hint
 from bayeslab.io import run_lock
-from bayeslab.io.files import memory_size, ordinary_size, shown
-from bayeslab.io.modelfile import dump, load, write_text
+from bayeslab.io.files import memory_size, ordinary_size, read_npz, shown, write_npz, write_text
+from bayeslab.io.modelfile import dump, load
 from bayeslab.spec import Model
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 
     from bayeslab.io.segments import SegmentStore
 
-__all__ = ["FORMAT", "RunFolder", "read_npz", "write_npz"]
+__all__ = ["FORMAT", "RunFolder"]
 
 FORMAT = 1
 # Bytes of ``run.json``, which has the levels of every factor.
@@ -442,46 +441,3 @@ def _digest(arrays: Mapping[str, np.ndarray]) -> str:
         whole.update(f"{name}\0{array.dtype.str}{array.shape}".encode())
         whole.update(np.ascontiguousarray(array).tobytes())
     return whole.hexdigest()
-
-
-def write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write arrays, completely or not at all."""
-    temporary = None
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "wb") as stream:
-            np.savez(stream, **arrays)  # type: ignore[arg-type]
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise RunError(f"cannot be written: {error.strerror}", where=str(path)) from None
-    finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-
-
-def read_npz(path: Path) -> dict[str, np.ndarray]:
-    """Read the arrays that :func:`write_npz` wrote.
-
-    Raises
-    ------
-    RunError
-        Not there, or damaged.
-    """
-    size = ordinary_size(path, RunError)
-    try:
-        # A damaged file that NumPy opened itself would stay open.
-        with path.open("rb") as stream:
-            with zipfile.ZipFile(stream) as archive:
-                # Nothing is compressed: what claims to be larger than its file would fill the memory.
-                if sum(entry.file_size for entry in archive.infolist()) > size:
-                    raise RunError("missing or damaged: it holds less than it says", where=shown(path))
-            stream.seek(0)
-            with np.load(stream, allow_pickle=False) as stored:
-                return dict(stored)
-    except RunError:
-        raise
-    except Exception as error:  # noqa: BLE001 - a damaged archive can raise anything, MemoryError too
-        raise RunError(f"missing or damaged: {error or type(error).__name__}", where=shown(path)) from None

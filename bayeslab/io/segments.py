@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslab.errors import RunError
-from bayeslab.io.modelfile import write_text
-from bayeslab.io.run_folder import read_npz, write_npz
+from bayeslab.io.files import read_npz, write_npz, write_text
 from bayeslab.io.run_lock import alive, this_process
 from bayeslab.structure.score_table import ScoreTable
 

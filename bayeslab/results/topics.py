@@ -458,7 +458,7 @@ class FittedTopics:
         from pathlib import Path
 
         from bayeslab.errors import RunError
-        from bayeslab.io.modelfile import write_text
+        from bayeslab.io.files import write_text
 
         try:
             write_text(Path(path), self.html())

@@ -20,7 +20,8 @@ import pytest
 import bayeslab as bl
 from bayeslab.cli import main
 from bayeslab.io import run_lock
-from bayeslab.io.run_folder import RunFolder, read_npz
+from bayeslab.io.files import read_npz
+from bayeslab.io.run_folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
 

@@ -1,0 +1,43 @@
+"""What weak priors on the scale of the data need: columns that vary, and starts on their scale."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayeslab.errors import DataError
+
+__all__ = ["refuse_constant", "scaled"]
+
+
+def refuse_constant(rows: np.ndarray, columns: tuple[str, ...]) -> None:
+    """Normal columns have values, and more than one."""
+    for j, column in enumerate(columns):
+        seen = rows[~np.isnan(rows[:, j]), j]
+        if len(rows) and not len(seen):
+            raise DataError(
+                f"column '{column}' has no values: every cell is missing, and its weak priors are scaled by them"
+            )
+        if len(seen) > 1 and np.ptp(seen) == 0:
+            raise DataError(f"column '{column}' is constant ({seen[0]:g}): leave it out")
+
+
+def scaled(centre: np.ndarray, step: np.ndarray) -> Any:
+    """The transform x = centre + step u: starting points are jittered by the data's scale, not by one."""
+    from pymc.logprob.transforms import Transform
+    from pytensor import tensor as pt
+
+    class Scaled(Transform):
+        name = "scaled"
+
+        def forward(self, value: Any, *inputs: Any) -> Any:
+            return (value - centre) / step
+
+        def backward(self, value: Any, *inputs: Any) -> Any:
+            return centre + step * value
+
+        def log_jac_det(self, value: Any, *inputs: Any) -> Any:
+            return pt.zeros_like(value) + np.log(step)
+
+    return Scaled()
