@@ -66,7 +66,7 @@ def _pictures():
     yield learners.path(x + 0.1, rng.normal(size=(12, 5)), ODD, None, ODD[1])
     table = pd.DataFrame({"elpd": x[:5], "se": x[:5], "elpd_diff": x[:5], "se_diff": x[:5]}, index=ODD)
     yield comparison.elpd_plot(table)
-    yield topics.proportions(p, ODD * 2)
+    yield topics.proportions(p[:10], ODD * 2)
 
 
 def test_names_are_no_formulas():
