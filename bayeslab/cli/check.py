@@ -44,12 +44,13 @@ def command(
     What fit refuses before its work begins is refused here, in the same words.
     """
     from bayeslab import fitting, registry
+    from bayeslab.engines._job import summed_out
 
     found = fitting.checked(file, data, method, **assignments(set_ or []))
     model, bound = found.model, found.data
     family = registry.load("families", model.model.family)
     columns = bound.names()
-    latent = family.summed_out(model, columns) if columns else ()
+    latent = summed_out(model, bound) if columns else ()
     outcomes = family.outcomes(model, columns) if columns else ()
     evidence = fitting.evidence(model, bound)
     priors = family.priors(model, bound) if columns and hasattr(family, "priors") else {}

@@ -275,7 +275,9 @@ def tables_at(model: pymc.Model, sums: Any, values: Mapping[str, np.ndarray]) ->
 def _derived(job: Job, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Deterministic nodes of the recovered discrete nodes."""
     family = registry.load("families", job.model.model.family)
-    names = list(family.derived(job.model, job.data.names()))
+    # A node whose missing cells were summed out is computed with as one without data.
+    gaps = {name.removesuffix("_unobserved") for name in job.latent}
+    names = list(family.derived(job.model, job.data.names() - gaps))
     if not names:
         return {}
     whole = family.graph(job.model, job.data, purpose="predict")

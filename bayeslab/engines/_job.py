@@ -83,9 +83,15 @@ class Job:
 
     @cached_property
     def latent(self) -> tuple[str, ...]:
-        """The discrete nodes that are summed out, to be recovered."""
-        family = registry.load("families", self.model.model.family)
-        return tuple(family.summed_out(self.model, self.data.names()))
+        """The discrete nodes and missing cells that are summed out, to be recovered."""
+        return summed_out(self.model, self.data)
+
+
+def summed_out(model: Model, data: Data) -> tuple[str, ...]:
+    """Discrete nodes without data, and missing cells of discrete ones, that are summed out."""
+    family = registry.load("families", model.model.family)
+    cells = family.imputed(model, data) if hasattr(family, "imputed") else ()
+    return (*family.summed_out(model, data.names()), *cells)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bayeslab import registry
 from bayeslab.dataset import Data
 from bayeslab.engines import exact
+from bayeslab.engines._job import summed_out
 from bayeslab.spec import Model
 
 __all__ = ["choose"]
@@ -21,6 +22,6 @@ def choose(model: Model, data: Data) -> tuple[str, str]:
     found = exact.plan(model, data)
     if not isinstance(found, str):
         return "exact", f"exact: {found.how}"
-    latent = family.summed_out(model, data.names())
+    latent = summed_out(model, data)
     summed = f" with {', '.join(latent)} summed out" if latent else ""
     return "nuts", f"NUTS on the model's graph{summed}; not exact: {found}"

@@ -29,7 +29,7 @@ from bayeslab.dataset import Data
 from bayeslab.engines._approximate import Array, Target, newton, starts
 from bayeslab.engines._density import Density, ready
 from bayeslab.engines._groups import posterior_groups, unconstrained
-from bayeslab.engines._job import Job, Outcome
+from bayeslab.engines._job import Job, Outcome, summed_out
 from bayeslab.exact.answer import PointEstimate
 from bayeslab.results.checks import Finding, Verdict, point_verdict
 from bayeslab.spec import Model, Spec
@@ -59,7 +59,7 @@ def refuse(model: Model, data: Data) -> str | None:
     family = registry.load("families", model.model.family)
     if hasattr(family, "no_mode") and (reason := family.no_mode(model, data)) is not None:
         return str(reason)
-    latent = family.summed_out(model, data.names())
+    latent = summed_out(model, data)
     if latent:
         return (
             f"the discrete nodes {', '.join(latent)} are summed out, and their values at a point estimate would be"

@@ -21,6 +21,8 @@ Contract. A family module has
     the observed nodes whose values the model predicts.
 ``summed_out(model, columns) -> tuple[str, ...]``
     the discrete nodes without data.
+``imputed(model, data) -> tuple[str, ...]`` (optional)
+    missing cells of discrete nodes with data that are summed out like those: ``x_unobserved``.
 ``elimination(model, data) -> (pymc.Model, SummedOut) | None`` (optional)
     the graph to fit and the tables from which its discrete nodes are drawn given the parameters.
 ``bound(model, data) -> Data`` (optional)

@@ -238,6 +238,24 @@ def summed_out(model: Model, columns: set[str]) -> tuple[str, ...]:
     return tuple(n.name for n in sorted_nodes(nodes, columns) if n.discrete and n.name not in columns)
 
 
+def imputed(model: Model, data: Data) -> tuple[str, ...]:
+    """Missing cells that are summed out: those of discrete nodes with data on which other nodes depend."""
+    return tuple(f"{name}_unobserved" for name in _with_gaps(nodes_of(_spec(model).nodes), data))
+
+
+def _with_gaps(nodes: Mapping[str, Node], data: Data) -> list[str]:
+    """Discrete nodes with missing cells on which other nodes depend."""
+    needed, columns = {parent for node in nodes.values() for parent in node.parents}, data.names()
+    out = []
+    for node in nodes.values():
+        if node.kind == "random" and node.discrete and node.name in columns & needed and not node.recursive:
+            term = data.term(node.name, missing=True)
+            cells = term.value if term.codes is None else np.where(term.codes < 0, np.nan, 0.0)
+            if cells is not None and np.isnan(np.asarray(cells, dtype=float)).any():
+                out.append(node.name)
+    return out
+
+
 def derived(model: Model, columns: set[str]) -> tuple[str, ...]:
     """Deterministic nodes of the discrete nodes that are summed out; they come back with them."""
     nodes, found, out = nodes_of(_spec(model).nodes), set(summed_out(model, columns)), []
@@ -322,7 +340,7 @@ def graph(model: Model, data: Data, *, purpose: Purpose = "fit", targets: Collec
 
 def elimination(model: Model, data: Data) -> tuple[pymc.Model, SummedOut] | None:
     """The graph to fit and how its discrete nodes are summed out; None where there are none, or PyMC sums them."""
-    if not summed_out(model, data.names()):
+    if not summed_out(model, data.names()) and not imputed(model, data):
         return None
     builder = _Builder(model, data, "fit", ())
     with warnings.catch_warnings():
@@ -397,6 +415,9 @@ class _Builder:
         self.terms: dict[str, Term] = {}
         # Discrete nodes to be summed out, and what is computed from them: it has no value in a draw.
         self.summed = {n for n in random - columns if self.nodes[n].discrete} if purpose == "fit" else set()
+        # Discrete nodes with data whose missing cells are summed out as well.
+        self.imputed = set(_with_gaps(self.nodes, data)) & self.observed if purpose == "fit" else set()
+        self.summed |= self.imputed
         self.latents: dict[str, Latent] = {}
         self.densities: list[Any] = []
         self.elimination: SummedOut | None = None
@@ -502,7 +523,7 @@ class _Builder:
     def _sum_out(self) -> None:
         from bayeslab.families._summed_out import summed_out as sums
 
-        first = self.nodes[next(iter(self.latents))]
+        first = self.nodes[next(iter(self.latents)).removesuffix("_unobserved")]
         with _node_errors(first):
             found = sums(list(self.latents.values()), self.densities, self.model)
         # By its name it is known as the likelihood of rows that have hidden parts.
@@ -600,7 +621,7 @@ class _Builder:
 
     def _random(self, node: Node) -> None:
         observed = self._observations(node) if node.name in self.observed else None
-        if self.own_sums and node.name in self.summed:
+        if self.own_sums and node.name in self.summed and observed is None:
             self._latent(node)
             return
         if observed is None and node.recursive and self._needs_past(node):
@@ -716,12 +737,17 @@ class _Builder:
             raise DataError(f"column '{node.name}', row {row + 1} is infinite", path=node.path)
         if np.any(gone):
             row = int(np.nonzero(np.atleast_1d(gone))[0][0])
-            below = [other.name for other in self.nodes.values() if node.name in other.parents]
-            if node.discrete and (below or node.recursive or self._vector(node)):
-                why = f"{listed(below)} can depend on them" if below else "cells can depend on each other"
+            if node.discrete and (node.recursive or self._vector(node)):
                 raise DataError(
                     f"column '{node.name}', row {row + 1} is missing and {node.distribution} is discrete; missing cells"
-                    f" are not summed out where {why}: drop these rows",
+                    f" are not summed out where cells can depend on each other: drop these rows",
+                    path=node.path,
+                )
+            if node.name in self.imputed and not self.own_sums:
+                raise DataError(
+                    f"column '{node.name}', row {row + 1} is missing and {node.distribution} is discrete; missing cells"
+                    f" are not summed out where nodes without data or with missing cells of their own depend on them:"
+                    f" drop these rows",
                     path=node.path,
                 )
             if not node.discrete:
@@ -742,6 +768,9 @@ class _Builder:
     def _register(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any, **extra: Any) -> None:
         import pytensor.tensor as pt
 
+        whole = None
+        if node.name in self.imputed and np.ma.is_masked(observed):
+            whole = self._missing_cells(node, drawn, dims, observed)
         if observed is not None and self._meets_latents(drawn):
             value = self.pm.logp(drawn, np.ma.getdata(observed), warn_rvs=False)
             if np.ma.is_masked(observed):
@@ -750,13 +779,15 @@ class _Builder:
             self.densities.append(
                 self._density(node.name, value, dims[: len(dims) - drawn.owner.op.ndim_supp], observed=True)
             )
-            self.terms[node.name] = Term(np.asarray(observed), dims)
+            self.terms[node.name] = Term(np.asarray(observed) if whole is None else whole, dims)
             return
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*will be automatically imputed.*")
             warnings.filterwarnings("ignore", category=self.pm.exceptions.ImputationWarning)
-            if observed is not None and node.discrete and np.ma.is_masked(observed):
+            if observed is not None and node.discrete and np.ma.is_masked(observed) and self.purpose == "fit":
                 self._register_present(node, drawn, dims, observed)
+                if whole is not None:
+                    self.terms[node.name] = Term(whole, dims)
                 return
             if self.purpose != "fit":
                 # A transform is for sampling a density; here the node is only drawn from.
@@ -768,6 +799,39 @@ class _Builder:
             self.model.add_coord(missing, self.labels[dims[0]][np.ma.getmaskarray(observed)].tolist())
             self.model.named_vars_to_dims[f"{node.name}_unobserved"] = (missing,)
         self.terms[node.name] = Term(rv, dims)
+
+    def _missing_cells(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any) -> Any:
+        """The node with a symbol for its missing cells, which are summed out as a discrete node of their own is."""
+        import pytensor.tensor as pt
+
+        from bayeslab.families._summed_out import Latent, states_of
+
+        gone, name = np.ma.getmaskarray(observed), f"{node.name}_unobserved"
+        try:
+            states = states_of(node.name, drawn, list(self.latents.values()), self.model)
+        except ModelError:
+            row = int(np.nonzero(gone)[0][0])
+            below = [other.name for other in self.nodes.values() if node.name in other.parents]
+            raise DataError(
+                f"column '{node.name}', row {row + 1} is missing, {listed(below)} can depend on it, and"
+                f" {node.distribution} has no known largest value to sum up to: drop these rows, or write"
+                f" Truncated({node.distribution}(...), upper=...)",
+                path=node.path,
+            ) from None
+        symbol = pt.tensor(name, dtype="int64", shape=(int(gone.sum()),))
+        # Where each cell is taken from: the data, or behind them the symbol.
+        place = np.arange(gone.size)
+        place[gone.ravel()] = gone.size + np.arange(int(gone.sum()))
+        given = pt.constant(np.ma.getdata(observed).ravel().astype(np.int64))
+        whole = pt.concatenate([given, symbol])[pt.constant(place)].reshape(gone.shape)
+        self.latents[name] = Latent(name, symbol, (int(gone.sum()),), *states)
+        value = self.pm.logp(drawn, whole, warn_rvs=False).ravel()[pt.constant(np.flatnonzero(gone))]
+        self.densities.append(self._density(name, value, (), observed=False))
+        if len(dims) == 1:
+            missing = f"{node.name}_missing"
+            self.model.add_coord(missing, self.labels[dims[0]][gone].tolist())
+            self.model.named_vars_to_dims[name] = (missing,)
+        return whole
 
     def _register_present(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any) -> None:
         """Only the cells that are there: summed out, a missing one on which no node depends is a factor of 1."""

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import bayeslab as bl
-from bayeslab.errors import DataError, ModelError
+from bayeslab.errors import DataError, EngineRefusal, ModelError
 
 N = 8
 X = np.array([0.5, -1.0, 2.0, np.nan, 1.0, np.nan, 0.0, 3.0])
@@ -43,10 +43,88 @@ def test_missing_words_are_summed_out():
     assert log_density(built, q=np.array(0.3)) == pytest.approx(wanted, rel=1e-12)
 
 
-def test_missing_cells_that_others_depend_on_are_refused():
-    nodes = {"hit[row]": "Bernoulli(0.5)", "b": "Normal(0, 1)", "y[row]": "Normal(b * hit, 1)"}
-    with pytest.raises(DataError, match="'y' can depend on them"):
+COVARIATE = {
+    "q": "Normal(0, 1)", "b": "Normal(0, 2)", "hit[row]": "Bernoulli(sigmoid(q))", "mu[row]": "1 + b * hit",
+    "y[row]": "Normal(mu, 0.5)",
+}  # fmt: skip
+
+
+def by_enumeration(q: float, b: float) -> tuple[float, np.ndarray]:
+    """Log density with the missing cells summed out, and the chance that each of them is 1."""
+    p, gaps = 1 / (1 + np.exp(-q)), np.isnan(HIT)
+    each = np.stack([
+        stats.bernoulli.logpmf(h, p) + stats.norm.logpdf(Y, 1 + b * h, 0.5) for h in (0, 1)
+    ])  # fmt: skip
+    rows = np.where(gaps, np.logaddexp(*each), np.where(HIT == 1, each[1], each[0]))
+    chance = np.exp(each[1] - np.logaddexp(*each))[gaps]
+    return stats.norm.logpdf(q) + stats.norm.logpdf(b, 0, 2) + rows.sum(), chance
+
+
+def test_missing_cells_of_a_discrete_covariate_are_summed_out():
+    built = bl.to_pymc(model(COVARIATE), {"hit": HIT, "y": Y})
+    assert {rv.name for rv in built.free_RVs} == {"q", "b"}
+    for q, b in ((0.3, -0.4), (-1.0, 2.0)):
+        found = log_density(built, q=np.array(q), b=np.array(b))
+        assert found == pytest.approx(by_enumeration(q, b)[0], rel=1e-12)
+
+
+def test_missing_cells_come_back_and_predictions_use_them():
+    fit = bl.fit(
+        model(COVARIATE, seed=2), {"hit": HIT, "y": Y}, draws=600, tune=300, chains=2, runs=None, progress=False
+    )
+    q, b = (fit.posterior[name].to_numpy().ravel() for name in ("q", "b"))
+    drawn = fit.posterior["hit_unobserved"]
+    assert drawn.dims[2:] == ("hit_missing",) and drawn.hit_missing.to_numpy().tolist() == [1, 4]
+    chance = np.array([by_enumeration(*at)[1] for at in zip(q, b, strict=True)])
+    # Given the parameters the cells are drawn independently, with known chances.
+    error = np.sqrt((chance * (1 - chance)).mean(axis=0) / len(q))
+    np.testing.assert_array_less(np.abs(drawn.mean(("chain", "draw")).to_numpy() - chance.mean(axis=0)), 4.5 * error)
+    # What is computed from the covariate comes back with its cells.
+    filled = np.tile(np.nan_to_num(HIT), (len(q), 1))
+    filled[:, np.isnan(HIT)] = drawn.to_numpy().reshape(len(q), -1)
+    np.testing.assert_allclose(fit.posterior["mu"].to_numpy().reshape(len(q), -1), 1 + b[:, None] * filled)
+    there = fit.predict()
+    assert np.isfinite(there["mean"]).all() and len(there) == N
+
+
+def test_missing_levels_of_a_factor_that_indexes_are_summed_out():
+    """Coefficients of levels, an outcome that is discrete too, and a covariate that depends on another."""
+    codes = np.array([0, 1, np.nan, 2, 0, np.nan, 1, 2])
+    nodes = {
+        "p[kind]": "Dirichlet([1, 2, 3])", "level[kind]": "Normal(0, 1)", "g[row]": "Categorical(p)",
+        "hit[row]": "Bernoulli(sigmoid(level[g]))", "y[row]": "Normal(level[g] + hit, 1)",
+    }  # fmt: skip
+    built = bl.to_pymc(model(nodes, dims={"kind": ["a", "b", "c"]}), {"g": codes, "hit": HIT, "y": Y})
+    p, level = np.array([0.2, 0.5, 0.3]), np.array([0.1, -0.6, 1.2])
+    wanted = stats.dirichlet.logpdf(p, [1, 2, 3]) + stats.norm.logpdf(level).sum()
+    for code, hit, y in zip(codes, HIT, Y, strict=True):
+        total = 0.0
+        for k in [0, 1, 2] if np.isnan(code) else [int(code)]:
+            for h in [0, 1] if np.isnan(hit) else [int(hit)]:
+                chance = 1 / (1 + np.exp(-level[k]))
+                total += p[k] * stats.bernoulli.pmf(h, chance) * stats.norm.pdf(y, level[k] + h, 1)
+        wanted += np.log(total)
+    simplex = built.rvs_to_transforms[built["p"]].forward(p).eval()
+    found = log_density(built, p_simplex__=simplex, level=level)
+    assert found == pytest.approx(wanted, rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        ({"hit[row]": "Poisson(2)", "y[row]": "Normal(hit, 1)"}, "Poisson has no known largest value"),
+        ({"hit[row]": "Bernoulli(0.5)", "u[row]": "Normal(hit, 1)", "y[row]": "Normal(u, 1)"}, "nodes without data"),
+    ],
+)
+def test_missing_cells_that_cannot_be_summed_out_are_refused(nodes, message):
+    with pytest.raises(DataError, match=message) as caught:
         bl.check(model(nodes), {"hit": HIT, "y": Y})
+    assert "hit" in str(caught.value) and "row 2" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_mode_says_nothing_of_missing_cells():
+    with pytest.raises(EngineRefusal, match="hit_unobserved"):
+        bl.check(model(COVARIATE), {"hit": HIT, "y": Y}, method="map")
 
 
 def test_a_covariate_with_a_node_has_its_missing_cells_as_parameters():
