@@ -12,7 +12,8 @@ from __future__ import annotations
 import ast
 import keyword
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -568,21 +569,27 @@ class Evaluator:
 
     def _where(self, node: ast.Call) -> Term:
         """``where``; in the branch for cells that are not missing, the column of ``isnan`` may have missing ones."""
-        condition, whole = node.args[0], 2
-        if isinstance(condition, ast.UnaryOp) and isinstance(condition.op, ast.Not):
-            condition, whole = condition.operand, 1
-        column = None
-        if isinstance(condition, ast.Call) and isinstance(condition.func, ast.Name) and condition.func.id == "isnan":
-            column = self._column_of(condition)
-        parts, now = [], self._filled
+        parts = []
         for place, argument in enumerate(node.args):
-            if place == whole and column is not None:
-                self._filled = now | {column}
-            try:
+            with self.branch(node, place):
                 parts.append(self.eval(argument))
-            finally:
-                self._filled = now
         return self.apply("where", *parts)
+
+    @contextmanager
+    def branch(self, node: ast.Call, place: int) -> Iterator[None]:
+        """While one argument of a call is evaluated: of ``where(isnan(x), ...)`` the branch in which x is known."""
+        now = self._filled
+        if isinstance(node.func, ast.Name) and node.func.id == "where" and node.args:
+            condition, whole = node.args[0], 2
+            if isinstance(condition, ast.UnaryOp) and isinstance(condition.op, ast.Not):
+                condition, whole = condition.operand, 1
+            named = isinstance(condition, ast.Call) and isinstance(condition.func, ast.Name)
+            if place == whole and named and condition.func.id == "isnan":  # type: ignore[attr-defined]
+                self._filled = now | {self._column_of(condition)}  # type: ignore[arg-type]
+        try:
+            yield
+        finally:
+            self._filled = now
 
     def _column_of(self, call: ast.Call) -> str:
         check_call(call)

@@ -77,7 +77,10 @@ class _Split:
         if isinstance(tree, ast.Call):
             # The name of a dimension is no value.
             kept = DIM_ARGUMENTS.get(call_name(tree) or "", ())
-            arguments = [a if k in kept else self._rewrite(a) for k, a in enumerate(tree.args)]
+            arguments = []
+            for k, argument in enumerate(tree.args):
+                with self._evaluator.branch(tree, k):
+                    arguments.append(argument if k in kept else self._rewrite(argument))
             return ast.Call(tree.func, arguments, [ast.keyword(k.arg, self._rewrite(k.value)) for k in tree.keywords])
         fields = {field: self._child(value, field) for field, value in ast.iter_fields(tree)}
         return type(tree)(**fields)

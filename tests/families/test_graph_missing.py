@@ -68,6 +68,7 @@ def test_missing_cells_of_a_discrete_covariate_are_summed_out():
         assert found == pytest.approx(by_enumeration(q, b)[0], rel=1e-12)
 
 
+@pytest.mark.slow
 def test_missing_cells_come_back_and_predictions_use_them():
     fit = bl.fit(
         model(COVARIATE, seed=2), {"hit": HIT, "y": Y}, draws=600, tune=300, chains=2, runs=None, progress=False
@@ -153,6 +154,32 @@ def test_what_holds_where_a_cell_is_missing_can_be_said(text):
     wanted = stats.norm.logpdf(0.4, 0, 2) + stats.norm.logpdf(-0.3, 0, 3)
     wanted += stats.norm.logpdf(Y, np.where(GAPS, -0.3, 0.4 * x), 0.5).sum()
     assert log_density(built, b=np.array(0.4), c=np.array(-0.3)) == pytest.approx(wanted, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "text", ["where(isnan(x), previous(h, 1, start=a), x)", "where(not isnan(x), x, previous(h, 1, start=a))"]
+)
+def test_gaps_within_a_recursion(text):
+    """The last value is carried on."""
+    nodes = {"a": "Normal(0, 1)", "b": "Normal(0, 2)", "h[row]": text, "y[row]": "Normal(b * h, 0.5)"}
+    built = bl.to_pymc(model(nodes), {"x": X, "y": Y})
+    carried = np.array([0.5, -1.0, 2.0, 2.0, 1.0, 1.0, 0.0, 3.0])
+    wanted = stats.norm.logpdf(0.2) + stats.norm.logpdf(0.4, 0, 2) + stats.norm.logpdf(Y, 0.4 * carried, 0.5).sum()
+    assert log_density(built, a=np.array(0.2), b=np.array(0.4)) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_gaps_at_the_start_of_a_recursion_that_draws():
+    x = np.array([np.nan, 1.0, np.nan, 2.0])
+    nodes = {"b": "Normal(0, 1)", "h[row]": "Normal(where(isnan(x), previous(h, 1, start=0.7), b * x), 0.3)",
+             "y[row]": "Normal(h, 1)"}  # fmt: skip
+    built = bl.to_pymc(model(nodes), {"x": x, "y": Y[:4]})
+    h, b = np.array([0.6, -0.2, 0.1, 1.4]), 0.5
+    mean = np.where(np.isnan(x), [0.7, *h[:-1]], b * np.nan_to_num(x))
+    wanted = stats.norm.logpdf(b) + stats.norm.logpdf(h, mean, 0.3).sum() + stats.norm.logpdf(Y[:4], h, 1).sum()
+    (name,) = {v.name for v in built.value_vars} - {"b"}
+    value = h if name == "h" else (h - mean) / 0.3
+    found = log_density(built, b=np.array(b), **{name: value})
+    assert found == pytest.approx(wanted if name == "h" else wanted + 4 * np.log(0.3), rel=1e-10)
 
 
 def test_gaps_are_looked_at_nowhere_else():
