@@ -8,7 +8,7 @@ from typing import Any
 
 from bayeslab.errors import BayeslabError, OptionError
 
-__all__ = ["count", "require_memory", "total_memory"]
+__all__ = ["check_draws", "count", "require_memory", "total_memory"]
 
 # Limits of a container: cgroups of version 2 and 1.
 _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
@@ -47,6 +47,25 @@ def require_memory(
     if needed > total_memory():
         has = _shown(total_memory())
         raise kind(f"{what} would take {_shown(needed)} of memory; this machine has {has}: {remedy}", path=path)
+
+
+def check_draws(draws: int, tune: int, chains: int, size: int, path: tuple[str, ...] = ()) -> None:
+    """Refuse draws that do not fit into memory, where each holds ``size`` numbers.
+
+    Raises
+    ------
+    OptionError
+        With how many would fit.
+    """
+    # As each chain has them, and as the results have them, all chains together.
+    each = 2 * 8 * chains * max(size, 1)
+    of_chains = f" of each of {chains} chains" if chains > 1 else ""
+    require_memory(
+        each * (draws + tune),
+        f"{count(draws + tune)} draws{of_chains}, {count(size)} numbers a draw,",
+        f"ask for {total_memory() // each:,} at most",
+        path=(*path, "tune" if tune > draws else "draws") if path else (),
+    )
 
 
 def count(number: int) -> str:

@@ -17,7 +17,7 @@ from bayeslab.engines._job import Job, MemoryStore, options_of
 from bayeslab.errors import DataError, EngineRefusal, ModelError, NothingToFit, OptionError, hint, listed
 from bayeslab.io import modelfile
 from bayeslab.io.tables import read_dataset
-from bayeslab.memory import count, require_memory, total_memory
+from bayeslab.memory import check_draws
 from bayeslab.progress import reporter
 from bayeslab.spec import Model
 
@@ -27,7 +27,6 @@ __all__ = [
     "Source",
     "bound",
     "check",
-    "check_draws",
     "checked",
     "engine_of",
     "evidence",
@@ -165,6 +164,8 @@ def prepared(model: Model, data: Data, method: str | None, options: Mapping[str,
     size = family.size(model, data) if hasattr(family, "size") else 1
     engine, reason, chosen = engine_of(model, data, method, options)
     module = registry.load("engines", engine)
+    if hasattr(module, "size"):
+        size = max(size, module.size(model, data))
     _check_draws(engine, chosen, size)
     graph = graph_of(model, data, engine)
     if graph is not None and not hasattr(family, "size"):
@@ -173,25 +174,6 @@ def prepared(model: Model, data: Data, method: str | None, options: Mapping[str,
     if hasattr(module, "ready"):
         module.ready(job_of(work, reporter(False), MemoryStore()))
     return work
-
-
-def check_draws(draws: int, tune: int, chains: int, size: int, path: tuple[str, ...] = ()) -> None:
-    """Refuse draws that do not fit into memory, where each holds ``size`` numbers.
-
-    Raises
-    ------
-    OptionError
-        With how many would fit.
-    """
-    # As each chain has them, and as the results have them, all chains together.
-    each = 2 * 8 * chains * max(size, 1)
-    of_chains = f" of each of {chains} chains" if chains > 1 else ""
-    require_memory(
-        each * (draws + tune),
-        f"{count(draws + tune)} draws{of_chains}, {count(size)} numbers a draw,",
-        f"ask for {total_memory() // each:,} at most",
-        path=(*path, "tune" if tune > draws else "draws") if path else (),
-    )
 
 
 def _check_draws(engine: str, options: Any, size: int) -> None:

@@ -93,6 +93,35 @@ def test_too_large_is_refused_by_forecast(name):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
 
 
+Y2 = {"y": NUMBERS["y"], "x": NUMBERS["x"], "c": STATES["c"]}
+SIZED = {
+    "mixture": ({"family": "mixture", "columns": ["y", "x"], "components": 3}, "gibbs"),
+    "clusters": ({"family": "mixture", "columns": ["y"], "components": "dirichlet_process"}, "gibbs"),
+    "labelled": ({"family": "mixture", "columns": ["y"], "components": 2, "labels": "c"}, "exact"),
+    "bound": ({"family": "mixture", "columns": ["y"], "components": 2}, "variational"),
+    "chain": ({"family": "hmm", "columns": ["y"], "states": 3}, "gibbs"),
+    "features": ({"family": "latent_features", "columns": ["y", "x"], "kind": "binary", "features": 2}, "gibbs"),
+    "process": ({"family": "gaussian_process", "target": "y", "kernel": "ExpQuad(x, 1, 1)", "mean": "1 + x",
+                 "priors": {"sigma": 1}}, "exact"),
+    "graph": ({"family": "graph", "nodes": MEAN | {"a[obs_id]": "Normal(0, 1)"}}, "exact"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_forecasts_count_the_numbers_of_a_draw(name, monkeypatch):
+    """As many as results have: rows, states and components; a byte less of memory is refused before any is drawn."""
+    section, method = SIZED[name]
+    model = bl.Model(name="m", model=section)
+    options = {"draws": 6, "chains": 2} | ({"tune": 2} if method == "gibbs" else {})
+    fit = bl.fit(model, Y2, method, runs=None, progress=False, seed=1, **options)
+    numbers = sum(int(np.prod(v.shape[2:])) for v in fit.posterior.data_vars.values())
+    assert numbers > 1
+    each = 2 * 8 * 2 * numbers
+    monkeypatch.setattr(memory, "total_memory", lambda: each * 6 - 1)
+    with pytest.raises(BayeslabError, match=f"6 draws of each of 2 chains, {numbers} numbers a draw"):
+        bl.fit(model, Y2, method, runs=None, progress=False, seed=1, **options)
+
+
 def test_draws_from_a_prior_are_forecast_too():
     with pytest.raises(BayeslabError, match="numbers a draw, would take"):
         bl.simulate(bl.Model(**graph({"m": "Normal(0, 1)"})), draws=10**12)

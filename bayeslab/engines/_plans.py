@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from bayeslab import registry
@@ -10,7 +11,7 @@ from bayeslab.engines._job import Job
 from bayeslab.errors import EngineRefusal
 from bayeslab.spec import Model
 
-__all__ = ["Planned"]
+__all__ = ["Planned", "numbers_of"]
 
 
 class Planned:
@@ -42,6 +43,11 @@ class Planned:
         found = self.plan(model, data)
         return found if isinstance(found, str) else None
 
+    def size(self, model: Model, data: Data) -> int:
+        """Numbers in one draw, as far as the plan knows the lengths of its dimensions."""
+        found = self.plan(model, data)
+        return 1 if isinstance(found, str) else numbers_of(found, data)
+
     def of(self, job: Job) -> Any:
         """The plan of a job.
 
@@ -54,3 +60,9 @@ class Planned:
         if isinstance(found, str):
             raise EngineRefusal(f"method {self.method} does not apply: {found}")
         return found
+
+
+def numbers_of(found: Any, data: Data) -> int:
+    """Numbers in one draw of what has ``dims`` and ``labels``, as plans and answers do."""
+    lengths = {dim: len(labels) for dim, labels in (data.labels | dict(found.labels)).items()}
+    return sum(math.prod(lengths.get(dim, 1) for dim in dims) for dims in found.dims.values())

@@ -17,10 +17,11 @@ from pydantic import Field
 from bayeslab.dataset import Data
 from bayeslab.engines._groups import attributes, labelled, observed_groups
 from bayeslab.engines._job import Job, Outcome
-from bayeslab.engines._plans import Planned
+from bayeslab.engines._plans import Planned, numbers_of
 from bayeslab.engines._structure_groups import structure_groups
 from bayeslab.errors import OptionError
 from bayeslab.exact.answer import Answer, Plan
+from bayeslab.memory import check_draws
 from bayeslab.results.checks import Finding, Verdict
 from bayeslab.spec import Model, Spec
 
@@ -48,6 +49,7 @@ class Options(Spec):
 
 _PLANS = Planned("exact", "no closed form is known for the family {family}")
 refuse = _PLANS.refuse
+size = _PLANS.size
 
 
 def plan(model: Model, data: Data) -> Plan | str:
@@ -78,6 +80,9 @@ def run(job: Job) -> Outcome:
     answer = solved_as(found, job.options.scales)
     solved = time.perf_counter()
     chains, draws = job.options.chains, job.options.draws
+    if not hasattr(answer, "choices"):
+        # Where a plan cannot say how large a draw is, its answer can, before any is made.
+        check_draws(draws, 0, chains, numbers_of(answer, job.data), ("inference",))
     if hasattr(answer, "choices"):
         groups = _structures(job, answer, found)
         timings = {"solve": solved - begun, "draw": time.perf_counter() - solved}

@@ -43,6 +43,7 @@ class Options(Spec):
 
 _PLANS = Planned("gibbs", "Gibbs steps are not known for the family {family}")
 refuse = _PLANS.refuse
+size = _PLANS.size
 
 
 def plan(model: Model, data: Data) -> GibbsPlan | str:

@@ -55,6 +55,7 @@ _PLANS = Planned(
     "variational", "coordinate ascent is not known for the family {family}; take advi, pathfinder or laplace"
 )
 refuse = _PLANS.refuse
+size = _PLANS.size
 
 
 def plan(model: Model, data: Data) -> VariationalPlan | str:

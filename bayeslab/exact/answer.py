@@ -78,11 +78,15 @@ class Plan:
         Does the work.
     empirical : callable or None
         The same with the scales at the maximum of the marginal likelihood, where there are scales.
+    dims, labels : mapping
+        Of the answer, where they are known before it is solved: they say how large a draw is.
     """
 
     how: str
     solve: Callable[[], Answer]
     empirical: Callable[[], Answer] | None = None
+    dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    labels: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

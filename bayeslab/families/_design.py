@@ -31,6 +31,8 @@ from bayeslab.families._terms import bad_formula as _bad
 __all__ = ["Design", "Group"]
 
 _MAX_COLUMNS, _MAX_BYTES = 5_000, 4 << 30
+# What formulae, pandas and SciPy raise where values do not fit a term.
+_UNFIT = (ValueError, TypeError, LookupError, ArithmeticError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +218,7 @@ def _matrix(terms: Terms, frame: Any) -> Any:
             made = matrix(terms, frame)
     except BayeslabError:
         raise
-    except Exception as error:
+    except _UNFIT as error:
         raise _bad(f"the formula cannot be evaluated: {_first_line(error)}") from error
     _finite(made, np.asarray(made.design_matrix, float), frame)
     return made
@@ -228,7 +230,7 @@ def _coded(common: Any, frame: Any) -> np.ndarray:
             matrix = np.asarray(common.evaluate_new_data(frame).design_matrix, float)
     except BayeslabError:
         raise
-    except Exception as error:
+    except _UNFIT as error:
         named = [name for name in frame if frame[name].dtype == "category"]
         hold = f" (columns of names there: {listed(named)})" if named else ""
         raise DataError(f"the formula cannot be evaluated on the new data: {_first_line(error)}{hold}") from error

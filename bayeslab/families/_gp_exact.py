@@ -30,7 +30,8 @@ def exact(seen: Resolved) -> Plan | str:
     except ModelError:
         return "the coefficients of the mean have priors that are not normal with numbers"
     part = "the function is normal" if not len(prior[0]) else "function and mean are normal"
-    return Plan(f"{part}, all hyperparameters are fixed", lambda: Solved(seen, *prior))
+    solved = Solved(seen, *prior)  # nothing is computed until it is asked for
+    return Plan(f"{part}, all hyperparameters are fixed", lambda: solved, dims=solved.dims, labels=solved.labels)
 
 
 def _prior(seen: Resolved) -> tuple[np.ndarray, np.ndarray]:

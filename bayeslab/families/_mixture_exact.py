@@ -34,7 +34,8 @@ def exact(seen: Resolved) -> Plan | str:
             return "the evidence is not finite"
     except (OptionError, AttributeError) as error:
         return error.message if isinstance(error, OptionError) else "the components have no conjugate prior"
-    return Plan(f"all labels are known: {len(seen.names)} conjugate components", lambda: answer)
+    how = f"all labels are known: {len(seen.names)} conjugate components"
+    return Plan(how, lambda: answer, dims=answer.dims, labels=answer.labels)
 
 
 @dataclass(frozen=True, eq=False)

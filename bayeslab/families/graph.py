@@ -349,6 +349,10 @@ def elimination(model: Model, data: Data) -> tuple[pymc.Model, SummedOut] | None
     return None if builder.elimination is None else (built, builder.elimination)
 
 
+# What PyMC-extras raises, or runs into, with a graph that it does not know.
+_UNKNOWN_GRAPH = (NotImplementedError, ValueError, TypeError, LookupError, AssertionError)
+
+
 def _marginalized(built: pymc.Model, latent: list[str], nodes: Mapping[str, Node]) -> pymc.Model:
     """The same by PyMC-extras, where continuous nodes without data depend on the discrete ones."""
     from pymc_extras.model.marginal.marginalize import marginalize
@@ -368,7 +372,7 @@ def _marginalized(built: pymc.Model, latent: list[str], nodes: Mapping[str, Node
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             out = marginalize(built, latent)
-    except Exception as error:  # whatever a graph that it does not know makes of it
+    except _UNKNOWN_GRAPH as error:
         said = str(error).strip().splitlines()
         raise ModelError(
             f"the discrete node {listed(latent)} cannot be summed out, because nodes without data or with missing cells"

@@ -14,7 +14,8 @@ from bayeslab.engines._density import expand
 from bayeslab.engines._forward import forward
 from bayeslab.engines._groups import bound_data, dataset, labelled, tables_at, unconstrained
 from bayeslab.errors import DataError, ModelError, OptionError
-from bayeslab.preparation import Source, check_draws
+from bayeslab.memory import check_draws
+from bayeslab.preparation import Source
 from bayeslab.results.fitted import Fitted, bound_to, posterior_values
 from bayeslab.spec import Model
 

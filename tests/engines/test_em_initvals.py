@@ -39,8 +39,8 @@ def mixed_net():
     variables = {
         "h": {"states": ["1", "2"]},
         "a": {"states": ["no", "yes"], "parents": ["h"]},
-        "y": {"parents": ["h"], "normal": True},
-        "w": {"parents": ["y"], "normal": True},
+        "y": {"parents": ["h"], "linear_gaussian": {}},
+        "w": {"parents": ["y"], "linear_gaussian": {}},
     }
     return {"family": "bayes_net", "variables": variables, "hidden": ["h"]}
 
@@ -60,6 +60,7 @@ MODELS = {
     "students": {"family": "mixture", "columns": ["y"], "components": 2, "component": "student_t"},
     "experts": {"family": "mixture", "regression": "y ~ x", "components": 2, "gating": ["x"]},
     "net": hidden_net(),
+    "net with normals": mixed_net(),
     "factors": {"family": "latent_features", "columns": ["y", "v", "w", "q"], "features": 1},
 }  # fmt: skip
 
@@ -89,7 +90,7 @@ def test_a_search_goes_on_from_where_another_ended(name):
     assert len(traces) == (1 if begin.keys() == values.keys() else 3)
 
 
-@pytest.mark.parametrize("name", ["hmm", "mixture", "net", "factors"])
+@pytest.mark.parametrize("name", ["hmm", "mixture", "net", "net with normals", "factors"])
 def test_what_is_left_out_is_random(name):
     values, _ = ends(fitted(name, restarts=1))
     first = dict(list(values.items())[:1])
