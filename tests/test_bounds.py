@@ -93,7 +93,7 @@ def test_too_large_is_refused_by_forecast(name):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
 
 
-Y2 = {"y": NUMBERS["y"], "x": NUMBERS["x"], "c": STATES["c"]}
+Y2 = {"y": NUMBERS["y"], "x": NUMBERS["x"], "c": STATES["c"], "p0": STATES["p0"]}
 SIZED = {
     "mixture": ({"family": "mixture", "columns": ["y", "x"], "components": 3}, "gibbs"),
     "clusters": ({"family": "mixture", "columns": ["y"], "components": "dirichlet_process"}, "gibbs"),
@@ -103,6 +103,9 @@ SIZED = {
     "features": ({"family": "latent_features", "columns": ["y", "x"], "kind": "binary", "features": 2}, "gibbs"),
     "process": ({"family": "gaussian_process", "target": "y", "kernel": "ExpQuad(x, 1, 1)", "mean": "1 + x",
                  "priors": {"sigma": 1}}, "exact"),
+    "observed chain": ({"family": "hmm", "columns": ["c"], "emission": "observed", "states": ["u", "v"]}, "exact"),
+    "net": ({"family": "bayes_net", "variables": {"c": BINARY, "p0": BINARY | {"parents": ["c"]}, "y": {
+        "parents": ["p0", "x"], "linear_gaussian": {}}, "x": {"linear_gaussian": {}}}}, "exact"),
     "graph": ({"family": "graph", "nodes": MEAN | {"a[obs_id]": "Normal(0, 1)"}}, "exact"),
 }  # fmt: skip
 

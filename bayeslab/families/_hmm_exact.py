@@ -86,7 +86,10 @@ def plan(hidden: Hidden) -> Plan | str:
         return "states are missing, and what they were matters to both neighbours"
     if isinstance(hidden.chain.initial, str) and hidden.chain.initial == "stationary":
         return "a stationary initial state depends on all transitions"
-    return Plan("counted transitions of an observed Markov chain, Dirichlet rows", lambda: _solved(hidden))
+    how, chain = "counted transitions of an observed Markov chain, Dirichlet rows", hidden.chain
+    names = ["initial", *(["second_transition"] if chain.order == 2 else []), "transition"]
+    dims = {name: chain.dims(name) for name in names if name in chain.learned}
+    return Plan(how, lambda: _solved(hidden), dims=dims, labels=hidden.labels)
 
 
 def _solved(hidden: Hidden) -> CountedChain:

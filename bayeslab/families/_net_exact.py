@@ -71,7 +71,9 @@ def exact(model: Model, data: Data) -> Plan | str:
     )
     if net.regressions:
         parts.append(f"{len(net.regressions)} linear Gaussian variables are conjugate regressions")
-    return Plan("; ".join(parts), lambda: _answer(net, codes, values, matters))
+    dims = {rows.name: net.dims(v) for v in learned if (rows := net.locals[v].rows) is not None}
+    dims |= {name: own for node in net.linears.values() if node.known is None for name, own in node.dims.items()}
+    return Plan("; ".join(parts), lambda: _answer(net, codes, values, matters), dims=dims, labels=net.labels())
 
 
 def _answer(net: Net, codes: np.ndarray, values: np.ndarray, matters: np.ndarray) -> _Parameters:
