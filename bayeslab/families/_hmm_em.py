@@ -23,14 +23,12 @@ from bayeslab.families._emission_graph import Part
 from bayeslab.families._hmm import Hidden
 from bayeslab.families._hmm_driven import LOG_ODDS
 from bayeslab.families._hmm_regression import Expert
-from bayeslab.families._hmm_written_priors import climbed, log_prior, searched, unknown_density
+from bayeslab.families._hmm_written_priors import climbed, log_prior, narrowest, searched, unknown_density
 
 __all__ = ["HiddenProblem", "collapsed", "plan"]
 
 type Values = Mapping[str, np.ndarray]
 
-# Without a prior a state may shrink to a single point: standard deviations stay above this share of the column's.
-_NARROWEST = 1e-4
 # What values parameters can have; others are any numbers.
 _KINDS = {
     "p": "simplex",
@@ -182,7 +180,7 @@ def _fitted(part: Any, statistics: dict[str, Any], theta: Values, *, prior: bool
         found = _closed(part, statistics, theta, prior=prior)
     for name in part.learned:
         if part.parameter(name) in ("sd", "scale"):
-            found[name] = np.maximum(found[name], _floor(part, name))
+            found[name] = np.maximum(found[name], narrowest(part, name))
     return {name: found[name] for name in part.learned}
 
 
@@ -215,17 +213,12 @@ def _about_known(part: Part, statistics: dict[str, Any], *, prior: bool) -> np.n
 def collapsed(hidden: Hidden, values: Values) -> bool:
     """Whether a state has shrunk to a point, where the likelihood has no bound."""
     narrow = [
-        np.any(values[name] <= 1.01 * _floor(part, name))
+        np.any(values[name] <= 1.01 * narrowest(part, name))
         for part in hidden.parts
         for name in part.learned
         if part.parameter(name) in ("sd", "scale")
     ]
     return any(narrow)
-
-
-def _floor(part: Part, name: str) -> np.ndarray:
-    own = _NARROWEST * part.spread
-    return np.broadcast_to(own if len(part.shape(name)) == 2 else own.min(), part.shape(name))
 
 
 def _free(kind: str, value: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 from bayeslab.dataset import Data
 from bayeslab.errors import ModelError
 from bayeslab.exact.forward_backward import GAUSSIAN_KERNEL, KERNEL, SPARSE_KERNEL, simulate_states
+from bayeslab.exact.markov_chain import classes, stationary
 from bayeslab.families import _emission_graph as emitted
 from bayeslab.families._hmm import Hidden
 from bayeslab.families._hmm_chain import Chain
@@ -101,7 +102,8 @@ def chain_variables(chain: Any, start: Mapping[str, np.ndarray] | None) -> dict[
             out[name] = pm.Deterministic(name, _with_zeros(name, a, start), dims=chain.dims(name))
     if isinstance(chain.initial, str):
         if chain.initial == "stationary":
-            out["initial"] = _stationary(out["transition"], chain.n_states)
+            given = chain.transition is not None
+            out["initial"] = stationary(chain.transition) if given else _stationary(out["transition"], chain.mask)
     else:
         out["initial"] = chain.initial
     return out
@@ -125,12 +127,18 @@ def _with_zeros(name: str, a: np.ndarray, start: Mapping[str, np.ndarray] | None
     return out
 
 
-def _stationary(transition: Any, n_states: int) -> Any:
-    """π with π A = π and Σ π = 1: of π (I - A + 1) = 1, which is regular where π is unique."""
+def _stationary(transition: Any, mask: np.ndarray) -> Any:
+    """π with π A = π and Σ π = 1: of π (I - A + 1) = 1, which is regular where π is unique.
+
+    States that are left for good have nothing, and no part in the equations: rounding would leave them a little, and
+    below zero as often as above.
+    """
     import pytensor.tensor as pt
 
-    matrix = pt.eye(n_states) - transition + 1.0
-    return pt.linalg.solve(matrix.T, pt.ones(n_states))
+    found = classes(mask)
+    members = np.array(next(own for own, closed in zip(found.members, found.closed, strict=True) if closed))
+    matrix = pt.eye(len(members)) - transition[members[:, None], members] + 1.0
+    return pt.set_subtensor(pt.zeros(len(mask))[members], pt.linalg.solve(matrix.T, pt.ones(len(members))))
 
 
 def _log_chain(chain: Chain | DrivenChain, values: Mapping[str, Any]) -> tuple[Any, Any]:

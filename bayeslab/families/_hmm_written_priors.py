@@ -23,13 +23,15 @@ from bayeslab.exact.emissions._cells import safe_log
 from bayeslab.exact.priors import NAMES, log_density
 from bayeslab.families._emission_graph import Part
 
-__all__ = ["climb", "climbed", "log_prior", "searched", "unknown_density"]
+__all__ = ["climb", "climbed", "log_prior", "narrowest", "searched", "unknown_density"]
 
 type Values = Mapping[str, np.ndarray]
 
 _SPREADS = ("sd", "scale")
 # Sweeps over the parameters in an M-step, and steps of each search.
 _SWEEPS, _STEPS = 2, 14
+# Without a prior a state may shrink to a single point: standard deviations stay above this share of the column's.
+_NARROWEST = 1e-4
 
 
 def unknown_density(part: Part) -> str | None:
@@ -58,6 +60,12 @@ def log_prior(part: Part, values: Values) -> float:
     """Log density of what the part learns."""
     own = {name: np.asarray({**values, **part.known}[name], float) for name in part.names}
     return float(sum(np.sum(_log_density(part, name, own)) for name in part.learned))
+
+
+def narrowest(part: Any, name: str) -> np.ndarray:
+    """The least that a standard deviation can be, in the shape of the parameter."""
+    least = _NARROWEST * part.spread
+    return np.broadcast_to(least if len(part.shape(name)) == 2 else least.min(), part.shape(name))
 
 
 # --------------------------------------------------------------------------------- one number in each cell
@@ -121,7 +129,11 @@ def _summed(cells: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 def _coordinate(part: Part, name: str) -> tuple[Callable[[np.ndarray], np.ndarray], Callable[[np.ndarray], np.ndarray]]:
     """Any real number of order one, and back."""
     match part.parameter(name):
-        case "sd" | "scale" | "rate":
+        case "sd" | "scale":
+            # A spread with nothing to keep it up would fall until its square is zero.
+            least = np.maximum(narrowest(part, name), 1e-150)
+            return lambda v: np.log(np.maximum(v, least)), lambda x: np.maximum(np.exp(np.clip(x, -690, 690)), least)
+        case "rate":
             return lambda v: np.log(np.maximum(v, 1e-300)), lambda x: np.exp(np.clip(x, -690.0, 690.0))
         case "dof":
             return np.log, lambda x: np.clip(np.exp(x), 0.5, 200.0)

@@ -479,7 +479,7 @@ def bound(model: Model, data: Data) -> Data:
             if hidden.learned:
                 # An infinite number of states is cut off far beyond those that are needed.
                 _refuse_silent(hidden) if _infinite(model) else _refuse_too_little(hidden, data)
-                hidden.check_possible(hidden.guess(None))
+            hidden.check_possible(hidden.guess(None) if hidden.learned else {})
     return data
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 from scipy import stats
@@ -262,10 +263,7 @@ class Case:
         if given == "uniform":
             return np.full(n, 1 / n)
         if given == "stationary":
-            a = self.transition()
-            # π A = π and Σ π = 1, by least squares.
-            both = np.vstack([a.T - np.eye(n), np.ones(n)])
-            return np.linalg.lstsq(both, np.append(np.zeros(n), 1.0), rcond=None)[0]
+            return settled(self.transition())
         if given is None and self.content.get("topology") == "left_right":
             return np.eye(n)[0]
         return np.asarray(self.values["initial"], float)
@@ -464,6 +462,27 @@ class Case:
             else:
                 total += np.log(each[self.classes.index(str(kinds[0]))] if kinds else each.sum())
         return total
+
+
+def settled(transition):
+    """π with π A = π and Σ π = 1, in fractions, so that small probabilities have all their digits.
+
+    What leaves a state is what the table says; what stays is the rest, so that rows sum to one exactly.
+    """
+    n = len(transition)
+    flow = [[Fraction(float(p)) for p in row] for row in transition]
+    for k in range(n):
+        flow[k][k] -= sum(flow[k])
+    # Σ_i π_i flow_ij = 0 for all j but the last, which follows from the others, and Σ π = 1.
+    rows = [[*(flow[i][j] for i in range(n)), Fraction(0)] for j in range(n - 1)] + [[Fraction(1)] * (n + 1)]
+    for k in range(n):
+        pivot = next(r for r in range(k, n) if rows[r][k])
+        rows[k], rows[pivot] = rows[pivot], rows[k]
+        rows[k] = [value / rows[k][k] for value in rows[k]]
+        for r in range(n):
+            if r != k and rows[r][k]:
+                rows[r] = [a - rows[r][k] * b for a, b in zip(rows[r], rows[k], strict=True)]
+    return np.array([float(row[-1]) for row in rows])
 
 
 def has_text(value):

@@ -592,6 +592,45 @@ def test_an_impossible_observation_is_named():
         bl.fit(declared, table, method="em", progress=False, runs=None)
 
 
+def test_an_impossible_observation_is_named_where_nothing_is_learned():
+    """By check, which has nothing else to say of a model whose parameters are all given."""
+    declared = model(
+        columns=["s"], emission="observed", states=["a", "b"], initial=[0.5, 0.5], transition=[[0, 1], [1, 0]]
+    )
+    with pytest.raises(DataError, match="row 3 has probability zero"):
+        bl.check(declared, {"s": ["a", "b", "b", "a"]})
+    bl.check(declared, {"s": ["a", None, "a", "b"]})
+
+
+@pytest.mark.slow
+def test_a_chain_of_no_return_that_begins_where_it_settles():
+    """All mass is on the last state: what is left for good has none of it, not what rounding leaves."""
+    y = np.random.default_rng(1).normal(size=6)
+    graph = bl.to_pymc(model(states=3, topology="left_right", reach=2, initial="stationary"), {"y": y})
+    own = Density.of(graph, jacobian=False)
+    value = graph.compile_logp(vars=graph.potentials, jacobian=False, mode="FAST_COMPILE")
+    slope = graph.compile_dlogp(jacobian=False, mode="FAST_COMPILE")
+    begun, rng = own.flat(graph.initial_point()), np.random.default_rng(2)
+    for _ in range(20):
+        point = own.split(begun + rng.normal(size=own.n_dim))
+        values = {n: v[0] for n, v in constrained(graph, {n: v[None] for n, v in point.items()}).items()}
+        wanted = stats.norm.logpdf(y, values["mean"][2], values["sd"][2]).sum()
+        assert float(value(point)) == pytest.approx(wanted, rel=1e-9)
+        assert np.isfinite(slope(point)).all()
+
+
+@pytest.mark.slow
+def test_a_known_chain_that_begins_where_it_settles():
+    transition = [[1 - 1e-9, 1e-9], [0.5, 0.5]]
+    graph = bl.to_pymc(model(transition=transition, initial="stationary"), {"y": [0.0, 30.0, 1.0]})
+    point = graph.initial_point()
+    values = {n: v[0] for n, v in constrained(graph, {n: v[None] for n, v in point.items()}).items()}
+    emission = stats.norm.pdf(np.array([[0.0], [30.0], [1.0]]), values["mean"], values["sd"])
+    start = np.array([0.5, 1e-9]) / (0.5 + 1e-9)
+    found = graph.compile_logp(vars=graph.potentials, jacobian=False, mode="FAST_COMPILE")(point)
+    assert float(found) == pytest.approx(by_paths(start, np.array(transition), emission, [0, 3]).sum(), rel=1e-12)
+
+
 @pytest.mark.parametrize("covariance", ["full", "tied"])
 def test_columns_that_follow_from_others_have_no_matrix(covariance):
     """The weak prior is on the scale of the data: it would be as singular as they are."""
