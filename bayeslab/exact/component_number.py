@@ -43,7 +43,7 @@ from bayeslab.exact.emissions import (
     Product,
 )
 
-__all__ = ["NumberPosterior", "NumberPrior", "sample_component_number"]
+__all__ = ["NumberPosterior", "NumberPrior", "integrable", "sample_component_number"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +172,17 @@ def _items(emission: Any, rows: np.ndarray) -> _Items:
             " choose another component, or the number by bic"
         )
     return reader(emission, rows)
+
+
+def integrable(emission: Any, rows: np.ndarray) -> None:
+    """Refuse what :func:`sample_component_number` cannot integrate out.
+
+    Raises
+    ------
+    OptionError
+        Why not.
+    """
+    _items(emission, rows)
 
 
 @dataclass(frozen=True, eq=False)

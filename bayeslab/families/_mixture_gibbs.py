@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.errors import EngineRefusal, OptionError
+from bayeslab.errors import OptionError
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
 from bayeslab.exact.clusters import coclustering, point_partition
-from bayeslab.exact.component_number import sample_component_number
+from bayeslab.exact.component_number import integrable, sample_component_number
+from bayeslab.exact.emissions import Product
 from bayeslab.exact.mixture import MixtureOptions, fit_mixture
 from bayeslab.exact.mixture_gibbs import gibbs as draws_of
 from bayeslab.families._mixture_em import first_guess
@@ -23,34 +24,31 @@ __all__ = ["by_gibbs", "cluster_summaries", "number_sampled"]
 MOST_PAIRS = 2_000
 # So many draws of the labels go into summaries.
 _LABEL_DRAWS = 500
+_WRITTEN = "the priors of mean, sd or correlation are not conjugate"
 
 
 def by_gibbs(seen: Resolved) -> GibbsPlan | str:
     """Labels and parameters in turns, or why not."""
     if seen.problem.inputs is not None:
         return "a gate has no conjugate prior; use nuts or em"
-    emission = seen.problem.emission
     if not seen.conjugate:
-        return "the priors of mean, sd or correlation are not conjugate; use nuts"
-    if not hasattr(emission, "draw"):
-        return f"{type(emission).__name__} components have no conjugate prior; use nuts"
-
-    if getattr(emission, "covariance", "") == "tied":
-        return "one covariance for all components has no closed form here; use full or diagonal, or nuts"
+        return f"{_WRITTEN}; use nuts"
+    for emission in _parts(seen.problem.emission):
+        if not hasattr(emission, "draw"):
+            return f"{type(emission).__name__} components have no conjugate prior; use nuts"
+        if getattr(emission, "covariance", "") == "tied":
+            return "one covariance for all components has no closed form here; use full or diagonal, or nuts"
 
     def sample(
         chains: int, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int, int], None]
     ) -> GibbsDraws:
         problem, found = seen.problem, []
-        try:
-            for k, own in enumerate(rng.spawn(chains)):
-                # Each chain from an end of EM of its own: Gibbs steps leave a lower mode only slowly.
-                options = MixtureOptions(method="map", restarts=1, start="k_means++", max_iterations=50, repairs=1)
-                start = fit_mixture(problem, options, rng=own, start=first_guess(seen)).parameters
-                found.append(draws_of(problem, start, draws=draws, tune=tune, rng=own))
-                report(k, tune + draws)
-        except OptionError as error:
-            raise EngineRefusal(f"method gibbs does not apply: {error.message}; use nuts") from None
+        for k, own in enumerate(rng.spawn(chains)):
+            # Each chain from an end of EM of its own: Gibbs steps leave a lower mode only slowly.
+            options = MixtureOptions(method="map", restarts=1, start="k_means++", max_iterations=50, repairs=1)
+            start = fit_mixture(problem, options, rng=own, start=first_guess(seen)).parameters
+            found.append(draws_of(problem, start, draws=draws, tune=tune, rng=own))
+            report(k, tune + draws)
         values = [[seen.values({n: v[i] for n, v in one.parameters.items()}) for i in range(draws)] for one in found]
         arrays = {n: np.stack([np.stack([v[n] for v in chain]) for chain in values]) for n in seen.dims}
         return GibbsDraws(arrays, {"log_likelihood": np.stack([one.log_likelihood for one in found])})
@@ -59,28 +57,35 @@ def by_gibbs(seen: Resolved) -> GibbsPlan | str:
     return GibbsPlan(how, sample, seen.dims, seen.labels)
 
 
-def number_sampled(seen: Resolved, rows: str) -> GibbsPlan:
-    """Partitions of the rows, parameters integrated out, and so the number of components."""
+def _parts(emission: Any) -> list[Any]:
+    return [part for _, part in emission.parts.values()] if isinstance(emission, Product) else [emission]
+
+
+def number_sampled(seen: Resolved, rows: str) -> GibbsPlan | str:
+    """Partitions of the rows, parameters integrated out, and so the number of components; or why not."""
     assert seen.number is not None
+    if not seen.conjugate:
+        return f"{_WRITTEN}, so that components cannot be integrated out; give those of components, or a number"
+    try:
+        integrable(seen.problem.emission, seen.rows)
+    except OptionError as error:
+        return error.message
     prior = seen.number
     highest = len(prior.log_probability)
 
     def sample(
         chains: int, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int, int], None]
     ) -> GibbsDraws:
-        try:
-            found = sample_component_number(
-                seen.problem.emission,
-                seen.rows,
-                rng=rng,
-                prior=prior,
-                draws=draws,
-                tune=tune,
-                chains=chains,
-                cores=min(chains, os.cpu_count() or 1),
-            )
-        except OptionError as error:
-            raise EngineRefusal(f"method gibbs does not apply: {error.message}") from None
+        found = sample_component_number(
+            seen.problem.emission,
+            seen.rows,
+            rng=rng,
+            prior=prior,
+            draws=draws,
+            tune=tune,
+            chains=chains,
+            cores=min(chains, os.cpu_count() or 1),
+        )
         joint = prior.log_joint(len(seen.rows))
         given = np.exp(joint - np.where(np.isfinite(joint), joint, -np.inf).max(axis=1, keepdims=True, initial=-1e300))
         cumulated = np.cumsum(given, axis=1)[found.n_clusters]

@@ -265,6 +265,9 @@ def _first(spec: Mixture, model: Model, data: Data) -> Resolved:
     problem = found.problems[n]
     number = None
     if spec.components == "sampled":
+        if np.ptp(problem.concentration) > 0:
+            text = "the components of a sampled number are all alike a priori: one number, not one for each"
+            raise ModelError(text, path=("model", "priors", "weights"))
         number = NumberPrior.uniform(n, float(np.ravel(problem.concentration)[0]))
     by = None if spec.labels else spec.order or spec.modelled[0]
     process = None

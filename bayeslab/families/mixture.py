@@ -173,8 +173,9 @@ class Mixture(Family):
             raise ValueError(f"{listed(sorted(own))}: only with components: dirichlet_process")
         if self.components == "dirichlet_process" and "weights" in self.priors:
             raise ValueError("the weights of a process have their prior from `concentration` and `discount`")
-        if self.components == "dirichlet_process" and self.order is not None:
-            raise ValueError("the clusters of a process have no names that `order` could give; leave it out")
+        if isinstance(self.components, str) and self.order is not None:
+            what = "a sampled number of components" if self.components == "sampled" else "a process"
+            raise ValueError(f"the clusters of {what} have no names that `order` could give; leave it out")
         if self.order is not None and self.regression is None and self.order not in self.columns:
             raise ValueError(f"order: '{self.order}' is not among the columns{hint(self.order, self.columns)}")
         if self.order is not None and self.labels:

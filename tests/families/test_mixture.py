@@ -725,3 +725,58 @@ def test_one_component_whose_labels_are_known_has_weight_one():
 def test_keys_that_would_say_nothing_are_refused(content, message):
     with pytest.raises((BayeslabError, ValueError), match=re.escape(message)):
         mixture(["y"], **content)
+
+
+GAPS = {"y": [0.1, 1.0, None, 3.0, 7.5, 8.0], "v": [1.0, None, 0.3, 2.0, 1.1, 0.2], "c": [0, 1, 2, 5, 6, 4]}
+
+
+@pytest.mark.parametrize("components", ["sampled", "dirichlet_process", 2])
+@pytest.mark.parametrize("method", ["gibbs", "variational"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"component": "student_t"},
+        {"component": {"y": "student_t", "c": "poisson"}, "columns": ["y", "c"]},
+        {"columns": ["y", "v"]},
+        {"columns": ["y", "v"], "covariance": "tied"},
+        {
+            "component": {"y": "gaussian", "v": "gaussian", "c": "poisson"},
+            "columns": ["y", "v", "c"],
+            "covariance": "tied",
+        },
+        {"columns": ["y", "v"], "covariance": "spherical"},
+        {"covariance": "known", "known": 2.0},
+        {"priors": {"mean": "Normal(0, 3)", "sd": "HalfNormal(2)"}},
+        {"columns": ["y", "v"], "priors": {"correlation": "LKJ(2)"}},
+    ],
+)
+def test_what_an_engine_refuses_check_refuses(content, method, components):
+    model = bl.Model(model={"family": "mixture", "columns": ["y"], "components": components} | content)
+
+    def words(call):
+        try:
+            call()
+        except BayeslabError as error:
+            return str(error)
+        return None
+
+    more = {"draws": 3, "tune": 1, "chains": 1} if method == "gibbs" else {"draws": 3}
+    why = words(lambda: bl.check(model, GAPS, method))
+    assert words(lambda: bl.fit(model, GAPS, method, seed=1, progress=False, runs=None, **more)) == why
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"priors": {"mean": "Normal(0, 3)", "sd": "HalfNormal(2)"}}, "the priors of mean, sd or correlation are not"),
+        ({"columns": ["x", "y"], "priors": {"correlation": "LKJ(2)"}}, "the priors of mean, sd or correlation are not"),
+        ({"priors": {"weights": "Dirichlet([2, 3])"}, "most": 2}, "are all alike a priori: one number"),
+        ({"order": "y"}, "the clusters of a sampled number of components have no names"),
+        ({"component": "student_t"}, "StudentT has no conjugate prior"),
+    ],
+)
+def test_a_sampled_number_takes_nothing_in_silence(content, message):
+    """Priors that cannot be integrated out were left out of the posterior without a word."""
+    _, data = planted()
+    with pytest.raises(BayeslabError, match=re.escape(message)):
+        bl.check(mixture(**{"columns": ["y"], "components": "sampled"} | content), data)
