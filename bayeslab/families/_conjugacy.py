@@ -48,6 +48,7 @@ def closed_form(nodes: Mapping[str, Node], data: Data) -> Plan | str:
             raise NotExact("nodes look back at each other")
         order = sorted_nodes(nodes, data.names())
         pieces = [_piece(names, nodes, data, order) for names in _pieces(nodes, data)]
+        _check_computed(nodes, data)
     except NotExact as reason:
         return str(reason)
     except BayeslabError as error:
@@ -65,6 +66,28 @@ def closed_form(nodes: Mapping[str, Node], data: Data) -> Plan | str:
         return _Answer([p.solve(empirical_bayes) if p in scaled else p.solve() for p in pieces], nodes, data)
 
     return Plan(how, lambda: _Answer([piece.solve() for piece in pieces], nodes, data), empirical if scaled else None)
+
+
+def _check_computed(nodes: Mapping[str, Node], data: Data) -> None:
+    """Evaluate the deterministic nodes once, those too on which no data depend: names and levels have to fit.
+
+    Raises
+    ------
+    BayeslabError, NotExact
+        As their evaluation at the draws would.
+    """
+    columns = data.names()
+    random = [node for node in nodes.values() if node.kind == "random" and node.name not in columns]
+    lengths = {dim: len(levels) for dim, levels in data.labels.items()}
+    ones = {node.name: Term(np.ones([lengths.get(dim, 1) for dim in node.dims]), node.dims) for node in random}
+    environment = Environment(nodes, data, ones)
+    for node in nodes.values():
+        if node.kind == "deterministic" and _ancestors(node.name, nodes, columns):
+            try:
+                with np.errstate(all="ignore"):
+                    environment.lookup(node.name)
+            except (ValueError, TypeError, np.linalg.LinAlgError):
+                continue  # of ones; the draws are other numbers
 
 
 class _Solved(Protocol):

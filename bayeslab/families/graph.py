@@ -30,6 +30,7 @@ from bayeslab.exact.answer import Plan
 from bayeslab.expressions import Evaluator, Term, parse
 from bayeslab.families._conjugacy import closed_form
 from bayeslab.families._distributions import DISTRIBUTIONS, Distribution
+from bayeslab.families._domains import Domains
 from bayeslab.families._nodes import (
     Node,
     bound_arguments,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Graph",
     "Spec",
+    "bound",
     "check",
     "elimination",
     "evidence",
@@ -336,6 +338,22 @@ def graph(model: Model, data: Data, *, purpose: Purpose = "fit", targets: Collec
         # They come back after sampling, with their dims.
         built.named_vars_to_dims[name] = builder.nodes[name].dims
     return built
+
+
+def bound(model: Model, data: Data) -> Data:
+    """The data, after what numbers and data alone say has been checked: domains of parameters, supports of values.
+
+    Raises
+    ------
+    ModelError, DataError
+        With the path of the node.
+    """
+    nodes = nodes_of(_spec(model).nodes)
+    domains = Domains(nodes, data)
+    for node in nodes.values():
+        with _node_errors(node):
+            domains.check(node)
+    return data
 
 
 def elimination(model: Model, data: Data) -> tuple[pymc.Model, SummedOut] | None:

@@ -1,0 +1,586 @@
+"""What the parameters of a distribution may be, and what it can draw: checked before anything is built.
+
+Parameters that are numbers or columns of data are compared with their domains, and observed values with the support of
+their distribution as far as numbers and data determine it. What depends on parameters of the model is left to the
+density. Domains are those of PyMC's densities; a test compares the table with them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from bayeslab.dataset import Data
+from bayeslab.errors import BayeslabError, DataError, ModelError
+from bayeslab.expressions import Term
+from bayeslab.families._distributions import DISTRIBUTIONS, MODIFIERS
+from bayeslab.families._nodes import Node, bound_arguments, call_name
+from bayeslab.families._pointwise import Environment, NotExact
+
+__all__ = ["DOMAINS", "Domain", "Domains", "Interval"]
+
+_INF = float("inf")
+# Of a vector of probabilities: how far their sum may be from 1 (that of ``numpy.isclose``).
+_SUM = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Numbers between two ends, each a number or the name of a parameter; open ends are left out."""
+
+    low: float | str = -_INF
+    high: float | str = _INF
+    open_low: bool = False
+    open_high: bool = False
+
+    @classmethod
+    def read(cls, text: str) -> Interval:
+        """An interval as it is written: ``(0, inf)``, ``[0, n]``."""
+        low, high = (_end(part.strip()) for part in text[1:-1].split(","))
+        return cls(low, high, text[0] == "(", text[-1] == ")")
+
+    def outside(self, values: np.ndarray, low: np.ndarray | float, high: np.ndarray | float) -> np.ndarray:
+        """Which values are not between the ends; missing values and unknown ends (NaN) exclude nothing."""
+        with np.errstate(invalid="ignore"):
+            below = (values <= low) if self.open_low else (values < low)
+            above = (values >= high) if self.open_high else (values > high)
+        return np.asarray(below | above)
+
+    def words(self, low: float, high: float) -> str:
+        """The interval in words."""
+        if np.isfinite(low) and np.isfinite(high):
+            if low == high:
+                return f"{low:g}"
+            if self.open_low == self.open_high:
+                return f"between {low:g} and {high:g}" if self.open_low else f"from {low:g} to {high:g}"
+            return f"above {low:g}, up to {high:g}" if self.open_low else f"from {low:g}, below {high:g}"
+        if np.isfinite(low):
+            return f"above {low:g}" if self.open_low else f"{low:g} or more"
+        return f"below {high:g}" if self.open_high else f"{high:g} or less"
+
+
+def _end(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """Of one distribution.
+
+    Attributes
+    ----------
+    parameters
+        The numbers each parameter may be; others may be any.
+    values
+        The numbers it draws.
+    increasing
+        Parameters none of which may be below the one before it; ``strictly``, nor equal.
+    bounded_by
+        At an end of the values the density is finite only where this parameter has this value: end -> (name, value).
+    defaults
+        Of parameters that are ends of the values, where they are not given.
+    """
+
+    parameters: Mapping[str, Interval] = field(default_factory=dict)
+    values: Interval = Interval()
+    increasing: tuple[str, ...] = ()
+    strictly: bool = False
+    bounded_by: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    defaults: Mapping[str, float] = field(default_factory=dict)
+
+
+def _domain(
+    positive: str = "",
+    values: str = "(-inf, inf)",
+    increasing: str = "",
+    *,
+    strictly: bool = False,
+    bounded_by: Mapping[str, tuple[str, float]] | None = None,
+    defaults: Mapping[str, float] | None = None,
+    **parameters: str,
+) -> Domain:
+    """A domain from intervals as text; ``positive`` names the parameters above 0."""
+    known = {name: Interval.read("(0, inf)") for name in positive.split()}
+    known |= {name: Interval.read(text) for name, text in parameters.items()}
+    return Domain(known, Interval.read(values), tuple(increasing.split()), strictly, bounded_by or {}, defaults or {})
+
+
+_UNIT, _COUNT = "[0, 1]", "[0, inf)"
+_AT_ZERO_IF_1 = {"low": ("alpha", 1.0)}
+
+DOMAINS: dict[str, Domain] = {
+    "AR": _domain("sigma tau"),
+    "AsymmetricLaplace": _domain("b kappa", q="(0, 1)"),
+    "Bernoulli": _domain(values=_UNIT, p=_UNIT),
+    "Beta": _domain(
+        "alpha beta sigma nu", _UNIT, mu="(0, 1)", bounded_by={"low": ("alpha", 1.0), "high": ("beta", 1.0)}
+    ),
+    "BetaBinomial": _domain("alpha beta", "[0, n]", n=_COUNT),
+    "Binomial": _domain("", "[0, n]", n=_COUNT, p=_UNIT),
+    "CAR": _domain("tau", alpha="[-1, 1]"),
+    "Categorical": _domain(p=_UNIT),
+    "Cauchy": _domain("beta"),
+    "ChiSquared": _domain("nu", _COUNT, bounded_by={"low": ("nu", 2.0)}),
+    "DiracDelta": _domain(values="[c, c]"),
+    "Dirichlet": _domain("a", _UNIT),
+    "DirichletMultinomial": _domain("a", "[0, n]", n=_COUNT),
+    "DiscreteUniform": _domain(values="[lower, upper]", increasing="lower upper"),
+    "DiscreteWeibull": _domain("beta", _COUNT, q="(0, 1)"),
+    "ExGaussian": _domain("sigma nu"),
+    "Exponential": _domain("lam scale", _COUNT),
+    "GARCH11": _domain("omega initial_vol", alpha_1=_UNIT, beta_1=_UNIT),
+    "Gamma": _domain("alpha beta mu sigma", _COUNT, bounded_by=_AT_ZERO_IF_1),
+    "GaussianRandomWalk": _domain("sigma"),
+    "Geometric": _domain(values="[1, inf)", p="(0, 1]"),
+    "Gumbel": _domain("beta"),
+    "HalfCauchy": _domain("beta", _COUNT),
+    "HalfFlat": _domain(values=_COUNT),
+    "HalfNormal": _domain("sigma tau", _COUNT),
+    "HalfStudentT": _domain("nu sigma lam", _COUNT),
+    "HurdleGamma": _domain("alpha beta mu sigma", _COUNT, psi=_UNIT),
+    "HurdleLogNormal": _domain("sigma tau", _COUNT, psi=_UNIT),
+    "HurdleNegativeBinomial": _domain("alpha n", _COUNT, psi=_UNIT, mu=_COUNT, p=_UNIT),
+    "HurdlePoisson": _domain(values=_COUNT, psi=_UNIT, mu=_COUNT),
+    "HyperGeometric": _domain(values="[0, n]", N=_COUNT, k=_COUNT, n=_COUNT),
+    "ICAR": _domain("sigma zero_sum_stdev"),
+    "Interpolated": _domain(values="[x_points, x_points]"),
+    "InverseGamma": _domain("alpha beta mu sigma", "(0, inf)"),
+    "Kumaraswamy": _domain("a b", "(0, 1)"),
+    "LKJCholeskyCov": _domain("eta"),
+    "LKJCorr": _domain("eta"),
+    "Laplace": _domain("b"),
+    "LogNormal": _domain("sigma tau", "(0, inf)"),
+    "Logistic": _domain("s"),
+    "LogitNormal": _domain("sigma tau", "(0, 1)"),
+    "Lognormal": _domain("sigma tau", "(0, inf)"),
+    "Moyal": _domain("sigma"),
+    "Multinomial": _domain(values="[0, n]", n=_COUNT, p=_UNIT),
+    "MvStudentT": _domain("nu"),
+    "MvStudentTRandomWalk": _domain("nu"),
+    "NegativeBinomial": _domain("alpha n", _COUNT, mu=_COUNT, p=_UNIT),
+    "Normal": _domain("sigma tau"),
+    "NormalMixture": _domain("sigma tau", w=_UNIT),
+    "OrderedMultinomial": _domain(values="[0, n]", n=_COUNT),
+    "OrderedProbit": _domain("sigma"),
+    "Pareto": _domain("alpha m", "[m, inf)"),
+    "Poisson": _domain(values=_COUNT, mu=_COUNT),
+    "PolyaGamma": _domain("h", "(0, inf)"),
+    "Rice": _domain("sigma", "(0, inf)", b=_COUNT, nu=_COUNT),
+    "SkewNormal": _domain("sigma tau"),
+    "SkewStudentT": _domain("a b sigma lam"),
+    "StickBreakingWeights": _domain("alpha", _UNIT),
+    "StudentT": _domain("nu sigma lam"),
+    "Triangular": _domain(values="[lower, upper]", increasing="lower c upper"),
+    "TruncatedNormal": _domain("sigma tau", "[lower, upper]", "lower upper"),
+    "Uniform": _domain(
+        values="[lower, upper]", increasing="lower upper", strictly=True, defaults={"lower": 0.0, "upper": 1.0}
+    ),
+    "VonMises": _domain("kappa", f"[{-np.pi}, {np.pi}]"),
+    "Wald": _domain("mu lam phi", "(alpha, inf)", alpha=_COUNT, defaults={"alpha": 0.0}),
+    "Weibull": _domain("alpha beta", _COUNT, bounded_by=_AT_ZERO_IF_1),
+    "ZeroInflatedBinomial": _domain(values="[0, n]", psi=_UNIT, n=_COUNT, p=_UNIT),
+    "ZeroInflatedNegativeBinomial": _domain("alpha n", _COUNT, psi=_UNIT, mu=_COUNT, p=_UNIT),
+    "ZeroInflatedPoisson": _domain(values=_COUNT, psi=_UNIT, mu=_COUNT),
+    "ZeroSumNormal": _domain("sigma"),
+}
+# Parameters that are probabilities of categories, and distributions of the categories.
+_PROBABILITIES = {("Categorical", "p"), ("Multinomial", "p"), ("NormalMixture", "w")}
+_CATEGORIES = {"Categorical": 0, "OrderedLogistic": 1, "OrderedProbit": 1}
+# Distributions whose draws add up to something: a number, or a parameter.
+_TOTALS: dict[str, float | str] = {
+    "Dirichlet": 1.0,
+    "StickBreakingWeights": 1.0,
+    "Multinomial": "n",
+    "DirichletMultinomial": "n",
+    "OrderedMultinomial": "n",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Support:
+    """The values that are possible, element by element: ends over the node's axes, NaN where they are not known."""
+
+    interval: Interval
+    low: np.ndarray | float
+    high: np.ndarray | float
+
+    def outside(self, values: np.ndarray) -> np.ndarray:
+        return self.interval.outside(values, self.low, self.high)
+
+    def words(self, at: tuple[int, ...], shape: tuple[int, ...]) -> str:
+        return self.interval.words(*(float(np.broadcast_to(end, shape)[at]) for end in (self.low, self.high)))
+
+
+class Domains:
+    """The nodes of a model against what their distributions allow.
+
+    Parameters
+    ----------
+    nodes, data
+        The model's nodes by name and the data bound to it.
+    """
+
+    def __init__(self, nodes: Mapping[str, Node], data: Data) -> None:
+        self.nodes, self.data = nodes, data
+        self.columns = data.names()
+        self._known = Environment(nodes, data, {})
+        self._fixed: dict[str, bool] = {}
+
+    def check(self, node: Node) -> None:
+        """Refuse parameters outside their domain, and observed values outside their support.
+
+        Raises
+        ------
+        ModelError, DataError
+            With the node's path, the value, where it stands, and what is allowed.
+        """
+        tree = node.expression.tree
+        self._arithmetic(node, tree)
+        if node.kind != "random":
+            return
+        for call, dims in _distributions(tree, node.dims):
+            self._parameters(node, call, dims)
+        if node.name in self.columns:
+            self._values(node)
+
+    # -- what is known before sampling
+
+    def _is_known(self, tree: ast.expr, of: Node) -> bool:
+        """Whether an expression is of numbers and data alone."""
+        if any(isinstance(part, ast.Call) and call_name(part) == "previous" for part in ast.walk(tree)):
+            return False
+        return all(self._named(part.id, of) for part in ast.walk(tree) if isinstance(part, ast.Name))
+
+    def _named(self, name: str, of: Node) -> bool:
+        if name not in self.nodes:
+            return True  # a column, a dimension, a function; what it is not, the evaluation says
+        if name == of.name:
+            return False
+        if name not in self._fixed:
+            node = self.nodes[name]
+            self._fixed[name] = False
+            if node.kind == "deterministic" and not node.recursive and name not in self.columns:
+                self._fixed[name] = all(self._named(parent, node) for parent in node.parents)
+            elif node.kind == "random" and name in self.columns:
+                self._fixed[name] = not np.any(self._gone(name))
+        return self._fixed[name]
+
+    def _gone(self, name: str) -> np.ndarray:
+        term = self.data.term(name, missing=True)
+        return np.asarray(term.codes < 0 if term.value is None else np.isnan(np.asarray(term.value, dtype=float)))
+
+    def _value(self, tree: ast.expr, of: Node) -> Term | None:
+        """The value of an expression, or None where it is not known before sampling."""
+        if not self._is_known(tree, of):
+            return None
+        try:
+            with np.errstate(all="ignore"):
+                term = self._known.eval(tree)
+        except NotExact:
+            return None
+        return term if term.value is not None and not term.undefined else None
+
+    def _over(self, tree: ast.expr, dims: tuple[str, ...], of: Node) -> np.ndarray | None:
+        """The value over the dims, or None where it is not known or is laid out in another way."""
+        term = self._value(tree, of)
+        if term is None:
+            return None
+        if not term.dims:
+            return np.asarray(term.value, float)
+        try:
+            return self._known.over(term, dims)
+        except (NotExact, ModelError):
+            return None
+
+    def _length(self, tree: ast.expr, batch: Sequence[str], of: Node) -> int | None:
+        """The length of the one dimension of an expression that is not among ``batch``, parameters or not."""
+        values = {}
+        for name, node in self.nodes.items():
+            if node.kind == "random" and name not in self.columns:
+                shape = tuple(len(self.data.labels.get(dim, ())) for dim in node.dims)
+                values[name] = Term(np.zeros(shape, int) if node.discrete else np.ones(shape), node.dims)
+        try:
+            with np.errstate(all="ignore"):
+                term = Environment(self.nodes, self.data, values).eval(tree)
+        except (BayeslabError, NotExact, ValueError, TypeError, IndexError, np.linalg.LinAlgError, RecursionError):
+            return None
+        own = [at for at, dim in enumerate(term.dims) if dim is None or dim not in batch]
+        return int(np.shape(term.value)[own[0]]) if term.value is not None and len(own) == 1 else None
+
+    # -- arithmetic
+
+    def _arithmetic(self, node: Node, tree: ast.expr) -> None:
+        """Refuse divisions by data that are zero, and functions of data that are no number there."""
+        if isinstance(tree, ast.Call) and call_name(tree) in ("where", "isnan", "previous", "lag"):
+            return
+        if isinstance(tree, ast.BinOp | ast.Call) and call_name(tree) not in (*DISTRIBUTIONS, *MODIFIERS):
+            term = self._value(tree, node)
+            if term is not None:
+                value = np.asarray(term.value, float)
+                wrong = np.isnan(value) | (value == np.inf)
+                if np.any(wrong):
+                    raise DataError(
+                        f"'{ast.unparse(tree)}' is {value[wrong].flat[0]:g}{_place(term.dims, wrong)};"
+                        " it has to be a number: leave the row out, or say what holds there with where(...)",
+                        path=node.path,
+                    )
+                return
+        if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Div):
+            term = self._value(tree.right, node)
+            if term is not None and np.any(zero := np.asarray(term.value) == 0):
+                raise DataError(
+                    f"'{ast.unparse(tree)}' divides by 0{_place(term.dims, zero)}: leave the row out, or say what"
+                    " holds there with where(...)",
+                    path=node.path,
+                )
+        for child in ast.iter_child_nodes(tree):
+            part = child.value if isinstance(child, ast.keyword) else child
+            if isinstance(part, ast.expr):
+                self._arithmetic(node, part)
+
+    # -- parameters
+
+    def _parameters(self, node: Node, call: ast.Call, dims: tuple[str, ...]) -> None:
+        word = str(call_name(call))
+        if word in MODIFIERS:
+            return
+        entry, domain = DISTRIBUTIONS[word], DOMAINS.get(word, Domain())
+        given = bound_arguments(call, word)
+        batch = dims[: len(dims) - entry.support]
+        single: dict[str, np.ndarray] = {}
+        for name, tree in given.items():
+            if name in entry.distributions or (isinstance(tree, ast.Constant) and tree.value is None):
+                continue
+            term = self._value(tree, node)
+            if term is None:
+                continue
+            value = np.asarray(term.value, float)
+            if name in domain.parameters:
+                interval = domain.parameters[name]
+                ends = float(interval.low), float(interval.high)
+                wrong = interval.outside(value, *ends)
+                if np.any(wrong):
+                    raise _refused(
+                        node, tree, f"{word} needs {name} {interval.words(*ends)}", value[wrong].flat[0], term, wrong
+                    )
+            if (word, name) in _PROBABILITIES and value.ndim:
+                total = value.sum(axis=-1)
+                wrong = np.abs(total - 1.0) > _SUM
+                if np.any(wrong):
+                    needed = f"{word} needs {name} that adds up to 1"
+                    raise _refused(node, tree, needed, np.asarray(total[wrong]).flat[0], term, wrong)
+            core = entry.core.get(name, 0)
+            if core == 1 and entry.support and name not in entry.apart and term.dims == (None,):
+                length = len(self.data.labels.get(dims[-1], ()))
+                if length and len(value) not in (1, length):
+                    raise ModelError(
+                        f"{word}: '{name}' has {len(value)} values, and '{dims[-1]}' has {length} levels",
+                        path=node.path,
+                        offset=tree.col_offset,
+                    )
+            if core == 0 and (laid := self._over(tree, batch, node)) is not None:
+                single[name] = laid
+        self._relations(node, word, domain, single)
+
+    @staticmethod
+    def _relations(node: Node, word: str, domain: Domain, single: Mapping[str, np.ndarray]) -> None:
+        """What several parameters have to be together."""
+        single = {name: np.asarray(value) for name, value in domain.defaults.items()} | dict(single)
+        names = [name for name in domain.increasing if name in single]
+        for first, second in pairwise(names):
+            low, high = np.broadcast_arrays(single[first], single[second])
+            wrong = (low >= high) if domain.strictly else (low > high)
+            if np.any(wrong):
+                values = f"{low[wrong].flat[0]:g} and {high[wrong].flat[0]:g}"
+                relation = "below" if domain.strictly else "at most"
+                raise ModelError(f"{word} needs {first} {relation} {second}; given: {values}", path=node.path)
+        if word == "Beta" and {"mu", "sigma"} <= single.keys():
+            mu, sigma = np.broadcast_arrays(single["mu"], single["sigma"])
+            wrong = sigma**2 >= mu * (1 - mu)
+            if np.any(wrong):
+                most = float(np.sqrt(mu[wrong].flat[0] * (1 - mu[wrong].flat[0])))
+                raise ModelError(
+                    f"Beta needs sigma below sqrt(mu * (1 - mu)), {most:.4g}; given: {sigma[wrong].flat[0]:g}",
+                    path=node.path,
+                )
+
+    # -- observed values
+
+    def _values(self, node: Node) -> None:
+        term = self.data.term(node.name, missing=True)
+        if set(term.dims) != set(node.dims):
+            return  # said when the observations are laid out
+        order = [term.dims.index(dim) for dim in node.dims]
+        gone = self._gone(node.name).transpose(order)
+        raw = term.codes if term.value is None else term.value
+        values = np.where(gone, np.nan, np.asarray(raw, float).transpose(order))
+        tree = node.expression.tree
+        supports = self._supports(node, tree, node.dims)
+        if supports:
+            wrong = np.logical_and.reduce([np.broadcast_to(s.outside(values), values.shape) for s in supports])
+            if np.any(wrong):
+                at = tuple(int(i) for i in np.argwhere(wrong)[0])
+                allowed = " or ".join(dict.fromkeys(s.words(at, values.shape) for s in supports))
+                shown = f"{values[at]:g}" if term.value is not None else f"'{self._level(term, int(values[at]))}'"
+                code = f" (level number {values[at]:g}, counted from 0)" if term.value is None else ""
+                raise DataError(
+                    f"column '{node.name}'{_row(node.dims, at)}: {shown}{code} cannot come from"
+                    f" {node.expression.text}, whose values are {allowed}; correct the cell, or take another"
+                    " distribution",
+                    path=node.path,
+                )
+        self._totals(node, values)
+
+    def _level(self, term: Term, code: int) -> object:
+        return self.data.labels[str(term.factor)][code]
+
+    def _totals(self, node: Node, values: np.ndarray) -> None:
+        tree, word = node.expression.tree, str(node.distribution)
+        if word not in _TOTALS or not isinstance(tree, ast.Call):
+            return
+        wanted = _TOTALS[word]
+        if isinstance(wanted, str):
+            given = bound_arguments(tree, word)
+            n = self._over(given[wanted], node.dims[:-1], node) if wanted in given else None
+            if n is None:
+                return
+        else:
+            n = np.asarray(wanted)
+        total = values.sum(axis=-1)
+        wrong = np.abs(total - n) > _SUM
+        if np.any(wrong):
+            at = tuple(int(i) for i in np.argwhere(np.atleast_1d(wrong))[0])
+            one = np.broadcast_to(n, np.shape(total))
+            raise DataError(
+                f"column '{node.name}'{_row(node.dims[:-1], at if node.dims[:-1] else ())}: the values add up to"
+                f" {np.atleast_1d(total)[at]:g}; those of {word} add up to {np.atleast_1d(one)[at]:g}",
+                path=node.path,
+            )
+
+    def _supports(self, node: Node, tree: ast.expr, dims: tuple[str, ...]) -> list[_Support]:
+        """The supports one of which a value lies in; none: anything is possible as far as is known."""
+        if not isinstance(tree, ast.Call):
+            return []
+        word = str(call_name(tree))
+        if word in ("Truncated", "Censored"):
+            given = bound_arguments(tree, word)
+            ends = [self._bound(given.get(name), dims, node, e) for name, e in (("lower", -_INF), ("upper", _INF))]
+            bounds = _Support(Interval(), *ends)
+            if word == "Censored":
+                return [bounds]
+            inner = self._supports(node, given["dist"], dims) or [bounds]
+            return [_meeting(bounds, one) for one in inner]
+        if word == "Mixture":
+            parts = bound_arguments(tree, "Mixture")["comp_dists"]
+            items = parts.elts if isinstance(parts, ast.List | ast.Tuple) else []
+            found = [self._supports(node, item, dims) for item in items]
+            return [one for part in found for one in part] if found and all(found) else []
+        if word not in DISTRIBUTIONS:
+            return []
+        given = bound_arguments(tree, word)
+        if word in _CATEGORIES:
+            name = next((n for n in ("p", "logit_p", "cutpoints") if n in given), None)
+            k = self._length(given[name], dims, node) if name is not None else None
+            return [] if k is None else [_Support(Interval(), 0.0, float(k - 1 + _CATEGORIES[word]))]
+        domain = DOMAINS.get(word, Domain())
+        interval = domain.values
+        if interval == Interval(open_low=True, open_high=True):
+            return []
+        batch = dims[: len(dims) - DISTRIBUTIONS[word].support]
+        low, high = (
+            self._end(end, given, domain, batch, node, least=least)
+            for end, least in ((interval.low, True), (interval.high, False))
+        )
+        if DISTRIBUTIONS[word].support:
+            low, high = (end[..., None] if np.ndim(end) else end for end in (low, high))
+        for end, (name, value) in domain.bounded_by.items():
+            # With an unknown parameter the density is zero or infinite there, whatever it is.
+            known = self._over(given[name], batch, node) if name in given else None
+            if known is None or not np.all(known == value):
+                interval = Interval(
+                    interval.low, interval.high, interval.open_low or end == "low", interval.open_high or end == "high"
+                )
+        return [_Support(interval, low, high)]
+
+    def _bound(self, tree: ast.expr | None, dims: tuple[str, ...], node: Node, missing: float) -> np.ndarray | float:
+        """A bound of a truncation; an unknown one excludes nothing."""
+        if tree is None or (isinstance(tree, ast.Constant) and tree.value is None):
+            return missing
+        known = self._over(tree, dims, node)
+        return missing if known is None else known
+
+    def _end(
+        self,
+        end: float | str,
+        given: Mapping[str, ast.expr],
+        domain: Domain,
+        batch: tuple[str, ...],
+        node: Node,
+        *,
+        least: bool,
+    ) -> np.ndarray | float:
+        unknown = -_INF if least else _INF
+        if not isinstance(end, str):
+            return end
+        if end not in given:
+            return domain.defaults.get(end, unknown)
+        if end == "x_points":
+            term = self._value(given[end], node)
+            values = np.asarray(term.value, float) if term is not None else np.array([unknown])
+            return float(values.min() if least else values.max())
+        known = self._bound(given[end], batch, node, unknown)
+        if np.ndim(known) == 0 and known == unknown and least and end in domain.parameters:
+            return float(domain.parameters[end].low)  # the least that the parameter can be
+        return known
+
+
+def _meeting(outer: _Support, inner: _Support) -> _Support:
+    """What two supports have in common."""
+    low, high = np.maximum(outer.low, inner.low), np.minimum(outer.high, inner.high)
+    opened = [
+        is_open and bool(np.all(mine == its))
+        for is_open, mine, its in (
+            (inner.interval.open_low, low, inner.low),
+            (inner.interval.open_high, high, inner.high),
+        )
+    ]
+    return _Support(Interval(open_low=opened[0], open_high=opened[1]), low, high)
+
+
+def _distributions(tree: ast.expr, dims: tuple[str, ...]) -> Iterator[tuple[ast.Call, tuple[str, ...]]]:
+    """The calls of distributions in an expression, outermost first, and the dims of what they draw."""
+    word = call_name(tree)
+    if isinstance(tree, ast.Call) and (word in DISTRIBUTIONS or word in MODIFIERS):
+        yield tree, dims
+        for part in [*tree.args, *(keyword.value for keyword in tree.keywords)]:
+            for item in part.elts if isinstance(part, ast.List | ast.Tuple) else [part]:
+                yield from _distributions(item, dims)
+
+
+def _refused(node: Node, tree: ast.expr, needed: str, value: float, term: Term, wrong: np.ndarray) -> BayeslabError:
+    """A parameter outside its domain; of data it is the data's mistake."""
+    if not isinstance(tree, ast.Constant | ast.UnaryOp) and term.dims and term.dims != (None,):
+        return DataError(f"{needed}; '{ast.unparse(tree)}' is {value:g}{_place(term.dims, wrong)}", path=node.path)
+    return ModelError(f"{needed}; given: {value:g}", path=node.path, offset=tree.col_offset)
+
+
+def _place(dims: Sequence[str | None], wrong: np.ndarray) -> str:
+    """The first place that is wrong, as the end of a clause."""
+    if not np.ndim(wrong):
+        return ""
+    at = [int(i) + 1 for i in np.argwhere(wrong)[0]]
+    return f" in row {at[0]}" if len(at) == 1 and None not in dims else f" in element {', '.join(map(str, at))}"
+
+
+def _row(dims: Sequence[str], at: tuple[int, ...]) -> str:
+    if not at:
+        return ""
+    numbers = ", ".join(str(i + 1) for i in at)
+    return f", row {numbers}" if len(at) == 1 else f", element {numbers}"
