@@ -28,8 +28,8 @@ from bayeslab.errors import BayeslabError
 MODELS = Path(__file__).parents[1] / "models"
 PACKAGE = Path(bl.__file__).parent
 WORDS = ("pass", "warn", "fail", "error")
-# A model that is only queried has nothing to fit, and a structure with hidden variables is found by `bayeslab learn`.
-NOTHING = ("no data to fit", "`bayeslab learn FILE` finds one")
+# Models that are only queried, or decoded, have nothing to fit; structures with hidden variables are learned, not sampled.
+NOTHING = ("no data to fit", "there is nothing to fit", "`bayeslab learn FILE` finds one")
 
 
 def code() -> str:

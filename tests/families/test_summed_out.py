@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 import pymc as pm
@@ -27,13 +28,18 @@ def model(nodes, lengths=None, **source):
 
 def evidence(built: pm.Model, values: dict[str, np.ndarray]) -> float:
     """Log of the sum at given values of the parameters: the potential alone."""
+    return evidence_of(built)(values)
+
+
+def evidence_of(built: pm.Model) -> Callable[[dict[str, np.ndarray]], float]:
+    """The log of the sum as a function of the values of the parameters."""
     (potential,) = built.potentials
     symbols = {rv: rv.type() for rv in built.free_RVs}
     from pytensor import function
     from pytensor.graph.replace import clone_replace
 
     at = function(list(symbols.values()), clone_replace([potential], symbols), mode=PYTHON, on_unused_input="ignore")
-    return float(at(*(np.asarray(values[rv.name], dtype=rv.dtype) for rv in symbols))[0])
+    return lambda values: float(at(*(np.asarray(values[rv.name], dtype=rv.dtype) for rv in symbols))[0])
 
 
 # ------------------------------------------------------------------------------------ shared labels
@@ -254,3 +260,46 @@ def test_what_cannot_be_summed_out_is_refused_in_one_line(nodes, words):
     with pytest.raises(ModelError, match=words) as caught:
         bl.to_pymc(model(nodes, {"obs_id": 40}, dims={"y": []}), {"y": np.array(1)})
     assert "\n" not in str(caught.value)
+
+
+# ------------------------------------------------------------------------------------ a pedigree
+
+# BUGS volume II, pigs: eight animals are healthy, Jane has two copies of a recessive gene, of Ian nothing is known.
+FOUNDERS = ("ann", "brian", "eric", "henry")
+PARENTS = {
+    "clare": ("ann", "brian"),
+    "diane": ("ann", "brian"),
+    "fred": ("diane", "eric"),
+    "gene": ("diane", "eric"),
+    "ian": ("clare", "fred"),
+    "jane": ("gene", "henry"),
+}
+HEALTHY = (*FOUNDERS, "clare", "diane", "fred", "gene")
+
+
+def test_a_pedigree_with_a_loop():
+    """Scalars whose evidence is potentials: the posterior of p is a polynomial, which ten nodes integrate exactly."""
+    nodes = {"p": "Uniform(0, 1)"} | dict.fromkeys(FOUNDERS, "Binomial(2, 1 - p)")
+    for name, (a, b) in PARENTS.items():
+        none, both = f"(1 - {a} / 2) * (1 - {b} / 2)", f"{a} / 2 * {b} / 2"
+        nodes[name] = f"Categorical([{none}, 1 - {none} - {both}, {both}])"
+    nodes["healthy"] = f"Potential(log({' * '.join(f'({name} < 2)' for name in HEALTHY)}))"
+    nodes["ill"] = "Potential(log(jane == 2))"
+    at = evidence_of(bl.to_pymc(model(nodes)))
+
+    def child(a, b, own):
+        none, both = (1 - a / 2) * (1 - b / 2), a * b / 4
+        return (none, 1 - none - both, both)[own]
+
+    points, weights = np.polynomial.legendre.leggauss(10)
+    points, weights = (points + 1) / 2, weights / 2
+    want = np.zeros(10)
+    for genes in itertools.product(range(2), repeat=len(HEALTHY)):
+        of = dict(zip(HEALTHY, genes, strict=True))
+        family = np.prod([child(of[a], of[b], of[name]) for name, (a, b) in PARENTS.items() if name in of])
+        ill = child(of["gene"], of["henry"], 2)  # Ian's three genotypes add up to one
+        want += family * ill * np.prod([stats.binom.pmf(of[name], 2, 1 - points) for name in FOUNDERS], axis=0)
+    found = np.exp([at({"p": p}) for p in points])
+    np.testing.assert_allclose(found, want, rtol=1e-10)
+    # By enumeration and a grid over p: 0.62564.
+    assert (weights * points) @ found / (weights @ found) == pytest.approx(122 / 195, abs=1e-10)
