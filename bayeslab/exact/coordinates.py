@@ -139,7 +139,7 @@ class Observations:
     def _root_mean_squares(self) -> np.ndarray:
         """Sizes of the columns."""
         if self.factors is None:
-            return np.sqrt(self.gram.diagonal() / max(len(self.target), 1))
+            return np.asarray(np.sqrt(self.gram.diagonal() / max(len(self.target), 1)))
         squares = self.design**2 if isinstance(self.design, np.ndarray) else self.design.power(2)
         return np.sqrt(np.asarray(squares.mean(axis=0)).ravel())
 
