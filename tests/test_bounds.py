@@ -28,6 +28,11 @@ def graph(nodes, **keys):
     return {"model": {"family": "graph", "nodes": nodes}} | keys
 
 
+def of_forty_parents(**form):
+    child = BINARY | {"parents": list(PARENTS), "absent": dict.fromkeys([*PARENTS, "c"], "v")} | form
+    return {"model": {"family": "bayes_net", "variables": PARENTS | {"c": child}}}, STATES
+
+
 TOO_LARGE = {
     "draws": (graph(MEAN, inference=DRAWS), NUMBERS),
     "draws beyond 64 bits": (graph(MEAN, inference={"draws": 10**30}), NUMBERS),
@@ -67,6 +72,12 @@ TOO_LARGE = {
         },
         STATES,
     ),
+    "forty parents of noisy_or": of_forty_parents(noisy_or={f"p{i}": 0.3 for i in range(40)}),
+    "forty parents of noisy_or, learned": of_forty_parents(noisy_or={}),
+    "forty parents of noisy_max": of_forty_parents(noisy_max={}),
+    "forty parents of logit": of_forty_parents(logit={"intercept": 1}),
+    "forty parents of 'or'": of_forty_parents(function="or"),
+    "forty parents of a table": of_forty_parents(table={"default": 0.5}),
     "unknown structure of forty parents": (
         {"model": {"family": "bayes_net", "structure": {"score": "bdeu", "max_parents": 40}}},
         STATES,
@@ -123,6 +134,37 @@ def test_forecasts_count_the_numbers_of_a_draw(name, monkeypatch):
     monkeypatch.setattr(memory, "total_memory", lambda: each * 6 - 1)
     with pytest.raises(BayeslabError, match=f"6 draws of each of 2 chains, {numbers} numbers a draw"):
         bl.fit(model, Y2, method, runs=None, progress=False, seed=1, **options)
+
+
+def test_utility_of_forty_parents_is_refused_by_forecast():
+    diagram = {
+        "family": "bayes_net",
+        "variables": {p: BINARY | {"table": 0.5} for p in PARENTS},
+        "decisions": {"d": {"options": ["a", "b"]}},
+        "utilities": {"u": {"parents": ["d", *PARENTS], "table": {"default": 0}}},
+    }
+    with pytest.raises(BayeslabError, match=_FORECAST):
+        bl.check(bl.Model(model=diagram))
+
+
+def test_noisy_or_by_variables_between_is_the_same_distribution():
+    """What the refusal of many parents advises."""
+    causes = {f"p{i}": BINARY | {"table": 0.1 + 0.2 * i} for i in range(4)}
+    strengths = {"p0": 0.3, "p1": 0.9, "p2": 0.5, "p3": 0.2}
+
+    def noisy(given, name):
+        off = dict.fromkeys([*given, name], "v")
+        return BINARY | {"parents": list(given), "noisy_or": given, "absent": off}
+
+    whole = causes | {"c": noisy(strengths, "c")}
+    first, second = ({p: strengths[p] for p in pair} for pair in (("p0", "p1"), ("p2", "p3")))
+    split = causes | {"m1": noisy(first, "m1"), "m2": noisy(second, "m2"), "c": noisy({"m1": 1, "m2": 1}, "c")}
+    for given in ({"c": "u"}, {"c": "u", "p1": "v"}):
+        models = (bl.Model(model={"family": "bayes_net", "variables": variables}) for variables in (whole, split))
+        one, two = (bl.network(model).query(given) for model in models)
+        assert np.isclose(one.log_evidence, two.log_evidence, rtol=1e-12)
+        for p in causes:
+            assert one.marginals[p] == pytest.approx(two.marginals[p], rel=1e-12)
 
 
 def test_draws_from_a_prior_are_forecast_too():

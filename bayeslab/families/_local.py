@@ -109,23 +109,45 @@ def local(
         Values of the parameters that are known.
     """
     place = Place(variable, states[variable], tuple(declared.parents), states, names, constants=constants or {})
+    _require_memory(place, declared)
     if declared.noisy_or is not None:
         return _noisy_or(place, declared)
     if declared.noisy_max is not None:
         return _noisy_max(place, declared)
     if declared.logit is not None:
         return _softmax(place, declared.logit, declared.absent)
-    # Prior, counts and posterior of every row.
-    require_memory(
-        4 * 8 * len(states[variable]) * math.prod(len(states[p]) for p in declared.parents),
-        f"the table of '{variable}' with its {len(declared.parents)} parents",
-        "give it fewer parents, or a form with few numbers: noisy_or, noisy_max, logit",
-        kind=ModelError,
-        path=("model", "variables", variable, "parents"),
-    )
     if declared.function is not None:
         return Table(place, _function(place, declared.function, declared.absent), None, {})
     return _table(place, declared, pseudocount)
+
+
+def _require_memory(place: Place, declared: Any) -> None:
+    """Refuse a table that is too large before any of it is made: every form ends in one row per parents' states.
+
+    A row takes its probabilities, with their prior, counts and posterior; where a form is worked out row by row, the
+    parents' states and an indicator of every cause or weight as well.
+    """
+    row = 4 * 8 * len(place.own)
+    if declared.noisy_or is not None or declared.noisy_max is not None or declared.logit is not None:
+        row += 4 * len(place.parents) + 8 * (1 + sum(n - 1 for n in place.sizes))
+    elif isinstance(declared.function, str):
+        row += 4 * len(place.parents) + 8
+    place.require_memory(row, _fewer_parents(declared))
+
+
+def _fewer_parents(declared: Any) -> str:
+    """What to do where parents are too many: an or of ors, a maximum of maxima is the same distribution."""
+    if declared.noisy_or is not None:
+        between = "noisy_or, and it has these as parents with strength 1"
+    elif declared.noisy_max is not None:
+        between = "noisy_max, and it has these as parents whose states have themselves as their effects"
+    elif isinstance(declared.function, str) and declared.function.casefold() in ("or", "and", "xor"):
+        between = f"'{declared.function.casefold()}', and it has these as parents by the same function"
+    else:
+        return "give it fewer parents"
+    return (
+        f"give it fewer parents; it is the same distribution if variables between take some of them each by {between}"
+    )
 
 
 def identifier(name: str) -> str:
@@ -154,6 +176,16 @@ class Place:
     def shape(self) -> tuple[int, ...]:
         return (*self.sizes, len(self.own))
 
+    def require_memory(self, row: int, remedy: str = "give it fewer parents") -> None:
+        """Refuse more rows, of so many bytes each, than there is memory for."""
+        require_memory(
+            row * math.prod(self.sizes),
+            f"the table of '{self.variable}' with its {len(self.parents)} parents",
+            remedy,
+            kind=ModelError,
+            path=(*self.path, self.variable, "parents"),
+        )
+
     def rows(self) -> list[tuple[str, ...]]:
         """Every combination of the parents' states, the last parent fastest."""
         return list(product(*(self.states[p] for p in self.parents)))
@@ -163,14 +195,19 @@ class Place:
 
     def configurations(self) -> np.ndarray:
         """The parents' states of every row as numbers, shape (rows, parents)."""
-        rows = list(product(*(range(n) for n in self.sizes)))
-        return np.array(rows, dtype=np.int64).reshape(len(rows), len(self.parents))
+        rows = math.prod(self.sizes)
+        out, repeats = np.empty((len(self.parents), rows), dtype=np.int32), rows
+        for k, n in enumerate(self.sizes):
+            repeats //= n
+            out[k] = np.resize(np.repeat(np.arange(n, dtype=np.int32), repeats), rows)
+        return out.T
 
     def by_row(self, given: Any, *path: Any) -> list[tuple[Any, tuple[Any, ...]]]:
         """A value for every row and its path in the file: nested lists in order, or mappings from the parents' states.
 
         Lists and mappings may be mixed, one inside the other; ``default`` stands for the rows left out.
         """
+        self.require_memory(2 * (56 + 8 * len(self.parents)))  # a tuple for each row, twice
         found: dict[tuple[str, ...], Any] = {}
         defaults: dict[tuple[str, ...], Any] = {}
         self._collect(given, (), path, found, defaults)
@@ -782,19 +819,20 @@ def _weight(
 
 # --------------------------------------------------------------------------------- functions
 
-_WORDS: dict[str, Callable[[list[bool]], bool]] = {
-    "or": any,
-    "and": all,
-    "xor": lambda there: sum(there) % 2 == 1,
-    "nor": lambda there: not any(there),
-    "nand": lambda there: not all(there),
+# Of shape (rows, parents): whether each parent is there.
+_WORDS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "or": lambda there: there.any(axis=1),
+    "and": lambda there: there.all(axis=1),
+    "xor": lambda there: there.sum(axis=1) % 2 == 1,
+    "nor": lambda there: ~there.any(axis=1),
+    "nand": lambda there: ~there.all(axis=1),
 }
 
 
 def _function(place: Place, given: Any, absent: Mapping[str, str]) -> np.ndarray:
     """A table of zeros and ones: a word (or, and, xor, nor, nand), a state for every row, or an expression."""
     if isinstance(given, str) and given.casefold() in _WORDS:
-        codes = _by_word(place, given.casefold(), absent)
+        codes: Any = _by_word(place, given.casefold(), absent)
     elif isinstance(given, str) and given not in place.own:
         codes = _by_expression(place, given, absent)
     else:
@@ -811,13 +849,13 @@ def _state(place: Place, given: Any, path: tuple[Any, ...]) -> int:
     return place.own.index(word)
 
 
-def _by_word(place: Place, word: str, absent: Mapping[str, str]) -> list[int]:
+def _by_word(place: Place, word: str, absent: Mapping[str, str]) -> np.ndarray:
     if len(place.own) != 2 or any(n != 2 for n in place.sizes):
         raise place.error(f"'{word}' is a function of variables with two states", "function")
     out = [place.absent(p, absent, needed=True) for p in place.parents]
     own = place.absent(place.variable, absent, needed=True)
-    codes = product(*(range(n) for n in place.sizes))
-    return [1 - own if _WORDS[word]([c != o for c, o in zip(row, out, strict=True)]) else own for row in codes]
+    there = place.configurations() != np.array(out, dtype=np.int32)
+    return np.where(_WORDS[word](there), 1 - own, own)
 
 
 def _by_expression(place: Place, text: str, absent: Mapping[str, str]) -> list[int]:

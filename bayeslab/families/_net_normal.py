@@ -100,6 +100,7 @@ def linears(spec: BayesNet) -> dict[str, Linear]:
         discrete = tuple(p for p in above if p in states)
         continuous = tuple(p for p in above if p not in states)
         place = Place(v, (), discrete, states, frozenset())
+        place.require_memory(4 * 8 * (2 + len(continuous)))  # with prior, statistics and posterior
         given = one.linear_gaussian
         for word in given.slopes:
             if word not in continuous:
