@@ -421,11 +421,11 @@ def _parameters(
     if predictors:
         widths = [2.5 * spread / (float(np.std(column)) or 1.0) for column in design[:, int(level is not None) :].T]
         defaults["b"] = f"Normal(0, [{', '.join(_number(w) for w in widths)}])"
-    given = dict(spec.priors)
-    if level == "Intercept_centred" and "Intercept" in given:
+    priors = dict(spec.priors)
+    if level == "Intercept_centred" and "Intercept" in priors:
         # A flat prior is the same wherever predictors are zero.
-        given.setdefault(level, given.pop("Intercept"))
-    return _written(given, defaults, positive)
+        priors.setdefault(level, priors.pop("Intercept"))
+    return _written(priors, defaults, positive)
 
 
 def _finest(spec: GaussianProcess, kernel: Kernel) -> float:

@@ -210,7 +210,7 @@ def _whole(column: Any) -> np.ndarray:
     return values.astype(np.int64) if np.all(values == np.floor(values)) and np.all(abs(values) < 2**53) else values
 
 
-class _Factor(CategoricalBox):  # type: ignore[misc]
+class _Factor(CategoricalBox):
     """A factor with its levels, all of which need not occur in these rows."""
 
     levels: list[Any] | None = None

@@ -37,7 +37,7 @@ def grid(n: int, width: float, height: float, columns: int = 1) -> tuple[Any, li
     rows = -(-n // columns)
     made = kind(figsize=(width, height), layout="constrained")
     # Jupyter shows figures by itself only once pyplot has drawn one.
-    made._repr_png_ = partial(_png, made)  # type: ignore[attr-defined]
+    made._repr_png_ = partial(_png, made)
     axes = made.subplots(rows, columns, squeeze=False).ravel().tolist()
     for spare in axes[n:]:
         spare.set_axis_off()
