@@ -93,7 +93,7 @@ def optimum(seen: Resolved, with_priors: bool, restarts: int, rng: np.random.Gen
     densities = tuple(prior[0] if with_priors and prior is not None else None for prior in found)
     starts = [np.where(fixed, centre, _moved(centre, width, positive, rng)) for _ in range(restarts)]
     whole = _Penalised(_likelihood(seen), densities)
-    ends = _searched(seen, whole, starts, positive, fixed, densities)
+    ends = _searched(seen, whole, starts, positive, fixed, width, densities)
     best = max(ends, key=lambda end: end.log_evidence)
     slope = np.where(fixed, 0.0, whole.log_marginal(best.parameters)[1] * np.where(positive, best.parameters, 1.0))
     values = {name: best.parameters[k] for k, name in enumerate(names) if name in seen.dims}
@@ -195,11 +195,12 @@ def _searched(
     starts: list[np.ndarray],
     positive: np.ndarray,
     fixed: np.ndarray,
+    width: np.ndarray,
     densities: tuple[Density | None, ...],
 ) -> list[Maximum]:
     long = seen.spec.approximation == "state_space" and seen.n > _STRETCH
     if not long and (seen.n <= _SOME or seen.spec.approximation is not None):
-        ends = [maximise(whole, start, positive, fixed=fixed) for start in starts]
+        ends = [maximise(whole, start, positive, fixed=fixed, width=width) for start in starts]
         top = int(np.argmax([end.log_evidence for end in ends]))
         if seen.n <= _SOME:
             ends[top] = _finished(whole, ends[top], positive, fixed)
@@ -211,10 +212,10 @@ def _searched(
         share = _SOME / seen.n
         rows = np.sort(np.random.default_rng(0).choice(seen.n, _SOME, replace=False))
         part = _Penalised(_Exact(seen, rows), densities)
-    first = [maximise(part, start, positive, fixed=fixed) for start in starts]
+    first = [maximise(part, start, positive, fixed=fixed, width=width) for start in starts]
     best = max(first, key=lambda end: end.log_evidence)
     agree = [end for end in first if best.log_evidence - end.log_evidence >= 1e-2]
-    last = maximise(whole, best.parameters, positive, part=part, share=share, fixed=fixed)
+    last = maximise(whole, best.parameters, positive, part=part, share=share, fixed=fixed, width=width)
     # Starts that ended elsewhere with some of the rows are told of by what they are worse by.
     return [last, *(_worse(last, best.log_evidence - end.log_evidence) for end in agree)]
 

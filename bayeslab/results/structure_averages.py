@@ -283,7 +283,7 @@ def query(
         continuous[v] = _joined(mixtures, answers.weights)
         ends = _quantiles(np.array([m.mean for m in mixtures]), answers.weights, (low, high))
         intervals[v] = {"mean": (float(ends[0]), float(ends[1]))}
-    log_evidence = float(np.log(weight.mean()) + answers.scale)
+    log_evidence = float(np.log(weight.mean()) + answers.scale) if known else 0.0
     n_graphs = chosen.n_graphs
     shown = known | {f"do({v})": s for v, s in acts.items()}
     return AveragedQuery(

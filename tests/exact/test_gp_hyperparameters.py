@@ -39,3 +39,26 @@ def test_a_part_first_leads_to_the_same_top_with_fewer_evaluations():
     assert abs(whole.log_evidence - staged.log_evidence) < 2e-3
     assert staged.evaluations < 0.6 * whole.evaluations
     np.testing.assert_allclose(staged.parameters, [1.5, 1.0, 0.4], rtol=0.15)
+
+
+class Bowl:
+    """A log likelihood whose scales differ by ten orders of magnitude, with its top known."""
+
+    top = np.array([2.0, 900.0, -3e-4])
+    width = np.array([0.1, 70.0, 1e-7])
+
+    def log_marginal(self, parameters):
+        at = np.array([np.log(parameters[0]), *parameters[1:]])
+        far = (at - np.array([np.log(2.0), *self.top[1:]])) / self.width
+        slope = -far / self.width
+        slope[0] /= parameters[0]
+        return float(-0.5 * far @ far), slope
+
+
+@pytest.mark.parametrize("width", [None, np.array([1.0, 300.0, 1e-6])])
+def test_searches_end_at_the_top_on_any_scale(width):
+    """Where one direction is steep, steps say nothing of the others: a slope that looks small is no end."""
+    for start in ([1.0, 1170.0, 0.0], [9.0, 500.0, 1e-3]):
+        found = maximise(Bowl(), np.array(start), np.array([True, False, False]), width=width)
+        assert found.converged
+        assert found.log_evidence > -1e-3
