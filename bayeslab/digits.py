@@ -7,6 +7,7 @@ where that point matters to the last bit, products and sums carry their rounding
 References
 ----------
 .. [1] Ogita, Rump, Oishi (2005). Accurate sum and dot product. SIAM Journal on Scientific Computing 26.
+.. [2] Welford (1962). Note on a method for calculating corrected sums of squares and products. Technometrics 4.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from bayeslab.errors import DataError
 
 __all__ = [
     "FEW_STEPS",
+    "Moments",
     "check_digits",
     "constant",
     "far",
@@ -125,6 +127,41 @@ def _few(name: str, values: np.ndarray, kept: float) -> str:
         f"'{name}' varies by {spread:.2g} around {size:.3g}, and doubles of that size hold only {kept:.0f} different"
         f" numbers within one standard deviation"
     )
+
+
+class Moments:
+    """Means and standard deviations, element by element, of arrays that come one after the other [2]_.
+
+    Deviations are summed from the mean so far: E[x²] − E[x]² would lose them where a mean is large against its spread.
+
+    Parameters
+    ----------
+    shape : tuple of int
+
+    Attributes
+    ----------
+    count, mean : ndarray
+    """
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.count, self.mean, self._squares = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+
+    def add(self, values: np.ndarray, at: Any = ...) -> None:
+        """One more array of values, or of those elements that ``at`` picks, each once."""
+        self.count[at] += 1
+        gap = values - self.mean[at]
+        self.mean[at] += gap / self.count[at]
+        self._squares[at] += gap * (values - self.mean[at])
+
+    @property
+    def variance(self) -> np.ndarray:
+        """With the number of values for a denominator; 0 where there are none."""
+        return np.asarray(self._squares / np.maximum(self.count, 1))
+
+    @property
+    def sd(self) -> np.ndarray:
+        """The root of the variance."""
+        return np.sqrt(self.variance)
 
 
 def two_means(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

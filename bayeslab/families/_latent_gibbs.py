@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.digits import Moments
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
 from bayeslab.exact.binary_features import BinaryDraws, BinaryPrior, sample
 from bayeslab.exact.feature_matching import match_columns, permutations
@@ -175,7 +176,7 @@ def _summaries(seen: Resolved, found: Sequence[BinaryDraws], rows: str) -> dict[
     n, k = pivot.shape
     d = best.offset.shape[1]
     active, present = np.zeros((n, k)), np.zeros(k)
-    total, squares, rebuilt = np.zeros((k, d)), np.zeros((k, d)), np.zeros((n, d))
+    weights, rebuilt = Moments((k, d)), np.zeros((n, d))
     some = np.unique(np.linspace(0, len(every) - 1, min(len(every), _DRAWS)).astype(int))
     for i in some:
         one, s = every[i]
@@ -185,16 +186,12 @@ def _summaries(seen: Resolved, found: Sequence[BinaryDraws], rows: str) -> dict[
         mine = names >= 0
         active[:, names[mine]] += z[:, mine]
         present[names[mine]] += z[:, mine].any(axis=0)
-        total[names[mine]] += loading[mine]
-        squares[names[mine]] += loading[mine] ** 2
-    often = np.maximum(present if seen.features is None else np.full(k, len(some)), 1)[:, None]
-    mean = total / often
-    spread = np.sqrt(np.maximum(squares / often - mean**2, 0))
+        weights.add(loading[mine], names[mine])
     return {
         "active": ((rows, "feature"), active / len(some)),
         "z": ((rows, "feature"), pivot),
         "present": (("feature",), present / len(some)),
-        "loading": (("column", "feature"), mean.T),
-        "loading_sd": (("column", "feature"), spread.T),
+        "loading": (("column", "feature"), weights.mean.T),
+        "loading_sd": (("column", "feature"), weights.sd.T),
         "reconstruction": ((rows, "column"), rebuilt / len(some)),
     }

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.digits import Moments
 from bayeslab.errors import OptionError
 from bayeslab.exact._factor_kernels import HEYWOOD
 from bayeslab.exact.factor_analysis import scores
@@ -89,13 +90,12 @@ def _scores(
     seen: Resolved, rows: str, loading: np.ndarray, mean: np.ndarray, noise: np.ndarray
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     n, (d, k) = len(seen.rows), loading.shape[1:]
-    total, squares, rebuilt = np.zeros((n, k)), np.zeros((n, k)), np.zeros((n, d))
+    score, within, rebuilt = Moments((n, k)), np.zeros((n, k)), np.zeros((n, d))
     for w, m, s in zip(loading, mean, noise, strict=True):
         centre, sd = scores(seen.rows, m, w, s)
-        total += centre
-        squares += centre**2 + sd**2
+        score.add(centre)
+        within += sd**2 / len(loading)
         rebuilt += m + centre @ w.T
-    score = total / len(loading)
     squared = loading**2
     whole = squared.sum(axis=2) + noise**2
     common = squared.sum(axis=2) / whole
@@ -103,8 +103,8 @@ def _scores(
     own = len(seen.noise) > 1
     explained = (squared / whole[:, :, None]).mean(axis=1) if own else squared.sum(axis=1) / whole.sum(axis=1)[:, None]
     return {
-        "score": ((rows, "feature"), score),
-        "score_sd": ((rows, "feature"), np.sqrt(np.maximum(squares / len(loading) - score**2, 0))),
+        "score": ((rows, "feature"), score.mean),
+        "score_sd": ((rows, "feature"), np.sqrt(score.variance + within)),
         "loading": (("column", "feature"), loading.mean(axis=0)),
         "loading_sd": (("column", "feature"), loading.std(axis=0)),
         "explained": (("feature",), explained.mean(axis=0)),
@@ -146,7 +146,8 @@ def _active(
     active /= len(loading)
     often = np.maximum(there.sum(axis=0)[kept], 1)
     average = loading[:, :, kept].sum(axis=0) / often
-    spread = np.sqrt(np.maximum((loading[:, :, kept] ** 2).sum(axis=0) / often - average**2, 0))
+    apart = np.where(there[:, None, kept], loading[:, :, kept] - average, 0.0)
+    spread = np.sqrt((apart**2).sum(axis=0) / often)
     return {
         "active": ((rows, "feature"), active[:, kept]),
         "z": ((rows, "feature"), (active[:, kept] > 0.5).astype(np.int8)),

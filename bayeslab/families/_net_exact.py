@@ -235,8 +235,17 @@ class _Parameters:
         return self._shaped(out) | self._each(one)
 
 
+# Degrees of freedom, halved, from which on a series in their inverse is exact to 1e-12.
+_MANY = 100
+
+
 def _sd_moments(posterior: NormalInverseGamma) -> tuple[float, float]:
     """Mean and sd of the standard deviation, whose square is inverse gamma (alpha > 1 under the priors here)."""
-    a, b = posterior.alpha, posterior.beta
-    mean = float(np.sqrt(b) * np.exp(gammaln(a - 0.5) - gammaln(a)))
-    return mean, float(np.sqrt(max(b / (a - 1) - mean**2, 0.0)))
+    a, b, x = posterior.alpha, posterior.beta, posterior.alpha - 0.5
+    if x < _MANY:
+        mean = float(np.sqrt(b) * np.exp(gammaln(x) - gammaln(a)))
+        return mean, float(np.sqrt(max(b / (a - 1) - mean**2, 0.0)))
+    # Of many rows both differences lose their digits. (Γ(x + 1/2) / Γ(x))² = x - 1/4 + 1/32x + 1/128x² - ...: Stirling.
+    rest = 1 / (32 * x) + 1 / (128 * x**2) - 5 / (2048 * x**3) - 23 / (8192 * x**4)
+    square = x - 0.25 + rest
+    return float(np.sqrt(b / square)), float(np.sqrt(b * (0.25 + rest) / ((a - 1) * square)))

@@ -628,6 +628,8 @@ def ess(series: NDArray[Any]) -> Array:
     """
     n_chains, n = series.shape[1:]
     size = 1 << (2 * n - 1).bit_length()
+    # Measured from one of the draws, lest the rounding of means far from zero be taken for differences of chains.
+    series = np.subtract(series, series[:, :1, :1], dtype=float)
     mean = series.mean(axis=-1)
     spectrum = np.fft.rfft(series - mean[:, :, None], n=size)
     power = (spectrum.real**2 + spectrum.imag**2).mean(axis=1)

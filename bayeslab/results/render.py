@@ -173,11 +173,13 @@ def _described(draws: Array, ci_prob: float, ci_kind: str) -> Array:
 def _diagnosed(draws: Array) -> tuple[Array, ...]:
     """ess_bulk, ess_tail, r_hat, mcse_mean, mcse_sd; the errors as in Vehtari et al. (2021), appendix A."""
     r_hat, bulk, tail = checks.r_hat_and_ess(draws)
+    # Measured from one of them: means far from zero are rounded.
+    draws = draws - draws[:, :1, :1]
     flat = draws.reshape(len(draws), -1)
     mcse_mean = flat.std(axis=1, ddof=1) / np.sqrt(checks.ess(checks.split(draws)))
     squares = (draws - flat.mean(axis=1)[:, None, None]) ** 2
     variance = squares.mean(axis=(1, 2))
-    of_variance = ((squares**2).mean(axis=(1, 2)) - variance**2) / checks.ess(checks.split(squares))
+    of_variance = squares.var(axis=(1, 2)) / checks.ess(checks.split(squares))
     return bulk, tail, r_hat, mcse_mean, np.sqrt(of_variance / variance / 4)
 
 

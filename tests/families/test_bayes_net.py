@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from decimal import Decimal, localcontext
 from itertools import product
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -19,8 +21,10 @@ from scipy.special import betaln, expit, gammaln
 
 import bayeslab as bl
 from bayeslab.errors import DataError, EngineRefusal, ModelError
+from bayeslab.exact.conjugate import NormalInverseGamma
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.families._net import resolved
+from bayeslab.families._net_exact import _sd_moments
 from bayeslab.fitting import check
 
 
@@ -1010,3 +1014,15 @@ def test_decisions_and_calibration_use_the_model_s_order_of_states(table):
     np.testing.assert_allclose(found["E[call s]"], 10 * chances["P(y=t)"], atol=0.3)
     words = fit.data_tree["observed_data"]["y"].to_numpy()
     assert [states["y"][int(k)] for k in words] == table["y"].tolist()
+
+
+@pytest.mark.parametrize("a", [2, 30, 101, 102, 1000, 40_000])
+def test_moments_of_an_sd_keep_their_digits(a):
+    """σ² is inverse gamma (a, b): E σ / √b = √π (2a - 2)! / (4^(a-1) (a-1)!²), in whole numbers and sixty digits."""
+    with localcontext(prec=60):
+        pi = Decimal("3.14159265358979323846264338327950288419716939937510582097494")
+        choose = Decimal(comb(2 * (a - 1), a - 1)) / Decimal(4) ** (a - 1)
+        mean = 3 * choose * pi.sqrt()
+        sd = (9 / Decimal(a - 1) - mean**2).sqrt()
+    found = _sd_moments(NormalInverseGamma(np.zeros(1), np.eye(1), float(a), 9.0))
+    assert found == pytest.approx((float(mean), float(sd)), rel=1e-9)

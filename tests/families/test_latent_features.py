@@ -9,6 +9,8 @@ from scipy.stats import multivariate_normal
 
 import bayeslab as bl
 from bayeslab.errors import DataError, EngineRefusal, ModelError, OptionError
+from bayeslab.families._latent_model import resolved
+from bayeslab.families._latent_rows import features
 
 QUICK = {"progress": False, "runs": None}
 
@@ -120,6 +122,36 @@ def test_binary_factors_by_nuts_and_by_gibbs(by_gibbs):
         (m1, e1), (m2, e2) = parts
         assert (abs(m1 - m2) < 4.5 * np.hypot(e1, e2) + 1e-3).all(), name
     assert np.allclose(nuts.features()["active"], fit.features()["active"], atol=0.05)
+
+
+def test_spreads_of_loadings_far_from_zero():
+    """Rows a million sds from zero without an offset: a feature of all rows, whose loadings have that mean."""
+    rng = np.random.default_rng(2)
+    data = pd.DataFrame(1e6 * np.array([1.0, -1.0]) + rng.normal(size=(30, 2)), columns=["a", "b"])
+    spec = model("ab", features=1, kind="binary", mean="zero", priors={"noise": 1.0, "scale": 1e6})
+    fit = bl.fit(spec, data, draws=200, tune=50, chains=2, **QUICK)
+    group, posterior = fit.features(), fit.data_tree["posterior"]
+    draws = posterior["loading"].to_numpy().reshape(-1, 2, 1)
+    np.testing.assert_allclose(group["loading"].to_numpy(), draws.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(group["loading_sd"].to_numpy(), draws.std(axis=0), rtol=1e-6)
+    # Of thirty rows with noise of sd one.
+    np.testing.assert_allclose(draws.std(axis=0), 30**-0.5, rtol=0.3)
+
+
+def test_scores_of_normal_features_far_from_zero():
+    """Averages over draws whose features have large scores: means and sds as NumPy has them."""
+    rng = np.random.default_rng(3)
+    data = pd.DataFrame(1e7 + rng.normal(size=(6, 2)), columns=["a", "b"])
+    spec = model("ab", features=1, mean="zero", priors={"noise": 1.0, "scale": 1.0})
+    seen = resolved(spec, bl.check(spec, data))
+    loading = np.ones((50, 2, 1))
+    mean = 1e-3 * rng.normal(size=(50, 2))
+    group = features(seen, "row", loading, mean, np.ones((50, 2)), None, None, rng)
+    # f | x of loadings one and noise one: normal with mean Σ (x - m) / 3 and variance 1 / 3.
+    centres = (data.to_numpy()[None] - mean[:, None]).sum(axis=2) / 3
+    np.testing.assert_allclose(group["score"][1][:, 0], centres.mean(axis=0), rtol=1e-12)
+    expected = np.sqrt((centres - centres.mean(axis=0)).var(axis=0) + 1 / 3)
+    np.testing.assert_allclose(group["score_sd"][1][:, 0], expected, rtol=1e-9)
 
 
 def test_planted_features_of_rows(by_gibbs):

@@ -12,6 +12,7 @@ from scipy.signal import lfilter
 
 from bayeslab.results import checks
 from bayeslab.results.checks import Finding, Remedies, Verdict, judge_mcmc, point_verdict
+from bayeslab.results.structure_checks import mean_error
 
 CHAINS, DRAWS = 4, 1000
 
@@ -87,6 +88,26 @@ def test_statistics_equal_arviz(rng, n_chains, n_draws):
             )
         for name, ours, theirs in zip(("r_hat", "bulk", "tail"), (r_hat, bulk, tail), expected, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-10, err_msg=f"{name} of {kind}")
+
+
+@pytest.mark.parametrize("offset", [1e9, -1e9])
+@pytest.mark.parametrize("n_chains", [1, 4])
+def test_diagnostics_do_not_depend_on_where_zero_is(rng, n_chains, offset):
+    """Draws far from zero, and the same draws with the offset taken off again, which rounds nothing."""
+    for kind, draws in _kinds(rng, n_chains, 250).items():
+        far = offset + draws
+        near = far - offset
+        judged = ~checks.is_constant(far) & ~checks.is_constant(near)
+        (r_hat, *sizes), (expected, *others) = (checks.r_hat_and_ess(x[judged]) for x in (far, near))
+        # The two draws beside the median are as far from it: rounding says which is nearer, and swaps two ranks.
+        np.testing.assert_allclose(r_hat, expected, atol=1 / near[0].size, err_msg=kind)
+        np.testing.assert_allclose(sizes, others, rtol=1e-9, err_msg=kind)
+        one, other = (checks.ess(checks.split(x[judged])) for x in (far, near))
+        np.testing.assert_allclose(one, other, rtol=1e-6, err_msg=kind)
+        one, other = (mean_error(x[judged])[0] for x in (far, near))
+        np.testing.assert_allclose(one, other, rtol=1e-6, err_msg=kind)
+    energies = [checks.e_bfmi(x) for x in (far[0], near[0])]
+    np.testing.assert_allclose(*energies, rtol=1e-6)
 
 
 @pytest.mark.parametrize("phi", [-0.5, 0.0, 0.5, 0.9])

@@ -365,3 +365,31 @@ def test_quantities_too_heavy_for_a_mean_have_a_median(capsys):
     assert "<td>–</td><td>–</td>" in fit_html(name="m", summary=frame)
     print_json(frame.to_dict("index"))
     assert '"mean": null' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("offset", [1e9, -1e12])
+def test_summaries_do_not_depend_on_where_zero_is(offset):
+    """Draws far from zero, and the same draws with the offset taken off again, which rounds nothing."""
+    rng = np.random.default_rng(4)
+    far = offset + np.stack([rng.normal(size=(4, 500)), rng.exponential(size=(4, 500))], axis=-1)
+    near = far - offset
+    one, other = (
+        summary(xr.Dataset({"a": (("chain", "draw", "k"), draws)}), ci_kind=kind)
+        for draws, kind in ((far, "eti"), (near, "eti"))
+    )
+    for name in ("sd", "ess_bulk", "ess_tail", "mcse_mean", "mcse_sd"):
+        np.testing.assert_allclose(one[name], other[name], rtol=1e-6, err_msg=name)
+    # Rounding says which of the two draws beside the median is nearer to it.
+    np.testing.assert_allclose(one["r_hat"], other["r_hat"], atol=1 / 2000)
+    for name in other.columns[[0, 2, 3]]:
+        # No better than the last bits of a double of that size.
+        apart = one[name] - offset - other[name]
+        np.testing.assert_allclose(apart, 0, atol=8 * np.spacing(abs(offset)), err_msg=name)
+
+
+def test_the_error_of_an_sd_of_two_values():
+    """Half of the draws are -1 and half 1: no square is off the variance, whatever the digits of their fourth powers."""
+    rng = np.random.default_rng(0)
+    draws = 0.1 + 0.3 * rng.permuted(np.tile([-1.0, 1.0], (4, 100)), axis=1)
+    frame = summary(xr.Dataset({"a": (("chain", "draw"), draws)}))
+    assert frame["mcse_sd"].iloc[0] == pytest.approx(0, abs=1e-12)
