@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 
@@ -13,7 +11,8 @@ from bayeslab.families import hmm
 from bayeslab.families._hmm import hidden_of
 from bayeslab.fitting import bound
 from tests.families._chain_oracle import log_likelihood, missing
-from tests.families._key_pairs import among_others, pairs, patched
+from tests.families._chain_oracle import settled as settled_at
+from tests.families._combinations import answered, patched, refused_alike, some, sweep
 
 # --------------------------------------------------------------------------------- tables
 
@@ -233,38 +232,28 @@ def case(choice):
 # --------------------------------------------------------------------------------- the test
 
 
-def outcome(run):
-    """What a call returns, or the error it refuses with; anything else is raised."""
-    try:
-        return run(), None
-    except BayeslabError as error:
-        assert "\n" not in str(error), str(error)
-        return None, error
+INFERENCE = {"method": "em", "restarts": 1, "max_iterations": 3}
+
+
+def declared(content):
+    return bl.Model(name="m", data={"rows": "cell"}, model=content, inference=INFERENCE)
+
+
+def fitted(model, table):
+    return bl.fit(model, table, seed=1, progress=False, runs=None)
 
 
 def examined(choice):
-    """Whether a combination is refused; what is not refused agrees with the sum over all paths."""
+    """Whether a combination is answered; what is not refused agrees with the sum over all paths."""
     content, table = case(choice)
-    inference = {"method": "em", "restarts": 1, "max_iterations": 3}
-
-    def made():
-        return bl.Model(name="m", data={"rows": "cell"}, model=content, inference=inference)
-
-    model, refused = outcome(made)
-    if refused is not None:
-        return refused
-    data, refused = outcome(lambda: bl.check(model, table))
-    fit, also = outcome(lambda: bl.fit(model, table, seed=1, progress=False, runs=None))
-    if refused is not None:
-        assert also is not None and str(also) == str(refused), f"check: {refused}; fit: {also}"
-        if not isinstance(refused, EngineRefusal):
-            return refused
-        # What the engine has no use for still has a likelihood.
-        data = bound(model, table)
-    else:
-        assert also is None, f"check says nothing, and fit: {also}"
+    model, refused = refused_alike(lambda: declared(content), table, fitted)
+    # What the engine has no use for still has a likelihood.
+    if refused is not None and (model is None or not isinstance(refused, EngineRefusal)):
+        return False
+    fit = fitted(model, table) if refused is None else None
+    data = bound(model, table)
     if content.get("states") == "continuous":
-        return None
+        return refused is None
     hidden = hidden_of(model, data)
     plain = settled(content, hidden)
     rng = np.random.default_rng(3)
@@ -282,7 +271,7 @@ def examined(choice):
         values = {n: own[n].to_numpy()[0, 0] for n in hidden.learned}
         exact = log_likelihood(plain, table, values)
         assert own.attrs["log_likelihood"] == pytest.approx(exact, rel=1e-7, abs=1e-7)
-    return refused
+    return refused is None
 
 
 def settled(content, hidden):
@@ -297,41 +286,65 @@ def accepted(choice):
     """Whether a combination is no contradiction: it can be checked."""
     content, data = case(choice)
     try:
-        bl.check(bl.Model(name="m", data={"rows": "cell"}, model=content), data)
+        bl.check(declared(content), data)
+    except EngineRefusal:
+        return True
     except BayeslabError:
         return False
     return True
 
 
 def test_the_default():
-    assert examined({}) is None
+    assert examined({})
+
+
+@pytest.mark.parametrize(
+    ("choice", "has_answer"),
+    [
+        # Columns that are constant where they are seen leave nothing that keeps a spread up.
+        ({"emission": "two columns", "order": "2", "missing": "cells", "states": "range", "parameters": "prior"}, True),
+        ({"covariance": "spherical", "parameters": "prior", "classes": "kind", "topology": "pattern"}, True),
+        # Rows that the zeros of what is given exclude.
+        (
+            {
+                "emission": "observed",
+                "initial": "given",
+                "transition": "moves",
+                "topology": "pattern",
+                "missing": "cells",
+            },
+            False,
+        ),
+        # Nearly all of the mass is on one state, and what is left elsewhere explains the rows better.
+        (
+            {"topology": "reach", "initial": "stationary", "missing": "rows", "stickiness": "3", "parent": "mother"},
+            True,
+        ),
+    ],
+)
+def test_combinations_that_need_care(choice, has_answer):
+    assert examined(choice) == has_answer
+
+
+def test_where_chains_settle():
+    """In fractions: without a way back, with a period, and with probabilities of any size."""
+    np.testing.assert_array_equal(settled_at([[0.25, 0.75], [0.0, 1.0]]), [0, 1])
+    np.testing.assert_array_equal(settled_at([[0.0, 1.0], [1.0, 0.0]]), [0.5, 0.5])
+    np.testing.assert_allclose(settled_at([[1.0, 1e-40], [0.5, 0.5]]), [1, 2e-40], rtol=1e-15)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_a_sample_of_combinations(seed):
     """A few at random, the same in every run."""
-    rng = np.random.default_rng(seed)
-    every = pairs(FACTORS)
-    for number in rng.integers(len(every), size=3):
-        examined(every[number])
-        examined(among_others(every[number], FACTORS, rng, 2, accepted))
+    answered(some(FACTORS, accepted, seed), examined)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("BAYESLAB_SWEEP" not in os.environ, reason="the whole sweep: set BAYESLAB_SWEEP=1")
 @pytest.mark.parametrize("part", range(16))
 def test_every_pair_of_keys(part):
     """By itself, and among up to three others."""
-    rng, fitted = np.random.default_rng(part), 0
-    for choice in pairs(FACTORS)[part::16]:
-        for own in (choice, among_others(choice, FACTORS, rng, 3, accepted)):
-            try:
-                fitted += examined(own) is None
-            except Exception as error:
-                error.add_note(str(own))
-                raise
-    assert fitted > 10
+    assert answered(sweep(FACTORS, accepted, part, 16), examined) > 10
 
 
 def test_missing_is_missing():
