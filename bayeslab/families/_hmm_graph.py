@@ -102,8 +102,8 @@ def chain_variables(chain: Any, start: Mapping[str, np.ndarray] | None) -> dict[
             out[name] = pm.Deterministic(name, _with_zeros(name, a, start), dims=chain.dims(name))
     if isinstance(chain.initial, str):
         if chain.initial == "stationary":
-            given = chain.transition is not None
-            out["initial"] = stationary(chain.transition) if given else _stationary(out["transition"], chain.mask)
+            known = chain.transition is not None
+            out["initial"] = stationary(chain.transition) if known else _stationary(out["transition"], chain.mask)
     else:
         out["initial"] = chain.initial
     return out
