@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from bayeslab.engines._density import Density
 from bayeslab.engines._groups import posterior_groups, remedies
 from bayeslab.engines._job import Job, Outcome
-from bayeslab.engines._starts import middle, near
 from bayeslab.errors import ModelError, RunError
 from bayeslab.results.checks import PARETO_FAIL, Finding, judge_approximation, pareto_smoothed
 
@@ -44,7 +43,6 @@ __all__ = [
     "newton",
     "outcome",
     "pathfinder",
-    "starts",
     "systematic",
 ]
 
@@ -285,18 +283,6 @@ class Optimum:
     point: Array
     value: float
     message: str
-
-
-def starts(
-    density: Density,
-    rng: np.random.Generator,
-    n: int,
-    initvals: Mapping[str, Any] | None = None,
-    jitter: float = 1.0,
-) -> list[Array]:
-    """Starting points: around the centres of the priors or what is given, by U(-jitter, jitter) where unconstrained."""
-    at = middle(density, initvals)
-    return [near(density, at, rng, jitter) for _ in range(n)]
 
 
 def maxima(target: Target, points: list[Array], maxeval: int, note: Callable[[str], None]) -> list[Optimum]:

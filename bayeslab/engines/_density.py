@@ -80,6 +80,11 @@ class Density:
     def n_dim(self) -> int:
         return sum(int(np.prod(shape)) for shape in self.shapes)
 
+    @property
+    def n_numbers(self) -> int:
+        """Parameters and numbers of data: about how much one evaluation has to look at."""
+        return self.n_dim + sum(array.size for array in self._arguments)
+
     @classmethod
     def of(
         cls, model: pymc.Model, *, jacobian: bool = True, part: Literal["joint", "prior", "likelihood"] = "joint"

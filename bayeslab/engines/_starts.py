@@ -16,7 +16,7 @@ import numpy as np
 from bayeslab.engines._density import Density, centre, expand
 from bayeslab.errors import ModelError, OptionError, hint
 
-__all__ = ["height", "middle", "near", "prior_function"]
+__all__ = ["height", "middle", "near", "prior_function", "prior_points"]
 
 # Points around the centre; draws from the priors; how often these are halved; points at each distance.
 _AROUND, _DRAWS, _HALVINGS, _FARTHER = 20, 50, 8, 30
@@ -81,7 +81,7 @@ def middle(density: Density, initvals: Mapping[str, Any] | None = None) -> np.nd
 
 
 def _stages(density: Density, usual: np.ndarray, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
-    draws = _drawn(density, int(rng.integers(2**31)))
+    draws = prior_points(density, int(rng.integers(2**31)), _DRAWS)
     yield draws
     for k in range(1, _HALVINGS + 1):
         yield [usual + (draw - usual) / 2**k for draw in draws]
@@ -89,12 +89,13 @@ def _stages(density: Density, usual: np.ndarray, rng: np.random.Generator) -> It
         yield [usual + 2.0**k * rng.standard_normal(usual.size) for _ in range(_FARTHER)]
 
 
-def _drawn(density: Density, seed: int) -> list[np.ndarray]:
+def prior_points(density: Density, seed: int, n: int) -> list[np.ndarray]:
+    """At most ``n`` finite draws from the prior, unconstrained; none where it cannot be drawn from, such as Flat."""
     try:
         function = prior_function(density, seed)
-        points = [_flat(function()) for _ in range(_DRAWS)]
+        points = [_flat(function()) for _ in range(n)]
     except (NotImplementedError, ValueError, TypeError):
-        return []  # a prior that cannot be drawn from, such as Flat
+        return []
     return [point for point in points if np.isfinite(point).all()]
 
 

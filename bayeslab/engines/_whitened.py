@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.engines._approximate import Optimum, Target, hessian, maxima, newton, starts
+from bayeslab.engines._approximate import Optimum, Target, hessian, maxima, newton
 from bayeslab.engines._density import Density
+from bayeslab.engines._starts import middle, near
 from bayeslab.errors import ModelError
 from bayeslab.results.checks import pareto_smoothed
 
@@ -90,7 +91,8 @@ def whitened(density: Density, rng: np.random.Generator, initvals: Mapping[str, 
     """
     target = Target(density)
     try:
-        found = maxima(target, starts(density, rng, SEARCHES, initvals), _MOST, _silent)
+        at = middle(density, initvals)
+        found = maxima(target, [near(density, at, rng) for _ in range(SEARCHES)], _MOST, _silent)
     except ModelError:
         return "no start had a density"
     if len(found) < SEARCHES or found[0].value - found[-1].value > 0.1:

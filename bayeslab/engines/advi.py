@@ -25,9 +25,10 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.dataset import Data
-from bayeslab.engines._approximate import Array, Gaussian, Target, outcome, pathfinder, starts
+from bayeslab.engines._approximate import Array, Gaussian, Path, Target, outcome, pathfinder
 from bayeslab.engines._density import Density, ready
 from bayeslab.engines._job import Job, Outcome
+from bayeslab.engines._scouts import starts
 from bayeslab.errors import RunError
 from bayeslab.results.checks import Finding
 from bayeslab.spec import Model, Spec
@@ -35,6 +36,10 @@ from bayeslab.spec import Model, Spec
 __all__ = ["Options", "ready", "refuse", "run"]
 
 _WINDOW = 10  # the ELBO trace is kept as means of so many parts of the run, times ten
+_AROUND = (
+    10  # starts: half around the centres of the priors, of which the first that works is taken, half from the priors
+)
+_APART, _COMPARABLE = 6.0, 7.0  # sds between modes, and nats by which the lower one may be worse, to be reported
 _SETTLED = 0.1  # nats that the ELBO may still rise by over the last tenth
 
 
@@ -64,7 +69,7 @@ def run(job: Job) -> Outcome:
     target = Target(density)
     compiled = time.perf_counter()
     rng = np.random.default_rng(job.seed)
-    origin, scale = _coordinates(target, options, rng)
+    origin, scale, elsewhere = _coordinates(target, options, rng)
     gaussian, trace = _ascend(job, target, origin, scale, rng)
     timings = {"compile": compiled - begun, "optimise": time.perf_counter() - compiled}
     kind = "uncorrelated" if options.fit == "mean_field" else "correlated"
@@ -75,18 +80,37 @@ def run(job: Job) -> Outcome:
         rng,
         how=f"independent draws from the {kind} Gaussian with the highest ELBO (unconstrained scale)",
         attrs={"approximation": options.fit, "elbo_trace": trace.tolist()},
-        findings=(_settled(trace),),
+        findings=(_settled(trace), *elsewhere),
         timings=timings,
     )
 
 
-def _coordinates(target: Target, options: Options, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Where to start, and the length of each direction there."""
-    for start in starts(target.density, rng, 10, options.initvals):
+def _coordinates(target: Target, options: Options, rng: np.random.Generator) -> tuple[Array, Array, list[Finding]]:
+    """Where to begin, the length of each direction there, and whether other starts led elsewhere."""
+    around = starts(target, rng, _AROUND, options.initvals, climbed=False)
+    paths: list[Path] = []
+    for k, start in enumerate(around):
+        if paths and k < _AROUND // 2:
+            continue  # of those around the centre one will do
         path = pathfinder(target, start, rng, maxiter=1000, maxcor=10, num_elbo_draws=10)
-        if path is not None:
-            return path.approximation.mean, path.approximation.sd()
-    raise RunError("the density is zero or undefined around every start; give initvals, or sample with method nuts")
+        paths += [] if path is None else [path]
+    if not paths:
+        raise RunError("the density is zero or undefined around every start; give initvals, or sample with method nuts")
+    best = max(paths, key=lambda path: path.elbo)
+    return best.approximation.mean, best.approximation.sd(), _elsewhere(best, paths)
+
+
+def _elsewhere(best: Path, paths: list[Path]) -> list[Finding]:
+    """Of paths that ended far from the best one those that are not much worse: there may be as much of the posterior."""
+    mean, sd = best.approximation.mean, best.approximation.sd()
+    for path in paths:
+        apart = np.abs(path.approximation.mean - mean) / np.maximum(sd, path.approximation.sd())
+        if apart.max() > _APART and best.elbo - path.elbo < _COMPARABLE:
+            where = f"at ELBO {path.elbo:.4g}, this one at {best.elbo:.4g}"
+            text = f"starting points led to different modes (the other {where}); only one is seen"
+            advice = "sample with method smc, or order interchangeable components with Ordered(...)"
+            return [Finding("warn", "restarts", "", best.elbo - path.elbo, text, advice)]
+    return []
 
 
 @dataclass(slots=True)

@@ -23,10 +23,11 @@ from pydantic import Field
 from bayeslab import registry
 from bayeslab.dataset import Data
 from bayeslab.engines import _density
-from bayeslab.engines._approximate import Optimum, Target, has_evidence, maxima, newton, starts
+from bayeslab.engines._approximate import Optimum, Target, has_evidence, maxima, newton
 from bayeslab.engines._density import Density
 from bayeslab.engines._groups import attributes, constrained, dataset, posterior_groups
 from bayeslab.engines._job import Job, Outcome
+from bayeslab.engines._scouts import starts
 from bayeslab.engines.exact import QUANTILES
 from bayeslab.errors import EngineRefusal, ModelError
 from bayeslab.exact import quadrature
@@ -109,7 +110,7 @@ def run(job: Job) -> Outcome:
     target = Target(density)
     compiled = time.perf_counter()
     rng = np.random.default_rng(job.seed)
-    points = starts(density, rng, options.restarts, options.initvals)
+    points = starts(target, rng, options.restarts, options.initvals)
     found = maxima(target, points, options.maxeval, job.progress.note)
     grids = [_grid(target, found, first) for first in range(density.n_dim)]
     log_evidence = grids[0].log_evidence

@@ -30,10 +30,10 @@ from bayeslab.engines._approximate import (
     maxima,
     newton,
     outcome,
-    starts,
 )
 from bayeslab.engines._density import Density, ready
 from bayeslab.engines._job import Job, Outcome
+from bayeslab.engines._scouts import starts
 from bayeslab.errors import RunError
 from bayeslab.results.checks import Finding
 from bayeslab.spec import Model, Spec
@@ -65,7 +65,7 @@ def run(job: Job) -> Outcome:
     target = Target(density)
     compiled = time.perf_counter()
     rng = np.random.default_rng(job.seed)
-    points = starts(density, rng, options.restarts, options.initvals)
+    points = starts(target, rng, options.restarts, options.initvals)
     found = maxima(target, points, options.maxeval, job.progress.note)
     best = newton(target, found[0].point)
     covariance = _inverse(target, best.curvature)

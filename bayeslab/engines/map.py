@@ -26,10 +26,11 @@ from pydantic import Field
 
 from bayeslab import registry
 from bayeslab.dataset import Data
-from bayeslab.engines._approximate import Array, Target, newton, starts
+from bayeslab.engines._approximate import Array, Target, newton
 from bayeslab.engines._density import Density, ready
 from bayeslab.engines._groups import posterior_groups, unconstrained
 from bayeslab.engines._job import Job, Outcome, summed_out
+from bayeslab.engines._scouts import starts
 from bayeslab.exact.answer import PointEstimate
 from bayeslab.results.checks import Finding, Verdict, point_verdict
 from bayeslab.spec import Model, Spec
@@ -85,7 +86,7 @@ def run(job: Job) -> Outcome:
     problem = _Problem(Target(density), *kinks)
     rng = np.random.default_rng(job.seed)
     found = []
-    for k, start in enumerate(starts(density, rng, options.restarts, options.initvals)):
+    for k, start in enumerate(starts(problem.target, rng, options.restarts, options.initvals)):
         found.append(_optimised(problem, start, options))
         job.progress.note(f"start {k + 1} of {options.restarts}: log density {found[-1].value:.6g}")
     best = _polished(problem, max(found, key=lambda end: end.value))

@@ -1,6 +1,7 @@
 """Engine ``pathfinder``: Gaussians found along quasi-Newton paths, reweighted towards the posterior.
 
-Every path climbs from its own start towards a mode. At each step L-BFGS knows an approximate
+Every path climbs from its own start towards a mode, half of them from around the centres of the priors and the others
+from draws of the priors that led to modes of their own. At each step L-BFGS knows an approximate
 curvature, hence a Gaussian; the one with the highest evidence bound (ELBO) is kept. Draws from all
 paths are then chosen with Pareto-smoothed importance weights. The weights compare the posterior
 with the mixture of all paths' Gaussians (the balance heuristic of Veach and Guibas 1995), not with
@@ -21,9 +22,10 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.dataset import Data
-from bayeslab.engines._approximate import Mixture, Path, Target, outcome, pathfinder, starts
+from bayeslab.engines._approximate import Mixture, Path, Target, outcome, pathfinder
 from bayeslab.engines._density import Density, ready
 from bayeslab.engines._job import Job, Outcome
+from bayeslab.engines._scouts import starts
 from bayeslab.errors import RunError
 from bayeslab.results.checks import Finding
 from bayeslab.spec import Model, Spec
@@ -41,7 +43,9 @@ class Options(Spec):
     num_elbo_draws: int = Field(25, ge=1, description="Draws that estimate the ELBO of each step.")
     maxcor: int = Field(10, ge=1, le=100, description="Steps L-BFGS remembers.")
     maxiter: int = Field(1000, ge=1, description="At most so many steps a path.")
-    jitter: float = Field(2.0, ge=0, description="Starts are jittered by U(-jitter, jitter), unconstrained scale.")
+    jitter: float = Field(
+        2.0, ge=0, description="Starts around the centre are jittered by U(-jitter, jitter), unconstrained scale."
+    )
     importance_sampling: Literal["psis", "none"] = Field(
         "psis", description="psis: choose draws by Pareto-smoothed importance weights; none: the paths' own draws."
     )
@@ -83,7 +87,7 @@ def run(job: Job) -> Outcome:
 def _paths(job: Job, target: Target, rng: np.random.Generator) -> list[Path]:
     options: Options = job.options
     found = []
-    for start in starts(target.density, rng, options.num_paths, options.initvals, options.jitter):
+    for start in starts(target, rng, options.num_paths, options.initvals, options.jitter, climbed=False):
         path = pathfinder(
             target,
             start,
