@@ -101,7 +101,7 @@ def _coordinates(target: Target, options: Options, rng: np.random.Generator) -> 
 
 
 def _elsewhere(best: Path, paths: list[Path]) -> list[Finding]:
-    """Of paths that ended far from the best one those that are not much worse: there may be as much of the posterior."""
+    """Whether a path ended far from the best one without being much worse: there may be as much of the posterior."""
     mean, sd = best.approximation.mean, best.approximation.sd()
     for path in paths:
         apart = np.abs(path.approximation.mean - mean) / np.maximum(sd, path.approximation.sd())

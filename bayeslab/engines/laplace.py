@@ -105,5 +105,5 @@ def _modes(found: list[Optimum]) -> Finding:
     if best - other < 1e-3:
         return Finding("pass", "restarts", "", None, "all starting points led to the same mode")
     text = f"starting points led to different modes (log density {best:.4g} and {other:.4g}); only the highest is seen"
-    advice = "sample with method nuts, or order interchangeable components with Ordered(...)"
+    advice = "sample with method smc, or order interchangeable components with Ordered(...)"
     return Finding("warn", "restarts", "", best - other, text, advice)

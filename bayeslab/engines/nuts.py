@@ -7,6 +7,9 @@ saved while others run, and an interrupted run continues with exactly the chains
 Steps that were too long for a part of the posterior show in the draws (divergences, tails in which steps are refused).
 Where ``target_accept`` was left to us it is then raised once, and all chains tune and draw again.
 
+Chains that agree can have missed a mode together. So scouts climb from all over the prior afterwards; where one ends
+far from all draws a short chain shows whether that is another mode (:mod:`bayeslab.engines._modes`).
+
 Chains start around the centres of the priors, and learn scales while they tune. Where few parameters cost much at each
 step (a family says so, or the option ``start: mode``) they begin around the mode instead, in coordinates that take the
 curvature there for granted (:mod:`bayeslab.engines._whitened`); then a fifth of the tuning is enough.
@@ -26,14 +29,16 @@ from threadpoolctl import threadpool_limits
 
 from bayeslab import registry
 from bayeslab.dataset import Data
+from bayeslab.engines._approximate import Target
 from bayeslab.engines._density import Density, copy_callback, ready
-from bayeslab.engines._groups import on_the_way, posterior_groups, relabelled, remedies
+from bayeslab.engines._groups import constrained, on_the_way, posterior_groups, relabelled, remedies
 from bayeslab.engines._job import Job, Outcome
+from bayeslab.engines._modes import Draws, finding, outside, suspects
 from bayeslab.engines._starts import height, middle, near
 from bayeslab.engines._whitened import SEARCHES, Whitened, whitened
 from bayeslab.errors import RunError
 from bayeslab.progress import ChainState
-from bayeslab.results.checks import Block, Finding, judge_mcmc, steps_too_long
+from bayeslab.results.checks import MIN_DRAWS, Block, Finding, judge_mcmc, steps_too_long
 from bayeslab.spec import Model, Spec
 
 __all__ = ["Options", "ready", "refuse", "run"]
@@ -59,6 +64,8 @@ _TUNE, _TUNE_AT_MODE = 1000, 200
 _ACCEPT, _ACCEPT_AT_MODE = 0.8, 0.9
 # Of the steps that were refused so many are to be refused the second time: 0.8 becomes 0.95.
 _AGAIN = 0.25
+# Draws that other modes are compared with; tuning draws, draws and the tree depth of short chains that look for them.
+_SOME, _SHORT_TUNE, _SHORT_DRAWS, _SHORT_DEPTH = 4000, 200, 100, 8
 # Chains of the second time are kept under numbers after all that a first time can have.
 _MOST_CHAINS = 1024
 
@@ -119,6 +126,8 @@ def run(job: Job) -> Outcome:
         drawn = _drawn(job, beginning, 0)
         if drawn.complete and options.target_accept is None and (reason := _too_long(density, drawn.chains)):
             drawn, beginning = _again(job, beginning, drawn, reason)
+        if drawn.complete:
+            drawn = _with_modes(job, density, at, beginning, drawn)
     clock.lap("sample")
     chains, notes = _usable(drawn, options)
     flat, stats = _stacked(chains)
@@ -207,6 +216,80 @@ def _again(job: Job, beginning: _Beginning, before: _Drawn, reason: str) -> tupl
     text = f"raised from {was:g} to {now}, tuned and drawn again; with {was:g}: {reason}"
     note = Finding("pass", "target_accept", "", shorter.target_accept, text)
     return replace(drawn, notes=(note,)), shorter
+
+
+def _with_modes(job: Job, density: Density, at: np.ndarray, beginning: _Beginning, drawn: _Drawn) -> _Drawn:
+    """The draws, and what short chains from elsewhere say of them."""
+    flat, stats = _stacked(drawn.chains)
+    points, heights = flat.reshape(-1, density.n_dim), stats["lp"].ravel()
+    cost = int(stats["n_steps"].sum() * (1 + beginning.tune / max(flat.shape[1], 1)))
+    some = np.linspace(0, len(points) - 1, min(len(points), _SOME)).astype(int)
+    draws, others = Draws(points[some], heights[some], cost), list[Draws]()
+    if len(points) < MIN_DRAWS or not np.isfinite(draws.heights).all():
+        return drawn
+    try:
+        starts = suspects(Target(density), draws, np.random.default_rng(chain_seed(job.seed, 0, 2)), at)
+        for k, start in enumerate(starts):
+            job.progress.note(f"a short chain from elsewhere ({k + 1} of {len(starts)}): is there another mode?")
+            other = _short(job, density, start, beginning.target_accept, k)
+            if other is not None and all(outside(known, other) for known in (draws, *others)):
+                others += [other] if _really_outside(job, density, draws, other) else []
+    except KeyboardInterrupt:
+        text = "interrupted while looking for other modes: the draws are all there"
+        note = Finding("warn", "interrupted", "run", None, text, "continue it with `bayeslab fit --resume RUN`")
+        return replace(drawn, complete=False, notes=(*drawn.notes, note))
+    found = finding(draws, others, lambda other: _place(density, draws, other))
+    return replace(drawn, notes=(*drawn.notes, *found))
+
+
+def _short(job: Job, density: Density, start: np.ndarray, target_accept: float, k: int) -> Draws | None:
+    """A short chain from one point, or None where it could not be drawn."""
+    options: Options = job.options
+    depth = min(options.max_treedepth, _SHORT_DEPTH)
+    few = replace(job, options=options.model_copy(update={"draws": _SHORT_DRAWS, "max_treedepth": depth}))
+    beginning = _Beginning(density, lambda rng: start, _SHORT_TUNE, target_accept)
+    state = ChainState(_SHORT_DRAWS + _SHORT_TUNE, _SHORT_TUNE)
+    chain = _start(few, _nutpie_model(beginning), beginning, k, state, 2)
+    try:
+        while not _finished(chain):
+            time.sleep(0.005)
+        arrays = _arrays(_results(chain, abort=False))
+    except RunError:
+        return None
+    except BaseException:
+        chain.sampler.cancel()
+        raise
+    return Draws(arrays["draws"], arrays["lp"])
+
+
+def _really_outside(job: Job, density: Density, draws: Draws, other: Draws) -> bool:
+    """Whether it still is with the states of what is hidden renamed to agree, where a family does that."""
+    if not hasattr(registry.load("families", job.model.model.family), "relabelled"):
+        return True
+    flat = np.concatenate((draws.points, other.points))[None]
+    groups, _ = relabelled(job, posterior_groups(job, density, flat, {}, sampler="nutpie", chains=[0]))
+    aside = on_the_way(job, density.model)
+    judged = [
+        v.to_numpy()[0].reshape(flat.shape[1], -1) for n, v in groups["posterior"].data_vars.items() if n not in aside
+    ]
+    if not judged:
+        return False
+    columns = np.concatenate(judged, axis=1).astype(float)
+    here, there = columns[: len(draws.points)], columns[len(draws.points) :]
+    return outside(Draws(here, draws.heights), Draws(there, other.heights))
+
+
+def _place(density: Density, draws: Draws, other: Draws) -> str:
+    """The coordinate in which two modes are farthest apart, as a parameter with its values."""
+    worst = int(np.argmax(np.abs(other.mean - draws.mean) / np.maximum(draws.sd, other.sd)))
+    index = density.split(np.arange(density.n_dim))
+    value = next(name for name in density.names if np.any(index[name] == worst))
+    name = next(rv.name for rv in density.model.free_RVs if density.model.rvs_to_values[rv].name == value)
+    medians = np.stack((np.median(other.points, axis=0), np.median(draws.points, axis=0)))
+    both = constrained(density.model, density.split(medians))[name].reshape(2, -1)
+    element = int(np.argmax(np.abs(both[0] - both[1])))
+    label = name if both.shape[1] == 1 else f"{name}[{element}]"
+    return f"'{label}' about {both[0, element]:.4g} there, {both[1, element]:.4g} here"
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,7 +387,10 @@ def _nutpie_model(beginning: _Beginning) -> Any:
 
 
 def chain_seed(seed: int, chain: int, time_: int = 0) -> int:
-    """Seed of one chain: depends on the run's seed, the chain's number and which time it is drawn only."""
+    """Seed of one chain: depends on the run's seed, the chain's number and which time it is drawn only.
+
+    Time 2 are short chains that look for other modes, and the scouts before them.
+    """
     key = (chain, time_) if time_ else (chain,)
     return int(np.random.SeedSequence(seed, spawn_key=key).generate_state(1, np.uint64)[0])
 

@@ -291,7 +291,7 @@ def point_verdict(
             findings.append(Finding("pass", "restarts", "", None, text))
         else:
             text = "other starting points led to other optima; this is the highest one found"
-            advice = "sample with method nuts, or order interchangeable components with Ordered(...)"
+            advice = "sample with method smc, or order interchangeable components with Ordered(...)"
             findings.append(Finding("warn", "restarts", "", None, text, advice))
     return Verdict(tuple(findings))
 

@@ -1,0 +1,163 @@
+"""Whether there are modes of the posterior that no chain has seen.
+
+Chains that begin around the centres of the priors can all end in a minor mode, agree, and pass every check: R-hat shows
+modes only to chains that start in them. So, after the chains, scouts climb from all over the prior
+(:mod:`bayeslab.engines._scouts`) to the log density that the chains' draws have on average. One that ends far outside
+the draws is where a short chain begins. If this comes among the draws it was the same mode, however bent (a funnel, a
+ridge); if it stays away, then the volumes and heights of both say about how much of the posterior there is.
+
+Both are cheap: evaluations are bounded by a share of those of the chains, and there are short chains only where a scout
+ended far out. Nothing depends on time, and random numbers are seeded by the run's seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from bayeslab.engines._approximate import LOG_2_PI, Array, Target, newton
+from bayeslab.engines._scouts import Scout, climb, number, scattered
+from bayeslab.results.checks import Finding
+
+__all__ = ["Draws", "finding", "outside", "suspects"]
+
+# Evaluations of one scout, and of all as a share of those of the chains.
+_CLIMB, _SHARE = 60, 0.05
+# How far outside the draws is far: in lengths of the farthest draw, from their mean.
+_FAR = 1.4
+# Short chains at most; draws for each parameter from which on a covariance is one.
+_SUSPECTS, _FULL = 3, 5
+# Evaluations for each parameter that a mode's curvature takes at most.
+_NEWTON = 40
+# Shares of the posterior from which on a mode is reported, and from which on the draws are not to be used.
+_WARN, _FAIL = 0.005, 0.1
+# Central part of draws in which two modes must not overlap to be apart.
+_CENTRAL = 0.98
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Draws of one mode, shape (n, n_dim), their log densities (n,), and the evaluations that they took."""
+
+    points: Array
+    heights: Array
+    cost: int = 0
+
+    @cached_property
+    def mean(self) -> Array:
+        out: Array = self.points.mean(axis=0)
+        return out
+
+    @cached_property
+    def sd(self) -> Array:
+        out: Array = np.maximum(self.points.std(axis=0), 1e-12 * (1.0 + np.abs(self.mean)))
+        return out
+
+    @cached_property
+    def _farthest(self) -> Array:
+        """How far the farthest draw of each coordinate is from its mean, in sds."""
+        out: Array = np.maximum(np.abs((self.points - self.mean) / self.sd).max(axis=0), 1.0)
+        return out
+
+    @cached_property
+    def _whitening(self) -> tuple[Array, float] | None:
+        """A root of the correlations and the farthest draw's length, where there are draws enough for that."""
+        n, d = self.points.shape
+        if n < _FULL * d:
+            return None
+        z = ((self.points - self.mean) / self.sd).T
+        root = np.linalg.cholesky(np.cov(z).reshape(d, d) + 1e-9 * np.eye(d))
+        return root, float(np.sqrt((np.linalg.solve(root, z) ** 2).sum(axis=0).max()))
+
+    def far(self, point: Array) -> float:
+        """How far a point is, in lengths of the farthest draw; the most of all coordinates and of Mahalanobis'."""
+        z = (point - self.mean) / self.sd
+        one = float(np.max(np.abs(z) / self._farthest))
+        if self._whitening is None:
+            return one
+        root, longest = self._whitening
+        return max(one, float(np.sqrt((np.linalg.solve(root, z) ** 2).sum())) / longest)
+
+    def log_mass(self, *, full: bool) -> float:
+        """Log of its share of the posterior, up to a constant, as if it were normal."""
+        d = self.points.shape[1]
+        if full:
+            volume = float(np.linalg.slogdet(np.cov(self.points.T / self.sd[:, None]).reshape(d, d))[1])
+        else:
+            volume = 0.0
+        volume = 0.5 * volume + float(np.log(self.sd).sum())
+        return float(self.heights.mean()) + 0.5 * d * (1.0 + LOG_2_PI) + volume
+
+
+def suspects(target: Target, draws: Draws, rng: np.random.Generator, at: Array) -> list[Array]:
+    """Where scouts ended that are far from all draws, and high enough for their surroundings to matter."""
+    enough, allowed = float(draws.heights.mean()), int(_SHARE * draws.cost)
+    reached: list[Scout] = []
+    below: list[Scout] = []
+    for point in scattered(target.density, rng, number(target.density), at):
+        if allowed <= 0 or len(reached) == _SUSPECTS:
+            break
+        scout = climb(target, point, min(_CLIMB, allowed), enough)
+        allowed -= scout.cost
+        known = [*reached, *below]
+        if scout.value == -np.inf or draws.far(scout.end) < _FAR or any(_near(scout, other) for other in known):
+            continue
+        (reached if scout.value >= enough else below).append(scout)
+    # A broad mode can be lower than draws of a narrow one and still hold more.
+    broad = []
+    n_dim = target.n_dim
+    for scout in sorted(below, key=lambda scout: -scout.value)[: _SUSPECTS - len(reached)]:
+        if allowed < _NEWTON * n_dim or scout.value < enough - 10.0 - n_dim:
+            break
+        peak = newton(target, scout.end)
+        allowed -= _NEWTON * n_dim
+        sign, curved = np.linalg.slogdet(-peak.curvature) if np.isfinite(peak.curvature).all() else (0.0, 0.0)
+        mass = peak.value + 0.5 * n_dim * LOG_2_PI - 0.5 * float(curved)
+        if sign > 0 and mass > draws.log_mass(full=len(draws.points) >= _FULL * n_dim) + np.log(_WARN):
+            broad.append(scout)
+    return [scout.end for scout in [*reached, *broad]]
+
+
+def _near(scout: Scout, other: Scout) -> bool:
+    return bool(np.max(np.abs(scout.end - other.end) / (1.0 + np.abs(other.end))) < 0.05)
+
+
+def outside(draws: Draws, other: Draws) -> bool:
+    """Whether the later half of a short chain stayed outside of the draws, along a coordinate or between the means."""
+    late = other.points[len(other.points) // 2 :]
+    if max(_gap(draws.points[:, j], late[:, j]) for j in range(late.shape[1])) > 0:
+        return True
+    way = (late.mean(axis=0) - draws.mean) / (draws.sd**2 + late.var(axis=0))
+    return _gap(draws.points @ way, late @ way) > 0
+
+
+def _gap(one: Array, other: Array) -> float:
+    """Distance between the central parts of two samples; negative where they overlap."""
+    tail = (1 - _CENTRAL) / 2
+    (a, b), (c, d) = np.quantile(one, [tail, 1 - tail]), np.quantile(other, [tail, 1 - tail])
+    return float(max(c - b, a - d))
+
+
+def finding(draws: Draws, others: list[Draws], where: Callable[[Draws], str]) -> list[Finding]:
+    """What is to be said of short chains that stayed outside.
+
+    Parameters
+    ----------
+    where
+        Says where another mode is: a quantity, and its values there and here.
+    """
+    if not others:
+        return []
+    full = min(len(other.points) for other in others) >= _FULL * draws.points.shape[1]
+    odds = [float(np.exp(min(other.log_mass(full=full) - draws.log_mass(full=full), 50.0))) for other in others]
+    k = int(np.argmax(odds))
+    share = odds[k] / (1 + odds[k])
+    if share < _WARN:
+        return []
+    about = "most" if share > 0.5 else f"about {share:.0%}"
+    text = f"there is another mode, with {about} of the posterior, that no chain came to: {where(others[k])}"
+    advice = "take method smc, start chains there with initvals, or give stronger priors"
+    return [Finding("fail" if share > _FAIL else "warn", "modes", "", share, text, advice)]
