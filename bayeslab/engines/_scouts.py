@@ -126,6 +126,7 @@ def starts(
     jitter: float = 1.0,
     *,
     climbed: bool = True,
+    more: int = 0,
 ) -> list[Array]:
     """Starting points of searches: one half around the centres of the priors, the other from all over the priors.
 
@@ -137,10 +138,13 @@ def starts(
     ----------
     climbed
         Whether the second half are where scouts ended, or where they began.
+    more
+        So many modes that scouts find are starts on top of ``n`` that are around the centres or values given.
     """
     at = middle(target.density, initvals)
     around = [near(target.density, at, rng, jitter) for _ in range(n)]
-    if initvals or n == 1:
+    wanted = 0 if initvals else n // 2
+    if not wanted + more:
         return around
-    far = scouts(target, rng.spawn(1)[0], at)[: n // 2]
-    return [*around[: n - len(far)], *(scout.end if climbed else scout.start for scout in far)]
+    far = scouts(target, rng.spawn(1)[0], at)[: more or wanted]
+    return [*around[: n if more else n - len(far)], *(scout.end if climbed else scout.start for scout in far)]

@@ -29,6 +29,8 @@ __all__ = ["USES_GRAPH", "Options", "plan", "ready", "refuse", "run"]
 USES_GRAPH = False
 # Searches that end this near the best, in log posterior, ended at the same place.
 _SAME = 1e-2
+# A maximum that a smaller share of the starts led to, or one start alone, may not be the highest.
+_FEW = 0.1
 # Nearer to a bound than this, an estimate is at the bound.
 _AT_BOUND = 1e-6
 # Seconds between notes on a search.
@@ -263,9 +265,9 @@ def _findings(searches: Restarts, found: EMPlan, values: Any, options: Options) 
 def _agreement(searches: Restarts) -> Finding:
     reached, n = searches.reaching(_SAME), len(searches.ends)
     if reached == n:
-        return Finding("pass", "restarts", "", reached, f"all {n} random starts led to the same log posterior")
-    text = f"{reached} of {n} random starts led to the highest log posterior found"
-    if reached > 1:
+        return Finding("pass", "restarts", "", reached, f"all {n} starts led to the same log posterior")
+    text = f"{reached} of {n} starts led to the highest log posterior found"
+    if reached >= max(2, _FEW * n):
         return Finding("pass", "restarts", "", reached, f"{text}; the others to lower maxima")
     return Finding(
         "warn", "restarts", "", reached, f"{text}: there may be higher ones", "raise restarts until several agree"

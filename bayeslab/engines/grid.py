@@ -4,7 +4,8 @@ For any model with a graph and few parameters. The grid lies on the unconstraine
 stretched by the curvature at the mode, so that strong correlations cost no points; its steps are
 halved until the integral does not change. Each parameter gets a grid on which it is the first
 coordinate, whose marginal then has no other parameter in it; the grids must agree on the evidence.
-Far modes are found only if a start of the optimiser leads to them.
+Modes are looked for all over the priors, so that far ones
+are inside.
 
 References
 ----------
@@ -23,7 +24,7 @@ from pydantic import Field
 from bayeslab import registry
 from bayeslab.dataset import Data
 from bayeslab.engines import _density
-from bayeslab.engines._approximate import Optimum, Target, has_evidence, maxima, newton
+from bayeslab.engines._approximate import Optimum, Target, has_evidence, hessian, improper, maxima, newton
 from bayeslab.engines._density import Density
 from bayeslab.engines._groups import attributes, constrained, dataset, posterior_groups
 from bayeslab.engines._job import Job, Outcome
@@ -43,6 +44,13 @@ _POINTS = {1: 65, 2: 33, 3: 17}
 # dimensions would take millions of points to rounding.
 _DEPTH = {1: 36.0, 2: 36.0, 3: 20.0}
 _TOLERANCE = {1: 1e-9, 2: 1e-7, 3: 1e-6}
+# The widest grid, in lengths of the mode; points for each standard deviation of the narrowest mode, to begin with.
+_WIDEST = {1: 200_000.0, 2: 1_000.0, 3: 400.0}
+_DENSE = 0.5
+# Modes beside the highest that a grid is told of.
+_MODES = 8
+# Ends of searches nearer to each other than this, relative to the size of the coordinates, are one mode.
+_ONE_MODE = 1e-3
 
 
 class Options(Spec):
@@ -110,7 +118,7 @@ def run(job: Job) -> Outcome:
     target = Target(density)
     compiled = time.perf_counter()
     rng = np.random.default_rng(job.seed)
-    points = starts(target, rng, options.restarts, options.initvals)
+    points = starts(target, rng, options.restarts, options.initvals, more=_MODES)
     found = maxima(target, points, options.maxeval, job.progress.note)
     grids = [_grid(target, found, first) for first in range(density.n_dim)]
     log_evidence = grids[0].log_evidence
@@ -142,18 +150,57 @@ def _grid(target: Target, found: list[Optimum], first: int) -> _Grid:
         return target.many(frame.points(u))[0].reshape([len(a) for a in axes])
 
     # Other modes are inside from the beginning.
+    found = [o for o in _apart(found) if o.value > found[0].value - _DEPTH[d]]
     others = np.array([np.linalg.solve(factor, (o.point - peak.point)[order]) for o in found])
     start = [
         (min(-9.0, low - 9.0), max(9.0, high + 9.0)) for low, high in zip(others.min(0), others.max(0), strict=True)
     ]
     names = target.density.parameter_names()
-    n = _POINTS[d]
+    n, many = _POINTS[d], len(found) > 1
+    known: dict[str, Any] = {} if improper(target.density.model) else {"endless": _spread(_WIDEST[d])}
+    if many:
+        known["peaks"] = others
     try:
-        ends = quadrature.box(log_density, start, [names[i] for i in order], n=n, depth=_DEPTH[d])
-        axes, log_mass = quadrature.converged(log_density, ends, n=n, tolerance=_TOLERANCE[d])
+        ends = quadrature.box(
+            log_density, start, [names[i] for i in order], n=n, depth=_DEPTH[d], widest=_WIDEST[d], **known
+        )
+        sizes = [n] * d
+        if many or d == 1:
+            lengths = _lengths(target, found, order, factor) if many else np.ones(d)
+            steps = [_DENSE * (high - low) / length for (low, high), length in zip(ends, lengths, strict=True)]
+            sizes = [max(n, int(np.ceil(step)) + 1) for step in steps]
+        axes, log_mass = quadrature.converged(log_density, ends, n=sizes, tolerance=_TOLERANCE[d])
     except ModelError as error:
         raise EngineRefusal(error.message) from None
     return _Grid(order, peak.point, factor, axes, log_mass + np.log(np.diagonal(factor)).sum())
+
+
+def _apart(found: list[Optimum]) -> list[Optimum]:
+    """Each mode once, the highest first."""
+    kept: list[Optimum] = []
+    for optimum in found:
+        places = [np.max(np.abs(optimum.point - other.point) / (1.0 + np.abs(other.point))) for other in kept]
+        if all(place > _ONE_MODE for place in places):
+            kept.append(optimum)
+    return kept[: 1 + _MODES]
+
+
+def _lengths(target: Target, found: list[Optimum], order: list[int], factor: np.ndarray) -> np.ndarray:
+    """The standard deviation of the narrowest mode along each axis of a grid, the others held."""
+    out = np.ones(len(order))
+    for optimum in found:
+        curved = -np.diagonal(factor.T @ hessian(target, optimum.point)[np.ix_(order, order)] @ factor)
+        bends = np.isfinite(curved) & (curved > 1.0)
+        out[bends] = np.minimum(out[bends], 1.0 / np.sqrt(curved[bends]))
+    return out
+
+
+def _spread(widest: float) -> str:
+    """Why a posterior whose priors are proper has no grid."""
+    return (
+        f"the posterior of '{{name}}' spreads over more than {widest:,.0f} times the length of its highest mode: no"
+        f" grid holds both; sample with method smc"
+    )
 
 
 def _factor(curvature: np.ndarray) -> np.ndarray:

@@ -626,6 +626,9 @@ class MixtureOptions:
         responsibilities.
     repairs : int
         How often a search may plant collapsed or merged components anew.
+    unlike : bool
+        Whether the later half of the searches, and any that would begin where one before it did, go on from the best
+        of many short searches from unlike starts.
     """
 
     method: Method = "em"
@@ -635,6 +638,7 @@ class MixtureOptions:
     tolerance: float = 1e-6
     max_iterations: int = 1000
     repairs: int = 5
+    unlike: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -777,14 +781,134 @@ def search(
     if options.method == "map" and problem.emission.prior is None:
         problem = replace(problem, emission=problem.emission.with_prior(problem.rows, max(problem.n_components, 1)))
     problem.check()
+    sources = rng.spawn(options.restarts)
+    given_all: list[Parameters | None]
+    if callable(start):
+        given_all = [start(own) for own in sources]
+    else:
+        given_all = [start, *[None] * (options.restarts - 1)]
+        if options.unlike and options.restarts > 1:
+            given_all = _unlike(problem, options, sources, start, rng.spawn(1)[0])
     searches = []
-    for number, own in enumerate(rng.spawn(options.restarts)):
-        given = start(own) if callable(start) else start if number == 0 else None
+    for number, (own, given) in enumerate(zip(sources, given_all, strict=True)):
         step = None if progress is None else partial(progress, number)
         searches.append(_search(problem, options, own, given, step))
         if searches[-1].interrupted:
             break
     return problem, searches
+
+
+def _unlike(
+    problem: MixtureProblem,
+    options: MixtureOptions,
+    sources: list[np.random.Generator],
+    first: Parameters | None,
+    rng: np.random.Generator,
+) -> list[Parameters | None]:
+    """Where searches begin: half of them as always, if no two are the same, the others where short ones ended."""
+    out: list[Parameters | None] = []
+    heights: list[float] = []
+    for number, own in enumerate(sources):
+        given = first if number == 0 else None
+        theta = given if given is not None else _begun(problem, options.start, own)
+        height = -np.inf if theta is None else _height(problem, theta)
+        if number and (
+            number >= (len(sources) + 1) // 2 or any(abs(height - h) <= 1e-9 * max(1.0, abs(h)) for h in heights)
+        ):
+            continue
+        out.append(theta)
+        heights.append(height)
+    further = _short(problem, options, len(sources) - len(out), rng)
+    out += further
+    return [*out, *[None] * (len(sources) - len(out))]
+
+
+def _begun(problem: MixtureProblem, kind: Start, rng: np.random.Generator) -> Parameters | None:
+    try:
+        return _start(problem, kind, rng)
+    except Collapse:
+        return None
+
+
+def _height(problem: MixtureProblem, theta: Parameters) -> float:
+    """Log posterior."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(problem.expect(theta)[0] + problem.log_prior(theta))
+
+
+# Responsibilities (of rows, components and columns) that all short searches may fill at each step; short searches at
+# most; their steps; and the smallest share of the rows' variance that a component of a start has.
+_CHEAP, _MANY, _STEPS, _NARROWEST = 2_000_000, 40, 10, 1e-4
+
+
+def _short(
+    problem: MixtureProblem, options: MixtureOptions, wanted: int, rng: np.random.Generator
+) -> list[Parameters | None]:
+    """Where the best of many short searches from unlike starts ended, the highest first.
+
+    References
+    ----------
+    Biernacki, Celeux, Govaert (2003). Choosing starting values for the EM algorithm for getting the highest likelihood
+    in multivariate Gaussian mixture models. Computational Statistics & Data Analysis 41, 561-575.
+    """
+    climbed = _Hard(problem) if options.method == "hard" else problem
+    each = problem.n_components * max(problem.rows.size, 1)
+    kinds: list[Callable[[MixtureProblem, np.random.Generator], np.ndarray]] = [_by_rows, _by_chance, _by_seeds]
+    if options.method == "map":
+        # Without a prior a small component has no bound: it would be looked for where rows happen to coincide.
+        kinds = [_by_clump, *kinds]
+    found: list[tuple[float, Parameters]] = []
+    for k in range(int(np.clip(_CHEAP // each, wanted, _MANY))):
+        try:
+            guess = _permitted(problem, kinds[k % len(kinds)](problem, rng))
+            theta = problem.update(problem.statistics(guess))
+            end = maximise(climbed, theta, tolerance=options.tolerance, max_iterations=_STEPS)
+        except (Collapse, OptionError, np.linalg.LinAlgError):
+            continue
+        if end.reason == "interrupted":
+            raise KeyboardInterrupt
+        if np.isfinite(end.log_posterior):
+            found.append((end.log_posterior, dict(end.parameters)))
+    found.sort(key=lambda pair: -pair[0])
+    return [theta for _, theta in found[:wanted]]
+
+
+def _by_seeds(problem: MixtureProblem, rng: np.random.Generator) -> np.ndarray:
+    return starting_labels(problem, "k_means++", rng)
+
+
+def _by_chance(problem: MixtureProblem, rng: np.random.Generator) -> np.ndarray:
+    return starting_labels(problem, "random", rng)
+
+
+def _by_rows(problem: MixtureProblem, rng: np.random.Generator) -> np.ndarray:
+    """Around random rows, each component as wide as it happens to be."""
+    points = problem.emission.features(problem.rows)
+    n, k = len(points), problem.n_components
+    distance = _distances(points, points[rng.choice(n, k, replace=n < k)])
+    whole = max(float(np.var(points, axis=0).mean()), 1e-300)
+    width = whole * np.exp(rng.uniform(np.log(_NARROWEST), 0.0, k))
+    log_density = -0.5 * distance / width - 0.5 * points.shape[1] * np.log(width)
+    shares = np.exp(log_density - logsumexp(log_density, axis=1, keepdims=True))
+    return np.asarray(0.99 * shares + 0.01 / k)
+
+
+def _by_clump(problem: MixtureProblem, rng: np.random.Generator) -> np.ndarray:
+    """One component the nearest neighbours of a row, where rows lie close, and the others by seeds in the rest."""
+    points = problem.emission.features(problem.rows)
+    n, k = len(points), problem.n_components
+    size = min(n, int(np.exp(rng.uniform(np.log(points.shape[1] + 2), np.log(max(n / 4, points.shape[1] + 3))))))
+    around = points[rng.choice(n, min(n, 10), replace=False)]
+    distance = _distances(around, points)
+    reach = np.partition(distance, size - 1, axis=1)[:, size - 1]
+    clump = np.argsort(distance[int(reach.argmin())], kind="stable")[:size]
+    labels = np.zeros(n, dtype=int)
+    rest = np.setdiff1d(np.arange(n), clump)
+    if k > 1 and len(rest) >= k - 1:
+        centres = points[rest][seeds(points[rest], k - 1, rng)]
+        labels[rest] = 1 + _distances(points[rest], centres).argmin(axis=1)
+    # Hardly a doubt: a tenth of all other rows would widen a clump to the whole.
+    return np.asarray(0.999 * np.eye(k)[labels] + 0.001 / k)
 
 
 def _search(

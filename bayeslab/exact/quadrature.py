@@ -23,7 +23,6 @@ __all__ = ["box", "converged", "fine", "grid_draws", "inverse", "marginal", "qua
 #: Log density on the grid of some axes: takes one array for each, gives an array of their lengths.
 type LogDensity = Callable[..., np.ndarray]
 
-_MAX_WIDTH = 400.0
 _MOST_POINTS = 500_000
 # Densities below e^-60 of the top are as good as none; splines need finite values.
 _FLOOR = 60.0
@@ -37,6 +36,9 @@ def box(
     n: int = 33,
     depth: float = 36.0,
     nowhere: str = "the density is zero or undefined everywhere",
+    peaks: np.ndarray | None = None,
+    widest: float = 400.0,
+    endless: str = "the posterior is improper: the density of '{name}' does not die out; give it a proper prior",
 ) -> list[tuple[float, float]]:
     """Where the density is within e^-depth of its top: widened until it is all inside, and narrowed to it.
 
@@ -52,6 +54,10 @@ def box(
         e^-36 is 2e-16.
     nowhere
         What to say when the density is nowhere finite.
+    peaks
+        Points (n, axes) where the density is known to be high, however narrowly: none of them is passed over.
+    widest, endless
+        A width that no axis exceeds, and what to say of the axis ``{name}`` that would.
 
     Raises
     ------
@@ -60,7 +66,8 @@ def box(
     """
     ends = list(start)
     for _ in range(60):
-        axes = [np.linspace(low, high, n) for low, high in ends]
+        even = [np.linspace(low, high, n) for low, high in ends]
+        axes = even if peaks is None else [np.union1d(a, peaks[:, d]) for d, a in enumerate(even)]
         height = log_density(*axes)
         if not np.isfinite(height.max()):
             raise ModelError(nowhere)
@@ -69,13 +76,11 @@ def box(
         for d, axis in enumerate(axes):
             other = tuple(e for e in range(len(axes)) if e != d)
             inside = np.flatnonzero(above.any(axis=other))
-            step, width = axis[1] - axis[0], axis[-1] - axis[0]
+            step, width = even[d][1] - even[d][0], axis[-1] - axis[0]
             low = axis[inside[0]] - step if inside[0] else axis[0] - width / 2
-            high = axis[inside[-1]] + step if inside[-1] < n - 1 else axis[-1] + width / 2
-            if high - low > _MAX_WIDTH:
-                raise ModelError(
-                    f"the posterior is improper: the density of '{names[d]}' does not die out; give it a proper prior"
-                )
+            high = axis[inside[-1]] + step if inside[-1] < len(axis) - 1 else axis[-1] + width / 2
+            if high - low > widest:
+                raise ModelError(endless.format(name=names[d]))
             new.append((low, high))
         settled = all(
             abs(a[0] - b[0]) + abs(a[1] - b[1]) < 0.25 * (a[1] - a[0]) for a, b in zip(new, ends, strict=True)
@@ -87,9 +92,18 @@ def box(
 
 
 def converged(
-    log_density: LogDensity, ends: Sequence[tuple[float, float]], *, n: int = 33, tolerance: float = 1e-8
+    log_density: LogDensity,
+    ends: Sequence[tuple[float, float]],
+    *,
+    n: int | Sequence[int] = 33,
+    tolerance: float = 1e-8,
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Finer and finer steps, one axis after the other, until the log integral does not change.
+
+    Parameters
+    ----------
+    n
+        Points to begin with, of all axes or of each.
 
     Returns
     -------
@@ -102,7 +116,10 @@ def converged(
     ModelError
         Half a million points are not enough.
     """
-    axes = [np.linspace(low, high, n) for low, high in ends]
+    sizes = [n] * len(ends) if isinstance(n, int) else n
+    if np.prod([float(size) for size in sizes]) > _MOST_POINTS:
+        raise ModelError("the posterior's modes are too narrow for their distance: no grid holds them; use method smc")
+    axes = [np.linspace(low, high, size) for (low, high), size in zip(ends, sizes, strict=True)]
     height = log_density(*axes)
     total = _log_integral(axes, height)
     for d in range(len(axes)):

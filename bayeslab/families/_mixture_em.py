@@ -101,7 +101,7 @@ def _placed(seen: Resolved, theta: Mapping[str, Any], given: Mapping[str, np.nda
 def _search(
     seen: Resolved, prior: bool, restarts: int, rng: np.random.Generator, progress: Any, how: Mapping[str, Any]
 ) -> Searched:
-    """Searches from k-means, in which components that collapse or merge are planted anew."""
+    """Searches from k-means and from unlike starts, in which components that collapse or merge are planted anew."""
     hard = how["variant"] == "hard"
     options = MixtureOptions(
         method="hard" if hard else "map" if prior else "em",
@@ -109,6 +109,7 @@ def _search(
         restarts=restarts,
         tolerance=how["tolerance"],
         max_iterations=how["max_iterations"],
+        unlike=True,
     )
     problem = seen.problem if prior else without_prior(seen.problem)
     begin: Any = how.get("begin")
