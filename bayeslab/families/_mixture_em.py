@@ -130,6 +130,9 @@ def _search(
     best = max(ends, key=lambda end: end.log_posterior)
     chosen = next(s for s in searches if s.result is best)
     notes = _repairs(chosen.repaired)
+    if not notes and (lost := sum(any("collapsed" in text for text in s.repaired) for s in searches)):
+        text = f"in {lost} of {len(searches)} searches a component collapsed on a few equal rows and was planted anew"
+        notes.append(Note("pass", "repaired", text))
     if (failed := len(searches) - len(ends)) > 0:
         text = f"{failed} of {len(searches)} searches ended in a component without spread"
         notes.append(Note("warn", "collapse", text, "take prior: use, or fewer components"))
