@@ -81,6 +81,15 @@ class Draws:
         root, longest = self._whitening
         return max(one, float(np.sqrt((np.linalg.solve(root, z) ** 2).sum())) / longest)
 
+    def discriminant(self, point: Array) -> Array:
+        """The direction that tells the draws from such around a point best, by Fisher's rule."""
+        z = (point - self.mean) / self.sd
+        if self._whitening is not None:
+            root = self._whitening[0]
+            z = np.linalg.solve(root.T, np.linalg.solve(root, z))
+        out: Array = z / self.sd
+        return out
+
     def log_mass(self, *, full: bool) -> float:
         """Log of its share of the posterior, up to a constant, as if it were normal."""
         d = self.points.shape[1]
@@ -130,7 +139,7 @@ def outside(draws: Draws, other: Draws) -> bool:
     late = other.points[len(other.points) // 2 :]
     if max(_gap(draws.points[:, j], late[:, j]) for j in range(late.shape[1])) > 0:
         return True
-    way = (late.mean(axis=0) - draws.mean) / (draws.sd**2 + late.var(axis=0))
+    way = draws.discriminant(late.mean(axis=0))
     return _gap(draws.points @ way, late @ way) > 0
 
 

@@ -265,8 +265,8 @@ def _findings(searches: Restarts, found: EMPlan, values: Any, options: Options) 
 def _agreement(searches: Restarts) -> Finding:
     reached, n = searches.reaching(_SAME), len(searches.ends)
     if reached == n:
-        return Finding("pass", "restarts", "", reached, f"all {n} starts led to the same log posterior")
-    text = f"{reached} of {n} starts led to the highest log posterior found"
+        return Finding("pass", "restarts", "", reached, f"all {n} random starts led to the same log posterior")
+    text = f"{reached} of {n} random starts led to the highest log posterior found"
     if reached >= max(2, _FEW * n):
         return Finding("pass", "restarts", "", reached, f"{text}; the others to lower maxima")
     return Finding(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import bayeslab as bl
 from bayeslab.engines import em
 from bayeslab.exact.answer import EMPlan
+from bayeslab.exact.expectation_maximisation import EMResult, Restarts
 from bayeslab.exact.learning import TableProblem
 from bayeslab.exact.local_models import FreeTable
 from bayeslab.exact.network import DiscreteNetwork
@@ -174,3 +176,35 @@ def test_the_family_itself_finds_the_saturated_fit():
     fit = fitted(variant="newton", tolerance=1e-9)
     assert float(fit.data_tree["sample_stats"]["lp"].values[0, 0]) == pytest.approx(SATURATED, abs=1e-6)
     assert sorted(fit.posterior["p_Bag"].values[0, 0]) == pytest.approx([0.419424, 0.580576], abs=1e-4)
+
+
+# ------------------------------------------------------------------------------------- unlike starts
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_tight_clump_within_a_broad_component_is_seen(seed):
+    """Sixty quantiles of a normal law and seven rows within 0.003 of 1: k-means cuts them in the middle whatever its
+    seeds, below a maximum that the clump has as a component."""
+    y = np.r_[stats.norm.ppf((np.arange(60) + 0.5) / 60), 1 + 1e-3 * np.arange(-3, 4)]
+    model = bl.Model(model=bl.Mixture(columns=["y"], components=2))
+
+    def best(**options):
+        found = bl.fit(model, {"y": y}, "em", seed=seed, runs=None, progress=False, **options)
+        return float(found.data_tree["em"]["final_log_posterior"].max()), found.verdict
+
+    known, _ = best(initvals={"weights": [0.9, 0.1], "mean": [[0.0], [1.0]], "sd": [[1.0], [3e-3]]})
+    reached, verdict = best()
+    assert reached == pytest.approx(known, abs=1e-3)
+    (told,) = (f.message for f in verdict.findings if f.check == "restarts")
+    assert not told.startswith("all")
+
+
+def test_few_starts_at_the_best_maximum_are_a_warning():
+    def ends(*heights):
+        every = tuple(EMResult({}, 0.0, h, np.zeros(1), np.zeros(1), 1, 1, True, "") for h in heights)
+        return Restarts(max(every, key=lambda end: end.log_posterior), every)
+
+    assert em._agreement(ends(0, 0, 0)).status == "pass"
+    assert em._agreement(ends(0, 0, -5, -5)).status == "pass"
+    assert em._agreement(ends(0, -5, -5, -5)).status == "warn"
+    assert em._agreement(ends(0, 0, *[-5.0] * 38)).status == "warn"
