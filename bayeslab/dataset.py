@@ -87,11 +87,17 @@ class Dataset:
         Dimension of the main table's rows.
     levels : mapping of str to ndarray
         Names of a table's rows, where it has a column called like the dimension of its rows.
+    left_out : mapping of str to str
+        Columns that hold neither numbers nor text, such as dates, and the message for a model that uses one.
+    notes : tuple of str
+        What reading the files took for granted.
     """
 
     columns: Mapping[str, Column] = field(default_factory=dict)
     rows: str = "obs_id"
     levels: Mapping[str, np.ndarray] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def digests(self) -> dict[str, str]:
         """SHA-256 of each column, and of the names of rows."""
@@ -107,25 +113,29 @@ class Dataset:
             if name not in self.columns and column.dims is not None and not set(column.dims) & (own | {base.rows})
         }
         levels = {dim: names for dim, names in base.levels.items() if dim not in own and dim != base.rows}
-        return Dataset(kept | dict(self.columns), self.rows, levels | dict(self.levels))
+        return replace(self, columns=kept | dict(self.columns), levels=levels | dict(self.levels))
 
     def plain(self) -> Dataset:
         """Columns by their plain names; one whose plain name another has keeps its own."""
         taken = Counter(map(plain_name, self.columns))
         named = {name if taken[plain_name(name)] > 1 else plain_name(name): c for name, c in self.columns.items()}
-        return self if named.keys() == self.columns.keys() else replace(self, columns=named)
+        left_out = {plain_name(name): reason for name, reason in self.left_out.items()}
+        return self if named.keys() == self.columns.keys() else replace(self, columns=named, left_out=left_out)
 
     def renamed(self, names: Mapping[str, str], *, complete: bool = False) -> Dataset:
         """Columns by other names, ``{new: old}``; ``complete`` refuses an old name that is not there."""
-        columns, levels = dict(self.columns), dict(self.levels)
+        columns, levels, left_out = dict(self.columns), dict(self.levels), dict(self.left_out)
         for new, old in names.items():
+            if old in left_out:
+                left_out[new] = left_out.pop(old)
+                continue
             if old in columns and new in columns | levels and new != old:
                 raise DataError(f"the data have '{old}' and also '{new}', its new name", path=("data", "rename", new))
             if old in columns:
                 columns[new] = columns.pop(old)
             elif complete and new not in columns | levels:
                 raise DataError(f"the data have no column '{old}'{hint(old, columns)}", path=("data", "rename", new))
-        return replace(self, columns=columns)
+        return replace(self, columns=columns, left_out=left_out)
 
     def take(self, rows: np.ndarray) -> Dataset:
         """Only these rows of the main table, by position."""
@@ -139,20 +149,33 @@ class Dataset:
             name: Column(shorter(c.values, c.dims), c.dims, shorter(c.missing, c.dims))
             for name, c in self.columns.items()
         }
-        return Dataset(columns, self.rows, {name: shorter(names, (name,)) for name, names in self.levels.items()})
+        levels = {name: shorter(names, (name,)) for name, names in self.levels.items()}
+        return replace(self, columns=columns, levels=levels)
 
     def joined(self, other: Dataset) -> Dataset:
         """These columns and those of another table; ``other`` gives the row dimension."""
         for name in self.columns.keys() & other.columns.keys():
             raise DataError(f"two tables have a column '{name}'; rename one")
-        return Dataset(dict(self.columns) | dict(other.columns), other.rows, dict(self.levels) | dict(other.levels))
+        return Dataset(
+            dict(self.columns) | dict(other.columns),
+            other.rows,
+            dict(self.levels) | dict(other.levels),
+            dict(self.left_out) | dict(other.left_out),
+            self.notes + other.notes,
+        )
 
     @classmethod
-    def from_table(cls, raw: Mapping[str, Any], rows: str, *, what: str = "data") -> Dataset:
+    def from_table(
+        cls, raw: Mapping[str, Any], rows: str, *, what: str = "data", notes: tuple[str, ...] = ()
+    ) -> Dataset:
         """One table: columns of equal length along the dimension ``rows``."""
-        columns, levels = {}, {}
+        columns, levels, left_out = dict[str, Column](), dict[str, np.ndarray](), dict[str, str]()
         for name, value in raw.items():
-            values, missing = as_values(value, f"{what}: column '{name}'")
+            try:
+                values, missing = as_values(value, f"{what}: column '{name}'")
+            except _NeitherNumbersNorText as error:
+                left_out[name] = error.message
+                continue
             if values.ndim != 1:
                 raise DataError(f"{what}: column '{name}' does not hold one value a row")
             if name == rows:
@@ -160,17 +183,20 @@ class Dataset:
             else:
                 columns[name] = Column(values, (rows,), missing)
         lengths = {len(c.values) for c in columns.values()} | {len(v) for v in levels.values()}
+        if not lengths and left_out:
+            raise DataError(next(iter(left_out.values())))
         if not lengths:
             raise DataError(f"{what}: the table has no columns")
         if lengths == {0}:
             raise DataError(f"{what}: the table has no rows")
         _check_lengths(columns, what)
-        return cls(columns, rows, levels)
+        return cls(columns, rows, levels, left_out, notes)
 
     @classmethod
     def from_columns(cls, raw: Mapping[str, Any], source: DataSource, *, what: str = "data") -> Dataset:
         """From a mapping of names to numbers, nested lists, arrays or (for group tables) dataframes."""
         columns: dict[str, Column] = {}
+        left_out: dict[str, str] = {}
         tables = cls()
         pending: dict[str, tuple[np.ndarray, np.ndarray | None]] = {}
         for name, value in raw.items():
@@ -179,7 +205,11 @@ class Dataset:
             if _is_frame(value):
                 tables = tables.joined(cls.from_table(frame_columns(value), name, what=f"{what}['{name}']"))
                 continue
-            values, missing = as_values(value, f"{what}: '{name}'")
+            try:
+                values, missing = as_values(value, f"{what}: '{name}'")
+            except _NeitherNumbersNorText as error:
+                left_out[name] = error.message
+                continue
             if values.ndim == 0 or name in source.dims:
                 dims = tuple(source.dims.get(name, ()))
                 if len(dims) != values.ndim:
@@ -198,7 +228,11 @@ class Dataset:
         if own is not None and own.dims == (source.rows,):
             levels[source.rows] = _row_names(source.rows, columns.pop(source.rows), what)
         _check_lengths(columns, what)
-        return tables.joined(cls(columns, source.rows, levels))
+        return tables.joined(cls(columns, source.rows, levels, left_out))
+
+
+class _NeitherNumbersNorText(DataError):
+    """A column that no model can use, such as one of dates; it stops only a model that names it."""
 
 
 def _is_frame(value: Any) -> bool:
@@ -255,7 +289,7 @@ def as_values(value: Any, what: str) -> tuple[np.ndarray, np.ndarray | None]:
         return array.astype(np.float64), None
     if array.dtype.kind in "UTSO":
         return _from_objects(array, what)
-    raise DataError(f"{what} holds {array.dtype}; numbers and text can be used (turn dates into numbers)")
+    raise _NeitherNumbersNorText(f"{what} holds {array.dtype}; numbers and text can be used (turn dates into numbers)")
 
 
 _LARGEST = 2**63 - 1
@@ -351,8 +385,8 @@ def _from_objects(array: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray 
         odd = next(i for i, cell in enumerate(flat) if not missing[i] and not isinstance(cell, str))
         kind = type(flat[odd]).__name__
         if str in kinds:
-            raise DataError(f"{what} mixes text and {kind} (row {odd + 1}); a column is numbers or text")
-        raise DataError(
+            raise _NeitherNumbersNorText(f"{what} mixes text and {kind} (row {odd + 1}); a column is numbers or text")
+        raise _NeitherNumbersNorText(
             f"{what} holds {kind} (row {odd + 1}); a column is numbers or text: make numbers of it, say days"
         )
     text = as_text(["" if gone else cell for cell, gone in zip(flat, missing, strict=True)], what)
@@ -368,7 +402,12 @@ def as_text(cells: Any, what: str) -> np.ndarray:
             f" {size / 2**30:.1f} GiB, more than {_MOST_TEXT / 2**30:.0f}; cut the longest, or give documents as counts"
             " of words (a row for each document and word)"
         )
-    return np.array(cells, dtype=str)
+    out = np.array(cells, dtype=str)
+    # An array of text ends a cell at its last letter that is not NUL.
+    if any("\0" in cell for cell in cells):
+        row = next(i for i, cell in enumerate(cells) if "\0" in cell)
+        raise DataError(f"{what}, row {row + 1}: the cell holds a NUL character; take it out")
+    return out
 
 
 def _check_lengths(columns: Mapping[str, Column], what: str) -> None:
@@ -493,6 +532,8 @@ class Data:
         if name in self.labels:
             # A dimension's own name: the factor that tells its levels apart.
             return Term(None, (name,), np.arange(len(self.labels[name])), name, column=name)
+        if name in self.dataset.left_out:
+            raise DataError(self.dataset.left_out[name])
         known = self.names() | self.labels.keys()
         raise ModelError(f"'{name}' is neither a node, a column of the data, nor a dimension{hint(name, known)}")
 
@@ -725,4 +766,6 @@ def describe(data: Data) -> str:
         else:
             of = "" if dim == data.dataset.rows else f" of '{dim}'"
             parts.append(f"{len(data.labels[dim]):,} rows{of}, columns {listed(names)}")
+    if data.dataset.left_out:
+        parts.append(f"left out, neither numbers nor text: {listed(data.dataset.left_out)}")
     return "; ".join(parts)

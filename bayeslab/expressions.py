@@ -113,6 +113,8 @@ def parse(text: str) -> Expression:
         raise ModelError("cannot be read as an expression: nested too deeply or not text") from None
     names: set[str] = set()
     calls: set[str] = set()
+    if isinstance(tree, ast.Constant) and isinstance(tree.value, str):
+        raise _alone(tree)
     _check(tree, 0, names, calls)
     return Expression(text, tree, frozenset(names), frozenset(calls))
 
@@ -156,6 +158,9 @@ def _check(node: ast.expr, depth: int, names: set[str], calls: set[str]) -> None
             if type(node.ops[0]) not in _COMPARE:
                 raise bad("this comparison is not part of the language; there are == != < <= > >=")
             children = (node.left, node.comparators[0])
+            texts = [isinstance(side, ast.Constant) and isinstance(side.value, str) for side in children]
+            if all(texts) or (any(texts) and not isinstance(node.ops[0], ast.Eq | ast.NotEq)):
+                raise bad("labels can only be compared with factors, by == and !=")
         case ast.Call():
             if not isinstance(node.func, ast.Name):
                 raise bad("only functions and distributions can be called, by their names")
@@ -175,8 +180,16 @@ def _check(node: ast.expr, depth: int, names: set[str], calls: set[str]) -> None
         case _:
             word = _OUTSIDE.get(type(node), f"'{ast.unparse(node)[:30]}'")
             raise bad(f"{word} is not part of the expression language")
+    labels = isinstance(node, ast.Subscript | ast.Compare)
     for child in children:
+        if isinstance(child, ast.Constant) and isinstance(child.value, str) and not labels:
+            raise _alone(child)
         _check(child, depth + 1, names, calls)
+
+
+def _alone(label: ast.Constant) -> ModelError:
+    message = f"the label '{label.value}' stands alone; compare a factor with it or index by it"
+    return ModelError(message, offset=_offset(label))
 
 
 # --------------------------------------------------------------------------------------- terms

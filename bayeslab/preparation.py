@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from bayeslab import registry
-from bayeslab.dataset import Data, bind
+from bayeslab.dataset import Column, Data, Dataset, bind
 from bayeslab.engines import auto
 from bayeslab.engines._job import Job, MemoryStore, options_of
-from bayeslab.errors import DataError, EngineRefusal, ModelError, NothingToFit, OptionError, hint, listed
+from bayeslab.errors import BayeslabError, DataError, EngineRefusal, ModelError, NothingToFit, OptionError, hint, listed
 from bayeslab.io import modelfile
 from bayeslab.io.tables import read_dataset
 from bayeslab.memory import check_draws
@@ -55,14 +57,41 @@ class Source:
 
     def bound(self, given: Any) -> Data:
         """The model's data, bound and checked; errors point into the file."""
-        family = registry.load("families", self.model.model.family)
         dataset = read_dataset(self.model.data, self.file.folder if self.file else None, given)
+        if not dataset.left_out:
+            return self._checked(dataset)
+        try:
+            data = self._checked(dataset)
+        except BayeslabError as error:
+            # Of a column that nothing can use the model's complaint is that it is missing.
+            for name, reason in dataset.left_out.items():
+                with_it = replace(dataset, columns={**dataset.columns, name: Column(np.array(np.nan), ())}, left_out={})
+                if _message(self._checked, with_it) != str(error):
+                    raise DataError(reason) from None
+            raise
+        family = registry.load("families", self.model.model.family)
+        for name in family.outcomes(self.model, data.names() | data.dataset.left_out.keys()):
+            if name in data.dataset.left_out:
+                raise DataError(data.dataset.left_out[name])
+        return data
+
+    def _checked(self, dataset: Dataset) -> Data:
+        family = registry.load("families", self.model.model.family)
         data = bind(self.model, dataset, family.factors(self.model))
         family.check(self.model, data.names())
         return data
 
     def located(self) -> Any:
         return self.file.located() if self.file else nullcontext()
+
+
+def _message(work: Callable[[Dataset], object], dataset: Dataset) -> str | None:
+    """What is wrong by some work; None: nothing."""
+    try:
+        work(dataset)
+    except BayeslabError as error:
+        return str(error)
+    return None
 
 
 def check(model: ModelLike, data: Any = None, method: str | None = None, **options: Any) -> Data:

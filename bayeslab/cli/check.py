@@ -56,6 +56,7 @@ def command(
     priors = family.priors(model, bound) if columns and hasattr(family, "priors") else {}
     forecast = family.forecast(model, bound) if columns and hasattr(family, "forecast") else {}
     remarks = family.remarks(model, bound) if columns and hasattr(family, "remarks") else ()
+    notes = [*bound.dataset.notes, *(f"{message}{'; ' if advice else ''}{advice}" for *_, message, advice in remarks)]
     if json:
         print_json(
             {
@@ -70,7 +71,7 @@ def command(
                 "unknown": forecast,
                 "method": found.engine or None,
                 "reason": found.reason or None,
-                "remarks": [message for _, _, _, message, _ in remarks],
+                "remarks": [*bound.dataset.notes, *(message for *_, message, _ in remarks)],
             }
         )
         return
@@ -97,5 +98,5 @@ def command(
         print(f"  method    {found.reason if found.engine else f'none: {found.reason}'}")
     for word, text in forecast.items():
         print(f"  {word:<9} {text}")
-    for _, _, _, message, advice in remarks:
-        print(f"  note      {message}{'; ' if advice else ''}{advice}")
+    for note in notes:
+        print(f"  note      {note}")

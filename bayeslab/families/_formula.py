@@ -84,8 +84,8 @@ def parse_formula(text: str) -> Formula:
     common, groups = parse_terms(right)
     response, trials = _proportion(left)
     name = _column_name(response)
-    if name is None:
-        _expression(response)
+    if name is None and not _expression(response).names:
+        raise _bad(f"the response '{response}' has no column in it: write 'y ~ {right}'")
     return Formula(text, response if name is None else name, name is not None, trials, common, groups)
 
 

@@ -34,6 +34,7 @@ from bayeslab.families._domains import Domains
 from bayeslab.families._nodes import (
     Node,
     bound_arguments,
+    byproducts,
     call_name,
     check_nodes,
     nodes_of,
@@ -71,6 +72,9 @@ __all__ = [
     "size",
     "summed_out",
 ]
+
+# Distributions that are no prior by themselves: their density has no finite integral.
+_IMPROPER = frozenset(("Flat", "HalfFlat"))
 
 type Purpose = Literal["fit", "predict", "simulate"]
 
@@ -349,11 +353,29 @@ def bound(model: Model, data: Data) -> Data:
         With the path of the node.
     """
     nodes = nodes_of(_spec(model).nodes)
+    _check_proper(nodes, data.names())
     domains = Domains(nodes, data)
     for node in nodes.values():
         with _node_errors(node):
             domains.check(node)
     return data
+
+
+def _check_proper(nodes: Mapping[str, Node], columns: Collection[str]) -> None:
+    """A node with an improper prior has a posterior only through data, or potentials, that depend on it."""
+    made = byproducts(nodes)
+    todo = [name for name, node in nodes.items() if name in columns or node.kind == "potential"]
+    used = set(todo)
+    while todo:
+        above = {made.get(parent, parent) for parent in nodes[todo.pop()].parents} & nodes.keys() - used
+        used |= above
+        todo += above
+    for name, node in nodes.items():
+        if node.distribution in _IMPROPER and name not in used:
+            raise ModelError(
+                f"'{name}' has no proper prior and no data depend on it: give it a prior, or leave it out",
+                path=node.path,
+            )
 
 
 def elimination(model: Model, data: Data) -> tuple[pymc.Model, SummedOut] | None:

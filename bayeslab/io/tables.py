@@ -8,18 +8,21 @@ cell is missing: ``None``, ``NA`` and ``no`` are perfectly good names of states.
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import math
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
 from bayeslab.dataset import LARGEST_EXACT, Dataset, as_text, check_exact, frame_columns, whole_numbers
-from bayeslab.errors import DataError
+from bayeslab.errors import DataError, listed, printable
 from bayeslab.io.files import memory_size, ordinary_size, shown
 from bayeslab.spec import DataSource
 
@@ -27,6 +30,13 @@ __all__ = ["read_dataset", "write_netcdf", "write_table"]
 
 _MISSING = np.array(["", "NA", "NaN", "nan", "N/A", "null"])
 _TABLES = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
+# What may stand between cells, and so many lines from which it is recognised.
+_SEPARATORS = {",": "','", ";": "';'", "\t": "tabs"}
+_SNIFFED = 20
+# A number with a decimal point or comma.
+_NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?")
+# Controls other than tabs and ends of lines: arrays of text would drop a NUL, terminals obey others.
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 # Bytes in memory, at the worst moment, for each byte of a text with short cells.
 _SWELLS = 20
 # Letters of a line; digits of a whole number, which takes time in proportion to their square.
@@ -52,15 +62,20 @@ def read_dataset(source: DataSource, folder: Path | None, given: Any = None) -> 
     if not (isinstance(given, Mapping) and all(dim in given for dim in source.tables)):
         for dim, path in source.tables.items():
             if (base / path).exists() or given is None:
-                found = found.joined(Dataset.from_table(_read_table(base / path), dim, what=str(path)))
+                found = found.joined(_table(base / path, dim, path))
     if given is not None:
         return found.joined(_read_given(given, source)).renamed(source.rename)
     if source.table is not None:
-        found = found.joined(Dataset.from_table(_read_table(base / source.table), source.rows, what=source.table))
+        found = found.joined(_table(base / source.table, source.rows, source.table))
     if source.arrays is not None:
         found = found.joined(_read_arrays(base / source.arrays, source))
     whole = source.table is not None or source.arrays is not None
-    return Dataset(found.columns, source.rows, found.levels).renamed(source.rename, complete=whole)
+    return replace(found, rows=source.rows).renamed(source.rename, complete=whole)
+
+
+def _table(path: Path, rows: str, what: str) -> Dataset:
+    columns, notes = _read_table(path)
+    return Dataset.from_table(columns, rows, what=what, notes=tuple(f"{what}: {note}" for note in notes))
 
 
 def _read_given(given: Any, source: DataSource) -> Dataset:
@@ -68,13 +83,14 @@ def _read_given(given: Any, source: DataSource) -> Dataset:
         path = Path(given)
         if path.suffix.lower() == ".json":
             return _read_arrays(path, source)
-        return Dataset.from_table(_read_table(path), source.rows, what=str(given))
+        return _table(path, source.rows, str(given))
     if isinstance(given, Mapping):
         return Dataset.from_columns(given, source)
     return Dataset.from_table(frame_columns(given), source.rows)
 
 
-def _read_table(path: Path) -> dict[str, Any]:
+def _read_table(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The columns of a table, and what was taken for granted to read them."""
     suffix = path.suffix.lower()
     if os.path.isdir(path):
         raise DataError("this is a folder, not a table", where=shown(path))
@@ -90,9 +106,9 @@ def _read_table(path: Path) -> dict[str, Any]:
     if suffix in (*_TABLES, ".json"):
         _fits(size, path)
     if suffix == ".parquet":
-        return _read_parquet(path)
+        return _read_parquet(path), ()
     if suffix == ".json":
-        return _read_records(path)
+        return _read_records(path), ()
     if suffix not in _TABLES:
         raise DataError(f"unknown kind of table '{suffix}'; there are .csv .tsv .parquet .json", where=str(path))
     return _read_csv(path, _TABLES[suffix])
@@ -113,6 +129,11 @@ def _lines(stream: TextIO, where: str) -> Iterator[str]:
     number = 0
     while line := stream.readline(_MOST_LINE):
         number += 1
+        if control := _CONTROL.search(line):
+            raise DataError(
+                f"a control character, {printable(control[0])}, which no cell of a table has; take it out",
+                where=f"{where}:{number}:{control.start() + 1}",
+            )
         if len(line) == _MOST_LINE and not line.endswith("\n"):
             raise DataError(
                 f"the line has more than {_MOST_LINE:,} letters; is this a table?", where=f"{where}:{number}:1"
@@ -120,10 +141,28 @@ def _lines(stream: TextIO, where: str) -> Iterator[str]:
         yield line
 
 
-def _read_csv(path: Path, separator: str) -> dict[str, Any]:
+def _separator(stream: TextIO, usual: str, where: str) -> str:
+    """What stands between the cells: the usual letter, unless the first lines make a table by another one alone."""
+    lines = [line for line in itertools.islice(_lines(stream, where), _SNIFFED) if line.strip()]
+    fitting = [letter for letter in _SEPARATORS if _columns(lines, letter) > 1]
+    return fitting[0] if len(fitting) == 1 else usual
+
+
+def _columns(lines: list[str], separator: str) -> int:
+    """How many columns lines have by a separator; 0 where they have different numbers of cells."""
+    try:
+        lengths = {len(row) for row in csv.reader(lines, delimiter=separator, strict=True)}
+    except csv.Error:  # such as quotes that are not closed within these lines
+        return 0
+    return lengths.pop() if len(lengths) == 1 else 0
+
+
+def _read_csv(path: Path, usual: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     where = shown(path)
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
+            separator = _separator(stream, usual, where)
+            stream.seek(0)
             reader = csv.reader(_lines(stream, where), delimiter=separator, strict=True)
             header = [name.strip() for name in next(reader, [])]
             if not any(header):
@@ -151,12 +190,40 @@ def _read_csv(path: Path, separator: str) -> dict[str, Any]:
         raise DataError(f"cannot be read: {error.strerror}", where=where) from None
     if not rows:
         raise DataError("the table has no rows", where=f"{where}:1:1")
-    columns = zip(*rows, strict=True)
-    return {
-        name: _cells(as_text(cells, f"{where}: column '{name}'"), f"{where}: column '{name}'")
-        for name, cells in zip(header, columns, strict=True)
+    texts = {
+        name: as_text(cells, f"{where}: column '{name}'")
+        for name, cells in zip(header, zip(*rows, strict=True), strict=True)
         if name
     }
+    commas = _decimal_commas(texts, where) if separator == ";" else set()
+    notes = () if separator == usual else (f"read with {_SEPARATORS[separator]} between the cells",)
+    if commas:
+        notes = (f"{notes[0]} and decimal commas, in {listed(commas)}",)
+    return {
+        name: _cells(np.char.replace(cells, ",", ".") if name in commas else cells, f"{where}: column '{name}'")
+        for name, cells in texts.items()
+    }, notes
+
+
+def _decimal_commas(texts: Mapping[str, np.ndarray], where: str) -> set[str]:
+    """Columns of numbers that are written with decimal commas.
+
+    Raises
+    ------
+    DataError
+        Numbers with a decimal point are beside them: one of the two marks separates thousands.
+    """
+    present = {name: [c for c in np.char.strip(cells).tolist() if c not in _MISSING] for name, cells in texts.items()}
+    numbers = {name for name, cells in present.items() if cells and all(map(_NUMBER.fullmatch, cells))}
+    commas = {name for name in numbers if any("," in cell for cell in present[name])}
+    for name in sorted(numbers) if commas else ():
+        for row, cell in enumerate(texts[name].tolist(), start=1):
+            if "." in cell:
+                raise DataError(
+                    f"{where}: column '{name}', row {row}: '{cell.strip()}' has a point, and column '{min(commas)}'"
+                    " commas within numbers; write every number with the same decimal mark, and thousands without one"
+                )
+    return commas
 
 
 def _cells(cells: np.ndarray, what: str) -> Any:
