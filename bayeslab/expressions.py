@@ -160,7 +160,7 @@ def _check(node: ast.expr, depth: int, names: set[str], calls: set[str]) -> None
             children = (node.left, node.comparators[0])
             texts = [isinstance(side, ast.Constant) and isinstance(side.value, str) for side in children]
             if all(texts) or (any(texts) and not isinstance(node.ops[0], ast.Eq | ast.NotEq)):
-                raise bad("labels can only be compared with factors, by == and !=")
+                raise bad("labels can only be compared with == and !=, and with factors")
         case ast.Call():
             if not isinstance(node.func, ast.Name):
                 raise bad("only functions and distributions can be called, by their names")

@@ -58,22 +58,22 @@ class Source:
     def bound(self, given: Any) -> Data:
         """The model's data, bound and checked; errors point into the file."""
         dataset = read_dataset(self.model.data, self.file.folder if self.file else None, given)
-        if not dataset.left_out:
-            return self._checked(dataset)
-        try:
-            data = self._checked(dataset)
-        except BayeslabError as error:
-            # Of a column that nothing can use the model's complaint is that it is missing.
-            for name, reason in dataset.left_out.items():
-                with_it = replace(dataset, columns={**dataset.columns, name: Column(np.array(np.nan), ())}, left_out={})
-                if _message(self._checked, with_it) != str(error):
-                    raise DataError(reason) from None
-            raise
-        family = registry.load("families", self.model.model.family)
-        for name in family.outcomes(self.model, data.names() | data.dataset.left_out.keys()):
-            if name in data.dataset.left_out:
-                raise DataError(data.dataset.left_out[name])
-        return data
+        if dataset.left_out:
+            self._refuse_used(dataset if self.model.model.any_names else dataset.plain())
+        return self._checked(dataset)
+
+    def _refuse_used(self, dataset: Dataset) -> None:
+        """Refuse columns that hold neither numbers nor text where the model is about them; others are left out."""
+        left_out, family = dataset.left_out, registry.load("families", self.model.model.family)
+        for name in family.outcomes(self.model, dataset.columns.keys() | left_out.keys()):
+            if name in left_out:
+                raise DataError(left_out[name])
+        complaint = _message(self._checked, dataset)
+        for name, reason in left_out.items() if complaint is not None else ():
+            # Is it that this column is missing?
+            with_it = replace(dataset, columns={**dataset.columns, name: Column(np.array(np.nan), ())}, left_out={})
+            if _message(self._checked, with_it) != complaint:
+                raise DataError(reason)
 
     def _checked(self, dataset: Dataset) -> Data:
         family = registry.load("families", self.model.model.family)
