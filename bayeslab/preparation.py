@@ -17,6 +17,7 @@ from bayeslab.dataset import Column, Data, Dataset, bind
 from bayeslab.engines import auto
 from bayeslab.engines._job import Job, MemoryStore, options_of
 from bayeslab.errors import BayeslabError, DataError, EngineRefusal, ModelError, NothingToFit, OptionError, hint, listed
+from bayeslab.families._domains import check_written
 from bayeslab.io import modelfile
 from bayeslab.io.tables import read_dataset
 from bayeslab.memory import check_draws
@@ -79,6 +80,8 @@ class Source:
         family = registry.load("families", self.model.model.family)
         data = bind(self.model, dataset, family.factors(self.model))
         family.check(self.model, data.names())
+        if self.model.model.family != "graph":  # whose nodes are checked where its data are bound
+            check_written(self.model.model, data)
         return data
 
     def located(self) -> Any:

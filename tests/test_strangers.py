@@ -30,6 +30,49 @@ def entry(request):
     return request.param
 
 
+def section(family, **keys):
+    return bl.Model(model={"family": family} | keys)
+
+
+WRONG_PRIORS = {
+    "slope": (regression(priors={"x": "Normal(0, -1)"}), "Normal needs sigma above 0; given: -1"),
+    "slope by name": (regression(priors={"x": "StudentT(nu=-3, mu=0, sigma=1)"}), "StudentT needs nu above 0"),
+    "sigma": (regression(priors={"sigma": "Uniform(2, 1)"}), "Uniform needs lower below upper"),
+    "group sd": (regression("y ~ x + (1 | g)", priors={"sd_g": "Gamma(0, 1)"}), "Gamma needs alpha above 0; given: 0"),
+    "length scale": (
+        section("gaussian_process", target="y", kernel="ExpQuad(x, lengthscale=l)", priors={"l": "Gamma(-2, 1)"}),
+        "Gamma needs alpha above 0; given: -2",
+    ),
+    "components": (
+        section("mixture", columns=["y"], components=2, priors={"mean": "Normal(0, -5)"}),
+        "Normal needs sigma above 0; given: -5",
+    ),
+    "emission": (
+        section("hmm", columns=["y"], states=2, parameters={"mean": "Normal(0, -1)"}),
+        "Normal needs sigma above 0; given: -1",
+    ),
+    "noise": (
+        section("latent_features", columns=["y", "x"], kind="binary", features=1, priors={"noise": "Gamma(0, 1)"}),
+        "Gamma needs alpha above 0; given: 0",
+    ),
+    "noisy or": (
+        section(
+            "bayes_net",
+            variables={"g": ["u", "no"], "h": {"states": ["v", "no"], "parents": ["g"], "noisy_or": {"g": "Beta(-1, 1)"}}},
+        ),
+        "Beta needs alpha above 0; given: -1",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG_PRIORS)
+def test_written_priors_outside_their_domain(entry, name):
+    model, message = WRONG_PRIORS[name]
+    with pytest.raises(ModelError, match=message) as caught:
+        entry(model, TABLE.assign(g=list("uuuuuu")))
+    assert caught.value.path[0] == "model"
+
+
 @pytest.mark.parametrize("node", ["Flat()", "HalfFlat()"])
 def test_improper_prior_without_data(entry, node):
     with pytest.raises(ModelError, match="'m' has no proper prior and no data depend on it"):

@@ -8,20 +8,21 @@ density. Domains are those of PyMC's densities; a test compares the table with t
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
+from pydantic import BaseModel
 
 from bayeslab.dataset import Data
 from bayeslab.errors import BayeslabError, DataError, ModelError
-from bayeslab.expressions import Term
+from bayeslab.expressions import Term, parse
 from bayeslab.families._distributions import DISTRIBUTIONS, MODIFIERS
 from bayeslab.families._nodes import Node, bound_arguments, call_name
 from bayeslab.families._pointwise import Environment, NotExact
 
-__all__ = ["DOMAINS", "Domain", "Domains", "Interval"]
+__all__ = ["DOMAINS", "Domain", "Domains", "Interval", "check_written"]
 
 _INF = float("inf")
 # Of a vector of probabilities: how far their sum may be from 1 (that of ``numpy.isclose``).
@@ -539,6 +540,48 @@ class Domains:
         if np.ndim(known) == 0 and known == unknown and least and end in domain.parameters:
             return float(domain.parameters[end].low)  # the least that the parameter can be
         return known
+
+
+# Keys of families under which distributions are written as text.
+_WRITTEN = ("priors", "parameters", "table", "noisy_or", "noisy_max", "logit")
+
+
+def check_written(family: BaseModel, data: Data) -> None:
+    """The priors written into a family's keys against what their distributions allow, as nodes of a graph are.
+
+    Raises
+    ------
+    ModelError
+        With the path of the prior.
+    """
+    for path, text in _texts(family, ("model",)):
+        if not set(_WRITTEN) & set(path) or text.split("(")[0].strip() not in DISTRIBUTIONS:
+            continue
+        try:
+            expression = parse(text)
+        except ModelError:
+            continue  # what reads the key says what it has to be
+        unknown = {name: Node(name, (), expression, "random", name) for name in expression.names}
+        try:
+            Domains(unknown, data).check(Node("", (), expression, "random", ""))
+        except BayeslabError as error:
+            raise ModelError(error.message, path=path, offset=error.offset) from None
+
+
+def _texts(value: object, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Every text inside a value, and its path."""
+    if isinstance(value, str):
+        yield path, value
+        return
+    items: Iterable[tuple[str | int, object]] = ()
+    if isinstance(value, BaseModel):
+        items = ((name, getattr(value, name)) for name in type(value).model_fields)
+    elif isinstance(value, Mapping):
+        items = value.items()
+    elif isinstance(value, list | tuple):
+        items = enumerate(value)
+    for key, item in items:
+        yield from _texts(item, (*path, key))
 
 
 def _meeting(outer: _Support, inner: _Support) -> _Support:
