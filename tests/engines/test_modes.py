@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import bayeslab as bl
+from bayeslab.engines import nuts
 from bayeslab.engines._modes import Draws, finding, outside
 
 # Rows around 0 and, more of them, around a far place: a Cauchy law has a mode at both, the far one the higher.
@@ -27,11 +28,11 @@ def truth(which):
     return mean, sd, float(np.log(total * (grid[1] - grid[0])) + height.max()), float(grid[height.argmax()])
 
 
-def fit(which, method, seed=1, **options):
+def fit(which, method, seed=1, runs=None, **options):
     y, scale = CLUSTERS[which]
     nodes = {"mu": "Normal(0, 10)", "y[obs]": f"StudentT(1, mu, {scale})"}
     model = bl.Model(model=bl.Graph(nodes=nodes), data={"rows": "obs"})
-    return bl.fit(model, {"y": y}, method, seed=seed, runs=None, progress=False, **options)
+    return bl.fit(model, {"y": y}, method, seed=seed, runs=runs, progress=False, **options)
 
 
 def drawn(found):
@@ -72,6 +73,20 @@ def test_other_modes_are_the_same_in_every_run_of_a_seed():
     assert modes(first) == modes(second) != []
 
 
+def test_a_search_for_modes_that_is_interrupted_is_resumed(tmp_path, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    how = {"initvals": {"mu": 0.0}, "draws": 100, "chains": 2}
+    with monkeypatch.context() as patched:
+        patched.setattr(nuts, "suspects", stop)
+        half = fit("far", "nuts", runs=tmp_path, **how)
+    assert [f.check for f in half.verdict.findings if f.check in ("interrupted", "modes")] == ["interrupted"]
+    whole = bl.resume(half.folder, progress=False)
+    assert np.array_equal(drawn(whole), drawn(half))
+    assert modes(whole) == modes(fit("far", "nuts", **how)) != []
+
+
 def test_chains_in_the_mode_that_counts_are_believed():
     """The other one holds 1e-7 of the posterior."""
     found = fit("far", "nuts", initvals={"mu": 20.0})
@@ -102,6 +117,24 @@ def test_grids_cover_far_modes(which):
     got = dict(zip(found["statistic"].values, found["mu"].values, strict=True))
     assert got["mean"] == pytest.approx(mean, abs=1e-5) and got["sd"] == pytest.approx(sd, rel=1e-4)
     assert found.attrs["log_evidence"] == pytest.approx(log_evidence, abs=1e-6)
+
+
+def test_a_grid_of_two_parameters_covers_far_modes():
+    """The scale is unknown too; the truth is a sum over a fine grid of the mean and the log of the scale."""
+    y, nodes = FAR, {"mu": "Normal(0, 10)", "s": "Exponential(5)", "y[obs]": "StudentT(1, mu, s)"}
+    model = bl.Model(model=bl.Graph(nodes=nodes), data={"rows": "obs"})
+    found = bl.fit(model, {"y": y}, "grid", seed=1, runs=None, progress=False).data_tree["exact_posterior"]
+    mu = np.concatenate([np.arange(-6, 4, 0.004), np.arange(4, 16, 0.02), np.arange(16, 26, 0.004)])
+    log_s = np.linspace(-6, 4, 300)
+    scale = np.exp(log_s)
+    height = stats.norm.logpdf(mu, 0, 10)[:, None] + np.log(5) - 5 * scale + log_s
+    height = height + sum(-np.log(np.pi * scale * (1 + ((value - mu[:, None]) / scale) ** 2)) for value in y)
+    along = np.exp(height - height.max()).sum(axis=1) * np.gradient(mu)
+    mean = along @ mu / along.sum()
+    log_evidence = np.log(along.sum() * (log_s[1] - log_s[0])) + height.max()
+    got = dict(zip(found["statistic"].values, found["mu"].values, strict=True))
+    assert got["mean"] == pytest.approx(mean, abs=1e-2)
+    assert found.attrs["log_evidence"] == pytest.approx(log_evidence, abs=1e-3)
 
 
 # ------------------------------------------------------------------------------------- on plain arrays
