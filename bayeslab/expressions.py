@@ -23,7 +23,7 @@ import numpy as np
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.spec import unquoted
 
-__all__ = ["FUNCTIONS", "Evaluator", "Expression", "Term", "parse"]
+__all__ = ["FUNCTIONS", "MOST_COUNTED", "Evaluator", "Expression", "Term", "as_float", "parse"]
 
 MAX_LENGTH = 5_000
 # Python's words that mean nothing in expressions and cannot be names.
@@ -407,6 +407,8 @@ _ARITHMETIC = frozenset(
     ("add", "subtract", "multiply", "power", "floor_divide", "mod", "negative", "abs", "outer", "sign")
 )
 _SUMS = frozenset(("sum", "mean", "prod", "sd", "var"))
+#: Floats hold every whole number up to here.
+MOST_COUNTED = 2**53
 
 
 def _whole(value: Any) -> bool:
@@ -415,11 +417,27 @@ def _whole(value: Any) -> bool:
     return np.dtype(dtype).kind in "iub"
 
 
-def _as_float(value: Any) -> Any:
-    """A number, array or variable of whole numbers as one of floats; others as they are."""
+def as_float(value: Any) -> Any:
+    """A number, array or variable of whole numbers as one of floats; others as they are.
+
+    Raises
+    ------
+    DataError
+        A number beyond 2^53 lies between two floats: the digits that a difference is made of would be lost.
+    """
     if not hasattr(value, "astype"):
         value = np.asarray(value)
-    return value.astype("float64") if _whole(value) else value
+    if not _whole(value):
+        return value
+    out = value.astype("float64")
+    if isinstance(value, np.ndarray | np.generic) and np.size(value) and np.max(np.abs(out)) >= MOST_COUNTED:
+        lost = [n for n in np.ravel(value).tolist() if int(float(n)) != n]
+        if lost:
+            raise DataError(
+                f"{lost[0]} lies between two floats, in which whole numbers are computed with (they hold all up to"
+                f" {MOST_COUNTED:,}): subtract from the column before it is read, or use it as a label"
+            )
+    return out
 
 
 def _function(name: str, symbolic: bool) -> Callable[..., Any]:
@@ -571,7 +589,7 @@ class Evaluator:
         """An elementwise function of terms, broadcast by name; arithmetic is that of floats."""
         values, dims, symbolic = self.align(terms)
         if name in _ARITHMETIC and all(map(_whole, values)):
-            values = [_as_float(value) for value in values]
+            values = [as_float(value) for value in values]
         with np.errstate(all="ignore"):
             value = _function(name, symbolic)(*values)
         if getattr(value, "dtype", None) == "bool":
@@ -845,7 +863,7 @@ class Evaluator:
                 value = value[(slice(None),) * term.dims.index(d) + (slice(rows, None),)]
         axis = tuple(i for i, d in enumerate(term.dims) if d in reduced)
         if name in _SUMS:
-            value = _as_float(value)
+            value = as_float(value)
         if term.random:
             out = _pytensor_reduction(name, value, axis)
         else:
@@ -870,7 +888,7 @@ class Evaluator:
         else:
             function = _function(name, False)
         dims = term.dims if name != "logsumexp" else (*term.dims[:axis], *term.dims[axis + 1 :])
-        return Term(function(_as_float(term.value), axis=axis), dims, undefined=term.undefined)
+        return Term(function(as_float(term.value), axis=axis), dims, undefined=term.undefined)
 
     # -- linear algebra by names
 
@@ -910,7 +928,7 @@ class Evaluator:
             if side.value is None:
                 raise ModelError(f"'{side.column}' is text; a product needs numbers")
         symbolic = left.random or right.random
-        a, b = (_as_float(self.symbolic(t) if symbolic else t.value) for t in (left, right))
+        a, b = (as_float(self.symbolic(t) if symbolic else t.value) for t in (left, right))
         undefined = {d: k for d, k in _merge([left, right]).items() if d != dim}
         rest_a = tuple(d for d in left.dims if d != dim)
         rest_b = tuple(d for d in right.dims if d != dim)
@@ -993,7 +1011,7 @@ class Evaluator:
 
     def _fn_trace(self, node: ast.Call) -> Term:
         term = self._fn_diagonal(node)
-        return Term(_as_float(term.value).sum(), ())
+        return Term(as_float(term.value).sum(), ())
 
     def _fn_diagonal(self, node: ast.Call) -> Term:
         term = self._square(node.args[0], "diagonal")

@@ -27,7 +27,7 @@ from bayeslab.dataset import Data
 from bayeslab.digits import far, remedy
 from bayeslab.errors import BayeslabError, DataError, ModelError, hint, listed
 from bayeslab.exact.answer import Plan
-from bayeslab.expressions import Evaluator, Term, parse
+from bayeslab.expressions import MOST_COUNTED, Evaluator, Term, as_float, parse
 from bayeslab.families._conjugacy import closed_form
 from bayeslab.families._distributions import DISTRIBUTIONS, Distribution
 from bayeslab.families._domains import Domains
@@ -529,8 +529,19 @@ class _Builder:
         if name in self.nodes or name in self.labels or None in term.dims or not term.dims:
             return pt.as_tensor_variable(np.asarray(term.value))
         if name not in self.symbols:
-            self.symbols[name] = self.pm.Data(name, np.asarray(term.value), dims=term.dims, model=self.model)
+            self.symbols[name] = self._given(name, term.value, term.dims)
         return self.symbols[name]
+
+    def _given(self, name: str, value: Any, dims: tuple[Any, ...]) -> Any:
+        """Data in the graph; whole numbers that PyMC's 32 bits do not hold are floats there."""
+        array = np.asarray(value)
+        narrow = np.iinfo(np.int32)
+        if array.dtype.kind in "iu" and array.size and (array.min() < narrow.min or array.max() > narrow.max):
+            try:
+                array = as_float(array)
+            except DataError as error:
+                raise DataError(f"column '{name}': {error.message}") from None
+        return self.pm.Data(name, array, dims=dims, model=self.model)
 
     def lengths(self, dims: tuple[str, ...]) -> tuple[int, ...]:
         for dim in dims:
@@ -643,7 +654,7 @@ class _Builder:
                 value if node.dims else value[()], node.dims, undefined=term.undefined, column=node.name
             )
             if node.dims and not term.undefined:
-                self.symbols[node.name] = self.pm.Data(node.name, value, dims=node.dims, model=self.model)
+                self.symbols[node.name] = self._given(node.name, value, node.dims)
                 self.terms[node.name] = Term(value, node.dims, column=node.name)
             return
         value = broadcast(value, shape) if node.dims else value
@@ -805,6 +816,14 @@ class _Builder:
                     f" {node.distribution} is discrete",
                     path=node.path,
                 )
+            far = ~gone & (np.abs(np.where(gone, 0, value).astype(float)) > MOST_COUNTED)
+            if np.any(far):
+                row = int(np.nonzero(np.atleast_1d(far))[0][0])
+                raise DataError(
+                    f"column '{node.name}', row {row + 1}: {np.atleast_1d(value).ravel()[row]} is beyond"
+                    f" {MOST_COUNTED:,}, up to which floats hold every whole number; count in larger units",
+                    path=node.path,
+                )
             counts = np.where(gone, 0, value).astype(np.int64)
             return np.ma.masked_array(counts, mask=gone) if np.any(gone) else counts
         return value.astype(np.float64)
@@ -836,7 +855,9 @@ class _Builder:
             if self.purpose != "fit":
                 # A transform is for sampling a density; here the node is only drawn from.
                 warnings.filterwarnings("ignore", message="No safe default transform found")
-            rv = self.model.register_rv(drawn, node.name, observed=observed, dims=dims or None, **extra)
+            # PyMC makes whole numbers those of 32 bits, and floats those of the variable's type.
+            seen = None if observed is None else observed.astype(np.float64)
+            rv = self.model.register_rv(drawn, node.name, observed=seen, dims=dims or None, **extra)
         if np.ma.is_masked(observed) and len(dims) == 1:
             # The imputed cells are a parameter of their own; its dimension says which rows they are.
             missing = f"{node.name}_missing"
@@ -883,7 +904,7 @@ class _Builder:
 
         drawn.name = node.name
         (present, _), _, _ = create_partial_observed_rv(drawn, np.ma.getmaskarray(observed))
-        self.model.register_rv(present, f"{node.name}_observed", observed=observed.compressed())
+        self.model.register_rv(present, f"{node.name}_observed", observed=observed.compressed().astype(np.float64))
         self.model.named_vars_to_dims[node.name] = dims
 
     def _vector(self, node: Node) -> bool:

@@ -45,7 +45,7 @@ from pydantic import Field
 from bayeslab.dataset import Column, Data, Dataset, bind
 from bayeslab.digits import FEW_STEPS, check_digits, constant, far, located, power_of_two, remedy, spread_of
 from bayeslab.errors import DataError, ModelError, hint, listed
-from bayeslab.expressions import parse
+from bayeslab.expressions import MOST_COUNTED, parse
 from bayeslab.families import graph as graphs
 from bayeslab.families._design import Design
 from bayeslab.families._distributions import DISTRIBUTIONS
@@ -582,14 +582,11 @@ def _checked_response(spec: Regression, formula: Formula, y: np.ndarray, trials:
     if not likelihood.discrete:
         _in_range(y, f"the response '{formula.response}'")
         return y
-    if np.any(y > _MOST_COUNTED) or (trials is not None and np.any(trials > _MOST_COUNTED)):
+    if np.any(y > MOST_COUNTED) or (trials is not None and np.any(trials > MOST_COUNTED)):
         raise DataError(
-            f"the response '{formula.response}' has counts beyond {_MOST_COUNTED:,}, which floats do not hold"
+            f"the response '{formula.response}' has counts beyond {MOST_COUNTED:,}, which floats do not hold"
         )
     return y.astype(np.int64)
-
-
-_MOST_COUNTED = 2**53
 
 
 def _limits(data: Data, name: str, complete: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
