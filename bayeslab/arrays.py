@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bayeslab.errors import BayeslabError, OptionError
 
-__all__ = ["count", "distributions", "number", "positions", "real", "same_length", "truths", "two_sides"]
+__all__ = ["count", "distributions", "lengths", "number", "positions", "real", "same_length", "truths", "two_sides"]
 
 Array = NDArray[np.float64]
 
@@ -226,3 +226,20 @@ def _shown(given: Any) -> str:
     """The beginning of what was given."""
     text = repr(given.tolist() if isinstance(given, np.ndarray) else given)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def lengths(rows: Any) -> Array:
+    """Euclidean lengths along the last axis, whose squares may be beyond the range of floats.
+
+    Parameters
+    ----------
+    rows : ndarray (..., n)
+
+    Returns
+    -------
+    ndarray (...)
+    """
+    rows = np.asarray(rows, float)
+    # Powers of two change no digit.
+    unit = np.ldexp(1.0, np.frexp(np.abs(rows).max(axis=-1, initial=0.0))[1] - 1)
+    return np.asarray(unit * np.linalg.norm(rows / unit[..., None], axis=-1))

@@ -23,6 +23,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from bayeslab.arrays import lengths
 from bayeslab.errors import EvidenceError, ModelError, hint
 from bayeslab.exact.mixed_network import MixedNetwork, read_mixed_evidence
 
@@ -69,7 +70,7 @@ def observe(mean: np.ndarray, factor: np.ndarray, values: np.ndarray) -> Observe
     Leading axes broadcast; rows of data may share one factor.
     """
     directions = np.zeros(factor.shape)
-    size = np.linalg.norm(factor, axis=-1)
+    size = lengths(factor)
     residuals = values - mean
     magnitude = np.abs(values) + np.abs(mean) + size
     scores = np.zeros(np.broadcast_shapes(residuals.shape, size.shape))
@@ -81,7 +82,7 @@ def observe(mean: np.ndarray, factor: np.ndarray, values: np.ndarray) -> Observe
             along = np.matmul(known, row[..., None])[..., 0]
             row = row - np.matmul(along[..., None, :], known)[..., 0, :]
             residual = residual - (along * scores[..., :i]).sum(axis=-1)
-        length = np.linalg.norm(row, axis=-1)
+        length = lengths(row)
         fixed = length <= _DETERMINED * size[..., i]
         safe = np.where(fixed, 1.0, length)
         score = np.where(fixed, 0.0, residual / safe)
@@ -137,7 +138,7 @@ class MultivariateNormal:
 
     @property
     def sd(self) -> np.ndarray:
-        return np.linalg.norm(self.factor, axis=1)
+        return lengths(self.factor)
 
     def _at(self, names: Sequence[str]) -> list[int]:
         for name in names:

@@ -38,6 +38,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
+from bayeslab.arrays import lengths
 from bayeslab.errors import EngineRefusal, EvidenceError, hint
 from bayeslab.exact.gaussian_network import observe
 from bayeslab.exact.mixed_network import MixedEvidence, MixedNetwork, read_mixed_evidence
@@ -71,7 +72,7 @@ class NormalMixture:
         """Parts that are equal, to rounding, made one; parts without weight left out."""
         kept = weights > 0
         weights, means, sds = weights[kept], means[kept], sds[kept]
-        size = max(float(np.abs(means).max()), float(sds.max()), 1e-300)
+        size = max(float(np.abs(means).max()), float(sds.max())) or 1.0
         keys = np.round(np.stack([means, sds], axis=1) / size, _SAME_DIGITS) + 0.0
         _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         total = np.bincount(group.ravel(), weights)
@@ -83,7 +84,8 @@ class NormalMixture:
 
     @cached_property
     def sd(self) -> float:
-        return float(np.sqrt(self.weights @ (self.sds**2 + (self.means - self.mean) ** 2)))
+        weights = np.sqrt(self.weights)
+        return float(lengths(np.concatenate((weights * self.sds, weights * (self.means - self.mean)))))
 
     def density(self, x: np.ndarray | float) -> np.ndarray:
         """Density at x; infinite at points of positive probability."""
@@ -113,8 +115,10 @@ class NormalMixture:
             return float(ends.max() if probability >= 1 else ends.min())
         from bayeslab.exact._kernels import mixture_quantiles
 
-        start = np.array([self.mean + self.sd * ndtri(probability)])
-        return float(mixture_quantiles(self.weights, self.means[None], self.sds[None], start, probability)[0])
+        # In units of the whole mixture, whatever those of the variable are.
+        unit = self.sd or 1.0
+        means, sds, start = (self.means - self.mean) / unit, self.sds / unit, np.array([ndtri(probability)])
+        return self.mean + unit * float(mixture_quantiles(self.weights, means[None], sds[None], start, probability)[0])
 
     def interval(self, probability: float = 0.94) -> tuple[float, float]:
         """The interval that leaves equal probability on either side."""
@@ -586,7 +590,7 @@ class _Problem:
             return NormalMixture(np.ones(1), np.array([self.evidence.exact[variable]]), np.zeros(1))
         part = parts[variable]
         weights = tree.joint(part.axes).ravel()
-        sds = np.linalg.norm(part.factor, axis=-1).ravel()
+        sds = lengths(part.factor).ravel()
         return NormalMixture.collapsed(weights, np.ravel(part.mean), sds)
 
 

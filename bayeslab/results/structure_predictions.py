@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayeslab.arrays import lengths
 from bayeslab.dataset import Column, Data
 from bayeslab.errors import DataError, OptionError
 from bayeslab.exact.gaussian_network import joint, observe
@@ -15,6 +16,7 @@ from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.families._net import codes_from
 from bayeslab.results import structure_averages as averages
 from bayeslab.results.structures import Structures, structures_of
+from bayeslab.streams import stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,7 +87,7 @@ def log_likelihoods(fit: Fitted, bound: Data) -> xr.Dataset:
     codes = codes_from(found.states, columns, n_rows)
     numbers = [columns[v].values for v in found.names if v not in found.states]
     values = np.column_stack(numbers) if numbers else np.zeros((n_rows, 0))
-    rng = np.random.default_rng(fit.seed)
+    rng = stream(fit.seed, "likelihood")
     chosen = averages._Chosen.spaced(found, _DRAWS)
     weigh = _of_seen if lacking else log_density
     terms = np.stack([weigh(_mixed(net), codes, values) for net in chosen.nets(rng)])
@@ -107,7 +109,7 @@ def replications(fit: Fitted, bound: Data, seed: int) -> xr.Dataset:
     """Rows as they could have been, as many as there are, at draws of structure and parameters."""
     found = fit.view(structures_of)
     n_rows = len(_column(bound, found.names[0]).values)
-    rng = np.random.default_rng(seed)
+    rng = stream(seed, "predict")
     chosen = averages._Chosen.spaced(found, _DRAWS)
     made = [draws(_mixed(net), rng, n_rows) for net in chosen.nets(rng)]
     shape = (*chosen.of_draw.shape, n_rows)
@@ -152,7 +154,7 @@ def _of_numbers(
 ) -> Array:
     """Mean, sd and the ends of the interval of some variables in each row, shape (variable, 4, row)."""
     low, high = averages._tails(ci_prob)
-    rng = np.random.default_rng(seed)
+    rng = stream(seed, "predict")
     spaced = averages._Chosen.spaced(structures, n_draws)
     normals = [joint(net) for net in spaced.nets(rng) if isinstance(net, MixedNetwork)]
     mean, factor = np.stack([one.mean for one in normals]), np.stack([one.factor for one in normals])
@@ -172,7 +174,7 @@ def _of_numbers(
                     out[i, part, rows] = value
                 continue
             at, left = told.update(mean[:, None, k], factor[:, None, k])
-            sd = np.broadcast_to(np.linalg.norm(left, axis=-1), at.shape)
+            sd = np.broadcast_to(lengths(left), at.shape)
             centre = (weight * at).sum(axis=0)
             spread = np.sqrt((weight * (sd**2 + (at - centre) ** 2)).sum(axis=0))
             points = (at + sd * noise).reshape(-1, len(rows))

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from bayeslab.errors import EngineRefusal, EvidenceError, ModelError
 from bayeslab.exact.gaussian_network import joint
 from bayeslab.exact.mixed_network import LinearGaussian, MixedNetwork, draws, log_density
-from bayeslab.exact.strong_junction_tree import NormalMixture, forecast, query, query_joint
+from bayeslab.exact.strong_junction_tree import MixedMarginals, NormalMixture, forecast, query, query_joint
 
 
 def random_network(rng, n_discrete=4, n_continuous=5, zeros=0.15, constant=0.0):
@@ -524,3 +524,27 @@ def test_do_cuts_the_parents():
     assert query(network.do({"X": 2.0})).continuous["Y"].mean == pytest.approx(1.0)
     # E[Z | X = 2] = 2 · 2 / (4 + 1)
     assert query(network, {"X": 2.0}).continuous["Y"].mean == pytest.approx(1.0 + 3 * 0.8)
+
+
+@pytest.mark.parametrize("c", [1e-300, 1e-160, 1e-150, 1e150, 1e155, 1e300])
+def test_units_of_any_size(c: float) -> None:
+    """A unit changes means and sds by itself, the log density by its logarithm, and probabilities not at all."""
+
+    def solved(c: float) -> MixedMarginals:
+        x = LinearGaussian((), np.array(5 * c), np.zeros(0), np.array(c))
+        p = LinearGaussian(("d", "x"), np.array([10 * c, 12 * c]), np.array([[-1.0], [-1.0]]), np.array([0.5 * c, c]))
+        net = MixedNetwork({"d": ("y", "n")}, {"d": ()}, {"d": np.array([0.3, 0.7])}, {"x": x, "p": p})
+        return query(net, {"p": 5.5 * c})
+
+    one, scaled = solved(1.0), solved(c)
+    # By Bayes: p | d is normal about 5 and 7 with variances 1.25 and 2.
+    weight = np.array([0.3, 0.7]) * stats.norm([5.0, 7.0], np.sqrt([1.25, 2.0])).pdf(5.5)
+    assert one.discrete["d"] == pytest.approx(weight / weight.sum(), rel=1e-12)
+    assert scaled.discrete["d"] == pytest.approx(weight / weight.sum(), rel=1e-12)
+    assert scaled.log_evidence + np.log(c) == pytest.approx(np.log(weight.sum()), rel=1e-12)
+    mean = 5 - np.array([0.5 / 1.25, -1.5 / 2])
+    share, sd = weight / weight.sum(), np.sqrt([1 - 1 / 1.25, 1 - 1 / 2])
+    for found, unit in ((one.continuous["x"], 1.0), (scaled.continuous["x"], c)):
+        assert found.mean / unit == pytest.approx(share @ mean, rel=1e-12)
+        assert found.sd / unit == pytest.approx(np.sqrt(share @ (sd**2 + mean**2) - (share @ mean) ** 2), rel=1e-12)
+        assert share @ stats.norm.cdf(found.quantile(0.1) / unit, mean, sd) == pytest.approx(0.1, rel=1e-9)
