@@ -15,6 +15,7 @@ from bayeslab.errors import EvidenceError, ModelError, OptionError, hint
 from bayeslab.exact.factors import FactorGraph
 from bayeslab.exact.mixed_network import MixedNetwork
 from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.streams import stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -332,7 +333,7 @@ class Network:
 
         from bayeslab.exact import belief_propagation, sampling
 
-        rng, what = np.random.default_rng(seed), self._discrete("approximate inference")
+        rng, what = stream(seed, "query"), self._discrete("approximate inference")
         errors: Mapping[str, np.ndarray] = {}
         if method == "likelihood_weighting":
             rows = sampling.likelihood_weighting(self._directed("likelihood weighting"), given, draws, rng)
@@ -425,7 +426,7 @@ class Network:
         """Independent draws, given evidence or not: one column a variable, of states (or numbers)."""
         import pandas as pd
 
-        rng = np.random.default_rng(seed)
+        rng = stream(seed, "sample")
         if isinstance(self.plain, MixedNetwork) and self.plain.continuous:
             if given:
                 raise OptionError("draws given evidence are for networks without continuous variables")

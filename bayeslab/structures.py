@@ -19,6 +19,7 @@ from bayeslab.errors import DataError, ModelError, OptionError, hint
 from bayeslab.exact.mixed_network import MixedNetwork
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.spec import Model
+from bayeslab.streams import stream
 from bayeslab.structure import scores, searches
 from bayeslab.structure.constraints import Constraints
 from bayeslab.structure.data import CodedColumn, Observations, columns_of
@@ -172,7 +173,7 @@ class Learned:
         if self.observations.elsewhere is not None:
             raise OptionError("the bootstrap draws rows, which are in DuckDB here: draw some of the file's rows")
         once = self.again
-        rng = np.random.default_rng(seed)
+        rng = stream(seed, "bootstrap")
         return bootstrap(self.observations, lambda rows: once(rows).graph, rng=rng, samples=samples)
 
     def __repr__(self) -> str:
@@ -287,7 +288,7 @@ def learn(
     own = _arguments(method, search, options, limits)
     known = inspect.signature(search).parameters
     if "rng" in known:
-        own["rng"] = np.random.default_rng(seed)
+        own["rng"] = stream(seed, "search")
     if seen.elsewhere is not None and ("data" in known or "source" not in known):
         raise OptionError(
             f"the search '{method}' needs the rows in memory; they are in DuckDB: take tabu, or raise 'fetch'"
@@ -378,7 +379,7 @@ def _completed(
         raise OptionError(f"hidden variables are given with their numbers of states, {{name: 2}}; given {hidden!r}")
     limits = Constraints.of((*rows.names, *(h for h in hidden if h not in rows.names)), **given)
     own = _arguments(_INCOMPLETE, structural_em.search, options, limits)
-    rng = np.random.default_rng(seed)
+    rng = stream(seed, "search")
     found = structural_em.search(rows, score=score, score_options=score_options, rng=rng, **own)
     seen = found.observations
     local = scores.load(score, seen, **dict(score_options or {}))

@@ -17,6 +17,7 @@ from bayeslab.engines._job import Job
 from bayeslab.exact.answer import Note
 from bayeslab.results.checks import MIN_DRAWS, Finding, Remedies, r_hat_and_ess
 from bayeslab.spec import Model
+from bayeslab.streams import derived, stream
 
 if TYPE_CHECKING:
     import pymc
@@ -136,7 +137,7 @@ def relabelled(job: Job, groups: dict[str, xr.Dataset]) -> tuple[dict[str, xr.Da
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
     flat = {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in posterior.data_vars.items()}
     if hasattr(family, "unnamed"):
-        apart = family.unnamed(job.model, job.data, flat, np.random.default_rng(job.seed))
+        apart = family.unnamed(job.model, job.data, flat, stream(job.seed, "labels"))
         if apart is not None:
             return _unnamed(groups, shape, *apart)
     found = family.relabelled(job.model, job.data, flat)
@@ -229,13 +230,13 @@ def _recovered(job: Job, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarr
     found = family.elimination(job.model, job.data) if hasattr(family, "elimination") else None
     if found is not None:
         model, sums = found
-        return _drawn_jointly(model, sums, values, np.random.default_rng(job.seed))
+        return _drawn_jointly(model, sums, values, stream(job.seed, "summed out"))
     from pymc_extras.model.marginal.conditional import conditional
 
     given = {rv.name: values[rv.name] for rv in job.graph.free_RVs}
     for rv in job.graph.free_RVs:
         job.graph.set_initval(rv, None)  # `conditional` refuses models with starting points; ours have served
-    return forward(conditional(job.graph, list(job.latent)), given, list(job.latent), job.seed)
+    return forward(conditional(job.graph, list(job.latent)), given, list(job.latent), derived(job.seed, "summed out"))
 
 
 def _drawn_jointly(
@@ -283,7 +284,8 @@ def _derived(job: Job, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
     whole = family.graph(job.model, job.data, purpose="predict")
     dims = whole.named_vars_to_dims
     job.graph.named_vars_to_dims.update({n: dims[n] for n in names if n in dims})
-    return forward(whole, {rv.name: values[rv.name] for rv in whole.free_RVs if rv.name in values}, names, job.seed)
+    given = {rv.name: values[rv.name] for rv in whole.free_RVs if rv.name in values}
+    return forward(whole, given, names, derived(job.seed, "derived"))
 
 
 def dataset(

@@ -40,6 +40,7 @@ from bayeslab.errors import RunError
 from bayeslab.progress import ChainState
 from bayeslab.results.checks import MIN_DRAWS, Block, Finding, judge_mcmc, steps_too_long
 from bayeslab.spec import Model, Spec
+from bayeslab.streams import stream
 
 __all__ = ["Options", "ready", "refuse", "run"]
 
@@ -314,7 +315,7 @@ def _beginning(job: Job, density: Density, at: np.ndarray) -> _Beginning:
     if not _at_mode(job):
         return usual
     job.progress.note("looking for the mode")
-    found = whitened(density, np.random.default_rng(job.seed), options.initvals)
+    found = whitened(density, stream(job.seed, "mode"), options.initvals)
     if isinstance(found, str):
         text = f"{found}; so chains started around the centres of the priors and tuned with {usual.tune:,} draws"
         return replace(usual, told=(Finding("pass", "start", "", None, text),))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bayeslab.dataset import Data
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.spec import Model
+from bayeslab.streams import derived
 
 __all__ = ["Learned", "Prepared", "prepared", "train"]
 
@@ -334,10 +335,10 @@ def _splitter(ready: Prepared, outcome: NDArray[Any], folds: int, seed: int) -> 
     if len(outcome) < folds:
         raise DataError(f"{folds} folds need {folds} rows; there are {len(outcome)}: ask for fewer")
     if ready.classes is None:
-        return KFold(folds, shuffle=True, random_state=seed % (1 << 32))
+        return KFold(folds, shuffle=True, random_state=derived(seed, "folds", 32))
     fewest = int(np.bincount(outcome)[np.unique(outcome)].min())
     kind = StratifiedKFold if fewest >= folds else KFold
-    return kind(folds, shuffle=True, random_state=seed % (1 << 32))
+    return kind(folds, shuffle=True, random_state=derived(seed, "folds", 32))
 
 
 def _tuned(

@@ -40,6 +40,7 @@ from bayeslab.progress import Progress, reporter
 from bayeslab.results import checks
 from bayeslab.results.checks import Finding, Verdict
 from bayeslab.spec import Model
+from bayeslab.streams import derived, stream
 from bayeslab.structure.jobs import follow, unbroken
 
 if TYPE_CHECKING:
@@ -183,13 +184,12 @@ def _replicate(task: _Task, number: int, columns: Mapping[str, Column], truth: A
 
     from bayeslab.engines._job import Job, options_of
 
-    fit_seed, rank_seed = np.random.SeedSequence([task.seed, number]).spawn(2)
     module = registry.load("engines", task.engine)
     options = options_of(module.Options, task.options, task.engine)
     data = _bound(task.model, task.dataset, columns, task.memory)
     blank = np.full(len(truth), -1)
     try:
-        outcome = module.run(Job(task.model, data, options, int(fit_seed.generate_state(1)[0]), Progress(None)))
+        outcome = module.run(Job(task.model, data, options, derived([task.seed, number], "fit", 32), Progress(None)))
     except BayeslabError as error:
         return {"ranks": blank, "ess": np.full(len(truth), np.nan), "status": np.array(f"error: {error.message}")}
     group = xr.Dataset({n: outcome.groups["posterior"][n].transpose("chain", "draw", ...) for n in task.names})
@@ -197,7 +197,7 @@ def _replicate(task: _Task, number: int, columns: Mapping[str, Column], truth: A
     draws = np.concatenate([b.values.reshape(*b.values.shape[:2], -1) for b in found], axis=-1).astype(float)
     flat = draws.reshape(-1, draws.shape[-1])
     kept = ((np.arange(N_RANKED) + 0.5) * len(flat) / N_RANKED).astype(int)
-    ranks = rank_of(truth, flat[kept], np.random.default_rng(rank_seed))
+    ranks = rank_of(truth, flat[kept], stream([task.seed, number], "rank"))
     with np.errstate(all="ignore"):
         ess = checks.ess(np.ascontiguousarray(np.moveaxis(draws, -1, 0)))
     if task.engine == "exact":

@@ -10,6 +10,7 @@ from bayeslab import registry
 from bayeslab.engines._groups import labelled
 from bayeslab.errors import OptionError, hint
 from bayeslab.results.fitted import Fitted, bound_to, posterior_values
+from bayeslab.streams import stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +29,7 @@ def clusters(fit: Fitted) -> xr.Dataset:
     family = registry.load("families", fit.model.model.family)
     if not hasattr(family, "clusters"):
         raise OptionError(f"the family {fit.model.model.family} has no components, and so no clusters")
-    made = family.clusters(fit.model, fit.data, posterior_values(fit), np.random.default_rng(fit.seed))
+    made = family.clusters(fit.model, fit.data, posterior_values(fit), stream(fit.seed, "clusters"))
     posterior = fit.posterior.to_dataset()
     labels = fit.data.labels | {str(d): posterior[d].to_numpy() for d in posterior.dims if d in posterior.coords}
     dims = {n: dims for n, (dims, _) in made.items()}

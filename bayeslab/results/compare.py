@@ -42,6 +42,7 @@ from bayeslab.results.fitted import Fitted, posterior_values
 from bayeslab.results.likelihood import MaximumLikelihood, description_bits, maximise
 from bayeslab.results.predict import log_likelihood, predict
 from bayeslab.results.psis import good_k, leave_one_out
+from bayeslab.streams import stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -580,7 +581,7 @@ class Comparison:
             table["elpd_diff"] = gaps.sum(axis=0)
             table["se_diff"] = np.sqrt(len(gaps) * gaps.var(axis=0, ddof=1)) if len(gaps) > 1 else np.nan
             table["stacking"] = stacking_weights(elpd)
-            table["pseudo_bma"] = pseudo_bma_weights(elpd, np.random.default_rng(self._seed))
+            table["pseudo_bma"] = pseudo_bma_weights(elpd, stream(self._seed, "bootstrap"))
         evidence = table["log_evidence"].to_numpy()
         table["log_bayes_factor"] = evidence - np.max(evidence)
         table["probability"] = model_probabilities(evidence, self._prior_shares)
@@ -697,7 +698,7 @@ class Comparison:
         from bayeslab.results.predict import summarised
 
         chosen = {name: w for name, w in self.weights(weights).items() if w > 0}
-        rng = np.random.default_rng(self._seed if seed is None else seed)
+        rng = stream(self._seed if seed is None else seed, "mixture of models")
         drawn = {name: predict(self.fits[name], data, "draws", seed=seed) for name in chosen}
         mixed = _mixture(drawn, chosen, rng)
         return summarised(self.fits[next(iter(chosen))], mixed, data, kind, ci_prob)

@@ -35,6 +35,7 @@ from bayeslab.errors import BayeslabError, DataError, OptionError, hint, listed
 from bayeslab.options import SharedOptions
 from bayeslab.progress import reporter
 from bayeslab.spec import Model
+from bayeslab.streams import stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -177,7 +178,7 @@ def cross_validate(
         Models that predict different columns, or the same from different values.
     """
     entries, task = _prepared(models, data, target, loss)
-    rng = np.random.default_rng(seed)
+    rng = stream(seed, "splits")
     plan = splits(task.outcome, folds, repeats, rng, classes=task.classes is not None)
     records: list[dict[str, Any]] = []
     predictions = {entry.name: np.full(_shape(task, repeats), np.nan) for entry in entries}
@@ -853,7 +854,7 @@ def learning_curve(
     problems: dict[str, list[str]] = {entry.name: [] for entry in entries}
     with reporter(progress) as view:
         for size in sizes:
-            for repeat, child in enumerate(np.random.default_rng((seed, int(size))).spawn(repeats)):
+            for repeat, child in enumerate(stream((seed, int(size)), "splits").spawn(repeats)):
                 view.note(f"{size} rows, repeat {repeat + 1} of {repeats}")
                 split = _subset(task, int(size), child)
                 for entry in entries:

@@ -10,6 +10,7 @@ from bayeslab import registry
 from bayeslab.engines._groups import labelled
 from bayeslab.errors import OptionError, hint
 from bayeslab.results.fitted import Fitted, bound_to, posterior_values
+from bayeslab.streams import stream
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -26,7 +27,7 @@ def features(fit: Fitted, data: Any = None) -> xr.Dataset:
     if not hasattr(family, "features"):
         raise OptionError(f"the family {fit.model.model.family} has no latent features")
     bound = fit.data if data is None else bound_to(fit, data)
-    made = family.features(fit.model, bound, posterior_values(fit), np.random.default_rng(fit.seed))
+    made = family.features(fit.model, bound, posterior_values(fit), stream(fit.seed, "features"))
     posterior = fit.posterior.to_dataset()
     labels = bound.labels | {str(d): posterior[d].to_numpy() for d in posterior.dims if d in posterior.coords}
     labels.setdefault("column", np.array(_columns(fit)))

@@ -17,6 +17,7 @@ from bayeslab.families._gp_model import Resolved, resolved
 from bayeslab.families._likelihoods import inverse_link
 from bayeslab.results.fitted import Fitted, bound_to, posterior_values
 from bayeslab.results.predict import predict
+from bayeslab.streams import stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,7 +113,7 @@ class FittedProcess:
         lower, upper = self._box(bounds)
         if n > 1 and not (seen.gaussian and seen.spec.approximation is None):
             raise OptionError("several points at once need a normal outcome and no approximation; take them one by one")
-        rng = np.random.default_rng(self.fit.seed if seed is None else seed)
+        rng = stream(self.fit.seed if seed is None else seed, "design")
         processes = [process for _, process in self._processes()]
         points, spreads = [], []
         for _ in range(n):

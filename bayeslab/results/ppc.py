@@ -27,6 +27,7 @@ from bayeslab.decisions import scores
 from bayeslab.errors import DataError, OptionError, hint, listed
 from bayeslab.results.fitted import Fitted, bound_to
 from bayeslab.results.predict import log_likelihood, posterior_predictive, predict, prior_groups
+from bayeslab.streams import stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -152,7 +153,7 @@ def loo_pit(fit: Fitted, seed: int | None = None) -> dict[str, Array]:
     from bayeslab.results.psis import smoothed_log_weights
 
     group = fit.group("log_likelihood", log_likelihood).to_dataset()
-    rng = np.random.default_rng(fit.seed if seed is None else seed)
+    rng = stream(fit.seed if seed is None else seed, "loo pit")
     out = {}
     for name, (observed, drawn) in replications(fit, "posterior").items():
         terms = np.moveaxis(group[name].to_numpy(), (0, 1), (-2, -1))

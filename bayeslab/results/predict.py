@@ -18,6 +18,7 @@ from bayeslab.memory import check_draws
 from bayeslab.preparation import Source
 from bayeslab.results.fitted import Fitted, bound_to, posterior_values
 from bayeslab.spec import Model
+from bayeslab.streams import derived, stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,7 +86,7 @@ def prior_groups(model: Model, data: Data, draws: int, seed: int) -> dict[str, x
     graph = family.graph(model, data, purpose="simulate")
     _refuse_flat(graph)
     names = [rv.name for rv in graph.free_RVs] + [d.name for d in graph.deterministics]
-    drawn = forward(graph, {}, names, seed, draws)
+    drawn = forward(graph, {}, names, derived(seed, "prior"), draws)
     if hasattr(family, "ordered"):
         drawn = family.ordered(model, data, drawn)
     observed = set(family.outcomes(model, data.names()))
@@ -145,7 +146,7 @@ def _draws(fit: Fitted, data: Data, seed: int, each: int = 1) -> xr.Dataset:
     names = list(family.outcomes(fit.model, fit.data.names()))
     if hasattr(family, "predictive"):
         values = _repeated(posterior_values(fit), each)
-        made = family.predictive(fit.model, data, values, np.random.default_rng(seed))
+        made = family.predictive(fit.model, data, values, stream(seed, "predict"))
         if made is not None:
             return _on_arrays(fit, data, made, {"seed": seed}, each)
     graph = family.graph(fit.model, data, purpose="predict", targets=names)
@@ -155,7 +156,7 @@ def _draws(fit: Fitted, data: Data, seed: int, each: int = 1) -> xr.Dataset:
         raise DataError(
             f"'{needed}' has an improper prior and no draws for these data: it cannot be predicted for new levels"
         )
-    drawn = forward(graph, given, names, seed, each)
+    drawn = forward(graph, given, names, derived(seed, "predict"), each)
     coords = _coords(fit, each)
     lengths = [len(axis) for axis in coords.values()]
     shaped = {name: values.reshape(*lengths, *values.shape[1:]) for name, values in drawn.items()}

@@ -38,6 +38,7 @@ from bayeslab.exact.mixed_network import MixedNetwork
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.networks import Query
 from bayeslab.results.structure_checks import mean_error
+from bayeslab.streams import stream
 from bayeslab.structure import causal
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ def query(
     for v in (*wanted, *known, *acts):
         if v not in structures.names:
             raise EvidenceError(f"'{v}' is not a variable{hint(v, structures.names)}")
-    rng = np.random.default_rng(structures.seed if seed is None else seed)
+    rng = stream(structures.seed if seed is None else seed, "parameters")
     number = structures.names.index
     part = _Above(frozenset(map(number, (*wanted, *known, *acts))), frozenset(map(number, acts)))
     ask = _Ask(known, wanted, acts)
@@ -511,7 +512,7 @@ class _Averages:
     ) -> _Averages:
         tails = _tails(ci_prob)
         chosen, spaced = _Chosen.of(structures, graphs), _Chosen.spaced(structures, draws)
-        rng = np.random.default_rng(structures.seed if seed is None else seed)
+        rng = stream(structures.seed if seed is None else seed, "parameters")
         cases = np.stack([asked(net) for net in chosen.means(part)])
         drawn = np.stack([asked(net) for net in spaced.nets(rng, part)])
         series = np.moveaxis(cases[chosen.each_case()[1]], (0, 1), (-2, -1))

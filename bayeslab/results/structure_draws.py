@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bayeslab.errors import ModelError, OptionError, hint
 from bayeslab.results.structure_checks import EdgeDiagnostics, edge_diagnostics, indicators, mean_error
+from bayeslab.streams import stream
 from bayeslab.structure.parameters import Parameters
 from bayeslab.structure.partial_graph import PartialGraph
 
@@ -525,8 +526,8 @@ class StructureDraws:
         learned = self.learned(int(self.of_case[chain, self._kept(draw)]))
         if parameters == "mean":
             return Network(learned.mean(parents))
-        chosen = (self.seed, chain, draw) if seed is None else (seed,)
-        return Network(learned.draw(parents, np.random.default_rng(chosen)))
+        chosen = (self.seed, chain, draw) if seed is None else seed
+        return Network(learned.draw(parents, stream(chosen, "network")))
 
     def _kept(self, draw: int) -> int:
         """The place of a draw among those whose missing cells are kept."""

@@ -28,6 +28,7 @@ from bayeslab.families._topics_gibbs import SAME, Kept, held_out_group, of_draw,
 from bayeslab.families._topics_words import Documents, counted, documents_of, held_out_documents, new_documents
 from bayeslab.results._topic_viewer import page
 from bayeslab.results.fitted import Fitted, bound_to
+from bayeslab.streams import stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -649,7 +650,7 @@ def predicted(fit: Fitted, data: Data, given: Any, kind: str, *, ci_prob: float,
         documents = documents_of(fit.model, data)
     else:
         documents = new_documents(fit.model, data, found.vocabulary, found.blocks)
-    theta = _theta_draws(documents, found.draws, np.random.default_rng(seed))
+    theta = _theta_draws(documents, found.draws, stream(seed, "predict"))
     if kind == "draws":
         theta = theta[..., : found.n_topics]
         labels = {documents.dim: documents.labels, "topic": np.arange(1, found.n_topics + 1)}

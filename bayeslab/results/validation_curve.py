@@ -22,6 +22,7 @@ from bayeslab.errors import OptionError, hint
 from bayeslab.progress import reporter
 from bayeslab.results import cross_validation as crossed
 from bayeslab.spec import Model
+from bayeslab.streams import stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -135,7 +136,7 @@ def validation_curve(
     if not len(values) or (settled is not None and settled < 2):
         raise OptionError("values are one at least, and settled is None or 2 at least")
     (entry,), task = crossed._prepared({"model": model}, data, target, loss)
-    plan = crossed.splits(task.outcome, folds, repeats, np.random.default_rng(seed), classes=task.classes is not None)
+    plan = crossed.splits(task.outcome, folds, repeats, stream(seed, "splits"), classes=task.classes is not None)
     records: list[dict[str, Any]] = []
     tried: list[Any] = []
     training: list[tuple[float, ...]] = []
