@@ -48,6 +48,9 @@ __all__ = [
 
 Array = NDArray[np.float64]
 LOG_2_PI = math.log(2 * math.pi)
+# Steps of the search for how far a parameter reaches, each of at most a thousandfold; a reach within this factor of 1
+# needs no unit of its own.
+_SEARCH, _ORDINARY, _AGAIN = 60, 1e3, 5
 _FEW = 100  # draws' worth of weights below which resampling repeats a handful of points
 
 
@@ -287,14 +290,12 @@ class Optimum:
 
 def maxima(target: Target, points: list[Array], maxeval: int, note: Callable[[str], None]) -> list[Optimum]:
     """Local maxima of the density, the highest first."""
-    from scipy.optimize import minimize
-
-    limits = {"maxfun": maxeval, "maxiter": maxeval, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 20}
+    limits: dict[str, Any] = {"maxfun": maxeval, "maxiter": maxeval, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 20}
     found = []
     for k, start in enumerate(points):
-        result = minimize(target.falling, start, jac=True, method="L-BFGS-B", options=limits)
-        if result.fun < 1e299:
-            found.append(Optimum(np.asarray(result.x), -float(result.fun), str(result.message)))
+        best = _climbed(target, start, limits)
+        if best is not None:
+            found.append(best)
             note(f"start {k + 1} of {len(points)}: log density {found[-1].value:.6g}")
     if not found:
         raise ModelError(
@@ -303,10 +304,43 @@ def maxima(target: Target, points: list[Array], maxeval: int, note: Callable[[st
     return sorted(found, key=lambda optimum: -optimum.value)
 
 
+def _climbed(target: Target, start: Array, limits: dict[str, Any]) -> Optimum | None:
+    """A local maximum from one start; None where there is no density on the way.
+
+    Far out units are those of the tail. Where parameters need some the search goes on from its end, in units of there.
+    """
+    from scipy.optimize import minimize
+
+    best: Optimum | None = None
+    for _ in range(_AGAIN):
+        unit = _units(target, start)
+
+        def falling(z: Array, unit: Array = unit) -> tuple[float, Array]:
+            value, slope = target.falling(z * unit)
+            return value, slope * unit
+
+        result = minimize(falling, start / unit, jac=True, method="L-BFGS-B", options=limits)
+        if result.fun >= 1e299:
+            break
+        start = np.asarray(result.x) * unit
+        gain = math.inf if best is None else -float(result.fun) - best.value
+        if gain >= 0:
+            best = Optimum(start, -float(result.fun), str(result.message))
+        if gain < 1e-9 or np.all(unit == 1):
+            break
+    return best
+
+
+def _units(target: Target, start: Array) -> Array:
+    """What to measure parameters in while looking for a mode: 1, but for those of another order of magnitude."""
+    reach = _reaches(target, start, np.arange(start.size))
+    return np.where((reach < 1 / _ORDINARY) | (reach > _ORDINARY), reach, 1.0)
+
+
 def hessian(target: Target, point: Array, free: NDArray[np.intp] | None = None) -> Array:
     """Second derivatives of the log density: gradients differenced, with one Richardson extrapolation.
 
-    The step is a thousandth of each direction's own length (from a first rough pass): the error of
+    The step is a thousandth of how far each element reaches, whatever its unit: the error of
     differencing is of fourth order, about 1e-12 of the curvature, and rounding about the same.
 
     Parameters
@@ -315,13 +349,35 @@ def hessian(target: Target, point: Array, free: NDArray[np.intp] | None = None) 
         Only for these elements; the others are held.
     """
     free = np.arange(point.size) if free is None else free
-    rough = np.abs(np.diag(_differences(target, point, free, 1e-4 * np.maximum(1.0, np.abs(point[free])))))
-    with np.errstate(divide="ignore"):
-        lengths = np.where(rough > 0, 1 / np.sqrt(rough), 1.0)
-    steps = 1e-3 * np.clip(lengths, 1e-8, 1e4)
+    steps = 1e-3 * _reaches(target, point, free)
     fine, coarse = (_differences(target, point, free, h) for h in (steps / 2, steps))
     result = (4 * fine - coarse) / 3
     return (result + result.T) / 2
+
+
+def _reaches(target: Target, point: Array, free: NDArray[np.intp]) -> Array:
+    """How far from a point, either way, each element takes the log density down (or bends it) by about a half.
+
+    In the units of the parameters, which may be of any size; 1 where nothing bends.
+    """
+    out, open_ = np.ones(free.size), np.ones(free.size, bool)
+    here = target.one(point)[0]
+    noise = 1e-12 * max(1.0, abs(here))
+    for _ in range(_SEARCH):
+        at = np.flatnonzero(open_)
+        around = np.repeat(point[None], 2 * at.size, axis=0)
+        around[np.arange(at.size), free[at]] += out[at]
+        around[at.size + np.arange(at.size), free[at]] -= out[at]
+        heights = target.many(around)[0]
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            bend = np.abs(heights[: at.size] + heights[at.size :] - 2 * here) / 2
+            # A parabola's way to a half, not too far at once; a step out of the support was too long.
+            by = np.where(bend > noise, np.sqrt(0.5 / bend), 1e3)
+        out[at] *= np.where(np.isfinite(bend), np.clip(by, 1e-3, 1e3), 1e-3)
+        open_[at] = ~((bend > 0.05) & (bend < 5.0))
+        if not open_.any():
+            break
+    return np.where(open_, 1.0, out)
 
 
 def _differences(target: Target, point: Array, free: NDArray[np.intp], steps: Array) -> Array:

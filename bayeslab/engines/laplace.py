@@ -90,14 +90,17 @@ def _inverse(target: Target, curvature: Array) -> Array:
     names = target.density.parameter_names()
     if not np.isfinite(curvature).all():
         raise RunError("the log density has no curvature at its mode; sample with method nuts")
-    values, vectors = np.linalg.eigh(-curvature)
+    bend = -np.diagonal(curvature)
+    # Each parameter in the unit in which its curvature is 1: what is flat is no matter of units.
+    unit = 1 / np.sqrt(np.where(bend > 0, bend, 1.0))
+    values, vectors = np.linalg.eigh(-curvature * unit * unit[:, None])
     if values[0] <= 1e-10 * max(float(values[-1]), 0.0):
         worst = names[int(np.argmax(np.abs(vectors[:, 0])))]
         raise RunError(
             f"the log density does not bend downwards along '{worst}' at its highest point: there is no Gaussian there"
             f" (a spike at zero variance, or nothing that informs it); sample with method nuts"
         )
-    return (vectors / values) @ vectors.T
+    return ((vectors / values) @ vectors.T) * unit * unit[:, None]
 
 
 def _modes(found: list[Optimum]) -> Finding:

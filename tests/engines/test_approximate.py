@@ -366,3 +366,22 @@ def test_degenerate_ratios():
     weights, k = pareto_smoothed(half)
     assert np.exp(weights).sum() == pytest.approx(1.0) and np.all(weights[:500] == -np.inf) and k < 0.5
     assert judge_approximation(half).status == "fail"
+
+
+@pytest.mark.parametrize("unit", [1e5, 1e9, 1e-9, 1e50, 1e-50])
+def test_laplace_of_a_logistic_regression_in_any_unit(unit):
+    """The predictor's unit is that of its coefficient and nothing else."""
+    x = np.arange(20) + 10.0
+    y = (np.arange(20) > 9).astype(int)
+    y[[3, 15]] = 1, 0
+    model = bl.Model(model={"family": "regression", "formula": "y ~ x", "likelihood": "bernoulli"})
+    names = ["Intercept", "b[x]"]
+
+    def solved(c: float) -> tuple[np.ndarray, float]:
+        fit = bl.fit(model, {"y": y, "x": x * c}, "laplace", seed=1, runs=None, progress=False)
+        found = fit.summary().loc[names, ["mean", "sd"]].to_numpy() * np.array([[1.0], [c]])
+        return found, fit.posterior.attrs["log_evidence"]
+
+    (one, evidence), (scaled, same) = solved(1.0), solved(unit)
+    np.testing.assert_allclose(scaled, one, rtol=1e-6)
+    assert same == pytest.approx(evidence, rel=1e-9)
