@@ -203,6 +203,7 @@ def test_hidden_variables_of_a_model_are_searched_not_sampled():
 
 def test_how_stable_a_search_is(patients):
     """The same as the bootstrap by hand; only of searches by score."""
+    from bayeslab.streams import stream
     from bayeslab.structure import scores
     from bayeslab.structure.bootstrap import bootstrap
     from bayeslab.structure.searches import tabu
@@ -210,7 +211,7 @@ def test_how_stable_a_search_is(patients):
     found = bl.learn(patients.head(300), "tabu", "bic")
     sure = found.bootstrap(6, seed=5)
     again = bootstrap(
-        found.observations, lambda r: tabu.search(scores.load("bic", r)).graph, rng=np.random.default_rng(5), samples=6
+        found.observations, lambda r: tabu.search(scores.load("bic", r)).graph, rng=stream(5, "bootstrap"), samples=6
     )
     np.testing.assert_array_equal(sure.directed, again.directed)
     with pytest.raises(OptionError, match="this one is pc"):

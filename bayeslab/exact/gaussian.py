@@ -37,6 +37,8 @@ _LOG_2PI = float(np.log(2 * np.pi))
 # Grid points with less of the posterior mass are left out of moments and quantiles.
 _NEGLIGIBLE = 1e-14
 _ROUNDING = 1e-14
+# The slope of a tail is taken over so much of u; moments of which more than this share lies beyond are not given.
+_WINDOW, _MOST_BEYOND = 1.0, 0.05
 # A scale so small against its guess is the square root of that.
 _SMALL = 1e-6
 _SINGULAR = (
@@ -288,7 +290,11 @@ class GaussianModel:
 
         dense, cross, diagonal, mixed, cross_diagonal, scale, point, back, squares = self._blocks
         f = np.asarray(self.factors(values), float)
-        precisions = np.ascontiguousarray((self._unit / f) ** 2)
+        with np.errstate(over="ignore", invalid="ignore"):
+            ratio = self._unit / f
+            # Beyond these its square is out of range.
+            ratio = np.where((ratio > 1e-153) & (ratio < 1e153), ratio, np.nan)
+        precisions = np.ascontiguousarray(ratio**2)
         noise = np.zeros((0, len(scale))) if noise is None else noise
         sparse = self._sparse if variances else (np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0))
         log_det, quadratic, means, spread = solve_each(
@@ -339,16 +345,63 @@ class Posterior:
         return np.exp(self.log_weights).ravel()
 
     def mean(self) -> np.ndarray:
-        """Posterior means of the outputs, shape (R,)."""
-        return self.origin + self._centre
+        """Posterior means of the outputs, shape (R,); NaN where there is none."""
+        return np.where(np.isnan(self._beyond(self._spread, 1)), np.nan, self.origin + self._centre)
 
     @property
     def _centre(self) -> np.ndarray:
         return self.weights @ self.means
 
     def variance(self) -> np.ndarray:
-        """Posterior variances of the outputs, shape (R,)."""
-        return self.weights @ (self.variances + (self.means - self._centre) ** 2)
+        """Posterior variances of the outputs, shape (R,); NaN where they are infinite."""
+        return (self.weights @ self._spread**2) * (1 + self._beyond(self._spread, 2))
+
+    @cached_property
+    def _spread(self) -> np.ndarray:
+        """Root mean squares of the outputs about their means, shape (K, R)."""
+        return np.sqrt(self.variances + (self.means - self._centre) ** 2)
+
+    def _beyond(self, size: np.ndarray, power: int) -> np.ndarray:
+        """What the moments of a size lack because the grid ends, as a share of them; NaN where that is too much.
+
+        The grid ends where the density is e^-36 of its top. A tail that is a power of a scale is exponential in its
+        logarithm u, and so are the terms of a moment: growing where there is no such moment, else falling, and then
+        their slope at the end gives the integral of what lies beyond. Where the moment is mostly that, it is a matter
+        of the prior's far tail and means nothing.
+
+        Parameters
+        ----------
+        size : ndarray (K, R)
+            Not negative, at the points of the grid.
+
+        Returns
+        -------
+        ndarray (R,)
+        """
+        shape, mass = self.log_weights.shape, np.exp(self.log_weights)
+        lacking = np.zeros(size.shape[1])
+        kept = (mass > _NEGLIGIBLE)[..., None]
+        unit = size.max(axis=0, initial=0.0)
+        terms = (size / np.where(unit > 0, unit, 1.0)).reshape(*shape, -1) ** power
+        for d, axis in enumerate(self.axes):
+            if len(axis) < 3:
+                continue
+            others = tuple(other for other in range(len(shape)) if other != d)
+            inside = np.sum(np.where(kept, mass[..., None], 0.0), axis=others)
+            there = np.flatnonzero(inside[:, 0] > 0)
+            # Where the others are kept a moment is taken; all of them make the weight.
+            along = np.sum(np.where(kept, mass[..., None] * terms, 0.0), axis=others)[there] / inside[there]
+            along = along * self._marginal(d)[there, None]
+            u, step = axis[there], axis[1] - axis[0]
+            for end, inner in (
+                (0, min(np.searchsorted(u, u[0] + _WINDOW), len(u) - 1)),
+                (-1, max(np.searchsorted(u, u[-1] - _WINDOW, side="right") - 1, 0)),
+            ):
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    fall = (np.log(along[inner]) - np.log(along[end])) / abs(u[inner] - u[end])
+                    rest = along[end] / (step * fall) / along.sum(axis=0)
+                lacking += np.where(along[end] > 0, np.where(fall > 0, rest, np.inf), 0.0)
+        return np.where(lacking < _MOST_BEYOND, lacking, np.nan)
 
     def quantile(self, probability: float) -> np.ndarray:
         """Quantiles of the outputs, shape (R,), of the mixture of normals by Newton's method, bracketed."""
@@ -367,14 +420,25 @@ class Posterior:
         )
 
     def scale_moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Means and sds of the scales."""
-        means, sds = [], []
-        for d, scale in enumerate(self.model.scales):
-            value = scale.value(self.axes[d])
-            mass = self._marginal(d)
-            means.append(mass @ value)
-            sds.append(np.sqrt(mass @ (value - means[-1]) ** 2))
-        return np.array(means), np.array(sds)
+        """Means and sds of the scales; NaN where they are infinite."""
+        if not self.axes:
+            return np.zeros(0), np.zeros(0)
+        grid = np.meshgrid(*(s.value(u) for s, u in zip(self.model.scales, self.axes, strict=True)), indexing="ij")
+        return self.moments(np.stack([values.ravel() for values in grid], axis=1))
+
+    def moments(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means and sds of functions of the scales; NaN where they are infinite.
+
+        Parameters
+        ----------
+        values : ndarray (K, F)
+            At the points of the grid, C order.
+        """
+        means = self.weights @ values
+        rest = self._beyond(np.abs(values), 1)
+        apart = np.abs(values - means)
+        sds = np.sqrt((self.weights @ apart**2) * (1 + self._beyond(apart, 2)))
+        return means * (1 + rest), np.where(np.isnan(rest), np.nan, sds)
 
     def scale_quantile(self, d: int, probability: float) -> float:
         """Quantile of one scale."""

@@ -71,7 +71,7 @@ def box(
         height = log_density(*axes)
         if not np.isfinite(height.max()):
             raise ModelError(nowhere)
-        above = height > height.max() - depth
+        above = height >= height.max() - depth
         new = []
         for d, axis in enumerate(axes):
             other = tuple(e for e in range(len(axes)) if e != d)

@@ -661,9 +661,9 @@ class _Builder:
                 f = self.evaluate(part.tree, (), values, dict(zip(dims, map(int, place), strict=True)))
             columns.append(f)
         f = np.stack(columns, axis=1)
-        # A scale of zero or below has no density; beyond these its square is out of range.
+        # A scale of zero or below has no density.
         with np.errstate(invalid="ignore"):
-            return np.where((f > 1e-150) & (f < 1e150), f, np.nan)
+            return np.where((f > 0) & (f < np.inf), f, np.nan)
 
     def _piece(self, environment: Environment, starts: Mapping[str, int], sizes: Mapping[str, int]) -> GaussianPiece:
         outputs, origins, places, at = [], [], {}, 0
@@ -715,19 +715,26 @@ class _Builder:
         """A value of each scale that makes some standard deviation as large as the spread of the data."""
         spread = [np.std(self._target(node)) for node in self.observed if self._size(node) > 1]
         typical = float(max(spread, default=1.0)) or 1.0
-        u = np.linspace(-40.0, 40.0, 321)
-        out = []
-        for i, scale in enumerate(scales):
-            wide = scale.value(u if np.isfinite(scale.lower) else u / 8)
+        return [self._guess(scales, i, typical) for i in range(len(scales))]
+
+    def _guess(self, scales: Sequence[Scale], i: int, typical: float) -> float:
+        """A value of one scale that makes some standard deviation typical, if need be far from 1."""
+        guess = typical
+        for far in (40.0, 700.0):
+            u = np.linspace(-far, far, int(8 * far) + 1)
+            wide = scales[i].value(u if np.isfinite(scales[i].lower) else u / 8)
             values = [wide if j == i else np.full(len(u), s.value(np.zeros(1))[0]) for j, s in enumerate(scales)]
             f = self.factors(values)
             varies = f[:, [np.nanmax(c) > np.nanmin(c) if np.any(np.isfinite(c)) else False for c in f.T]]
             if not varies.size:
-                out.append(typical)
-                continue
-            apart = np.abs(np.log(varies / typical))
-            out.append(float(wide[np.nanargmin(np.nanmin(np.where(np.isnan(apart), np.inf, apart), axis=1))]))
-        return out
+                return typical
+            with np.errstate(divide="ignore"):
+                apart = np.abs(np.log(varies) - np.log(typical))
+            nearest = np.nanmin(np.where(np.isnan(apart), np.inf, apart), axis=1)
+            guess = float(wide[np.argmin(nearest)])
+            if nearest.min() < 1:
+                break
+        return guess
 
     def _check_rows(self) -> None:
         coefficients = sum(self._size(node) for node in self.normal)
@@ -856,13 +863,16 @@ class GaussianAnswer:
         return self.piece.builder.evaluate(node.expression.tree, (), values)
 
     def mean(self) -> dict[str, np.ndarray]:
-        functions = {name: self.posterior.weights @ f for name, (_, f, _) in self.functions.items()}
-        return self._named(self.posterior.mean(), self.posterior.scale_moments()[0]) | functions
+        return self._named(self.posterior.mean(), self.posterior.scale_moments()[0]) | self._of_functions(0)
 
     def sd(self) -> dict[str, np.ndarray]:
-        weights = self.posterior.weights
-        functions = {n: np.sqrt(weights @ (f - weights @ f) ** 2) for n, (_, f, _) in self.functions.items()}
-        return self._named(np.sqrt(self.posterior.variance()), self.posterior.scale_moments()[1]) | functions
+        return self._named(np.sqrt(self.posterior.variance()), self.posterior.scale_moments()[1]) | self._of_functions(
+            1
+        )
+
+    def _of_functions(self, moment: int) -> dict[str, np.ndarray]:
+        """Means (0) or sds (1) of functions of one scale."""
+        return {n: self.posterior.moments(f.reshape(-1, 1))[moment][0] for n, (_, f, _) in self.functions.items()}
 
     def quantile(self, probability: float) -> dict[str, np.ndarray]:
         scales = [self.posterior.scale_quantile(d, probability) for d in range(len(self.values_of))]

@@ -55,6 +55,12 @@ def exact_summary(
     group
         Values along the dimension ``statistic``: ``mean``, ``sd`` and the quantiles of the interval
         (``q5.5``, ``q94.5``).
+
+    Returns
+    -------
+    DataFrame
+        Columns ``mean``, ``sd`` and the ends of the interval; where a mean or sd is infinite it is NaN, and there is a
+        column ``median``.
     """
     import pandas as pd
 
@@ -71,7 +77,14 @@ def exact_summary(
     for column, statistic in wanted.items():
         one = group.sel(statistic=statistic, drop=True).expand_dims(chain=1, draw=1)
         columns[column] = summary(one, var_names)["value"]
-    return pd.DataFrame(columns)
+    frame = pd.DataFrame(columns)
+    moments = frame[["mean", "sd"]].where(np.isfinite(frame[["mean", "sd"]]))
+    frame[["mean", "sd"]] = moments
+    if moments.isna().any(axis=None):
+        # What has no mean or sd has a median.
+        one = group.sel(statistic="q50", drop=True).expand_dims(chain=1, draw=1)
+        frame.insert(2, "median", summary(one, var_names)["value"])
+    return frame
 
 
 def summary(
@@ -273,7 +286,9 @@ def _row(frame: pd.DataFrame, i: int) -> _Row:
     decimals = _decimals(values.get("mcse_mean", math.nan), spread)
     constant = values.get("sd") == 0
     cells = [
-        _Cell("–") if meanless and name in _OF_MEANS else _cell(name, values[name], decimals, constant)
+        _Cell("–")
+        if meanless and name in _OF_MEANS and math.isnan(values[name])
+        else _cell(name, values[name], decimals, constant)
         for name in _shown(frame)
     ]
     return _Row(str(frame.index[i]), cells)

@@ -296,7 +296,8 @@ def test_probabilities_and_decisions_of_any_learner(word, calibration):
     assert abs(said.mean() - happened.mean()) < 4 * np.sqrt(0.25 / 150)
     loss = {"act": {"yes": 0.0, "no": 1.0}, "wait": {"yes": 4.0, "no": 0.0}}
     decided = fit.decide(new.drop(columns="y"), loss)
-    np.testing.assert_array_equal(decided["action"] == "act", said > 0.2)
+    clear = np.abs(said - 0.2) > 1e-9  # isotonic shares can be a fifth
+    np.testing.assert_array_equal((decided["action"] == "act")[clear], (said > 0.2)[clear])
     np.testing.assert_allclose(decided["expected_loss"], np.minimum(1 - said, 4 * said), atol=1e-9)
 
 
