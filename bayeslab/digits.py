@@ -23,6 +23,7 @@ __all__ = [
     "FEW_STEPS",
     "Moments",
     "check_digits",
+    "check_size",
     "constant",
     "far",
     "levelled",
@@ -38,6 +39,8 @@ __all__ = [
 _EPS = float(np.finfo(float).eps)
 _SPLIT = 134217729.0  # 2^27 + 1
 _CHUNK = 4096
+# Squares of numbers beyond these leave the range of floats.
+_SMALLEST, _LARGEST = 1e-152, 1e152
 #: Distinct numbers within an sd, below which a column is refused.
 FEWEST_STEPS = 100
 #: Below which the user is told.
@@ -108,6 +111,22 @@ def check_digits(name: str, values: np.ndarray) -> None:
     """
     if (kept := steps(values)) < FEWEST_STEPS:
         raise DataError(f"{_few(name, values, kept)}; {remedy(values)}")
+
+
+def check_size(values: np.ndarray, what: str) -> None:
+    """Refuse numbers whose squares cannot be summed; missing ones and zeros have no size.
+
+    Raises
+    ------
+    DataError
+        The largest is beyond what can be computed with.
+    """
+    largest = float(np.nanmax(np.abs(values), initial=0.0))
+    if largest > _LARGEST or 0 < largest < _SMALLEST:
+        raise DataError(
+            f"{what} is as {'large' if largest > 1 else 'small'} as {largest:.3g}; sizes from {_SMALLEST:g} to"
+            f" {_LARGEST:g} can be computed with: measure it in another unit, in data.derive"
+        )
 
 
 def far(name: str, values: np.ndarray) -> str | None:

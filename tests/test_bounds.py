@@ -226,3 +226,20 @@ def test_a_long_chain_of_computed_nodes_is_no_crash():
         {"x0": "Normal(0, 1)"} | {f"x{i}": f"x{i - 1} + 1" for i in range(1, 600)} | {"y[obs_id]": "Normal(x599, 1)"}
     )
     bl.check(bl.Model(**graph(nodes)), NUMBERS)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"family": "mixture", "columns": ["y"], "components": 2, "component": "gaussian"},
+        {"family": "hmm", "states": 2, "emission": "gaussian", "columns": ["y"]},
+        {"family": "learner", "learner": "linear", "target": "y", "inputs": ["t"]},
+        {"family": "gaussian_process", "target": "y", "kernel": "ExpQuad(t)"},
+    ],
+    ids=lambda spec: spec["family"],
+)
+def test_numbers_whose_squares_are_zero_are_refused(spec):
+    rng = np.random.default_rng(0)
+    table = {"y": 1e-200 * np.append(rng.normal(-3, 1, 10), rng.normal(3, 1, 10)), "t": np.arange(20.0)}
+    with pytest.raises(DataError, match=r"'y' is as small as .*e-200.*measure it in another unit"):
+        bl.fit(bl.Model(model=spec), table, runs=None, progress=False)

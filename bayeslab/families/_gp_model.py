@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.dataset import Data
-from bayeslab.digits import located
+from bayeslab.digits import check_size, located
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.exact.covariance import Kernel
 from bayeslab.expressions import parse
@@ -310,6 +310,8 @@ def _inputs(kernel: Kernel, data: Data) -> np.ndarray:
     for j, name in enumerate(kernel.columns):
         if name not in kernel.categorical:
             out[:, j] = _numbers(data, name, "inputs")
+            if data.origin is None:
+                check_size(out[:, j], f"the input '{name}'")
             continue
         codes = data.term(name, role=_ROLES["inputs"]).codes
         if codes is None:
@@ -347,7 +349,10 @@ def _outcome(
     term = data.term(target, missing=True)
     if (term.value is None and term.codes is None) or term.dims != (data.dataset.rows,):
         raise DataError(f"'{target}' is not a column of numbers")
-    return np.array(term.value if term.value is not None else term.codes, float), known
+    values = np.array(term.value if term.value is not None else term.codes, float)
+    if data.origin is None:
+        check_size(values, f"the outcome '{target}'")
+    return values, known
 
 
 def _mean(

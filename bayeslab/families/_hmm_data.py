@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayeslab.dataset import Data
+from bayeslab.digits import check_size
 from bayeslab.errors import DataError
 
 __all__ = ["Sequences", "read_columns", "sequences_of", "spread"]
@@ -193,5 +194,7 @@ def read_columns(data: Data, columns: Sequence[str], categories: frozenset[str],
         if len(infinite):
             row = int(infinite[0])
             raise DataError(f"column '{name}', row {row + 1}: {values[row]:g}; leave the cell empty if it is not known")
+        if data.origin is None:
+            check_size(values, f"column '{name}'")
         out[:, j] = values
     return out

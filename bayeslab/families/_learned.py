@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslab.dataset import Data
+from bayeslab.digits import check_size
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.spec import Model
 from bayeslab.streams import derived
@@ -98,6 +99,8 @@ class Prepared:
         values = np.asarray(term.codes if n_levels else term.value, float)
         if n_levels:
             values = np.where(values < 0, np.nan, values)
+        elif data.origin is None:
+            check_size(values, f"column '{name}'")
         if np.isfinite(values.sum()):
             return values
         endless = np.flatnonzero(np.isinf(values))
@@ -138,7 +141,11 @@ class Prepared:
                 f"the target '{name}' is missing or infinite in {len(gone)} row{'s' * (len(gone) > 1)}"
                 f" (row {int(gone[0]) + 1}): drop what has no outcome"
             )
-        return values if self.classes is None else values.astype(np.int64)
+        if self.classes is not None:
+            return values.astype(np.int64)
+        if data.origin is None:
+            check_size(values, f"the target '{name}'")
+        return values
 
     def estimator(self, seed: int) -> Any:
         """The whole path from the matrix to predictions, not trained."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.dataset import Data
+from bayeslab.digits import check_size
 from bayeslab.errors import DataError, ModelError, OptionError, hint
 from bayeslab.exact import emissions
 from bayeslab.exact.component_number import NumberPrior
@@ -354,6 +355,8 @@ def _rows(spec: Mixture, data: Data, columns: tuple[str, ...]) -> np.ndarray:
             if np.isinf(out[:, j]).any():
                 row = int(np.isinf(out[:, j]).argmax())
                 raise DataError(f"column '{name}', row {row + 1}: {out[row, j]:g}; leave the cell empty if not known")
+            if data.origin is None:
+                check_size(out[:, j], f"column '{name}'")
     return out
 
 

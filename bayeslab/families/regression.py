@@ -43,7 +43,7 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.dataset import Column, Data, Dataset, bind
-from bayeslab.digits import FEW_STEPS, check_digits, constant, far, located, power_of_two, remedy, spread_of
+from bayeslab.digits import FEW_STEPS, check_digits, check_size, constant, far, located, power_of_two, remedy, spread_of
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.expressions import MOST_COUNTED, parse
 from bayeslab.families import graph as graphs
@@ -386,10 +386,10 @@ def _lowered(model: Model, data: Data) -> Lowered:
     else:
         design = Design.of(formula, values, rows.complete, without_intercept=spec.likelihood == "ordered")
         for name, column in zip(design.names, design.matrix.T, strict=True):
-            _in_range(column, f"the predictor '{name}'")
+            check_size(column, f"the predictor '{name}'")
         for name, sizes in (("the offset", design.offset), (f"the weight '{spec.weights}'", rows.weights)):
             if sizes is not None:
-                _in_range(sizes, name)
+                check_size(sizes, name)
         remarks = _remarks(spec, formula, design, rows)
         written = _Writer(spec, formula, design, rows, data.dataset.rows)
         nodes, slopes, centre, dims, fixed = (
@@ -499,20 +499,6 @@ def _present(formula: Formula, data: Data, base: Lowered | None) -> None:
             raise DataError(f"column '{name}' holds numbers; in the data of the fit it has the levels {levels}")
 
 
-# Squares of numbers beyond these leave the range of floats.
-_SMALLEST, _LARGEST = 1e-152, 1e152
-
-
-def _in_range(values: np.ndarray, what: str) -> None:
-    """That squares can be summed."""
-    largest = float(np.max(np.abs(values), initial=0.0))
-    if largest > _LARGEST or 0 < largest < _SMALLEST:
-        raise DataError(
-            f"{what} is as {'large' if largest > 1 else 'small'} as {largest:.3g}; sizes from {_SMALLEST:g} to"
-            f" {_LARGEST:g} can be computed with: measure it in another unit, in data.derive"
-        )
-
-
 def _numbers(data: Data, name: str) -> np.ndarray:
     term = data.term(name, missing=True)
     if term.codes is not None and data.labels[name].dtype.kind == "U":
@@ -580,7 +566,7 @@ def _checked_response(spec: Regression, formula: Formula, y: np.ndarray, trials:
             f" {likelihood.support}"
         )
     if not likelihood.discrete:
-        _in_range(y, f"the response '{formula.response}'")
+        check_size(y, f"the response '{formula.response}'")
         return y
     if np.any(y > MOST_COUNTED) or (trials is not None and np.any(trials > MOST_COUNTED)):
         raise DataError(
