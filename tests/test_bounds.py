@@ -10,7 +10,7 @@ import pytest
 
 import bayeslab as bl
 from bayeslab import memory
-from bayeslab.errors import BayeslabError
+from bayeslab.errors import BayeslabError, DataError
 from bayeslab.families._nodes import check_nodes, nodes_of
 
 N = 20

@@ -393,10 +393,13 @@ class Posterior:
             along = np.sum(np.where(kept, mass[..., None] * terms, 0.0), axis=others)[there] / inside[there]
             along = along * self._marginal(d)[there, None]
             u, step = axis[there], axis[1] - axis[0]
-            for end, inner in (
-                (0, min(np.searchsorted(u, u[0] + _WINDOW), len(u) - 1)),
-                (-1, max(np.searchsorted(u, u[-1] - _WINDOW, side="right") - 1, 0)),
-            ):
+            if len(u) < 3:
+                continue
+            # Along a part of the tail only: data that say much leave it short.
+            window = min(_WINDOW, (u[-1] - u[0]) / 8)
+            left = max(int(np.searchsorted(u, u[0] + window)), 1)
+            right = min(int(np.searchsorted(u, u[-1] - window, side="right")) - 1, len(u) - 2)
+            for end, inner in ((0, left), (-1, right)):
                 with np.errstate(divide="ignore", invalid="ignore"):
                     fall = (np.log(along[inner]) - np.log(along[end])) / abs(u[inner] - u[end])
                     rest = along[end] / (step * fall) / along.sum(axis=0)

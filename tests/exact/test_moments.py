@@ -74,6 +74,21 @@ def test_two_scales_with_heavy_tails() -> None:
     assert np.isnan(found["sd"]["t"])
 
 
+def test_moments_of_many_rows_are_there() -> None:
+    """Narrow posteriors: a thousand rows, in groups, leave a scale a tenth of its size and less."""
+    rng = np.random.default_rng(2)
+    g = np.repeat(np.arange(10), 100)
+    y = 1 + rng.normal(size=10)[g] + 0.5 * rng.normal(size=1000)
+    model = bl.Model(model={"family": "regression", "formula": "y ~ 1 + (1 | g)"})
+    fit = bl.fit(model, {"y": y, "g": [f"g{k}" for k in g]}, "exact", runs=None, progress=False, seed=1)
+    found, n = fit.summary(), fit.posterior["sigma"].size
+    assert fit.verdict.status == "pass"
+    assert found[["mean", "sd"]].notna().all(axis=None)
+    for name in ("Intercept", "sigma"):
+        drawn = fit.posterior[name].to_numpy().ravel()
+        assert found["mean"][name] == pytest.approx(drawn.mean(), abs=5 * drawn.std() / np.sqrt(n)), name
+
+
 @pytest.mark.parametrize("unit", [1e-150, 1e-50, 1e-30, 1e30, 1e50, 1e150])
 def test_priors_in_the_unit_of_the_data(unit: float) -> None:
     rng = np.random.default_rng(1)
