@@ -51,6 +51,8 @@ _DENSE = 0.5
 _MODES = 8
 # Ends of searches nearer to each other than this, relative to the size of the coordinates, are one mode.
 _ONE_MODE = 1e-3
+# Points of less than this share of the highest weight are the ends of the grid; a moment owes them little.
+_NO_WEIGHT, _MOST_OF_ENDS = 1e-6, 0.05
 
 
 class Options(Spec):
@@ -223,6 +225,11 @@ def _statistics(density: Density, grids: list[_Grid], attrs: dict[str, Any]) -> 
     own = [rv.name for rv in model.free_RVs]
     mean = {name: np.tensordot(weights[kept], values[name], axes=1) for name in own}
     sd = {n: np.sqrt(np.tensordot(weights[kept], (values[n] - mean[n]) ** 2, axes=1)) for n in own}
+    for n in own:
+        # A moment that goes on growing towards the ends of the grid does not exist, or cannot be had from it.
+        meanless = _of_ends(weights[kept], np.abs(values[n]))
+        sd[n] = np.where(meanless | _of_ends(weights[kept], (values[n] - mean[n]) ** 2), np.nan, sd[n])
+        mean[n] = np.where(meanless, np.nan, mean[n])
     parts, names = [mean, sd], ["mean", "sd"]
     for probability in QUANTILES:
         # The second point is for transforms that fall.
@@ -233,6 +240,13 @@ def _statistics(density: Density, grids: list[_Grid], attrs: dict[str, Any]) -> 
     separate = [name for name in own if _elementwise(density, name)]
     arrays = {name: np.stack([np.asarray(part[name], float) for part in parts]) for name in separate}
     return dataset(arrays, model, {"statistic": np.array(names)}, attrs)
+
+
+def _of_ends(weights: np.ndarray, terms: np.ndarray) -> np.ndarray:
+    """Whether a sum of terms, none negative, owes much to points of next to no weight."""
+    ends = weights < _NO_WEIGHT * weights.max()
+    whole = np.tensordot(weights, terms, axes=1)
+    return np.asarray(np.tensordot(weights[ends], terms[ends], axes=1) > _MOST_OF_ENDS * whole)
 
 
 def _elementwise(density: Density, name: str) -> bool:

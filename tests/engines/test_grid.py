@@ -142,3 +142,18 @@ def test_draws_from_a_bent_density():
     drawn = grid_draws(axes, mass, np.random.default_rng(1), 10_000)
     assert stats.kstest(drawn[:, 0], stats.norm.cdf).pvalue > 1e-3
     assert stats.kstest((drawn[:, 1] - drawn[:, 0] ** 2 / 2) / 0.5, stats.norm.cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(("alpha", "given"), [(0.5, (False, False)), (1.5, (True, False)), (3.5, (True, True))])
+def test_moments_that_are_infinite_are_not_given(alpha, given):
+    """InverseGamma(alpha + 1/2, 5.5) has a mean above shape 1 and a variance above shape 2."""
+    nodes = {"v": f"InverseGamma({alpha}, 1)", "y[obs]": "Normal(0, sqrt(v))"}
+    model = bl.Model(data={"rows": "obs"}, model={"family": "graph", "nodes": nodes})
+    fit = bl.fit(model, {"y": [3.0]}, "grid", runs=None, progress=False, seed=1, draws=50)
+    found, shape = fit.summary(), alpha + 0.5
+    assert tuple(found.loc["v", ["mean", "sd"]].notna()) == given
+    if given[1]:
+        assert found["mean"]["v"] == pytest.approx(5.5 / (shape - 1), rel=1e-6)
+        assert found["sd"]["v"] == pytest.approx(5.5 / (shape - 1) / np.sqrt(shape - 2), rel=1e-4)
+    else:
+        assert "moments" in {finding.check for finding in fit.verdict.findings}
