@@ -24,7 +24,9 @@ from bayeslab.spec import RESERVED, DataSource, Model, plain_name
 
 __all__ = [
     "LARGEST_EXACT",
+    "MISSING_WORDS",
     "WORDS_APART",
+    "Cells",
     "Column",
     "Data",
     "Dataset",
@@ -42,6 +44,48 @@ _MOST_TEXT = 4 << 30
 LARGEST_EXACT = 2**53
 
 
+# Cells that are missing, in columns of numbers and of text alike.
+MISSING_WORDS = frozenset(("", "NA", "NaN", "nan", "N/A", "null"))
+# Above this share of numbers a column of text is taken for one of numbers with a slip.
+_MOSTLY = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """How cells of text are read.
+
+    Attributes
+    ----------
+    words : frozenset of str
+        Words that stand for a missing cell, besides :data:`MISSING_WORDS`.
+    text : frozenset of str
+        Columns that hold names, whatever their cells look like.
+    levels : mapping of str to frozenset of str
+        Levels the model declares: such a word is one, and not missing.
+    """
+
+    words: frozenset[str] = frozenset()
+    text: frozenset[str] = frozenset()
+    levels: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, source: DataSource, levels: Mapping[str, frozenset[str]] | None = None) -> Cells:
+        """As a model's data section says."""
+        old = {name: plain_name(given) for name, given in source.rename.items()}
+        text = {*source.text, *(old[name] for name in source.text if name in old)}
+        known = dict(levels or {})
+        known |= {old[name]: words for name, words in known.items() if name in old}
+        return cls(frozenset(source.missing), frozenset(text), known)
+
+    def is_text(self, name: str) -> bool:
+        return plain_name(name) in self.text
+
+    def missing(self, name: str) -> frozenset[str]:
+        """Words that stand for a missing cell of a column."""
+        standard = frozenset(("",)) if self.is_text(name) else MISSING_WORDS
+        return (standard | self.words) - self.levels.get(name, self.levels.get(plain_name(name), frozenset()))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
     """One column of a table, or one array.
@@ -54,11 +98,14 @@ class Column:
         Names of its axes; None when they are not known (using it then is an error).
     missing : ndarray of bool, or None
         Missing cells of a text column.
+    order : tuple of str or None
+        Levels of a text column in their order, where the data give one (ordered categories of a dataframe).
     """
 
     values: np.ndarray
     dims: tuple[str, ...] | None
     missing: np.ndarray | None = None
+    order: tuple[str, ...] | None = None
 
     @property
     def text(self) -> bool:
@@ -146,7 +193,7 @@ class Dataset:
             return np.take(array, rows, axis=dims.index(self.rows))
 
         columns = {
-            name: Column(shorter(c.values, c.dims), c.dims, shorter(c.missing, c.dims))
+            name: Column(shorter(c.values, c.dims), c.dims, shorter(c.missing, c.dims), c.order)
             for name, c in self.columns.items()
         }
         levels = {name: shorter(names, (name,)) for name, names in self.levels.items()}
@@ -166,13 +213,19 @@ class Dataset:
 
     @classmethod
     def from_table(
-        cls, raw: Mapping[str, Any], rows: str, *, what: str = "data", notes: tuple[str, ...] = ()
+        cls,
+        raw: Mapping[str, Any],
+        rows: str,
+        *,
+        what: str = "data",
+        notes: tuple[str, ...] = (),
+        cells: Cells = Cells(),
     ) -> Dataset:
         """One table: columns of equal length along the dimension ``rows``."""
         columns, levels, left_out = dict[str, Column](), dict[str, np.ndarray](), dict[str, str]()
         for name, value in raw.items():
             try:
-                values, missing = as_values(value, f"{what}: column '{name}'")
+                values, missing = _read_values(name, value, f"{what}: column '{name}'", cells)
             except _NeitherNumbersNorText as error:
                 left_out[name] = error.message
                 continue
@@ -181,7 +234,7 @@ class Dataset:
             if name == rows:
                 levels[name] = _row_names(name, Column(values, (rows,), missing), what)
             else:
-                columns[name] = Column(values, (rows,), missing)
+                columns[name] = Column(values, (rows,), missing, _order(value))
         lengths = {len(c.values) for c in columns.values()} | {len(v) for v in levels.values()}
         if not lengths and left_out:
             raise DataError(next(iter(left_out.values())))
@@ -193,7 +246,9 @@ class Dataset:
         return cls(columns, rows, levels, left_out, notes)
 
     @classmethod
-    def from_columns(cls, raw: Mapping[str, Any], source: DataSource, *, what: str = "data") -> Dataset:
+    def from_columns(
+        cls, raw: Mapping[str, Any], source: DataSource, *, what: str = "data", cells: Cells = Cells()
+    ) -> Dataset:
         """From a mapping of names to numbers, nested lists, arrays or (for group tables) dataframes."""
         columns: dict[str, Column] = {}
         left_out: dict[str, str] = {}
@@ -203,10 +258,12 @@ class Dataset:
             if not isinstance(name, str):
                 raise DataError(f"{what}: names of columns are text, not {name!r}")
             if _is_frame(value):
-                tables = tables.joined(cls.from_table(frame_columns(value), name, what=f"{what}['{name}']"))
+                tables = tables.joined(
+                    cls.from_table(frame_columns(value), name, what=f"{what}['{name}']", cells=cells)
+                )
                 continue
             try:
-                values, missing = as_values(value, f"{what}: '{name}'")
+                values, missing = _read_values(name, value, f"{what}: '{name}'", cells)
             except _NeitherNumbersNorText as error:
                 left_out[name] = error.message
                 continue
@@ -214,7 +271,7 @@ class Dataset:
                 dims = tuple(source.dims.get(name, ()))
                 if len(dims) != values.ndim:
                     raise DataError(f"{what}: '{name}' has {values.ndim} dimensions, data.dims names {len(dims)}")
-                columns[name] = Column(values, dims, missing)
+                columns[name] = Column(values, dims, missing, _order(value))
             else:
                 pending[name] = (values, missing)
         lengths = Counter(len(values) for values, _ in pending.values() if values.ndim == 1)
@@ -222,7 +279,7 @@ class Dataset:
         length = next(iter(declared)) if declared else lengths.most_common(1)[0][0] if lengths else None
         for name, (values, missing) in pending.items():
             fits = values.ndim == 1 and len(values) == length
-            columns[name] = Column(values, (source.rows,) if fits else None, missing)
+            columns[name] = Column(values, (source.rows,) if fits else None, missing, _order(raw[name]))
         own = columns.get(source.rows)
         levels = {}
         if own is not None and own.dims == (source.rows,):
@@ -255,17 +312,53 @@ def frame_columns(frame: Any) -> dict[str, Any]:
     if doubled:
         raise DataError(f"the column '{doubled[0]}' is there twice")
     return {
-        str(name): series.to_list() if _nullable(series) else series.to_numpy()
+        str(name): series.to_native()
+        if _order(series.to_native()) is not None
+        else series.to_list()
+        if _nullable(series)
+        else series.to_numpy()
         for name, series in zip(native.columns, native.iter_columns(), strict=True)
     }
+
+
+def _order(values: Any) -> tuple[str, ...] | None:
+    """The categories of an ordered categorical column of text, of pandas or polars, in their order."""
+    kind = getattr(values, "dtype", None)
+    if getattr(kind, "ordered", False) is not True and type(kind).__name__ != "Enum":
+        return None
+    words = list(kind.categories)  # type: ignore[union-attr]
+    return tuple(words) if all(isinstance(word, str) for word in words) else None
 
 
 def _nullable(series: Any) -> bool:
     return not series.dtype.is_numeric() or series.null_count() > 0
 
 
-def as_values(value: Any, what: str) -> tuple[np.ndarray, np.ndarray | None]:
-    """Numbers (NaN for missing) or text with a mask, from whatever was given."""
+def _read_values(name: str, value: Any, what: str, cells: Cells) -> tuple[np.ndarray, np.ndarray | None]:
+    """One column as the model's data section wants it read."""
+    values, missing = as_values(value, what, cells.missing(name))
+    if values.dtype.kind == "U" or not cells.is_text(name):
+        return values, missing
+    gone = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
+    return _words(np.where(gone, 0, values)), gone if np.any(gone) else None
+
+
+def as_values(value: Any, what: str, missing: frozenset[str] = MISSING_WORDS) -> tuple[np.ndarray, np.ndarray | None]:
+    """Numbers (NaN for missing) or text with a mask, from whatever was given.
+
+    Text is without the spaces around it; the words of ``missing``, the empty one among them, are missing cells.
+    """
+    values, gone = _as_given(value, what)
+    if values.dtype.kind != "U" or any(cell.startswith(WORDS_APART) for cell in values.ravel()[:1000].tolist()):
+        return values, gone
+    values = np.char.strip(values)
+    absent = np.isin(values, list(missing))
+    if gone is not None:
+        absent |= gone
+    return values, absent if np.any(absent) else None
+
+
+def _as_given(value: Any, what: str) -> tuple[np.ndarray, np.ndarray | None]:
     if _lists_of_words(value):
         value = [None if cell is None else WORDS_APART + WORDS_APART.join(map(str, cell)) for cell in value]
     try:
@@ -452,6 +545,12 @@ class Data:
         The data of the fit, where these are new data to predict from.
     memo : dict
         What a family has worked out about these data.
+    slips : mapping of str to str
+        Columns that cannot be used as they are, each with the reason.
+    alphabetical : frozenset of str
+        Columns of text whose levels are in the order of the alphabet, because no other is given.
+    used : set of str
+        Columns that the model has looked at.
     """
 
     def __init__(
@@ -467,6 +566,9 @@ class Data:
         self.frozen: dict[str, Any] = dict(frozen)
         self.origin: Data | None = None
         self.memo: dict[str, Any] = {}
+        self.slips: Mapping[str, str] = {}
+        self.alphabetical: frozenset[str] = frozenset()
+        self.used: set[str] = set()
         self._terms: dict[str, Term] = {}
 
     @cached_property
@@ -518,11 +620,54 @@ class Data:
             No such column; its dimensions are unknown; cells are missing; a value is no level.
         """
         if name not in self._terms:
+            self.look_at(name)
             self._terms[name] = self._named(name)
         term = self._terms[name]
         if not missing:
             self._complete(name, term, role)
         return term
+
+    def look_at(self, name: str) -> None:
+        """Note that a column is used.
+
+        Raises
+        ------
+        DataError
+            It is text, and nearly all of its cells are numbers.
+        """
+        self.used.add(name)
+        if name in self.slips:
+            raise DataError(self.slips[name])
+
+    def check_order(self, name: str, what: str) -> None:
+        """Refuse levels of text in the order of the alphabet where their order means something.
+
+        Raises
+        ------
+        DataError
+            With the levels, and how to give the order.
+        """
+        if name in self.alphabetical:
+            words = ", ".join(map(str, self.labels[name].tolist()[:8]))
+            raise DataError(
+                f"'{name}' is text, and {what} needs the order of its levels, which is not that of the alphabet: give"
+                f" it under dims, {name}: [{words}] in the order from low to high, or as ordered categories, or as"
+                " numbers"
+            )
+
+    def remarks(self) -> list[tuple[str, str, float | None, str, str]]:
+        """What is odd about the columns that are used: levels that differ only in capitals or spaces."""
+        out: list[tuple[str, str, float | None, str, str]] = []
+        for name in sorted(self.used & self.dataset.columns.keys() & self.labels.keys()):
+            alike: dict[str, list[str]] = {}
+            if self.dataset.columns[name].text:
+                for word in map(str, self.labels[name].tolist()):
+                    alike.setdefault("".join(word.casefold().split()), []).append(word)
+            for words in alike.values():
+                if len(words) > 1:
+                    message = f"'{name}': the levels {listed(words)} differ only in capitals or spaces"
+                    out.append(("levels", name, None, message, "make them one in the data if they are one"))
+        return out
 
     def _named(self, name: str) -> Term:
         if name in self.dataset.columns:
@@ -556,6 +701,14 @@ class Data:
 
     def _given(self, name: str) -> Term:
         column = self.dataset.columns[name]
+        rows = self.dataset.rows
+        if column.dims is None and column.values.ndim == 1 and rows in self.labels:
+            other = next((n for n, c in self.dataset.columns.items() if c.dims == (rows,)), None)
+            length = f"'{rows}' has {len(self.labels[rows])}" + (f", as '{other}' does" if other else "")
+            raise DataError(
+                f"the array '{name}' has {len(column.values)} values, and {length}: give as many, or name its dimension"
+                " in data.dims if it runs along another"
+            )
         if column.dims is None:
             shape = " × ".join(str(n) for n in column.values.shape)
             raise DataError(f"the array '{name}' ({shape}) has no dimension names; name them in data.dims")
@@ -721,7 +874,57 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
         circle = error.args[1][::-1]
         path = ("data", "derive", circle[0])
         raise ModelError(f"computed columns go in a circle: {' -> '.join(circle)}", path=path) from None
-    return Data(dataset, labels, derive, factor_columns, memory.frozen)
+    out = Data(dataset, labels, derive, factor_columns, memory.frozen)
+    in_order = {*model.dims, *model.model.levels(), *memory.levels}
+    out.alphabetical = frozenset(n for n in factor_columns - in_order if columns[n].text and columns[n].order is None)
+    known = {*model.declared(), *memory.levels, *map(plain_name, Cells.of(model.data).text)}
+    out.slips = {
+        name: slip
+        for name, column in columns.items()
+        if column.text and plain_name(name) not in known and (slip := _slip(name, column)) is not None
+    }
+    return out
+
+
+def number_in(word: str) -> float | None:
+    """The number a cell of text is: digits, point, exponent; the minus may be the typographical one.
+
+    >>> [number_in(word) for word in ("1.5", "\u22123", "1e3", "1_000", "0x10", "?")]
+    [1.5, -3.0, 1000.0, None, None, None]
+    """
+    if "_" in word:
+        return None
+    try:
+        return float(word.replace("\u2212", "-"))
+    except ValueError:
+        return None
+
+
+def _slip(name: str, column: Column) -> str | None:
+    """Why a column of text cannot be used: nearly all of its cells are numbers, or it is numbers as text."""
+    cells = column.values.ravel()
+    if cells.size and cells[0].startswith(WORDS_APART):
+        return None
+    there = ~column.absent().ravel()
+    words, inverse, counts = np.unique(cells[there], return_inverse=True, return_counts=True)
+    numbers = np.array([number_in(word) is not None for word in words.tolist()], dtype=bool)
+    total, share = counts.sum(), counts[numbers].sum()
+    if not total or share < _MOSTLY * total:
+        return None
+    if share == total:
+        if all(word.isdigit() for word in words.tolist()):
+            return None
+        row = int(np.flatnonzero(there)[0])
+        return (
+            f"column '{name}' holds numbers as text ('{cells[row]}' in row {row + 1}): make numbers of it, or list it"
+            " under 'text' in the data section if these are names"
+        )
+    row = int(np.flatnonzero(there)[np.flatnonzero(~numbers[inverse])[0]])
+    return (
+        f"column '{name}', row {row + 1}: '{cells[row]}' is no number, and {share} of {total} cells are; correct it,"
+        f' or say in the data section what it is: missing: ["{cells[row]}"] if the cell is missing, text: [{name}] if'
+        " the column holds names"
+    )
 
 
 def _row_names(dim: str, column: Column, what: str) -> np.ndarray:
@@ -739,9 +942,17 @@ def _levels(name: str, column: Column, memory: Memory) -> np.ndarray:
     if name in memory.levels:
         return _label_array(memory.levels[name])
     present = column.values[~column.absent()]
+    if column.text and column.order is not None:
+        there = set(present.ravel().tolist())
+        return np.array([word for word in map(str.strip, column.order) if word in there])
     if not column.text:
         if present.dtype.kind == "f" and np.any(present != np.floor(present)):
-            raise DataError(f"column '{name}' is used as a dimension; it needs text or whole numbers, not {present[0]}")
+            odd = present[present != np.floor(present)][0]
+            raise DataError(
+                f"column '{name}' is to tell groups or classes apart, and holds numbers that are not whole ({odd:g}):"
+                f" if these are names, list it in the data section, text: [{name}]; if it is measured, take a model (a"
+                " learner, a likelihood, a task) for numbers"
+            )
         present = present.astype(np.int64)
     if not present.size:
         raise DataError(f"column '{name}' is used as a dimension but has no values")

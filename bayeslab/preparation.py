@@ -58,7 +58,7 @@ class Source:
 
     def bound(self, given: Any) -> Data:
         """The model's data, bound and checked; errors point into the file."""
-        dataset = read_dataset(self.model.data, self.file.folder if self.file else None, given)
+        dataset = read_dataset(self.model.data, self.file.folder if self.file else None, given, self.model.declared())
         if dataset.left_out:
             self._refuse_used(dataset if self.model.model.any_names else dataset.plain())
         return self._checked(dataset)

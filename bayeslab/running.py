@@ -161,7 +161,7 @@ def _with_remarks(outcome: Outcome, model: Model, data: Data) -> Outcome:
         outcome = _with_choice(outcome, choice)
     if hasattr(family, "helps") and (text := family.helps(model, data)) is not None:
         outcome = replace(outcome, verdict=with_advice(outcome.verdict, text))
-    said = family.remarks(model, data) if hasattr(family, "remarks") else ()
+    said = (*data.remarks(), *(family.remarks(model, data) if hasattr(family, "remarks") else ()))
     if hasattr(family, "judged") and "posterior" in outcome.groups:
         group = outcome.groups["posterior"].transpose("chain", "draw", ...)
         draws = {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in group.data_vars.items()}
@@ -275,7 +275,7 @@ def opened(folder: str | os.PathLike[str], model: ModelLike | None = None, data:
     if model is not None:
         _same_model(own, Source(model).model, str(folder))
     if data is not None:
-        given = read_dataset(own.data, None, data)
+        given = read_dataset(own.data, None, data, own.declared())
         given = given if own.model.any_names else given.plain()
         _same_digests(info["data_digests"], given.digests(), str(folder))
     kept = Memory(**info["memory"]) if info["memory"] else None

@@ -42,6 +42,8 @@ FORMAT = 1
 
 # A length is an array of positions; half a gigabyte of them.
 _MOST_LEVELS = 50_000_000
+# What of the data section decides how data are read.
+_READING = ("rows", "dims", "rename", "missing", "text", "derive")
 # Dimensions that PyMC and ArviZ keep for themselves.
 RESERVED = frozenset(("chain", "draw", "sample", "__sample__"))
 _IDENTIFIER = re.compile(r"[^\W\d]\w*\Z")
@@ -124,6 +126,16 @@ class DataSource(Spec):
         default_factory=dict,
         description="Other names of columns, such as `pressure: Blood pressure (mmHg)`: new name, name in the data.",
     )
+    missing: list[str] = Field(
+        default_factory=list,
+        description="Words that stand for a missing cell, such as ['?', '.'], besides the empty cell, NA, N/A, NaN, nan"
+        " and null.",
+    )
+    text: list[ColumnName] = Field(
+        default_factory=list,
+        description="Columns that hold names, whatever their cells look like (codes such as 1 and 01): factors. In them"
+        " only empty cells and the words of `missing` are missing.",
+    )
     derive: dict[Identifier, str] = Field(
         default_factory=dict,
         description="Computed columns: name: expression over columns. Reductions (mean, sd, ...) keep the "
@@ -205,6 +217,11 @@ class Model(Spec):
                 raise ValueError(f"dimension '{name}' is a twin of '{entry}', which is itself a twin")
         return value
 
+    def declared(self) -> dict[str, frozenset[str]]:
+        """Levels that the model itself declares, by column, as words."""
+        dims = {name: entry for name, entry in self.dims.items() if isinstance(entry, list)}
+        return {name: frozenset(map(str, words)) for name, words in (dims | self.model.levels()).items()}
+
     def to_dict(self) -> dict[str, Any]:
         """The model as plain data, defaults left out; ``Model(**d)`` gives it back."""
         out = self.model_dump(mode="json", exclude_defaults=True)
@@ -214,7 +231,7 @@ class Model(Spec):
     def digest(self) -> str:
         """SHA-256 of what the posterior depends on (not of names, descriptions or paths)."""
         content = self.to_dict()
-        source = {k: v for k, v in content.pop("data", {}).items() if k in ("rows", "dims", "rename", "derive")}
+        source = {k: v for k, v in content.pop("data", {}).items() if k in _READING}
         kept = {k: content.get(k) for k in ("dims", "model")} | {"data": source}
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 

@@ -225,3 +225,120 @@ def test_check_says_where_evidence_without_data_is(tmp_path, capsys):
     bl.save(graph({"m": "Normal(0, 1)", "e": "Potential(-m ** 4)"}), file)
     command(file)
     assert "none: the evidence is in 'e'" in capsys.readouterr().out
+
+
+# --------------------------------------------------------------- regressions and learners: refused in plain words
+
+LINE = {"x": [1.0, 2.0, 3.0, 5.0], "y": [2.0, 1.0, 4.0, 3.0]}
+SIDES = {"x": np.arange(12.0), "y": np.where(np.arange(12) % 3 == 0, 1, -1)}
+
+
+def regression(formula, **keys) -> bl.Model:
+    return bl.Model(model={"family": "regression", "formula": formula, **keys})
+
+
+def learner(word, inference=None, **keys) -> bl.Model:
+    model = {"family": "learner", "learner": word, "target": "y", **keys}
+    return bl.Model(model=model, inference=inference or {})
+
+
+PLAINLY = {
+    "shrinkage of slopes that all have priors": (
+        regression("y ~ x", shrinkage="lasso", priors={"b": "Normal(0, 1)"}),
+        LINE,
+        "every slope has a prior of its own, so that shrinkage: lasso shrinks none: leave out shrinkage, or priors.b",
+    ),
+    "one fold": (
+        learner("knn", {"folds": 1}, task="classification"),
+        SIDES,
+        "inference.folds: folds are 2 or more, or 0 for none",
+    ),
+    "sides without a task": (learner("knn"), SIDES, "the target 'y' holds -1 and 1 only: write task"),
+    "two other whole numbers": (learner("knn"), SIDES | {"y": SIDES["y"] + 6}, "the target 'y' holds 5 and 7 only"),
+    "arrays of different lengths": (
+        regression("y ~ x"),
+        {"x": np.arange(20.0), "z": np.arange(20.0), "y": np.arange(19.0)},
+        "the array 'y' has 19 values, and 'obs_id' has 20, as 'x' does",
+    ),
+    "classes that are fractions": (
+        learner("knn", task="classification"),
+        SIDES | {"y": SIDES["y"] + 0.5},
+        "column 'y' is to tell groups or classes apart, and holds numbers that are not whole (1.5): if these are"
+        " names, list it in the data section, text: [y]",
+    ),
+    "a classifier of a measurement": (
+        learner("logistic"),
+        SIDES | {"y": np.linspace(0.1, 1, 12)},
+        "if it is measured, take a model (a learner",
+    ),
+    "ordered text": (
+        regression("y ~ x", likelihood="ordered"),
+        {"x": LINE["x"], "y": ["low", "mid", "high", "low"]},
+        "'y' is text, and likelihood: ordered needs the order of its levels, which is not that of the alphabet",
+    ),
+    "ordered text in a graph": (
+        graph({"c[k]": "Ordered(Normal(0, 2))", "y[obs_id]": "OrderedLogistic(0, c)"}, dims={"k": 2}),
+        {"y": ["low", "mid", "high", "low"]},
+        "'y' is text, and OrderedLogistic needs the order of its levels",
+    ),
+    "a constant response under default priors": (
+        regression("y ~ x + (1 | x)", priors={"b": "Normal(0, 1)"}),
+        LINE | {"y": [2.0] * 4},
+        "the response 'y' is constant (2), and the default priors of 'Intercept', 'sd_x', 'sigma' are scaled to how",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PLAINLY)
+def test_what_is_meant_otherwise_is_refused_plainly(case):
+    model, data, message = PLAINLY[case]
+    found = refusal(bl.check, model, data)
+    assert found is not None and message in found[1]
+    assert found == refusal(bl.fit, model, data, runs=None, progress=False)
+
+
+def test_an_order_that_the_data_give_is_taken():
+    import pandas as pd
+    import polars as pl
+
+    words, order = ["low", "mid", "high", "low"], ["low", "mid", "high"]
+    frames = [
+        pd.DataFrame({"x": LINE["x"], "y": pd.Categorical(words, order, ordered=True)}),
+        {"x": LINE["x"], "y": pd.Series(pd.Categorical(words, order, ordered=True))},
+        pl.DataFrame({"x": LINE["x"], "y": pl.Series(words, dtype=pl.Enum(order))}),
+    ]
+    for data in frames:
+        assert bl.check(regression("y ~ x", likelihood="ordered"), data).labels["y"].tolist() == order
+    model = bl.Model(model=regression("y ~ x", likelihood="ordered").model, dims={"y": order})
+    assert bl.check(model, {"x": LINE["x"], "y": words}).labels["y"].tolist() == order
+    with pytest.raises(DataError, match="is text, and likelihood: ordered"):
+        bl.check(regression("y ~ x", likelihood="ordered"), {"x": LINE["x"], "y": pd.Categorical(words, order)})
+
+
+def test_one_row_and_a_constant_response_are_fitted_where_every_prior_is_given():
+    """Against the posterior of a normal mean, whose weights are the precisions."""
+    priors = {"Intercept": "Normal(0, 3)", "b": "Normal(0, 2)", "sigma": 1}
+    one = bl.fit(regression("y ~ x", priors=priors), {"x": [1.0], "y": [2.0]}, runs=None, progress=False, seed=1)
+    shown = one.summary()["mean"]
+    assert shown["Intercept"] == pytest.approx(2 * 9 / 14, rel=1e-6)
+    assert shown["b[x]"] == pytest.approx(2 * 4 / 14, rel=1e-6)
+    same = bl.fit(
+        regression("y ~ 1", priors={"Intercept": "Normal(0, 3)", "sigma": 1}), {"y": [2.0] * 4}, runs=None, seed=1
+    )
+    assert same.summary()["mean"]["Intercept"] == pytest.approx(2 * 4 / (4 + 1 / 9), rel=1e-6)
+
+
+def test_quantities_that_do_not_exist_are_left_out():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=40)
+    names = np.where(x + rng.normal(size=40) > 0, "u", "v")
+    for word, data, lacking in (
+        ("perceptron", {"x": x, "y": names}, "most_updates"),
+        ("svm", {"x": np.ones(40), "y": names}, "street_width"),
+    ):
+        fit = bl.fit(learner(word, {"folds": 0}), data, runs=None, progress=False, seed=1)
+        assert lacking not in fit.summary().index and fit.verdict.status == "warn"
+    apart = {"x": x, "y": np.where(x > 0, "u", "v")}
+    for word, there in (("perceptron", "most_updates"), ("svm", "street_width")):
+        fit = bl.fit(learner(word, {"folds": 0}), apart, runs=None, progress=False, seed=1)
+        assert np.isfinite(fit.summary()["value"][there])

@@ -55,7 +55,7 @@ def command(
     evidence = fitting.evidence(model, bound)
     priors = family.priors(model, bound) if columns and hasattr(family, "priors") else {}
     forecast = family.forecast(model, bound) if columns and hasattr(family, "forecast") else {}
-    remarks = family.remarks(model, bound) if columns and hasattr(family, "remarks") else ()
+    remarks = (*bound.remarks(), *(family.remarks(model, bound) if columns and hasattr(family, "remarks") else ()))
     notes = [*bound.dataset.notes, *(f"{message}{'; ' if advice else ''}{advice}" for *_, message, advice in remarks)]
     if json:
         print_json(

@@ -128,5 +128,8 @@ def options_of(kind: type[Spec], given: Mapping[str, Any], method: str) -> Any:
     except ValidationError as error:
         found = error.errors(include_url=False)[0]
         name = ".".join(str(part) for part in found["loc"])
-        told = found["msg"].replace("Input should be", "must be", 1)
-        raise OptionError(f"{name} {told}; given: {found.get('input')!r}", path=("inference", name)) from None
+        if found["type"] == "value_error":
+            message = found["msg"].removeprefix("Value error, ")
+        else:
+            message = f"{name} {found['msg'].replace('Input should be', 'must be', 1)}"
+        raise OptionError(f"{message}; given: {found.get('input')!r}", path=("inference", name)) from None

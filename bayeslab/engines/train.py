@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from bayeslab.dataset import Data
 from bayeslab.decisions import scores
@@ -36,7 +36,14 @@ _SIDES = ("own", "left out")
 class Options(Spec):
     """Options of the cross-validation."""
 
-    folds: int = Field(10, ge=0, description="Folds; 0 for none. As many as rows: leave one out.")
+    folds: int = Field(10, ge=0, description="Folds, 2 or more; 0 for none. As many as rows: leave one out.")
+
+    @field_validator("folds")
+    @classmethod
+    def _several(cls, value: int) -> int:
+        if value == 1:
+            raise ValueError("folds are 2 or more, or 0 for none: with a single one no row would be left to train on")
+        return value
 
 
 def refuse(model: Model, data: Data) -> str | None:

@@ -416,6 +416,8 @@ class Domains:
 
     def _values(self, node: Node) -> None:
         term = self.data.term(node.name, missing=True)
+        if term.value is None and str(node.distribution).startswith("Ordered"):
+            self.data.check_order(node.name, str(node.distribution))
         if set(term.dims) != set(node.dims):
             return  # said when the observations are laid out
         order = [term.dims.index(dim) for dim in node.dims]
@@ -500,10 +502,10 @@ class Domains:
             for end, least in ((interval.low, True), (interval.high, False))
         )
         if DISTRIBUTIONS[word].support:
-            low, high = (end[..., None] if np.ndim(end) else end for end in (low, high))
-        for end, (name, value) in domain.bounded_by.items():
+            low, high = (np.asarray(side)[..., None] if np.ndim(side) else side for side in (low, high))
+        for end, (deciding, value) in domain.bounded_by.items():
             # With an unknown parameter the density is zero or infinite there, whatever it is.
-            known = self._over(given[name], batch, node) if name in given else None
+            known = self._over(given[deciding], batch, node) if deciding in given else None
             if known is None or not np.all(known == value):
                 interval = Interval(
                     interval.low, interval.high, interval.open_low or end == "low", interval.open_high or end == "high"

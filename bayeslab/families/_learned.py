@@ -246,10 +246,13 @@ def prepared(model: Model, data: Data) -> Prepared:
 
 
 def _unambiguous(name: str, values: Array) -> None:
-    """Zeros and ones are mostly classes, and would be predicted as numbers."""
-    if set(np.unique(values[~np.isnan(values)])) <= {0.0, 1.0}:
+    """Two whole numbers are mostly classes, and would be predicted as numbers."""
+    distinct = np.unique(values[~np.isnan(values)])
+    whole = bool(np.all(distinct == np.floor(distinct)))
+    if whole and (len(distinct) == 2 or set(distinct.tolist()) <= {0.0, 1.0}):
+        shown = " and ".join(f"{number:g}" for number in distinct)
         raise DataError(
-            f"the target '{name}' holds 0 and 1 only: write task: classification if they are classes, task: regression"
+            f"the target '{name}' holds {shown} only: write task: classification if they are classes, task: regression"
             f" if they are numbers"
         )
 

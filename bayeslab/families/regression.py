@@ -472,11 +472,7 @@ def _rows(spec: Regression, formula: Formula, data: Data, base: Lowered | None) 
         raise DataError(f"column '{spec.weights}' holds weights and has a negative one")
     if y is not None:
         y = _checked_response(spec, formula, y, trials)
-        if base is None and spec.likelihood in _CONTINUOUS:
-            if constant(y):
-                raise DataError(
-                    f"the response '{formula.response}' is constant ({y[0]:g}): there is no variation to explain"
-                )
+        if base is None and spec.likelihood in _CONTINUOUS and not constant(y):
             check_digits(formula.response, y)
     limits = None
     if spec.censored and data.has(spec.censored) and y is not None:
@@ -534,6 +530,8 @@ def _response(
         if spec.likelihood == "bernoulli" and len(data.labels[formula.response]) > 2:
             words = listed([str(x) for x in data.labels[formula.response]])
             raise DataError(f"the response '{formula.response}' has the levels {words}; a bernoulli response has two")
+        if spec.likelihood == "ordered":
+            data.check_order(formula.response, "likelihood: ordered")
         return np.where(term.codes < 0, np.nan, term.codes), tuple(str(x) for x in data.labels[formula.response])
     values = _numbers(data, formula.response)
     if spec.likelihood not in ("categorical", "ordered"):
@@ -678,7 +676,8 @@ def _remarks(spec: Regression, formula: Formula, design: Design, rows: _Rows) ->
         out.append(("missing", "rows", share, rows.dropped, advice))
     if design.names:
         out += _rank_remarks(design)
-    if rows.y is not None and spec.likelihood in _CONTINUOUS and (said := far(formula.response, rows.y)):
+    varies = rows.y is not None and not constant(rows.y)
+    if rows.y is not None and varies and spec.likelihood in _CONTINUOUS and (said := far(formula.response, rows.y)):
         out.append(("digits", formula.outcome, None, said, remedy(rows.y)))
     size = len(design.names) + design.intercept
     if size > design.n:
@@ -773,6 +772,7 @@ class _Writer:
         self._check_names()
         self.sd = self._response_sd()
         self._auxiliary()
+        self._check_scale()
         self._hyper()
         eta = " + ".join([*self._intercept(), *self._slopes(), *self._groups(), *self._rest()]) or "0"
         self._outcome(eta)
@@ -797,6 +797,25 @@ class _Writer:
         if self.formula.outcome in taken | self.likelihood.auxiliary.keys():
             raise _problem(
                 f"the response is called '{self.formula.outcome}', like a part of the model; rename it", "formula"
+            )
+
+    def _check_scale(self) -> None:
+        """Refuse a constant response where a default prior takes its scale from how the response varies."""
+        y = self.rows.y
+        if y is None or self.spec.likelihood not in _CONTINUOUS or not constant(y):
+            return
+        lacking = ["Intercept"] if self.design.intercept and "Intercept" not in self.priors else []
+        lacking += ["b"] if any(self._own(k) is None for k in range(len(self.design.names))) else []
+        written = {*self.priors, *(["sigma"] if {"sigma2", "precision"} & self.priors.keys() else [])}
+        lacking += [
+            name for name, text in self.likelihood.auxiliary.items() if "{rate}" in text and name not in written
+        ]
+        groups = [f"sd_{group.name}" for group in self.design.groups]
+        lacking += [name for name in groups if name not in written and "sd" not in written]
+        if lacking:
+            raise DataError(
+                f"the response '{self.formula.response}' is constant ({y[0]:g}), and the default priors of"
+                f" {listed(lacking)} are scaled to how it varies: write these priors, or give a response that varies"
             )
 
     @property
@@ -913,6 +932,13 @@ class _Writer:
                 raise _problem("the horseshoe is a prior of all slopes; leave out their own priors", "priors")
             self._horseshoe(spread)
             return
+        if all(own):
+            name = self.spec.shrinkage
+            raise _problem(
+                f"every slope has a prior of its own, so that shrinkage: {name} shrinks none: leave out shrinkage, or"
+                f" {'priors.b' if 'b' in self.priors else 'the priors of some slopes'}",
+                "shrinkage",
+            )
         self.nodes["tau"] = self.priors.get("tau", "HalfCauchy(1)")
         kind = "Normal" if self.spec.shrinkage == "ridge" else "Laplace"
         for k, text in enumerate(own):

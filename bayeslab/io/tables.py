@@ -1,8 +1,8 @@
 """Reading tables and arrays into a :class:`~bayeslab.dataset.Dataset`.
 
-A text file says nothing about types, so the cells are read as text and each column is then
-numbers (if every cell that is not empty, ``NA`` or ``NaN`` is one) or text, in which only an empty
-cell is missing: ``None``, ``NA`` and ``no`` are perfectly good names of states.
+A text file says nothing about types, so the cells are read as text and each column is then numbers, if every cell that
+is not missing is one, or text. Missing are empty cells, ``NA``, ``N/A``, ``NaN`` and ``null`` in both, and the words
+that the data section adds; a word that the model declares as a level is one. Codes with leading zeros are text.
 """
 
 from __future__ import annotations
@@ -21,20 +21,27 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from bayeslab.dataset import LARGEST_EXACT, Dataset, as_text, check_exact, frame_columns, whole_numbers
+from bayeslab.dataset import (
+    LARGEST_EXACT,
+    Cells,
+    Dataset,
+    as_text,
+    check_exact,
+    frame_columns,
+    whole_numbers,
+)
 from bayeslab.errors import DataError, listed, printable
 from bayeslab.io.files import memory_size, ordinary_size, shown
 from bayeslab.spec import DataSource
 
 __all__ = ["read_dataset", "write_netcdf", "write_table"]
 
-_MISSING = np.array(["", "NA", "NaN", "nan", "N/A", "null"])
 _TABLES = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 # What may stand between cells, and so many lines from which it is recognised.
 _SEPARATORS = {",": "','", ";": "';'", "\t": "tabs"}
 _SNIFFED = 20
 # A number with a decimal point or comma.
-_NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[+\u2212-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?")
 # Controls other than tabs and ends of lines: arrays of text would drop a NUL, terminals obey others.
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 # Bytes in memory, at the worst moment, for each byte of a text with short cells.
@@ -43,7 +50,12 @@ _SWELLS = 20
 _MOST_LINE, _MOST_DIGITS = 1 << 26, 400
 
 
-def read_dataset(source: DataSource, folder: Path | None, given: Any = None) -> Dataset:
+def read_dataset(
+    source: DataSource,
+    folder: Path | None,
+    given: Any = None,
+    levels: Mapping[str, frozenset[str]] | None = None,
+) -> Dataset:
     """The data of a model: those given, else those its file names.
 
     Parameters
@@ -54,42 +66,45 @@ def read_dataset(source: DataSource, folder: Path | None, given: Any = None) -> 
         What relative paths in it start from; None for the working directory.
     given
         A dataframe, a mapping of arrays (or of dataframes, one a dimension), a path, or a Dataset.
+    levels
+        Levels the model declares, by column (:meth:`~bayeslab.spec.Model.declared`).
     """
     if isinstance(given, Dataset):
         return given
-    base = folder or Path()
+    base, cells = folder or Path(), Cells.of(source, levels)
     found = Dataset(rows=source.rows)
     if not (isinstance(given, Mapping) and all(dim in given for dim in source.tables)):
         for dim, path in source.tables.items():
             if (base / path).exists() or given is None:
-                found = found.joined(_table(base / path, dim, path))
+                found = found.joined(_table(base / path, dim, path, cells))
     if given is not None:
-        return found.joined(_read_given(given, source)).renamed(source.rename)
+        return found.joined(_read_given(given, source, cells)).renamed(source.rename)
     if source.table is not None:
-        found = found.joined(_table(base / source.table, source.rows, source.table))
+        found = found.joined(_table(base / source.table, source.rows, source.table, cells))
     if source.arrays is not None:
-        found = found.joined(_read_arrays(base / source.arrays, source))
+        found = found.joined(_read_arrays(base / source.arrays, source, cells))
     whole = source.table is not None or source.arrays is not None
     return replace(found, rows=source.rows).renamed(source.rename, complete=whole)
 
 
-def _table(path: Path, rows: str, what: str) -> Dataset:
-    columns, notes = _read_table(path)
-    return Dataset.from_table(columns, rows, what=what, notes=tuple(f"{what}: {note}" for note in notes))
+def _table(path: Path, rows: str, what: str, cells: Cells) -> Dataset:
+    columns, notes = _read_table(path, cells)
+    noted = tuple(f"{what}: {note}" for note in notes)
+    return Dataset.from_table(columns, rows, what=what, notes=noted, cells=cells)
 
 
-def _read_given(given: Any, source: DataSource) -> Dataset:
+def _read_given(given: Any, source: DataSource, cells: Cells) -> Dataset:
     if isinstance(given, str | os.PathLike):
         path = Path(given)
         if path.suffix.lower() == ".json":
-            return _read_arrays(path, source)
-        return _table(path, source.rows, str(given))
+            return _read_arrays(path, source, cells)
+        return _table(path, source.rows, str(given), cells)
     if isinstance(given, Mapping):
-        return Dataset.from_columns(given, source)
-    return Dataset.from_table(frame_columns(given), source.rows)
+        return Dataset.from_columns(given, source, cells=cells)
+    return Dataset.from_table(frame_columns(given), source.rows, cells=cells)
 
 
-def _read_table(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _read_table(path: Path, cells: Cells) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The columns of a table, and what was taken for granted to read them."""
     suffix = path.suffix.lower()
     if os.path.isdir(path):
@@ -111,7 +126,7 @@ def _read_table(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
         return _read_records(path), ()
     if suffix not in _TABLES:
         raise DataError(f"unknown kind of table '{suffix}'; there are .csv .tsv .parquet .json", where=str(path))
-    return _read_csv(path, _TABLES[suffix])
+    return _read_csv(path, _TABLES[suffix], cells)
 
 
 def _fits(size: int, path: Path) -> None:
@@ -157,7 +172,7 @@ def _columns(lines: list[str], separator: str) -> int:
     return lengths.pop() if len(lengths) == 1 else 0
 
 
-def _read_csv(path: Path, usual: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _read_csv(path: Path, usual: str, cells: Cells) -> tuple[dict[str, Any], tuple[str, ...]]:
     where = shown(path)
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
@@ -191,21 +206,26 @@ def _read_csv(path: Path, usual: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     if not rows:
         raise DataError("the table has no rows", where=f"{where}:1:1")
     texts = {
-        name: as_text(cells, f"{where}: column '{name}'")
-        for name, cells in zip(header, zip(*rows, strict=True), strict=True)
+        name: as_text(column, f"{where}: column '{name}'")
+        for name, column in zip(header, zip(*rows, strict=True), strict=True)
         if name
     }
-    commas = _decimal_commas(texts, where) if separator == ";" else set()
+    commas = _decimal_commas(texts, where, cells) if separator == ";" else set()
     notes = () if separator == usual else (f"read with {_SEPARATORS[separator]} between the cells",)
     if commas:
         notes = (f"{notes[0]} and decimal commas, in {listed(commas)}",)
     return {
-        name: _cells(np.char.replace(cells, ",", ".") if name in commas else cells, f"{where}: column '{name}'")
-        for name, cells in texts.items()
+        name: _cells(
+            np.char.replace(column, ",", ".") if name in commas else column,
+            f"{where}: column '{name}'",
+            cells.missing(name),
+            text=cells.is_text(name),
+        )
+        for name, column in texts.items()
     }, notes
 
 
-def _decimal_commas(texts: Mapping[str, np.ndarray], where: str) -> set[str]:
+def _decimal_commas(texts: Mapping[str, np.ndarray], where: str, cells: Cells) -> set[str]:
     """Columns of numbers that are written with decimal commas.
 
     Raises
@@ -213,8 +233,12 @@ def _decimal_commas(texts: Mapping[str, np.ndarray], where: str) -> set[str]:
     DataError
         Numbers with a decimal point are beside them: one of the two marks separates thousands.
     """
-    present = {name: [c for c in np.char.strip(cells).tolist() if c not in _MISSING] for name, cells in texts.items()}
-    numbers = {name for name, cells in present.items() if cells and all(map(_NUMBER.fullmatch, cells))}
+    present = {
+        name: [word for word in np.char.strip(column).tolist() if word not in cells.missing(name)]
+        for name, column in texts.items()
+        if not cells.is_text(name)
+    }
+    numbers = {name for name, words in present.items() if words and all(map(_NUMBER.fullmatch, words))}
     commas = {name for name in numbers if any("," in cell for cell in present[name])}
     for name in sorted(numbers) if commas else ():
         for row, cell in enumerate(texts[name].tolist(), start=1):
@@ -226,31 +250,39 @@ def _decimal_commas(texts: Mapping[str, np.ndarray], where: str) -> set[str]:
     return commas
 
 
-def _cells(cells: np.ndarray, what: str) -> Any:
-    """Text cells as numbers, or as text with None for the empty ones."""
-    stripped = np.char.strip(cells)
-    absent = np.isin(stripped, _MISSING)
-    rest = stripped[~absent]
+def _cells(given: np.ndarray, what: str, missing: frozenset[str], *, text: bool) -> Any:
+    """Text cells as numbers where they all are, else as they are, without the spaces around them."""
+    stripped = np.char.strip(given)
+    if text:
+        return stripped
+    absent = np.isin(stripped, list(missing))
+    rest = np.char.replace(stripped[~absent], "\u2212", "-")
     try:
         numbers = rest.astype(np.float64)
     except ValueError:
-        if not np.any(stripped == ""):
-            return stripped
-        return np.array([None if cell == "" else cell for cell in stripped], dtype=object)
+        return stripped
+    words = rest.tolist()
+    if any("_" in word for word in words) or _codes(words):
+        return stripped
     if not rest.size:
-        return np.full(cells.shape, np.nan)
-    if not any(any(c in cell for c in ".eEnN") for cell in rest.tolist()):
+        return np.full(given.shape, np.nan)
+    if not any(any(c in cell for c in ".eEnN") for cell in words):
         if not absent.any():
-            return whole_numbers(rest.tolist(), what)
+            return whole_numbers(words, what)
         if np.any(np.abs(numbers) >= LARGEST_EXACT):
-            present = iter(rest.tolist())
+            present = iter(words)
             check_exact([None if gone else next(present) for gone in absent.tolist()], what)
     for row, cell in zip(np.flatnonzero(~absent)[np.isinf(numbers)] + 1, rest[np.isinf(numbers)], strict=True):
         if "inf" not in cell.lower():
             raise DataError(f"{what}, row {row}: {cell[:40]} is beyond the largest number, 1.8e308")
-    out = np.full(cells.shape, np.nan)
+    out = np.full(given.shape, np.nan)
     out[~absent] = numbers
     return out
+
+
+def _codes(words: list[str]) -> bool:
+    """Whether cells are codes: digits only, and some begin with a zero, so that 01 and 1 are two."""
+    return any(word[0] == "0" and len(word) > 1 for word in words) and all(word.isdigit() for word in words)
 
 
 def _read_parquet(path: Path) -> dict[str, Any]:
@@ -317,13 +349,13 @@ def _read_records(path: Path) -> dict[str, Any]:
     return {name: [row.get(name) for row in content] for name in names}
 
 
-def _read_arrays(path: Path, source: DataSource) -> Dataset:
+def _read_arrays(path: Path, source: DataSource, cells: Cells) -> Dataset:
     content = _read_json(path)
     if isinstance(content, list):
-        return Dataset.from_table(_read_records(path), source.rows, what=str(path))
+        return Dataset.from_table(_read_records(path), source.rows, what=str(path), cells=cells)
     if not isinstance(content, dict) or not content:
         raise DataError("arrays in JSON are {name: number or nested lists}", where=str(path))
-    return Dataset.from_columns(content, source, what=str(path))
+    return Dataset.from_columns(content, source, what=str(path), cells=cells)
 
 
 def write_table(columns: Mapping[str, Any], path: Path) -> None:

@@ -269,13 +269,16 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Weights of the standardised columns, changes, and how many there could have been."""
     unit = () if len(estimator.coef_) == 1 else ("class",)
     weights = estimator.coef_[0] if not unit else estimator.coef_
-    return {
+    out = {
         "weight": ((*unit, "column"), weights),
         "bias": (unit, estimator.intercept_[0] if not unit else estimator.intercept_),
         "updates": (unit, np.asarray(estimator.n_updates_[0] if not unit else estimator.n_updates_, float)),
-        "most_updates": (unit, estimator.update_bounds_[0] if not unit else estimator.update_bounds_),
         "converged": ((), np.array(float(estimator.converged_))),
     }
+    if np.all(np.isfinite(estimator.update_bounds_)):
+        # Classes that overlap have no bound.
+        out["most_updates"] = (unit, estimator.update_bounds_[0] if not unit else estimator.update_bounds_)
+    return out
 
 
 def curves(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:

@@ -344,7 +344,9 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
         "gamma": ((), np.array(machine.gamma_)),
     }
     if len(getattr(machine, "classes_", ())) == 2:
-        out["street_width"] = ((), machine.street_widths()[0])
+        width = machine.street_widths()[0]
+        if np.isfinite(width):  # without a direction that tells the classes apart there is no street
+            out["street_width"] = ((), width)
         out["intercept"] = ((), np.array(machine.intercept_[0]))
     return out
 

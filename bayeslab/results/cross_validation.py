@@ -229,7 +229,8 @@ def _prepared(models: Mapping[str, Any], data: Any, target: str | None, loss: An
     entries = []
     for name, given in models.items():
         if isinstance(given, Fit):
-            dataset = given.data.dataset if data is None else read_dataset(given.model.data, None, data)
+            levels = given.model.declared()
+            dataset = given.data.dataset if data is None else read_dataset(given.model.data, None, data, levels)
             family = registry.load("families", given.model.model.family)
             entries.append(_Entry(name, given.model, bind(given.model, dataset, family.factors(given.model))))
             continue

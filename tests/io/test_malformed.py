@@ -460,8 +460,8 @@ def test_words_yaml_1_1_would_change_stay_words(tmp_path):
 
 def test_an_impossible_density_names_the_node(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    Path("t.csv").write_text("y\n-1\n2\n")
-    Path("model.yaml").write_text(graph("a: Gamma(2, 1)", "y[obs]: Poisson(a)"))
+    Path("t.csv").write_text("y\n1\n2\n")
+    Path("model.yaml").write_text(graph("a: Uniform(0, 1)", "y[obs]: Uniform(0, a)"))
     with pytest.raises(SystemExit) as ended:
         main(["fit", "model.yaml", "--quiet", "--runs", "kept"])
     err = capsys.readouterr().err
