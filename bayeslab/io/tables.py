@@ -211,9 +211,8 @@ def _read_csv(path: Path, usual: str, cells: Cells) -> tuple[dict[str, Any], tup
         if name
     }
     commas = _decimal_commas(texts, where, cells) if separator == ";" else set()
-    notes = () if separator == usual else (f"read with {_SEPARATORS[separator]} between the cells",)
-    if commas:
-        notes = (f"{notes[0]} and decimal commas, in {listed(commas)}",)
+    way = f"read with {_SEPARATORS[separator]} between the cells"
+    notes = (f"{way} and decimal commas, in {listed(commas)}",) if commas else (way,) if separator != usual else ()
     return {
         name: _cells(
             np.char.replace(column, ",", ".") if name in commas else column,
@@ -242,7 +241,7 @@ def _decimal_commas(texts: Mapping[str, np.ndarray], where: str, cells: Cells) -
     commas = {name for name in numbers if any("," in cell for cell in present[name])}
     for name in sorted(numbers) if commas else ():
         for row, cell in enumerate(texts[name].tolist(), start=1):
-            if "." in cell:
+            if "." in cell and cell.strip() not in cells.missing(name):
                 raise DataError(
                     f"{where}: column '{name}', row {row}: '{cell.strip()}' has a point, and column '{min(commas)}'"
                     " commas within numbers; write every number with the same decimal mark, and thousands without one"
