@@ -368,7 +368,7 @@ def test_counts_that_floats_do_not_hold_are_refused():
 
 # ----------------------------------------------------------------------------------- levels as they come
 
-ODD = ["O'Brien", 'a"b', "back\\slash", "two\nlines", "tab\t", "$x^2$", "[a]", "a:b"]
+ODD = ["O'Brien", 'a"b', "back\\slash", "two\nlines", "tab\tbed", "$x^2$", "[a]", "a:b"]
 PLAIN = [f"level{k}" for k in range(len(ODD))]
 
 
