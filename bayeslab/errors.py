@@ -44,7 +44,7 @@ class BayeslabError(Exception):
     """
 
     def __init__(self, message: str, *, where: str | None = None, path: tuple[Any, ...] = (), offset: int = 0) -> None:
-        self.message = printable(" ".join(message.split()))
+        self.message = _short(printable(" ".join(message.split())))
         self.where = printable(where or ".".join(str(part) for part in path if part != "[key]")) or None
         self.path, self.offset = path, offset
         super().__init__(f"{self.where}: {self.message}" if self.where else self.message)
@@ -84,6 +84,12 @@ class RunError(BayeslabError):
 
 class Stopped(RunError):
     """A run was stopped before there was anything to report; it can be gone on with."""
+
+
+def _short(message: str) -> str:
+    """A message with what it repeats of a long value cut."""
+    message = re.sub(r"\S{200,}", lambda word: f"{word[0][:80]}…{word[0][-1]}", message)
+    return message if len(message) <= 1_500 else f"{message[:1_000]} … {message[-300:]}"
 
 
 def printable(text: str, keep: str = "") -> str:

@@ -188,7 +188,7 @@ def _check(node: ast.expr, depth: int, names: set[str], calls: set[str]) -> None
 
 
 def _alone(label: ast.Constant) -> ModelError:
-    message = f"the label '{label.value}' stands alone; compare a factor with it or index by it"
+    message = f"the label '{label.value!s}' stands alone; compare a factor with it or index by it"
     return ModelError(message, offset=_offset(label))
 
 

@@ -7,8 +7,7 @@ import json
 import keyword
 import re
 from collections.abc import Iterable, Mapping
-from types import UnionType
-from typing import Annotated, Any, ClassVar, Literal, Union, get_origin
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
@@ -21,6 +20,7 @@ from pydantic import (
 
 from bayeslab import registry
 from bayeslab.errors import ModelError, hint, listed
+from bayeslab.wording import expected, place, subject
 
 __all__ = [
     "FORMAT",
@@ -155,7 +155,7 @@ class Family(Spec):
         try:
             super().__init__(**content)
         except ValidationError as error:
-            problem = Problem.first(error, {("model",): type(self).model_fields}, ("model",))
+            problem = Problem.first(error, {("model",): type(self).model_fields}, content, ("model",))
             raise ModelError(problem.message, path=problem.path) from None
 
     def levels(self) -> dict[str, list[str]]:
@@ -200,7 +200,7 @@ class Model(Spec):
         try:
             super().__init__(**content)
         except ValidationError as error:
-            raise Problem.first(error, {(): Model.model_fields, ("data",): DataSource.model_fields}) from None
+            raise Problem.first(error, {(): Model.model_fields, ("data",): DataSource.model_fields}, content) from None
 
     @field_validator("dims")
     @classmethod
@@ -252,11 +252,13 @@ class Problem(Exception):
         cls,
         error: ValidationError,
         allowed: Mapping[tuple[str, ...], Iterable[str]],
+        content: Mapping[str, Any],
         prefix: tuple[Any, ...] = (),
     ) -> Problem:
-        """The first problem pydantic found; ``allowed`` has the keys a mapping at a path may have."""
-        found = error.errors(include_url=False)[0]
-        path = _untagged(prefix + tuple(part for part in found["loc"] if part != "[key]"), allowed)
+        """The first problem pydantic found in some content; ``allowed`` has the keys a mapping at a path may have."""
+        errors = error.errors(include_url=False)
+        found = errors[0]
+        path = prefix + place(found["loc"], content) + (found["loc"][-1:] if found["type"] == "missing" else ())
         match found["type"]:
             case "extra_forbidden" if path[:1] == ("model",) and len(path) == 2 and path[1] in Model.model_fields:
                 return cls(path, f"'{path[-1]}' stands at the top level, beside 'model', not in it")
@@ -274,20 +276,8 @@ class Problem(Exception):
                     return cls(
                         path[:2], f"a dimension is a list of labels, a length, or another dimension, not {given!r}"
                     )
-                key = f"'{path[-1]}': " if path else ""
-                return cls(path, f"{key}{found['msg']}; given: {given!r}")
-
-
-_TAGS = ("bool", "float", "int", "str")
-
-
-def _untagged(path: tuple[Any, ...], allowed: Mapping[tuple[str, ...], Iterable[str]]) -> tuple[Any, ...]:
-    """The path without the alternative of a field's types that pydantic names after it: it is no key of the file."""
-    if len(path) < 2 or path[-1] not in _TAGS:
-        return path
-    fields = allowed.get(path[:-2], ())
-    field = fields.get(path[-2]) if isinstance(fields, Mapping) else None
-    return path[:-1] if field is not None and get_origin(field.annotation) in (Union, UnionType) else path
+                same = [e for e in errors if prefix + place(e["loc"], content) == path]
+                return cls(path, f"{subject(path)} is {expected(same)}; given: {given!r}")
 
 
 def parse_model(content: Any) -> Model:

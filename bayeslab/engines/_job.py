@@ -15,6 +15,7 @@ from bayeslab.dataset import Data
 from bayeslab.errors import OptionError, hint
 from bayeslab.progress import Progress
 from bayeslab.spec import Model, Spec
+from bayeslab.wording import expected, place, subject
 
 if TYPE_CHECKING:
     import pymc
@@ -126,10 +127,9 @@ def options_of(kind: type[Spec], given: Mapping[str, Any], method: str) -> Any:
     try:
         return kind.model_validate(dict(given))
     except ValidationError as error:
-        found = error.errors(include_url=False)[0]
-        name = ".".join(str(part) for part in found["loc"])
-        if found["type"] == "value_error":
-            message = found["msg"].removeprefix("Value error, ")
-        else:
-            message = f"{name} {found['msg'].replace('Input should be', 'must be', 1)}"
-        raise OptionError(f"{message}; given: {found.get('input')!r}", path=("inference", name)) from None
+        errors = error.errors(include_url=False)
+        path = place(errors[0]["loc"], given)
+        message = errors[0]["msg"].removeprefix("Value error, ")
+        if errors[0]["type"] != "value_error":
+            message = f"{subject(path)} is {expected(e for e in errors if place(e['loc'], given) == path)}"
+        raise OptionError(f"{message}; given: {errors[0]['input']!r}", path=("inference", *path)) from None

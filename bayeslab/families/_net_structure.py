@@ -238,7 +238,7 @@ def as_structure(value: Any) -> Any:
         try:
             return Structure.model_validate(dict(value))
         except ValidationError as error:
-            problem = Problem.first(error, {(): Structure.model_fields})
+            problem = Problem.first(error, {(): Structure.model_fields}, value)
             # Which alternative of a value was tried is no place in the file.
             path = tuple(p for p in problem.path[:1]) + tuple(p for p in problem.path[1:] if isinstance(p, int))
             raise At(problem.message, *path) from None

@@ -28,10 +28,10 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bayeslab.dataset import Column, Dataset
 from bayeslab.errors import BayeslabError, RunError, hint
@@ -39,6 +39,7 @@ from bayeslab.io import run_lock
 from bayeslab.io.files import memory_size, ordinary_size, read_npz, shown, write_npz, write_text
 from bayeslab.io.modelfile import dump, load
 from bayeslab.spec import Model
+from bayeslab.wording import expected
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -83,7 +84,7 @@ class _Info(BaseModel):
     method: str
     reason: str
     options: dict[str, Any]
-    seed: int
+    seed: Annotated[int, Field(ge=0)]
     model_digest: str
     data_digests: dict[str, str]
     memory: _Memory
@@ -137,7 +138,8 @@ class RunFolder:
         folder = Path(path)
         if os.path.isfile(folder / "run.json"):
             return cls(folder)
-        near = [p.parent.name for p in folder.parent.glob("*/run.json")] if os.path.isdir(folder.parent) else []
+        runs = folder.parent.glob("*/run.json") if os.path.isdir(folder.parent) else ()
+        near = [run.parent.name for run in runs if os.path.isfile(run)]
         advice = hint(folder.name[:100], near) if near else ""
         raise RunError(f"no run here (no run.json){advice}", where=shown(path))
 
@@ -178,8 +180,9 @@ class RunFolder:
             _Info.model_validate(info)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(str(part) for part in first["loc"])
-            raise RunError(f"damaged: {place}: {first['msg'].lower()}", where=where) from None
+            at = ".".join(str(part) for part in first["loc"])
+            told = "the key is missing" if first["type"] == "missing" else f"it is {expected([first])}"
+            raise RunError(f"damaged: {at}: {told}", where=where) from None
         return info
 
     # -- model and data

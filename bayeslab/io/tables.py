@@ -210,9 +210,10 @@ def _read_csv(path: Path, usual: str, cells: Cells) -> tuple[dict[str, Any], tup
         for name, column in zip(header, zip(*rows, strict=True), strict=True)
         if name
     }
-    commas = _decimal_commas(texts, where, cells) if separator == ";" else set()
-    way = f"read with {_SEPARATORS[separator]} between the cells"
-    notes = (f"{way} and decimal commas, in {listed(commas)}",) if commas else (way,) if separator != usual else ()
+    commas = _decimal_commas(texts, where, cells) if separator == ";" else set[str]()
+    note = "" if separator == usual else f"read with {_SEPARATORS[separator]} between the cells"
+    if commas:
+        note += f" and decimal commas, in {listed(commas)}"
     return {
         name: _cells(
             np.char.replace(column, ",", ".") if name in commas else column,
@@ -221,7 +222,7 @@ def _read_csv(path: Path, usual: str, cells: Cells) -> tuple[dict[str, Any], tup
             text=cells.is_text(name),
         )
         for name, column in texts.items()
-    }, notes
+    }, (note,) if note else ()
 
 
 def _decimal_commas(texts: Mapping[str, np.ndarray], where: str, cells: Cells) -> set[str]:

@@ -195,7 +195,7 @@ def plot_check(fit: Fitted, what: str, node: str | None) -> Any:
     if what not in STATISTICS:
         # Calibration is of outcomes whose values have probabilities.
         known = ["density", "pit", *(["calibration"] if drawn.dtype.kind in "iub" else []), *STATISTICS]
-        raise OptionError(f"unknown check '{what}'{hint(what, known)}")
+        raise OptionError(f"unknown picture '{what}'{hint(what, known)}")
     function = STATISTICS[what]
     return predictive.statistic(float(function(observed)), function(drawn), f"{what} of {name}")
 

@@ -91,9 +91,7 @@ def test_options_that_cannot_be_are_named_without_a_place_in_a_file(tmp_path):
         "bayeslab: 1\nname: x\ndata: {table: t.csv}\nmodel: {family: bayes_net, structure: {}}\n"
     )
     (tmp_path / "t.csv").write_text("a,b\n" + "x,y\nu,v\n" * 5)
-    with pytest.raises(
-        bl.BayeslabError, match=r"^inference\.draws: draws must be greater than or equal to 1; given: 0"
-    ):
+    with pytest.raises(bl.BayeslabError, match=r"^inference\.draws: 'draws' is a number ≥ 1; given: 0"):
         bl.fit(tmp_path / "m.yaml", draws=0)
 
 

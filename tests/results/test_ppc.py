@@ -196,7 +196,7 @@ def test_calibration_plot(binary):
 def test_unknown_plot(right):
     with pytest.raises(OptionError, match="did you mean 'density'"):
         right.plot_check("densty")
-    with pytest.raises(OptionError, match="unknown check 'mist'") as caught:
+    with pytest.raises(OptionError, match="unknown picture 'mist'") as caught:
         right.plot_check("mist")
     # Offered where outcomes have probabilities only.
     assert "calibration" not in str(caught.value)

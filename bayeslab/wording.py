@@ -1,0 +1,100 @@
+"""What a value should have been, in words: pydantic's errors as the sentences of bayeslab's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+__all__ = ["expected", "place", "subject"]
+
+_TYPES = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_parsing_size": "a whole number of fewer digits",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "a text",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "set_type": "a list",
+    "frozen_set_type": "a list",
+    "iterable_type": "a list",
+    "dict_type": "a mapping",
+    "mapping_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "dataclass_type": "a mapping",
+    "is_instance_of": "a mapping",
+    "none_required": "left out",
+    "invalid_key": "a mapping whose keys are texts",
+    "string_pattern_mismatch": "letters, digits, spaces, '.', '_' and '-', a letter or a digit first and last",
+    "finite_number": "a finite number",
+}
+# Of an alternative that has the right type, a part is wrong.
+_TOLD_OTHERWISE = ("value_error", "extra_forbidden", "missing")
+_SIGNS = {
+    "greater_than": ("gt", "above"),
+    "greater_than_equal": ("ge", "≥"),
+    "less_than": ("lt", "below"),
+    "less_than_equal": ("le", "≤"),
+}
+
+
+def expected(errors: Iterable[Mapping[str, Any]]) -> str:
+    """What is allowed, from the errors about one value: of a union one for each of its alternatives."""
+    words = dict.fromkeys(_expected(error) for error in errors if error["type"] not in _TOLD_OTHERWISE)
+    if "a number" in words:
+        words.pop("a whole number", None)
+    return " or ".join(words)
+
+
+def _expected(error: Mapping[str, Any]) -> str:
+    kind, context = error["type"], error.get("ctx", {})
+    if kind in _TYPES:
+        return _TYPES[kind]
+    if kind in _SIGNS:
+        key, sign = _SIGNS[kind]
+        return f"a number {sign} {context[key]:{'g' if isinstance(context[key], float) else ',d'}}"
+    if kind == "literal_error":
+        return str(context["expected"])
+    if kind in ("too_short", "string_too_short"):
+        return f"at least {context['min_length']:,} {_units(error)}"
+    if kind in ("too_long", "string_too_long"):
+        return f"at most {context['max_length']:,} {_units(error)}"
+    return "of another kind"
+
+
+def _units(error: Mapping[str, Any]) -> str:
+    return "letters" if str(error["type"]).startswith("string") else "entries"
+
+
+def place(loc: Sequence[str | int], content: Any) -> tuple[str | int, ...]:
+    """The path of a value inside what was validated, without pydantic's names of alternatives, which are no keys."""
+    out: list[str | int] = []
+    for part in loc:
+        if (isinstance(content, Mapping) and part in content) or (
+            isinstance(content, list | tuple) and isinstance(part, int) and part < len(content)
+        ):
+            content = content[part]
+        else:
+            continue
+        out.append(part)
+    return tuple(out)
+
+
+def subject(path: Sequence[str | int]) -> str:
+    """The value at a path, as the subject of a sentence."""
+    named = [str(part) for part in path if not isinstance(part, int)]
+    numbers = [str(part + 1) for part in path[len(path) - _trailing(path) :] if isinstance(part, int)]
+    whole = f"'{named[-1]}'" if named else "the value"
+    return f"entry {', '.join(numbers)} of {whole}" if numbers else whole
+
+
+def _trailing(path: Sequence[str | int]) -> int:
+    count = 0
+    while count < len(path) and isinstance(path[-1 - count], int):
+        count += 1
+    return count
