@@ -161,6 +161,11 @@ def test_letter_between_the_cells(tmp_path, text, name, note):
     assert note in bound.dataset.notes[0] if note else bound.dataset.notes == ()
 
 
+def test_column_without_a_name(tmp_path):
+    bound = bl.check(regression(), written(tmp_path, ",y,x\n0,1.5,2\n1,3,4\n"))
+    assert bound.dataset.notes[0].endswith("t.csv: the column without a name is left out")
+
+
 def test_points_and_commas_within_numbers(tmp_path):
     with pytest.raises(DataError, match=r"column 'x', row 2: '1\.234' has a point, and column 'y' commas"):
         bl.check(regression(), written(tmp_path, "y;x\n1,5;2\n2,5;1.234\n"))

@@ -212,6 +212,7 @@ def _read_csv(path: Path, usual: str, cells: Cells) -> tuple[dict[str, Any], tup
     }
     commas = _decimal_commas(texts, where, cells) if separator == ";" else set[str]()
     note = "" if separator == usual else f"read with {_SEPARATORS[separator]} between the cells"
+    nameless = "the column without a name is left out" if "" in header else ""
     if commas:
         note += f" and decimal commas, in {listed(commas)}"
     return {
@@ -222,7 +223,7 @@ def _read_csv(path: Path, usual: str, cells: Cells) -> tuple[dict[str, Any], tup
             text=cells.is_text(name),
         )
         for name, column in texts.items()
-    }, (note,) if note else ()
+    }, tuple(filter(None, (note, nameless)))
 
 
 def _decimal_commas(texts: Mapping[str, np.ndarray], where: str, cells: Cells) -> set[str]:
