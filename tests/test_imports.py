@@ -14,7 +14,7 @@ HEAVY = {"pymc", "arviz", "sklearn", "pytensor", "numba"}
 # Each layer may import itself and the layers before it; engines judge their own draws, so the
 # verdict (results.checks, and how it is shown) lies below them.
 LAYERS = [
-    {"compiling", "errors", "memory", "options", "registry", "code_cache", "arrays", "streams"},
+    {"compiling", "errors", "memory", "options", "registry", "code_cache", "arrays", "streams", "wording"},
     {"spec", "digits"},
     {"expressions"},
     {"dataset", "progress"},
