@@ -75,10 +75,10 @@ def place(loc: Sequence[str | int], content: Any) -> tuple[str | int, ...]:
     """The path of a value inside what was validated, without pydantic's names of alternatives, which are no keys."""
     out: list[str | int] = []
     for part in loc:
-        if (isinstance(content, Mapping) and part in content) or (
-            isinstance(content, list | tuple) and isinstance(part, int) and part < len(content)
-        ):
+        if isinstance(content, Mapping) and part in content:
             content = content[part]
+        elif isinstance(content, list | tuple) and isinstance(part, int) and part < len(content):
+            content = content[part]  # an entry, where it was a key above
         else:
             continue
         out.append(part)
