@@ -114,14 +114,14 @@ def check_digits(name: str, values: np.ndarray) -> None:
 
 
 def check_size(values: np.ndarray, what: str) -> None:
-    """Refuse numbers whose squares cannot be summed; missing ones and zeros have no size.
+    """Refuse numbers whose squares cannot be summed; missing and infinite ones and zeros have no size.
 
     Raises
     ------
     DataError
         The largest is beyond what can be computed with.
     """
-    largest = float(np.nanmax(np.abs(values), initial=0.0))
+    largest = float(np.max(np.abs(values[np.isfinite(values)]), initial=0.0))
     if largest > _LARGEST or 0 < largest < _SMALLEST:
         raise DataError(
             f"{what} is as {'large' if largest > 1 else 'small'} as {largest:.3g}; sizes from {_SMALLEST:g} to"
