@@ -30,6 +30,7 @@ from math import ceil
 import numpy as np
 from scipy.special import betaln, gammaln
 
+from bayeslab.errors import EngineRefusal
 from bayeslab.exact import buffet
 
 __all__ = ["BinaryDraws", "BinaryPrior", "log_likelihood", "log_prior", "sample"]
@@ -40,6 +41,8 @@ type LogDensity = Callable[[float], float]
 _ROOM = 32
 # So many features a sweep are proposed to be turned round.
 _COMPLEMENTS = 3
+# Logs of positive doubles are within so far from zero.
+_WIDEST = 700.0
 # So many times a sweep three features are redrawn together, so that one ends or begins; and one with so many others.
 _TRADES, _FEW = 2, 5
 # A chain begins with the best of so many short ones, which take half of the tuning.
@@ -104,13 +107,43 @@ class BinaryDraws:
     log_joint: np.ndarray
 
 
+@dataclass(frozen=True, eq=False)
+class _Evidence:
+    """log p(X | Z) as a function of the sds, the weights integrated out.
+
+    X'X - X'Z (Z'Z + r)^-1 Z'X is what is left of large numbers where the weights are large against the noise. With
+    X = Z W + R, for any W near the weights, it is the same of R and of the weights about W: of small ones.
+    """
+
+    gram: np.ndarray
+    moment: np.ndarray
+    weights: np.ndarray
+    total: float
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, x: np.ndarray, z: np.ndarray, noise: float, scales: np.ndarray) -> _Evidence:
+        """Near these sds."""
+        ones = np.asarray(z, float)
+        gram = ones.T @ ones
+        weights = np.linalg.solve(gram + np.diag((noise / scales) ** 2), ones.T @ x)
+        left = x - ones @ weights
+        return cls(gram, ones.T @ left, weights, float((left**2).sum()), x.shape)
+
+    def at(self, noise: float, scales: np.ndarray) -> float:
+        """At these sds of the noise and of the weights of each column of Z."""
+        from bayeslab.exact._feature_kernels import collapsed_log_density
+
+        ratio = (noise / scales) ** 2
+        apart = self.moment - ratio[:, None] * self.weights
+        total = self.total + float(ratio @ (self.weights**2).sum(axis=1))
+        return float(collapsed_log_density(self.gram, apart @ apart.T, total, *self.shape, noise, scales))
+
+
 def log_likelihood(x: np.ndarray, z: np.ndarray, noise: float, scales: np.ndarray) -> float:
     """log p(X | Z), weights integrated out, for a sd of the weights of each column of Z."""
-    from bayeslab.exact._feature_kernels import collapsed_log_density
-
-    ones, (n, d) = np.asarray(z, float), x.shape
-    moment, total = ones.T @ x, float((x**2).sum())
-    return float(collapsed_log_density(ones.T @ ones, moment @ moment.T, total, n, d, noise, scales.astype(float)))
+    scales = scales.astype(float)
+    return _Evidence.of(x, z, noise, scales).at(noise, scales)
 
 
 def log_prior(z: np.ndarray, prior: BinaryPrior, alpha: float) -> float:
@@ -335,14 +368,11 @@ class _Chain:
 
     def scales_drawn(self) -> None:
         """σ, s and α given Z."""
-        from bayeslab.exact._feature_kernels import collapsed_log_density
-
-        prior, ones = self.prior, self.used.astype(float)
-        (n, d), moment = self.x.shape, ones.T @ self.x
-        gram, cross, total = ones.T @ ones, moment @ moment.T, float((self.x**2).sum())
+        prior = self.prior
+        evidence = _Evidence.of(self.x, self.used, self.noise, self.scales(self.scale))
 
         def at(noise: float, scale: float) -> float:
-            return float(collapsed_log_density(gram, cross, total, n, d, noise, self.scales(scale)))
+            return evidence.at(noise, self.scales(scale))
 
         if callable(density := prior.noise):
             self.noise = _slice(lambda v: at(v, self.scale) + density(v), self.noise, self.rng)
@@ -403,30 +433,47 @@ def _stand_ins(weights: np.ndarray, k: int) -> np.ndarray:
 
 
 def _slice(log_density: LogDensity, at: float, rng: np.random.Generator, width: float = 0.5) -> float:
-    """One draw of a positive number on the log scale, whose density has the factor x of that scale."""
+    """One draw of a positive number on the log scale, whose density has the factor x of that scale.
+
+    The slice ends where doubles end, and shrinks no further than to the number it began with.
+
+    Raises
+    ------
+    EngineRefusal
+        There is no density at the number.
+    """
 
     def height(t: float) -> float:
         return log_density(float(np.exp(t))) + t
 
     now = float(np.log(at))
     level = height(now) - rng.exponential()
+    if not np.isfinite(level):
+        raise EngineRefusal(
+            f"the features explain the data to the last digit: at {at:.3g} the noise or the scale of the loadings has"
+            " no density that doubles can hold; declare fewer features, or priors of noise and scale that keep them"
+            " from zero"
+        )
     low = now - width * rng.random()
     high = low + width
-    while height(low) > level:
+    while low > -_WIDEST and height(low) > level:
         low -= width
-    while height(high) > level:
+    while high < _WIDEST and height(high) > level:
         high += width
     while True:
         t = rng.uniform(low, high)
         if height(t) > level:
             return float(np.exp(t))
+        if t == now or high - low <= np.spacing(abs(now)):
+            return at
         low, high = (t, high) if t < now else (low, t)
 
 
 def _start(x: np.ndarray, prior: BinaryPrior, rng: np.random.Generator) -> _Chain:
     missing = np.isnan(x)
     centred = x - (0.0 if prior.offset is None else prior.offset)
-    spread = float(np.nanstd(centred)) or 1.0
+    # About zero, as weights and noise are: a start too small for rows far from it would give each row many features.
+    spread = float(np.sqrt(np.nanmean(centred**2))) or 1.0
     level = np.zeros(x.shape[1])
     with np.errstate(invalid="ignore"):
         seen = (~missing).sum(axis=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,9 @@ __all__ = ["MOST_SUMMED", "Resolved", "Written", "refused_patterns", "resolved"]
 # Of the means: a normal prior that many sds of the data wide.
 _WIDE = 10.0
 _WIDE_BINARY = 3.0
+# Levels of columns without means, in sds of the columns, from which on digits of the noise are lost: where the scale
+# of the weights is known, and where it is drawn.
+_FARTHEST_KNOWN, _FARTHEST_DRAWN = 1e7, 1e5
 
 
 @dataclass(frozen=True)
@@ -151,6 +154,9 @@ def _first(model: Model, data: Data) -> Resolved:
         own_scale = (scale,)
     elif spec.kind == "binary":
         own_scale = (Written("HalfNormal", {"sigma": pooled}),)
+    if spec.kind == "binary" and not spec.with_mean:
+        known = not isinstance(own_scale[0], Written)
+        _check_level(spec.columns, centre, pooled, _FARTHEST_KNOWN if known else _FARTHEST_DRAWN)
     alpha = _pair(spec, "alpha", "Gamma", (1.0, 1.0))
     probability = _pair(spec, "probability", "Beta", (1.0, 1.0))
     assert isinstance(probability, tuple)
@@ -199,6 +205,22 @@ def _scales(spec: LatentFeatures, rows: np.ndarray) -> tuple[np.ndarray, np.ndar
     if not spread.any():
         raise DataError("every column is constant; there is nothing to explain")
     return centre, spread
+
+
+def _check_level(columns: Sequence[str], centre: np.ndarray, pooled: float, farthest: float) -> None:
+    """Refuse columns whose level the features would have to explain, until no digits are left for the noise.
+
+    Weights of the size of the level have a precision of (noise / level)^2 beside counts of rows: a double holds both
+    up to levels of 10^7 sds of the noise. Where the weights' scale is drawn, chains pass through values too small for
+    the level, at which every row wants many features that are all alike.
+    """
+    j = int(np.argmax(np.abs(centre)))
+    if (level := abs(float(centre[j]))) > farthest * pooled:
+        raise DataError(
+            f"column '{columns[j]}' has the mean {centre[j]:.3g}, and columns vary by {pooled:.2g}: with mean: zero the"
+            f" features would explain {level / pooled:.2g} standard deviations of level, which leaves no digits for the"
+            f" noise; write mean: own, or subtract a reference value from the columns"
+        )
 
 
 def _written(spec: LatentFeatures, name: str) -> Scale | None:

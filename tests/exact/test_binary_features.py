@@ -12,10 +12,11 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
+from bayeslab.errors import EngineRefusal
 from bayeslab.exact import buffet
 from bayeslab.exact._feature_kernels import binary_evidence, binary_pass, draw_rows
 from bayeslab.exact.binary_em import BinaryModes, BinaryProblem
-from bayeslab.exact.binary_features import BinaryPrior, _start, log_likelihood, log_prior, sample
+from bayeslab.exact.binary_features import BinaryPrior, _Evidence, _slice, _start, log_likelihood, log_prior, sample
 from bayeslab.exact.expectation_maximisation import restarted
 from bayeslab.exact.feature_matching import match_columns, permutations, turned
 
@@ -40,6 +41,40 @@ def test_likelihood_is_the_dense_normal_density():
         x, z = rng.standard_normal((7, 3)), (rng.random((7, k)) < 0.5).astype(int)
         scales = rng.random(k) + 0.5
         assert log_likelihood(x, z, 0.7, scales) == pytest.approx(dense(x, z, 0.7, scales), abs=1e-9)
+
+
+def level_density(x, noise, scale):
+    """log p(X) of one feature that all rows have, from deviations and column means: nothing cancels."""
+    (n, d), v = x.shape, noise**2
+    means = x.mean(axis=0)
+    total = -0.5 * d * (n * math.log(2 * math.pi * v) + math.log1p(n * scale**2 / v))
+    return total - 0.5 * (((x - means) ** 2).sum() / v + n * (means**2).sum() / (v + n * scale**2))
+
+
+def test_likelihood_keeps_its_digits_far_from_zero():
+    x = 2.0**20 + 0.4 * np.random.default_rng(2).standard_normal((120, 4))
+    z, scales = np.ones((120, 1), np.int8), np.array([2.0**20])
+    for noise in (0.05, 0.4, 3.0):
+        exact = level_density(x, noise, 2.0**20)
+        assert log_likelihood(x, z, noise, scales) == pytest.approx(exact, abs=1e-6)
+        # Slices ask for other sds than those it was prepared for.
+        near = _Evidence.of(x, z, 0.4, scales / 3)
+        assert near.at(noise, scales) == pytest.approx(exact, abs=1e-6)
+
+
+def test_slices_end():
+    """Without a density there is nothing to draw; under one that is flat or only noise a draw takes bounded steps."""
+    rng = np.random.default_rng(0)
+    with pytest.raises(EngineRefusal, match="no density"):
+        _slice(lambda v: math.nan, 1.0, rng)
+    assert 0 < _slice(lambda v: -math.log(v), 1.0, rng) < math.inf
+    calls = itertools.count()
+
+    def sinking(v):
+        return -100.0 * next(calls)
+
+    assert _slice(sinking, 2.0, rng) == pytest.approx(2.0)
+    assert next(calls) < 3_000
 
 
 def frequencies(found, wanted):

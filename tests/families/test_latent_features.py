@@ -154,6 +154,20 @@ def test_scores_of_normal_features_far_from_zero():
     np.testing.assert_allclose(group["score_sd"][1][:, 0], expected, rtol=1e-9)
 
 
+def test_noise_of_binary_features_far_from_zero():
+    """Columns at 1e4 without means of their own: a feature is the level; much farther there are no digits for noise."""
+    rng = np.random.default_rng(5)
+    data = pd.DataFrame(1e4 + 0.4 * rng.standard_normal((60, 4)), columns=list("abcd"))
+    spec = model("abcd", features=1, kind="binary", priors={"scale": "HalfNormal(1e4)"})
+    fit = bl.fit(spec, data, "gibbs", draws=200, tune=100, chains=2, **QUICK)
+    noise = fit.data_tree["posterior"]["noise"]
+    deviations = data.to_numpy() - data.to_numpy().mean(axis=0)
+    expected = np.sqrt((deviations**2).sum() / (4 * 59))
+    assert float(noise.mean()) == pytest.approx(expected, abs=0.01)
+    with pytest.raises(DataError, match=r"column 'd' has the mean 1.05e\+06, .* mean: own"):
+        bl.fit(spec, data - 1e4 + 2.0**20 + [0, 0, 0, 9], "gibbs", **QUICK)
+
+
 def test_planted_features_of_rows(by_gibbs):
     """binary-factor: which row has which feature, up to the order; the same of the rows given as new ones."""
     fit, data, z = by_gibbs
