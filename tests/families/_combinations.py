@@ -21,8 +21,18 @@ type Levels = Mapping[str, Any]
 # --------------------------------------------------------------------------------- which combinations
 
 
-def all_pairs(factors: Mapping[str, Sequence[Any]], seed: int) -> list[dict[str, Any]]:
-    """Full combinations such that any two levels of two factors meet in one: each the best of some random ones."""
+def all_pairs(
+    factors: Mapping[str, Sequence[Any]],
+    seed: int,
+    allowed: Callable[[dict[str, Any], set[str]], dict[str, Any]] = lambda choice, kept: choice,
+) -> list[dict[str, Any]]:
+    """Full combinations such that any two levels of two factors meet in one: each the best of some random ones.
+
+    Parameters
+    ----------
+    allowed : callable
+        The combination with other levels of some factors, but for those that are kept: only what is left in it counts.
+    """
     rng = np.random.default_rng(seed)
     names = list(factors)
     missing = {
@@ -31,6 +41,10 @@ def all_pairs(factors: Mapping[str, Sequence[Any]], seed: int) -> list[dict[str,
         for i in range(len(factors[a]))
         for j in range(len(factors[b]))
     }
+
+    def numbered(choice: dict[str, Any]) -> dict[str, int]:
+        return {name: list(factors[name]).index(level) for name, level in choice.items()}
+
     out = []
     while missing:
         # One missing pair is put in, so that it ends.
@@ -38,6 +52,7 @@ def all_pairs(factors: Mapping[str, Sequence[Any]], seed: int) -> list[dict[str,
         tried = []
         for _ in range(30):
             one = {name: int(rng.integers(len(levels))) for name, levels in factors.items()} | {a: i, b: j}
+            one = numbered(allowed({name: factors[name][k] for name, k in one.items()}, {a, b}))
             met = {(p, one[p], q, one[q]) for p, q in itertools.combinations(names, 2)} & missing
             tried.append((len(met), one, met))
         _, best, met = max(tried, key=lambda t: t[0])

@@ -6,7 +6,6 @@ parameters at a random point; nothing of the family is called for it.
 
 from __future__ import annotations
 
-import itertools
 import warnings
 
 import numpy as np
@@ -15,6 +14,7 @@ import pytest
 from scipy import special, stats
 
 import bayeslab as bl
+from tests.families._combinations import all_pairs
 
 KEYS: dict[str, list] = {
     "likelihood": [
@@ -33,24 +33,6 @@ KEYS: dict[str, list] = {
     "gaps": [False, True],
     "trials": ["n", "9"],
 }  # fmt: skip
-
-
-def combinations(seed: int) -> list[dict]:
-    """Random combinations in which every pair of values of two keys occurs."""
-    rng = np.random.default_rng(seed)
-    wanted = {
-        (a, i, b, j)
-        for a, b in itertools.combinations(KEYS, 2)
-        for i in range(len(KEYS[a]))
-        for j in range(len(KEYS[b]))
-    }
-    out = []
-    while wanted:
-        a, i, b, j = sorted(wanted)[rng.integers(len(wanted))]
-        chosen = {key: int(rng.integers(len(values))) for key, values in KEYS.items()} | {a: i, b: j}
-        wanted -= {(p, chosen[p], q, chosen[q]) for p, q in itertools.combinations(KEYS, 2)}
-        out.append(_allowed({key: KEYS[key][k] for key, k in chosen.items()}, {a, b}))
-    return out
 
 
 def _allowed(case: dict, kept: set[str]) -> dict:
@@ -212,6 +194,6 @@ def test_a_combination_has_the_density_of_the_oracle(keys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("keys", combinations(7), ids=lambda keys: "-".join(str(v) for v in keys.values()))
+@pytest.mark.parametrize("keys", all_pairs(KEYS, 7, _allowed), ids=lambda keys: "-".join(str(v) for v in keys.values()))
 def test_every_pair_of_keys_is_refused_or_right(keys):
     refused_or_right(keys)
