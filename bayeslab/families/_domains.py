@@ -8,6 +8,7 @@ density. Domains are those of PyMC's densities; a test compares the table with t
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -27,6 +28,8 @@ __all__ = ["DOMAINS", "Domain", "Domains", "Interval", "check_written"]
 _INF = float("inf")
 # Of a vector of probabilities: how far their sum may be from 1 (that of ``numpy.isclose``).
 _SUM = 1e-5
+# Larger values are not computed before their memory has been forecast.
+_MOST_CELLS = 10**7
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +282,7 @@ class Domains:
 
     def _value(self, tree: ast.expr, of: Node) -> Term | None:
         """The value of an expression, or None where it is not known before sampling."""
-        if not self._is_known(tree, of):
+        if not self._is_known(tree, of) or self._cells(tree) > _MOST_CELLS:
             return None
         try:
             with np.errstate(all="ignore"):
@@ -287,6 +290,16 @@ class Domains:
         except NotExact:
             return None
         return term if term.value is not None and not term.undefined else None
+
+    def _cells(self, tree: ast.expr) -> int:
+        """Cells of an expression that stretches over all dimensions of its parts."""
+        dims: set[str | None] = set()
+        for part in ast.walk(tree):
+            if isinstance(part, ast.Name):
+                column = self.data.dataset.columns.get(part.id)
+                node = self.nodes.get(part.id)
+                dims |= {part.id} | set((column and column.dims) or ()) | set(node.dims if node else ())
+        return math.prod(len(self.data.labels[dim]) for dim in dims if dim in self.data.labels)
 
     def _over(self, tree: ast.expr, dims: tuple[str, ...], of: Node) -> np.ndarray | None:
         """The value over the dims, or None where it is not known or is laid out in another way."""
@@ -306,7 +319,7 @@ class Domains:
         for name, node in self.nodes.items():
             if node.kind == "random" and name not in self.columns:
                 shape = tuple(len(self.data.labels.get(dim, ())) for dim in node.dims)
-                values[name] = Term(np.zeros(shape, int) if node.discrete else np.ones(shape), node.dims)
+                values[name] = Term(np.broadcast_to(0 if node.discrete else 1.0, shape), node.dims)
         try:
             with np.errstate(all="ignore"):
                 term = Environment(self.nodes, self.data, values).eval(tree)

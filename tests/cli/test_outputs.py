@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -163,16 +164,19 @@ def test_controls_in_names_are_written_out(folder, capsys):
         ("c\x85PASS", 5, 5.1),
         ("c\x85PASS", 6, 5),
     ]
-    (folder / "t.csv").write_text("g,x,y\n" + "".join(f"{g},{x},{y}\n" for g, x, y in rows))
+    # A file of commas may hold no controls at all.
+    (folder / "t.json").write_text(json.dumps([{"g": g, "x": x, "y": y} for g, x, y in rows]))
     (folder / "m.yaml").write_text(
-        MODEL.replace("y ~ x", "y ~ x + (1|g)").replace("name: line", 'name: line\nabout: "\\e[2J [/b]"')
+        MODEL.replace("y ~ x", "y ~ x + (1|g)")
+        .replace("t.csv", "t.json")
+        .replace("name: line", 'name: line\nabout: "\\e[2J [/b]"')
     )
     shown = []
     for line in ("fit m.yaml --runs r -q", "show r/line --all", "check m.yaml", "graph m.yaml", "predict r/line"):
         code, out, err = call(capsys, *line.split())
         assert code in (0, 3), err
         shown.append(out + err)
-    for words in (("check", "m.yaml", "-d", f"{ESCAPE}.csv"), ("learn", "t.csv", "-m", ESCAPE), ("show", ESCAPE)):
+    for words in (("check", "m.yaml", "-d", f"{ESCAPE}.csv"), ("learn", "t.json", "-m", ESCAPE), ("show", ESCAPE)):
         code, out, err = call(capsys, *words)
         assert code == 1 and "\\x1b[31mred" in err
         shown.append(err)

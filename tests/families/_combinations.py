@@ -179,10 +179,13 @@ def sweep(
     part: int,
     n_parts: int,
 ) -> list[dict[str, str]]:
-    """A share of all pairs, each by itself and among up to three others."""
+    """A share of all pairs, each among up to three others; by itself where it is refused, or stands with no others."""
     rng = np.random.default_rng(part)
-    own = pairs(factors)[part::n_parts]
-    return [choice for pair in own for choice in (pair, among_others(pair, factors, rng, 3, accepted))]
+    out = []
+    for pair in pairs(factors)[part::n_parts]:
+        wider = among_others(pair, factors, rng, 3, accepted)
+        out += [wider] if wider == pair or accepted(pair) else [pair, wider]
+    return out
 
 
 def some(factors: Mapping[str, Levels], accepted: Callable[[dict[str, str]], bool], seed: int) -> list[dict[str, str]]:

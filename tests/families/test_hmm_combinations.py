@@ -343,8 +343,8 @@ def test_a_sample_of_combinations(seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(16))
 def test_every_pair_of_keys(part):
-    """By itself, and among up to three others."""
-    assert answered(sweep(FACTORS, accepted, part, 16), examined) > 10
+    """Among up to three others; by itself where it is refused."""
+    assert answered(sweep(FACTORS, accepted, part, 16), examined) > 5
 
 
 def test_missing_is_missing():
