@@ -42,8 +42,12 @@ def all_pairs(
         for j in range(len(factors[b]))
     }
 
-    def numbered(choice: dict[str, Any]) -> dict[str, int]:
-        return {name: list(factors[name]).index(level) for name, level in choice.items()}
+    def numbered(choice: dict[str, Any], drawn: dict[str, int]) -> dict[str, int]:
+        """Numbers of the levels; of several that are equal the one that was drawn."""
+        return {
+            name: k if choice[name] is factors[name][k] else list(map(repr, factors[name])).index(repr(choice[name]))
+            for name, k in drawn.items()
+        }
 
     out = []
     while missing:
@@ -52,7 +56,7 @@ def all_pairs(
         tried = []
         for _ in range(30):
             one = {name: int(rng.integers(len(levels))) for name, levels in factors.items()} | {a: i, b: j}
-            one = numbered(allowed({name: factors[name][k] for name, k in one.items()}, {a, b}))
+            one = numbered(allowed({name: factors[name][k] for name, k in one.items()}, {a, b}), one)
             met = {(p, one[p], q, one[q]) for p, q in itertools.combinations(names, 2)} & missing
             tried.append((len(met), one, met))
         _, best, met = max(tried, key=lambda t: t[0])
