@@ -426,7 +426,7 @@ class Network:
         """Independent draws, given evidence or not: one column a variable, of states (or numbers)."""
         import pandas as pd
 
-        rng = stream(seed, "sample")
+        rng = np.random.default_rng(seed)
         if isinstance(self.plain, MixedNetwork) and self.plain.continuous:
             if given:
                 raise OptionError("draws given evidence are for networks without continuous variables")

@@ -238,10 +238,12 @@ class _Html:
     def __init__(self) -> None:
         self._handle: Any = None
         self._notes: list[str] = []
+        self._body = ""
 
     def _put(self, body: str) -> None:
         from IPython.display import HTML, display
 
+        self._body = body
         notes = "".join(f"<div style='opacity:.7'>{escape(n)}</div>" for n in self._notes)
         block = HTML(f"<div style='font-family:monospace;font-size:.9em'>{notes}{body}</div>")
         if self._handle is None:
@@ -251,7 +253,7 @@ class _Html:
 
     def note(self, text: str) -> None:
         self._notes.append(text)
-        self._put("")
+        self._put(self._body)
 
     def show(self, chains: list[ChainState], seconds: float, remark: str) -> None:
         rows = "".join(

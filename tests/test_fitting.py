@@ -491,7 +491,7 @@ def test_options_are_checked():
         bl.fit(schools(), SCHOOLS, runs=None, drawz=10)
     with pytest.raises(bl.BayeslabError, match="unknown method 'nutz'; did you mean 'nuts'"):
         bl.fit(schools(), SCHOOLS, "nutz", runs=None)
-    with pytest.raises(bl.BayeslabError, match="greater than or equal to 1"):
+    with pytest.raises(bl.BayeslabError, match="a number ≥ 1"):
         bl.fit(schools(), SCHOOLS, runs=None, chains=0)
 
 

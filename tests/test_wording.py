@@ -14,7 +14,9 @@ from bayeslab.errors import BayeslabError, ModelError
 from bayeslab.spec import DataSource, Model, Problem, Spec
 from bayeslab.wording import expected
 
-_JARGON = re.compile(r"function-|0x[0-9a-f]|instance of|Input should|pattern|validation|of another kind|dict\[|valid ")
+_JARGON = re.compile(
+    r"function-|0x[0-9a-f]|instance of|Input should|pattern|validation error|of another kind|dict\[|valid "
+)
 WRONG = [None, True, -1, 0.5, 10**400, float("nan"), "", "x y?", [], [1], ["a", None], {}, {"": 1}, {"a": [{}]}, {1: 2}]
 
 

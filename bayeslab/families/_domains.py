@@ -391,7 +391,7 @@ class Domains:
                     needed = f"{word} needs {name} that adds up to 1"
                     raise _refused(node, tree, needed, np.asarray(total[wrong]).flat[0], term, wrong)
             core = entry.core.get(name, 0)
-            if core == 1 and entry.support and name not in entry.apart and term.dims == (None,):
+            if core == 1 and entry.support and dims and name not in entry.apart and term.dims == (None,):
                 length = len(self.data.labels.get(dims[-1], ()))
                 if length and len(value) not in (1, length):
                     raise ModelError(

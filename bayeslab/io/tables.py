@@ -217,7 +217,7 @@ def _read_csv(path: Path, usual: str, cells: Cells) -> tuple[dict[str, Any], tup
         note += f" and decimal commas, in {listed(commas)}"
     return {
         name: _cells(
-            np.char.replace(column, ",", ".") if name in commas else column,
+            np.char.replace(column, ",", ".") if name in commas and len(column) else column,
             f"{where}: column '{name}'",
             cells.missing(name),
             text=cells.is_text(name),
@@ -257,7 +257,9 @@ def _cells(given: np.ndarray, what: str, missing: frozenset[str], *, text: bool)
     if text:
         return stripped
     absent = np.isin(stripped, list(missing))
-    rest = np.char.replace(stripped[~absent], "\u2212", "-")
+    rest = stripped[~absent]
+    # NumPy cannot replace in no text at all.
+    rest = np.char.replace(rest, "\u2212", "-") if rest.size else rest
     try:
         numbers = rest.astype(np.float64)
     except ValueError:

@@ -31,6 +31,8 @@ def grid(n: int, width: float, height: float, columns: int = 1) -> tuple[Any, li
         matplotlib is not installed.
     """
     try:
+        import matplotlib.figure  # noqa: F401
+
         kind = _kind()
     except ImportError:
         raise BayeslabError("plots need matplotlib: pip install 'bayeslab[notebook]'") from None

@@ -182,7 +182,7 @@ def test_other_engines_refuse_with_advice(method):
         ({"pseudocount": 2}, "pseudocount does not go"),
         ({"states": 3}, "most goes with states: infinite"),
         ({"states": "infinit"}, "did you mean 'infinite'"),
-        ({"most": 1000}, "less than or equal to 100"),
+        ({"most": 1000}, "≤ 100"),
         ({"parameters": {"alpha": -1}}, "positive number"),
         ({"parameters": {"alpha": "Normal(0, 1)"}}, "Gamma"),
         ({"parameters": {"kappa": "Gamma(1, 1)"}, "stickiness": 2}, "give one of them"),

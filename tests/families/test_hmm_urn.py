@@ -92,7 +92,7 @@ def test_probabilities_of_all_sequences_sum_to_one():
         "ball": [c for colours in every for c in colours],
     }
     declared = model(initial=[0.3, 0.7], transition=[[0.6, 0.4], [0.1, 0.9]])
-    data = bl.check(declared, table)
+    data = bound(declared, table)
     found = hidden_of(declared, data).law({}).expected().log_evidence
     assert np.sum(found == -np.inf) > 0  # there are but three reds
     assert np.exp(found).sum() == pytest.approx(1.0, abs=1e-12)

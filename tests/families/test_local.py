@@ -358,7 +358,7 @@ def test_what_is_wrong_is_said_with_its_place(loaded, tmp_path, written, said, a
         ("learn: everything\n", "a list of variables, or the word 'all', not 'everything'", 5),
         ("target: aa\n", "the target 'aa' is not a variable", 5),
         ("structure: naive_bayes\n", "structure: naive_bayes needs a target", 5),
-        ("prior: {pseudocount: 0}\n", "greater than 0", 5),
+        ("prior: {pseudocount: 0}\n", "above 0", 5),
         ("prior: {pseudocount: 1, m_estimate: 1}\n", "one of pseudocount, equivalent_sample_size and m_estimate", 5),
         ("prior: {m_estimat: 1}\n", "did you mean 'm_estimate'?", 5),
         ("parameters:\n  k: 2\n  th: Beta(1, kk)\n", "'kk' is neither a node", 7),

@@ -297,7 +297,7 @@ def test_wrong_input_is_refused_in_one_line():
     cases = [
         ({"concentration": 0}, "positive"),
         ({"concentration": "Normal(0, 1)"}, "Gamma"),
-        ({"discount": 1}, "less than 1"),
+        ({"discount": 1}, "below 1"),
         ({"order": "x"}, "no names"),
         ({"priors": {"weights": 1}}, "concentration"),
         ({"components": 3, "concentration": 2}, "only with components: dirichlet_process"),

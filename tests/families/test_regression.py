@@ -261,7 +261,7 @@ BAD = [
     ({"formula": "gaussian ~ x", "likelihood": "gamma"}, "positive"),
     ({"formula": "binomial ~ x", "likelihood": "binomial"}, "p(successes, trials)"),
     ({"formula": "g ~ x"}, "text"),
-    ({"formula": "gaussian ~ (1 | x)"}, "whole numbers"),
+    ({"formula": "gaussian ~ (1 | x)"}, "not whole"),
     ({"formula": "gaussian ~ x", "weights": "ww"}, "'ww'"),
     ({"formula": "gaussian ~ x", "missing": {"z": "Normal(0, 1)"}}, "no predictor"),
     ({"formula": "gaussian ~ __import__('os').system('true')"}, "no meaning"),

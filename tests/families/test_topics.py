@@ -517,7 +517,7 @@ def test_bad_documents_are_named(content, data, message):
         ({"text": "t", "document": "d", "word": "w"}, "one way"),
         ({"count": "n"}, "goes with"),
         ({"stop_words": "french"}, "english, none"),
-        ({"held_out": 1.0}, "less than 1"),
+        ({"held_out": 1.0}, "below 1"),
         ({"text": "theta"}, "results use that name"),
         ({"topics": "hdp", "time": "day"}, "`time` goes with a number of topics"),
         ({"tau": 0.1}, "`tau` goes with `time`"),
