@@ -88,9 +88,11 @@ def _extended(
 ) -> Any:
     """A fit to the rows of a run and more."""
     from bayeslab.results.extend import extended
+    from bayeslab.results.fit import Fit
 
     many = _number(draws)
-    return extended(run, data, draws=many, tune=tune, seed=seed, name=name, cores=cores, progress=not quiet)
+    made = extended(run, data, draws=many, tune=tune, seed=seed, name=name, cores=cores, progress=not quiet)
+    return Fit.of(made)
 
 
 def _number(draws: str | None) -> int | None:
