@@ -160,9 +160,10 @@ class Environment:
         (value,), _, _ = self._evaluator.align([replace(term, column=None)], onto=(*lead, *dims))
         value = np.asarray(value, float)
         head, wanted = value.shape[: len(lead)], self.shape(dims)
-        if any(size not in (1, length) for size, length in zip(value.shape[len(lead) :], wanted, strict=True)):
-            raise NotExact("a list of another length than its dimension")
-        return np.broadcast_to(value, (*head, *wanted))
+        try:
+            return np.broadcast_to(value, (*head, *wanted))
+        except ValueError:
+            raise NotExact("a list of another length than its dimension") from None
 
     def _laid_out(self, node: Node) -> Term:
         tree = self.trees.get(node.name, node.expression.tree)
