@@ -31,7 +31,7 @@ def grid(n: int, width: float, height: float, columns: int = 1) -> tuple[Any, li
         matplotlib is not installed.
     """
     try:
-        import matplotlib.figure  # noqa: F401
+        import matplotlib.figure  # noqa: F401 (the kind of figure is kept, and outlives what it is made of)
 
         kind = _kind()
     except ImportError:

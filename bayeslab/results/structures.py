@@ -49,23 +49,7 @@ def structures_of(fit: Fitted) -> Structures:
 
 
 class Structures(StructureDraws):
-    """Sampled structures.
-
-    Parameters
-    ----------
-    groups
-        ``posterior`` and ``parent_sets`` of sampled structures, after engine ``exact`` ``exact_posterior``, and where
-        cells were missing ``completions``.
-    parameters
-        Posteriors of parameters, given completions where cells are missing, or what makes them; None: graphs only.
-    seed
-        Of draws of parameters.
-
-    Attributes
-    ----------
-    names : tuple of str
-        The variables.
-    """
+    """Sampled structures, with the queries and effects that are averaged over them; made as their base class is."""
 
     def query_many(self, table: Any, targets: Any = None) -> pd.DataFrame:
         """Posteriors for every row of a table of evidence, averaged over structures; empty cells are not known.
