@@ -58,11 +58,11 @@ def concentration(spec: Mixture, n: int, where: str = "weights") -> Any:
         raise ModelError(f"the concentration of '{where}' is positive, not {given!r}", path=path)
     if value.ndim == 0:
         return float(value)
-    if len(np.unique(value)) == 1 and where != "weights":
-        return float(value[0])
-    if where != "weights" or len(value) != n:
+    even = len(np.unique(value)) == 1
+    if len(value) != n and not (even and where != "weights"):
         raise ModelError(f"the prior of '{where}' has {len(value)} numbers, {n} are wanted; or give one", path=path)
-    return value
+    # Equal numbers tell no component from another, as one number does.
+    return float(value[0]) if even else value
 
 
 def beta_or_gamma(spec: Mixture, word: str) -> tuple[float, float] | None:

@@ -341,6 +341,16 @@ def test_chains_in_swapped_labels_are_renamed_to_agree():
     np.testing.assert_allclose(by_chain, np.tile([0, 8], (4, 1)), atol=0.6)
 
 
+@pytest.mark.parametrize(
+    ("weights", "alike"),
+    [("Dirichlet([5, 5])", True), ("Beta(5, 5)", True), ([5, 5], True), (5, True), ("Dirichlet([5, 6])", False)],
+)
+def test_components_of_equal_concentrations_can_trade_places(weights, alike):
+    _, data = planted(n=20)
+    fit = fitted(mixture(["x", "y"], priors={"weights": weights}), data, "gibbs", draws=50, tune=10, seed=0)
+    assert any(f.check == "relabelled" for f in fit.verdict.findings) == alike
+
+
 def test_clusters_are_those_planted_and_free_of_names():
     truth, data = planted(n=80)
     spec = {"columns": ["x", "y", "count"], "component": {"x": "gaussian", "y": "gaussian", "count": "poisson"}}
