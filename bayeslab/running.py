@@ -22,9 +22,9 @@ from bayeslab.io.run_folder import FORMAT, RunFolder
 from bayeslab.io.tables import read_dataset
 from bayeslab.preparation import ModelLike, Prepared, Source, graph_of, job_of, prepared, seed_of
 from bayeslab.progress import reporter
-from bayeslab.results.checks import Finding, Verdict
 from bayeslab.results.finite import with_finite
 from bayeslab.results.fitted import Fitted
+from bayeslab.results.verdict import Finding, Verdict
 from bayeslab.spec import Model
 
 __all__ = ["alone", "begin", "carried_on", "described", "opened", "resumed", "run", "with_advice"]

@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "bayeslab"
 HEAVY = {"pymc", "arviz", "sklearn", "pytensor", "numba"}
 
 # Each layer may import itself and the layers before it; engines judge their own draws, so the
-# verdict (results.checks, and how it is shown) lies below them.
+# verdict (and how it is shown) lies below them.
 LAYERS = [
     {"compiling", "errors", "memory", "options", "registry", "code_cache", "arrays", "streams", "wording"},
     {"spec", "digits"},
@@ -21,7 +21,15 @@ LAYERS = [
     {"exact", "structure", "decisions", "learners", "theory"},
     {"io"},
     {"families", "evidence"},
-    {"results.checks", "results._tails", "results.psis", "results.render", "results.structure_checks"},
+    {
+        "results.verdict",
+        "results.psis",
+        "results.convergence",
+        "results.tails",
+        "results.checks",
+        "results.render",
+        "results.structure_checks",
+    },
     {"engines"},
     {"preparation"},
     {"results.fitted", "results.finite", "running"},

@@ -22,7 +22,9 @@ from bayeslab.engines._density import Density
 from bayeslab.engines._groups import posterior_groups, remedies
 from bayeslab.engines._job import Job, Outcome
 from bayeslab.errors import ModelError, RunError
-from bayeslab.results.checks import PARETO_FAIL, Finding, judge_approximation, pareto_smoothed
+from bayeslab.results.checks import PARETO_FAIL, judge_approximation
+from bayeslab.results.psis import pareto_smoothed
+from bayeslab.results.verdict import Finding
 
 if TYPE_CHECKING:
     import pymc

@@ -15,7 +15,9 @@ from bayeslab.engines._density import Density, evaluate, expand
 from bayeslab.engines._forward import forward
 from bayeslab.engines._job import Job
 from bayeslab.exact.answer import Note
-from bayeslab.results.checks import MIN_DRAWS, Finding, Remedies, r_hat_and_ess
+from bayeslab.results.checks import MIN_DRAWS, Remedies
+from bayeslab.results.convergence import r_hat_and_ess
+from bayeslab.results.verdict import Finding
 from bayeslab.spec import Model
 from bayeslab.streams import derived, stream
 

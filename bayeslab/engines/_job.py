@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from bayeslab.io.segments import SegmentStore
-    from bayeslab.results.checks import Verdict
+    from bayeslab.results.verdict import Verdict
 
 __all__ = ["ChainStore", "Job", "MemoryStore", "Outcome", "options_of"]
 

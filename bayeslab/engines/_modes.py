@@ -20,7 +20,7 @@ import numpy as np
 
 from bayeslab.engines._approximate import LOG_2_PI, Array, Target, newton
 from bayeslab.engines._scouts import Scout, climb, number, scattered
-from bayeslab.results.checks import Finding
+from bayeslab.results.verdict import Finding
 
 __all__ = ["Draws", "finding", "outside", "suspects"]
 

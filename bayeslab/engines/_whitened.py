@@ -24,7 +24,7 @@ from bayeslab.engines._approximate import Optimum, Target, hessian, maxima, newt
 from bayeslab.engines._density import Density
 from bayeslab.engines._starts import middle, near
 from bayeslab.errors import ModelError
-from bayeslab.results.checks import pareto_smoothed
+from bayeslab.results.psis import pareto_smoothed
 
 __all__ = ["SEARCHES", "Whitened", "whitened"]
 

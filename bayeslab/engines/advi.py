@@ -30,7 +30,7 @@ from bayeslab.engines._density import Density, ready
 from bayeslab.engines._job import Job, Outcome
 from bayeslab.engines._scouts import starts
 from bayeslab.errors import RunError
-from bayeslab.results.checks import Finding
+from bayeslab.results.verdict import Finding
 from bayeslab.spec import Model, Spec
 
 __all__ = ["Options", "ready", "refuse", "run"]

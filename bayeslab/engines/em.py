@@ -21,7 +21,7 @@ from bayeslab.engines._plans import Planned
 from bayeslab.errors import EngineRefusal, ModelError, OptionError, hint
 from bayeslab.exact.answer import EMPlan
 from bayeslab.exact.expectation_maximisation import Problem, Restarts, Smooth, Variant, restarted, standard_errors
-from bayeslab.results.checks import Finding, Verdict
+from bayeslab.results.verdict import Finding, Verdict
 from bayeslab.spec import Model, Spec
 
 __all__ = ["USES_GRAPH", "Options", "plan", "ready", "refuse", "run"]

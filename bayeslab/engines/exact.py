@@ -22,7 +22,7 @@ from bayeslab.engines._structure_groups import structure_groups
 from bayeslab.errors import OptionError
 from bayeslab.exact.answer import Answer, Plan
 from bayeslab.memory import check_draws
-from bayeslab.results.checks import Finding, Verdict
+from bayeslab.results.verdict import Finding, Verdict
 from bayeslab.spec import Model, Spec
 
 __all__ = ["QUANTILES", "USES_GRAPH", "Options", "plan", "ready", "refuse", "run"]

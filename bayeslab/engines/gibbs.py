@@ -20,7 +20,8 @@ from bayeslab.engines._plans import Planned
 from bayeslab.engines._stepped import stepped
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan
 from bayeslab.progress import ChainState
-from bayeslab.results.checks import Finding, Verdict, judge_mcmc
+from bayeslab.results.checks import judge_mcmc
+from bayeslab.results.verdict import Finding, Verdict
 from bayeslab.spec import Model, Spec
 
 __all__ = ["USES_GRAPH", "Options", "plan", "refuse", "run"]

@@ -32,7 +32,7 @@ from bayeslab.engines._scouts import starts
 from bayeslab.engines.exact import QUANTILES
 from bayeslab.errors import EngineRefusal, ModelError
 from bayeslab.exact import quadrature
-from bayeslab.results.checks import Finding, Verdict
+from bayeslab.results.verdict import Finding, Verdict
 from bayeslab.spec import Model, Spec
 
 __all__ = ["MAX_PARAMETERS", "Options", "ready", "refuse", "run"]

@@ -32,7 +32,8 @@ from bayeslab.engines._groups import posterior_groups, unconstrained
 from bayeslab.engines._job import Job, Outcome, summed_out
 from bayeslab.engines._scouts import starts
 from bayeslab.exact.answer import PointEstimate
-from bayeslab.results.checks import Finding, Verdict, point_verdict
+from bayeslab.results.checks import point_verdict
+from bayeslab.results.verdict import Finding, Verdict
 from bayeslab.spec import Model, Spec
 
 __all__ = ["Options", "ready", "refuse", "run"]

@@ -38,7 +38,9 @@ from bayeslab.engines._starts import height, middle, near
 from bayeslab.engines._whitened import SEARCHES, Whitened, whitened
 from bayeslab.errors import RunError
 from bayeslab.progress import ChainState
-from bayeslab.results.checks import MIN_DRAWS, Block, Finding, judge_mcmc, steps_too_long
+from bayeslab.results.checks import MIN_DRAWS, judge_mcmc, steps_too_long
+from bayeslab.results.convergence import Block
+from bayeslab.results.verdict import Finding
 from bayeslab.spec import Model, Spec
 from bayeslab.streams import stream
 

@@ -37,7 +37,8 @@ from bayeslab.engines._groups import on_the_way, posterior_groups, remedies
 from bayeslab.engines._job import Job, Outcome
 from bayeslab.engines._starts import prior_function
 from bayeslab.errors import EngineRefusal, RunError
-from bayeslab.results.checks import Finding, judge_mcmc
+from bayeslab.results.checks import judge_mcmc
+from bayeslab.results.verdict import Finding
 from bayeslab.spec import Model, Spec
 
 __all__ = ["Options", "ready", "refuse", "run"]

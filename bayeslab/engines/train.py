@@ -20,7 +20,7 @@ from bayeslab.engines._groups import attributes, labelled, observed_groups
 from bayeslab.engines._job import Job, Outcome
 from bayeslab.errors import DataError
 from bayeslab.families import _learned, learner
-from bayeslab.results.checks import Finding, Verdict
+from bayeslab.results.verdict import Finding, Verdict
 from bayeslab.spec import Model, Spec
 
 __all__ = ["USES_GRAPH", "Options", "ready", "refuse", "run"]

@@ -25,7 +25,9 @@ from bayeslab.engines._groups import attributes, labelled, observed_groups
 from bayeslab.engines._job import Job, Outcome
 from bayeslab.engines._plans import Planned
 from bayeslab.exact.answer import VariationalEnd, VariationalPlan
-from bayeslab.results.checks import Finding, Verdict, judge_approximation, pareto_smoothed
+from bayeslab.results.checks import judge_approximation
+from bayeslab.results.psis import pareto_smoothed
+from bayeslab.results.verdict import Finding, Verdict
 from bayeslab.spec import Model, Spec
 
 __all__ = ["USES_GRAPH", "Options", "plan", "refuse", "run"]

@@ -37,8 +37,8 @@ from bayeslab.dataset import Column, Data, Dataset, bind
 from bayeslab.errors import BayeslabError, OptionError
 from bayeslab.options import SharedOptions
 from bayeslab.progress import Progress, reporter
-from bayeslab.results import checks
-from bayeslab.results.checks import Finding, Verdict
+from bayeslab.results import convergence
+from bayeslab.results.verdict import Finding, Verdict
 from bayeslab.spec import Model
 from bayeslab.streams import derived, stream
 from bayeslab.structure.jobs import follow, unbroken
@@ -193,13 +193,13 @@ def _replicate(task: _Task, number: int, columns: Mapping[str, Column], truth: A
     except BayeslabError as error:
         return {"ranks": blank, "ess": np.full(len(truth), np.nan), "status": np.array(f"error: {error.message}")}
     group = xr.Dataset({n: outcome.groups["posterior"][n].transpose("chain", "draw", ...) for n in task.names})
-    found = checks.blocks(group)
+    found = convergence.blocks(group)
     draws = np.concatenate([b.values.reshape(*b.values.shape[:2], -1) for b in found], axis=-1).astype(float)
     flat = draws.reshape(-1, draws.shape[-1])
     kept = ((np.arange(N_RANKED) + 0.5) * len(flat) / N_RANKED).astype(int)
     ranks = rank_of(truth, flat[kept], stream([task.seed, number], "rank"))
     with np.errstate(all="ignore"):
-        ess = checks.ess(np.ascontiguousarray(np.moveaxis(draws, -1, 0)))
+        ess = convergence.ess(np.ascontiguousarray(np.moveaxis(draws, -1, 0)))
     if task.engine == "exact":
         ess = np.full(len(truth), float(len(flat)))
     return {"ranks": ranks, "ess": ess, "status": np.array(outcome.verdict.status)}
@@ -321,7 +321,7 @@ def _calibrate(
     engine, reason, chosen = engine_of(fitted, first, method, options)
     view.note(reason)
     names = _ranked(fitted, first, prior)
-    found = checks.blocks(prior[list(names)])
+    found = convergence.blocks(prior[list(names)])
     labels = [block.label(i) for block in found for i in range(block.size)]
     truths = np.concatenate([b.values[0].reshape(n, -1) for b in found], axis=1).astype(float)
     settings = chosen.model_dump(mode="json", exclude={"cores"})

@@ -4,7 +4,7 @@ A sampler always returns numbers. Whether they describe the posterior shows in a
 Chains that started apart and did not meet disagree about the distribution (R-hat). Draws that
 resemble their predecessors carry less information than their number says (effective sample size,
 ESS). Hamiltonian Monte Carlo has symptoms of its own: trajectories that diverge where the density
-bends too sharply for the step size, tails in which steps are refused (:mod:`bayeslab.results._tails`),
+bends too sharply for the step size, tails in which steps are refused (:mod:`bayeslab.results.tails`),
 energies that change too slowly to reach the tails (E-BFMI), and trajectories cut off at the largest
 tree depth. None of these proves the draws right; each can show them wrong.
 
@@ -16,34 +16,38 @@ References
 .. [1] Vehtari, Gelman, Simpson, Carpenter, Bürkner (2021). Rank-normalization, folding, and
    localization: an improved R-hat for assessing convergence of MCMC. Bayesian Analysis 16(2),
    667-718. arXiv:1903.08008
-.. [2] Geyer (1992). Practical Markov chain Monte Carlo. Statistical Science 7(4), 473-483.
-.. [3] Betancourt (2016). Diagnosing suboptimal cotangent disintegrations in Hamiltonian Monte
+.. [2] Betancourt (2016). Diagnosing suboptimal cotangent disintegrations in Hamiltonian Monte
    Carlo. arXiv:1604.00695
-.. [4] Betancourt (2018). A conceptual introduction to Hamiltonian Monte Carlo. arXiv:1701.02434
-.. [5] Yao, Vehtari, Simpson, Gelman (2018). Yes, but did it work?: Evaluating variational
+.. [3] Betancourt (2018). A conceptual introduction to Hamiltonian Monte Carlo. arXiv:1701.02434
+.. [4] Yao, Vehtari, Simpson, Gelman (2018). Yes, but did it work?: Evaluating variational
    inference. ICML, PMLR 80, 5581-5590. arXiv:1802.02538
-.. [6] Vehtari, Simpson, Gelman, Yao, Gabry (2024). Pareto smoothed importance sampling. Journal of
-   Machine Learning Research 25(72). arXiv:1507.02646
-.. [7] Zhang, Stephens (2009). A new and efficient estimation method for the generalized Pareto
-   distribution. Technometrics 51(3), 316-325.
 """
 
 from __future__ import annotations
 
 import math
-import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
-from bayeslab.errors import printable
+from bayeslab.results.convergence import (
+    Array,
+    Block,
+    Convergence,
+    blocks,
+    convergence,
+    e_bfmi,
+    in_batches,
+    level,
+    r_hat_and_ess,
+)
+from bayeslab.results.psis import pareto_smoothed
+from bayeslab.results.tails import concentrated, heavy, least_accepted
+from bayeslab.results.verdict import Finding, Status, Verdict
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -61,9 +65,6 @@ __all__ = [
     "steps_too_long",
 ]
 
-Array = NDArray[np.float64]
-Status = Literal["pass", "warn", "fail"]
-
 # [1], section 4.1: use the draws only if R-hat < 1.01. 1.05 is ours: between that and the 1.1 of
 # Gelman and Rubin (1992), which [1] shows to be too lax.
 R_HAT_WARN, R_HAT_FAIL = 1.01, 1.05
@@ -71,15 +72,15 @@ R_HAT_WARN, R_HAT_FAIL = 1.01, 1.05
 # A quarter of that leaves four chains with a Monte Carlo error of a tenth of the posterior's sd.
 ESS_WARN, ESS_FAIL = 100, 25  # for each chain
 # A divergence ends a trajectory early and leaves the posterior invariant; what it can do is keep chains out of a region
-# [4, section 6.2], so what counts is where they are. Up to the first share they are too few to keep chains out of
+# [3, section 6.2], so what counts is where they are. Up to the first share they are too few to keep chains out of
 # anything, and above the second the integrator does not follow the density (both ours).
 DIVERGENT_WARN, DIVERGENT_FAIL = 0.001, 0.1
 # An acceptance in a tail, as a share of that of all steps, and a worth of its draws, as a share of all draws, below
 # which the tail is as good as closed (ours).
 CLOSED, CLOSED_WORTH = 0.3, 0.1
-# [4], section 6.1: below 0.3 is trouble. RStan, following [3], called it at 0.2.
+# [3], section 6.1: below 0.3 is trouble. RStan, following [2], called it at 0.2.
 E_BFMI_WARN, E_BFMI_FAIL = 0.3, 0.2
-# [5], section 3.1: good below 0.5, usable (after reweighting) below 0.7.
+# [4], section 3.1: good below 0.5, usable (after reweighting) below 0.7.
 PARETO_WARN, PARETO_FAIL = 0.5, 0.7
 # k is the shape of the weights' tail, whatever its size: of weights that hardly differ it says nothing (ours).
 _ALIKE = 0.99
@@ -89,82 +90,8 @@ SATURATED_WARN = 0.01
 ACCEPTANCE_GAP = 0.2
 # R-hat above which chains are apart, not just slow (Gelman and Rubin 1992).
 APART = 1.1
-# A range smaller than this, relative to the value, is rounding: the diagonal of a correlation matrix.
-CONSTANT = 1e-12
 
 MIN_DRAWS = 4  # halves of two draws
-_BATCH = 1 << 20  # draws worked on at a time: 8 MB, which a cache nearly holds
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What one check found.
-
-    Parameters
-    ----------
-    status
-        ``pass``, ``warn`` (usable with care) or ``fail`` (do not use).
-    check
-        The name of the check, such as ``R-hat``.
-    where
-        The quantity or chain concerned (the worst one), such as ``a[AITKIN]``; may be empty.
-    value
-        How bad, on the scale of the check; None when there is no finite number for it.
-    message, advice
-        One line each; a passed check has no advice.
-    """
-
-    status: Status
-    check: str
-    where: str
-    value: float | None
-    message: str
-    advice: str = ""
-
-    def __post_init__(self) -> None:
-        value = None if self.value is None or not math.isfinite(self.value) else float(self.value)
-        object.__setattr__(self, "value", value)
-        for name in ("check", "where", "message", "advice"):
-            # They name columns and levels, which come from files.
-            object.__setattr__(self, name, printable(getattr(self, name)))
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """All findings about a fit; ``status`` is the worst of them."""
-
-    findings: tuple[Finding, ...]
-
-    @property
-    def status(self) -> Status:
-        """``pass``, ``warn`` or ``fail``; with nothing checked, ``warn``."""
-        return max((f.status for f in self.findings), key=_severity, default="warn")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data that JSON can hold; :meth:`from_dict` gives the verdict back."""
-        return {"status": self.status, "findings": [asdict(finding) for finding in self.findings]}
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Verdict:
-        return cls(tuple(Finding(**finding) for finding in content["findings"]))
-
-    def __str__(self) -> str:
-        width = max((len(f.check) for f in self.findings), default=0)
-        lines = [f"{f.status.upper():4}  {f.check:{width}}  {f.message}" for f in self.findings]
-        advice = dict.fromkeys(f"→ {f.check}: {f.advice}" for f in self.findings if f.advice)
-        return "\n".join([*lines, *advice])
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # IPython in a terminal
-        printer.text(str(self))
-
-    def _repr_html_(self) -> str:
-        from bayeslab.results.render import verdict_html
-
-        return verdict_html(self)
-
-
-def _severity(status: Status) -> int:
-    return ("pass", "warn", "fail").index(status)
 
 
 @dataclass(frozen=True)
@@ -352,103 +279,6 @@ def _pareto(k: float, size: float, n: int, resampled: bool, advice: str) -> Find
     return Finding("fail", "Pareto k", "", k, text, advice)
 
 
-def pareto_smoothed(log_ratios: Array) -> tuple[Array, float]:
-    """Pareto-smoothed importance weights [6]_.
-
-    Parameters
-    ----------
-    log_ratios
-        Log importance ratios, shape (draw,); -inf for no weight.
-
-    Returns
-    -------
-    log_weights : ndarray
-        Normalised: their exponentials sum to 1.
-    k : float
-        Shape of the generalised Pareto distribution of the largest ratios: how many moments they
-        have is 1/k. 0 when all ratios are equal; inf when there is nothing to fit it to.
-    """
-    shifted = np.where(np.isnan(log_ratios), -np.inf, log_ratios)
-    if not np.isfinite(shifted.max(initial=-np.inf)):
-        return np.full(shifted.size, -math.log(max(shifted.size, 1))), math.inf
-    shifted = shifted - shifted.max()
-    n_tail = min(shifted.size // 5, math.ceil(3 * math.sqrt(shifted.size)))  # [6], algorithm 1
-    order = np.argsort(shifted, kind="stable")
-    tail = order[shifted.size - n_tail :]
-    cutoff = max(float(shifted[order[shifted.size - n_tail - 1]]), math.log(np.finfo(float).tiny))
-    excess = np.exp(shifted[tail]) - math.exp(cutoff)
-    if -shifted.min() < 1e-9:
-        k = 0.0
-    elif n_tail < 5 or not excess[0] > 0:
-        k = math.inf
-    else:
-        k, scale = _generalised_pareto(excess)
-        p = (np.arange(n_tail) + 0.5) / n_tail
-        quantiles = -np.log1p(-p) if k == 0 else np.expm1(-k * np.log1p(-p)) / k
-        shifted[tail] = np.minimum(np.log(math.exp(cutoff) + scale * quantiles), 0.0)
-    return shifted - np.logaddexp.reduce(shifted), k
-
-
-def _generalised_pareto(excess: Array) -> tuple[float, float]:
-    """Shape and scale for sorted positive values: [7]_, and the prior of [6]_ (appendix C) for the shape.
-
-    [7]_ has the shape with the opposite sign.
-    """
-    n = excess.size
-    m = 30 + int(math.sqrt(n))
-    quartile = excess[int(n / 4 + 0.5) - 1]
-    theta = 1 / excess[-1] + (1 - np.sqrt(m / (np.arange(1, m + 1) - 0.5))) / (3 * quartile)
-    shapes = np.log1p(-theta[:, None] * excess).mean(axis=1)
-    log_likelihood = n * (np.log(-theta / shapes) - shapes - 1)
-    weights = np.exp(log_likelihood - log_likelihood.max())
-    best = float((theta * weights).sum() / weights.sum())
-    k = float(np.log1p(-best * excess).mean())
-    return (n * k + 10 * 0.5) / (n + 10), -k / best
-
-
-# The posterior as blocks of plain numbers
-
-
-@dataclass(frozen=True)
-class Block:
-    """One variable of a posterior: its draws, and the labels of its elements."""
-
-    name: str
-    values: NDArray[Any]  # (chain, draw, *shape)
-    levels: tuple[tuple[str, ...], ...]  # for each further dimension
-
-    @property
-    def size(self) -> int:
-        return math.prod(self.values.shape[2:])
-
-    def label(self, position: int) -> str:
-        """Such as ``sigma`` or ``a[AITKIN]``, as ArviZ writes it."""
-        if not self.levels:
-            return self.name
-        index = np.unravel_index(position, self.values.shape[2:])
-        return f"{self.name}[{', '.join(names[i] for names, i in zip(self.levels, index, strict=True))}]"
-
-
-def blocks(dataset: xr.Dataset) -> list[Block]:
-    """The numeric variables of a dataset with dimensions ``chain`` and ``draw``, loaded.
-
-    A dimension without labels counts from 0.
-    """
-    out = []
-    for name, variable in dataset.data_vars.items():
-        if variable.dtype.kind in "biuf" and {"chain", "draw"} <= set(variable.dims):
-            variable = variable.transpose("chain", "draw", ...)
-            levels = tuple(tuple(_level(x) for x in variable[dim].values) for dim in variable.dims[2:])
-            out.append(Block(str(name), variable.values, levels))
-    return [block for block in out if block.size]
-
-
-def _level(value: Any) -> str:
-    if isinstance(value, np.datetime64):
-        return str(value).removesuffix(".000000000").removesuffix("T00:00:00")
-    return str(value)
-
-
 def _stats(data_tree: xr.DataTree) -> dict[str, NDArray[Any]]:
     """Sampler statistics as (chain, draw) arrays."""
     if "sample_stats" not in data_tree.children:
@@ -462,197 +292,7 @@ def _stats(data_tree: xr.DataTree) -> dict[str, NDArray[Any]]:
 
 
 def _chain_names(data_tree: xr.DataTree) -> list[str]:
-    return [f"chain {_level(x)}" for x in data_tree["posterior"].to_dataset()["chain"].values]
-
-
-# Statistics of draws; arrays are (quantity, chain, draw) unless said otherwise
-
-
-@dataclass(frozen=True)
-class Convergence:
-    """Per quantity; statistics are NaN where ``constant`` or not finite."""
-
-    r_hat: Array
-    ess_bulk: Array
-    ess_tail: Array
-    constant: NDArray[np.bool_]
-    all_finite: NDArray[np.bool_]
-    still: NDArray[np.bool_]  # (quantity, chain): never moves within the chain
-
-    @property
-    def judged(self) -> NDArray[np.bool_]:
-        return self.all_finite & ~self.constant
-
-
-def in_batches(variables: Sequence[Block], statistic: Callable[[Array], Array]) -> Array:
-    """Apply ``statistic`` ((quantity, chain, draw) → (quantity, ...)) to all quantities, in threads."""
-
-    def one(pieces: list[NDArray[Any]]) -> Array:
-        draws = np.concatenate(pieces, axis=-1).astype(np.float64, copy=False)
-        with np.errstate(all="ignore"):
-            return statistic(np.ascontiguousarray(np.moveaxis(draws, -1, 0)))
-
-    batches = list(_batches(variables))
-    if len(batches) == 1:
-        return one(batches[0])
-    with ThreadPoolExecutor(min(len(batches), os.cpu_count() or 1)) as pool:
-        return np.concatenate(list(pool.map(one, batches)))
-
-
-def _batches(variables: Sequence[Block]) -> Iterator[list[NDArray[Any]]]:
-    n_chains, n_draws = variables[0].values.shape[:2]
-    whole = max(1, _BATCH // (n_chains * n_draws))
-    batch: list[NDArray[Any]] = []
-    room = whole
-    for block in variables:
-        flat = block.values.reshape(n_chains, n_draws, -1)
-        start = 0
-        while start < block.size:
-            piece = flat[:, :, start : start + room]
-            batch.append(piece)
-            start, room = start + piece.shape[-1], room - piece.shape[-1]
-            if room == 0:
-                yield batch
-                batch, room = [], whole
-    if batch:
-        yield batch
-
-
-def convergence(variables: Sequence[Block]) -> Convergence:
-    """R-hat and ESS of every quantity, and whether it varies and is finite."""
-    columns = in_batches(variables, _converged)
-    r_hat, bulk, tail, constant, every = columns.T[:5]
-    return Convergence(r_hat, bulk, tail, constant > 0, every > 0, columns[:, 5:] > 0)
-
-
-def _converged(draws: Array) -> Array:
-    finite = np.isfinite(draws)
-    every = finite.all(axis=(1, 2))
-    constant = every & is_constant(draws)
-    still = draws.max(axis=2) == draws.min(axis=2)
-    out = np.full((3, len(draws)), np.nan)
-    judged = every & ~constant
-    if judged.any():
-        kept = draws if judged.all() else draws[judged]
-        out[:, judged] = r_hat_and_ess(kept)
-    return np.column_stack((*out, constant, every, still))
-
-
-def is_constant(draws: Array) -> NDArray[np.bool_]:
-    """Whether a quantity has the same value in all draws, up to rounding."""
-    low, high = draws.min(axis=(1, 2)), draws.max(axis=(1, 2))
-    return np.asarray(high - low <= CONSTANT * np.maximum(abs(low), abs(high)))
-
-
-def r_hat_and_ess(draws: Array) -> tuple[Array, Array, Array]:
-    """Rank-normalised split R-hat, bulk ESS and tail ESS of quantities that vary.
-
-    Equal to ArviZ's, with two departures: one chain has an R-hat too (of its halves), and the tail
-    ESS is that of the 5 % and 95 % quantiles, as in [1]_ (ArviZ 1.3 takes 11 % and 89 %).
-    """
-    halves = split(draws)
-    flat = halves.reshape(len(halves), -1)
-    order = _argsort(flat)
-    ordered = flat.take(order)
-    bulk = _scores(ordered, order).reshape(halves.shape)
-
-    middle = flat.shape[-1] // 2  # halves of whole chains: the number is even
-    median = (ordered[:, middle - 1] + ordered[:, middle]) / 2
-    folded = abs(ordered - median[:, None])
-    nearest = _argsort(folded, kind="stable")  # two runs to merge
-    tails = _scores(folded.take(nearest), order.take(nearest)).reshape(halves.shape)
-    # A quantity with two values is constant when folded; fmax passes over the NaN.
-    r_hat = np.fmax(_r_hat(bulk), _r_hat(tails))
-
-    if draws.shape[-1] % 2:
-        ordered = np.sort(draws.reshape(len(draws), -1), axis=-1)
-    tail = [ess(halves <= quantile(ordered, p)[:, None, None]) for p in (0.05, 0.95)]
-    return r_hat, ess(bulk), np.minimum(*tail)
-
-
-def split(draws: Array) -> Array:
-    """Every chain as its two halves; a middle draw is left out."""
-    half = draws.shape[-1] // 2
-    return np.concatenate((draws[..., :half], draws[..., -half:]), axis=1)
-
-
-def _argsort(rows: Array, kind: Literal["stable"] | None = None) -> NDArray[np.intp]:
-    """Places of each row's sorted values in the flattened array (faster to take than along an axis)."""
-    return np.argsort(rows, axis=-1, kind=kind) + np.arange(len(rows))[:, None] * rows.shape[-1]
-
-
-def _scores(ordered: Array, order: NDArray[np.intp]) -> Array:
-    """Normal scores of ranks ([1], eq. 14; ties share their mean rank), put back where they came from."""
-    n = ordered.shape[-1]
-    scores = np.empty_like(ordered)
-    flat = scores.reshape(-1)
-    flat[order] = _score_table(n)[::2]
-    same = ordered[:, 1:] == ordered[:, :-1]
-    tied = same.any(axis=-1)
-    if tied.any():
-        begins = np.pad(~same[tied], ((0, 0), (1, 0)), constant_values=True)
-        ends = np.pad(~same[tied], ((0, 0), (0, 1)), constant_values=True)
-        place = np.arange(n)
-        first = np.maximum.accumulate(np.where(begins, place, 0), axis=-1)
-        last = np.minimum.accumulate(np.where(ends, place, n)[:, ::-1], axis=-1)[:, ::-1]
-        flat[order[tied]] = _score_table(n)[first + last]
-    return scores
-
-
-@lru_cache(maxsize=4)
-def _score_table(n: int) -> Array:
-    """Normal scores of the ranks 1, 1.5, 2, ..., n among n, with Blom's offset 3/8."""
-    ranks = np.arange(2, 2 * n + 1) / 2
-    return np.asarray(ndtri((ranks - 3 / 8) / (n + 1 / 4)))
-
-
-def _r_hat(halves: Array) -> Array:
-    n = halves.shape[-1]
-    between = n * halves.mean(axis=-1).var(axis=-1, ddof=1)
-    within = halves.var(axis=-1, ddof=1).mean(axis=-1)
-    return np.asarray(np.sqrt((between / within + n - 1) / n))
-
-
-def quantile(ordered: Array, p: float) -> Array:
-    place = p * (ordered.shape[-1] - 1)
-    low = int(place)
-    below, above = ordered[:, low], ordered[:, min(low + 1, ordered.shape[-1] - 1)]
-    return np.asarray(below + (above - below) * (place - low))
-
-
-def ess(series: NDArray[Any]) -> Array:
-    """Effective sample size of the mean of each series, over its (split) chains.
-
-    Autocorrelations of all chains together ([1], eq. 10), summed while sums of neighbouring pairs
-    stay positive and made monotone [2]_. The details at the end of the sum are those of ArviZ.
-    """
-    n_chains, n = series.shape[1:]
-    size = 1 << (2 * n - 1).bit_length()
-    # Measured from one of the draws, lest the rounding of means far from zero be taken for differences of chains.
-    series = np.subtract(series, series[:, :1, :1], dtype=float)
-    mean = series.mean(axis=-1)
-    spectrum = np.fft.rfft(series - mean[:, :, None], n=size)
-    power = (spectrum.real**2 + spectrum.imag**2).mean(axis=1)
-    covariance = np.fft.irfft(power, n=size)[:, :n] / n
-    variance = covariance[:, 0] + (mean.var(axis=-1, ddof=1) if n_chains > 1 else 0.0)
-    rho = 1 - (covariance[:, :1] * n / (n - 1) - covariance) / variance[:, None]
-    rho[:, 0] = 1
-
-    last_pair = max(0, (n - 1) // 2 - 1)
-    pairs = rho[:, 0 : 2 * last_pair + 2 : 2] + rho[:, 1 : 2 * last_pair + 2 : 2]
-    ended = pairs <= 0
-    stop = np.where(ended.any(axis=-1), ended.argmax(axis=-1), last_pair)
-    kept = np.arange(last_pair + 1) < stop[:, None]
-    total = np.where(kept, np.minimum.accumulate(pairs, axis=-1), 0).sum(axis=-1)
-    rest = np.take_along_axis(rho, 2 * stop[:, None], axis=-1)[:, 0]
-    rest = np.where((pairs[:, last_pair] < 0) | (stop < last_pair), np.maximum(rest, 0), rest)
-    tau = np.maximum(-1 + 2 * total + rest, 1 / math.log10(n_chains * n))
-    return np.asarray(np.where(variance > 0, n_chains * n / tau, n_chains * n))
-
-
-def e_bfmi(energy: Array) -> Array:
-    """Energy Bayesian fraction of missing information of each chain [3]_; ``energy`` is (chain, draw)."""
-    return np.asarray((np.diff(energy, axis=1) ** 2).mean(axis=1) / energy.var(axis=1, ddof=1))
+    return [f"chain {level(x)}" for x in data_tree["posterior"].to_dataset()["chain"].values]
 
 
 # The checks
@@ -828,8 +468,6 @@ def _ess_finding(check: str, values: Array, label: _Labels, n_chains: int, longe
 
 def _heavy(variables: Sequence[Block]) -> Iterator[Finding]:
     """Quantities whose mean no number of draws gives."""
-    from bayeslab.results._tails import heavy
-
     shown = [block for block in variables if not block.name.startswith("_") and block.values.dtype.kind == "f"]
     if not shown:
         return
@@ -882,8 +520,6 @@ def _step_findings(
     remedies: Remedies,
 ) -> Iterator[Finding]:
     """Whether steps were short enough: divergences, and tails in which they are refused."""
-    from bayeslab.results._tails import concentrated, least_accepted
-
     higher = next((x for x in (0.95, 0.99) if target_accept is None or target_accept < x), None)
     mend = remedies("" if remedies.hierarchy else remedies.otherwise)
     advice = f"raise target_accept to {higher}; if that does not help, {mend}" if higher else mend

@@ -36,12 +36,12 @@ from scipy.special import logsumexp, softmax
 from bayeslab import registry
 from bayeslab.errors import DataError, OptionError, hint, listed
 from bayeslab.progress import Progress, reporter
-from bayeslab.results import checks
-from bayeslab.results.checks import Finding, Verdict
+from bayeslab.results import checks, convergence
 from bayeslab.results.fitted import Fitted, posterior_values
 from bayeslab.results.likelihood import MaximumLikelihood, description_bits, maximise
 from bayeslab.results.predict import log_likelihood, predict
 from bayeslab.results.psis import good_k, leave_one_out
+from bayeslab.results.verdict import Finding, Verdict
 from bayeslab.streams import stream
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def _relative_efficiency(fit: Fitted, draws: Array) -> Array | float:
     for start in range(0, len(draws), step):
         part = draws[start : start + step]
         with np.errstate(all="ignore"):
-            out.append(checks.ess(np.exp(part - part.max(axis=(1, 2), keepdims=True))) / n_draws)
+            out.append(convergence.ess(np.exp(part - part.max(axis=(1, 2), keepdims=True))) / n_draws)
     return np.asarray(np.nan_to_num(np.concatenate(out), nan=1.0))
 
 

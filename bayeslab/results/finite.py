@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayeslab.results.checks import Block, Finding, Verdict, blocks
+from bayeslab.results.convergence import Block, blocks
+from bayeslab.results.verdict import Finding, Verdict
 
 if TYPE_CHECKING:
     import xarray as xr

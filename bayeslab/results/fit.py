@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bayeslab.errors import OptionError, hint
-from bayeslab.results.checks import Verdict
 from bayeslab.results.fitted import Fitted
+from bayeslab.results.verdict import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd

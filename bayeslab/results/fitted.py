@@ -11,7 +11,7 @@ import numpy as np
 from bayeslab import registry
 from bayeslab.dataset import Data, bind
 from bayeslab.io.tables import read_dataset
-from bayeslab.results.checks import Verdict
+from bayeslab.results.verdict import Verdict
 from bayeslab.spec import Model
 
 if TYPE_CHECKING:

@@ -290,7 +290,7 @@ def summarised(fit: Fitted, drawn: xr.Dataset, data: Any, kind: str, ci_prob: fl
 def _means(drawn: xr.Dataset, ci_prob: float) -> pd.DataFrame:
     import pandas as pd
 
-    from bayeslab.results._tails import heavy
+    from bayeslab.results.tails import heavy
 
     tail = (1 - ci_prob) / 2
     percent = f"{100 * ci_prob:g}"

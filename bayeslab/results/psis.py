@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-__all__ = ["good_k", "leave_one_out", "pareto_fit", "smoothed_log_weights"]
+__all__ = ["good_k", "leave_one_out", "pareto_fit", "pareto_smoothed", "smoothed_log_weights"]
 
 Array = NDArray[np.float64]
 
@@ -174,3 +174,41 @@ def _pareto_fit(x: Array) -> tuple[Array, Array]:
     shape = (n * shape + 5) / (n + 10)
     proper = (quartile > x[:, 0]) & np.isfinite(shape) & (scale > 0)
     return np.where(proper, shape, np.nan), np.where(proper, scale, np.nan)
+
+
+def pareto_smoothed(log_ratios: Array) -> tuple[Array, float]:
+    """Pareto-smoothed importance weights of one set of ratios.
+
+    Parameters
+    ----------
+    log_ratios
+        Log importance ratios, shape (draw,); -inf for no weight.
+
+    Returns
+    -------
+    log_weights : ndarray
+        Normalised: their exponentials sum to 1.
+    k : float
+        Shape of the generalised Pareto distribution of the largest ratios: how many moments they
+        have is 1/k. 0 when all ratios are equal; inf when there is nothing to fit it to.
+    """
+    shifted = np.where(np.isnan(log_ratios), -np.inf, log_ratios)
+    if not np.isfinite(shifted.max(initial=-np.inf)):
+        return np.full(shifted.size, -math.log(max(shifted.size, 1))), math.inf
+    shifted = shifted - shifted.max()
+    n_tail = min(shifted.size // 5, math.ceil(3 * math.sqrt(shifted.size)))  # [1], algorithm 1
+    order = np.argsort(shifted, kind="stable")
+    tail = order[shifted.size - n_tail :]
+    cutoff = max(float(shifted[order[shifted.size - n_tail - 1]]), math.log(np.finfo(float).tiny))
+    excess = np.exp(shifted[tail]) - math.exp(cutoff)
+    if -shifted.min() < 1e-9:
+        k = 0.0
+    elif n_tail < 5 or not excess[0] > 0:
+        k = math.inf
+    else:
+        shape, scale = pareto_fit(excess[None])
+        k = float(shape[0]) if np.isfinite(shape[0]) else math.inf
+        if k < math.inf:
+            quantiles = _pareto_quantiles((np.arange(n_tail) + 0.5) / n_tail, shape, scale)[0]
+            shifted[tail] = np.minimum(np.log(math.exp(cutoff) + quantiles), 0.0)
+    return shifted - np.logaddexp.reduce(shifted), k

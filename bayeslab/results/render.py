@@ -18,8 +18,10 @@ import numpy as np
 
 from bayeslab.errors import OptionError, RunError, hint, printable
 from bayeslab.progress import duration
-from bayeslab.results import checks
-from bayeslab.results.checks import Array, Block, Status, Verdict
+from bayeslab.results import checks, convergence
+from bayeslab.results.convergence import Array, Block
+from bayeslab.results.tails import heavy
+from bayeslab.results.verdict import LEFT, Status, Verdict, badge, findings_table, page
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +38,6 @@ __all__ = [
     "report_html",
     "summary",
     "topics_html",
-    "verdict_html",
 ]
 
 _ESS_WARN, _ESS_FAIL = 4 * checks.ESS_WARN, 4 * checks.ESS_FAIL  # as for four chains
@@ -98,7 +99,7 @@ def summary(
     The numbers are those of ``arviz.summary`` (which takes minutes where this takes seconds), save
     that ``ess_tail`` is for the 5 % and 95 % quantiles, that one chain has an ``r_hat`` (of its
     halves), and that constant quantities have no diagnostics. A quantity whose tails are too heavy for a mean
-    (:func:`bayeslab.results._tails.heavy`) has none, no sd and no errors of them: NaN, and then there is a column
+    (:func:`bayeslab.results.tails.heavy`) has none, no sd and no errors of them: NaN, and then there is a column
     ``median``.
 
     Parameters
@@ -134,12 +135,12 @@ def summary(
         values = np.concatenate([block.values.reshape(-1) for block in variables])
         return pd.DataFrame({"value": values}, index=index)
 
-    columns = checks.in_batches(variables, lambda draws: _described(draws, ci_prob, ci_kind))
+    columns = convergence.in_batches(variables, lambda draws: _described(draws, ci_prob, ci_kind))
     names += ["ess_bulk", "ess_tail", "r_hat", "mcse_mean", "mcse_sd"]
     frame = pd.DataFrame(columns[:, :-1], index=index, columns=names)
     heavy = ~np.isnan(columns[:, -1])
     if heavy.any():
-        medians = checks.in_batches(variables, lambda draws: np.median(draws.reshape(len(draws), -1), axis=1))
+        medians = convergence.in_batches(variables, lambda draws: np.median(draws.reshape(len(draws), -1), axis=1))
         frame.insert(2, "median", medians)
         frame.loc[heavy, list(_OF_MEANS)] = np.nan
     return frame
@@ -159,20 +160,18 @@ def _chosen(posterior: xr.Dataset | xr.DataTree, var_names: str | Sequence[str] 
         posterior = posterior[wanted]
     else:
         posterior = posterior[[name for name in posterior.data_vars if not str(name).startswith("_")]]
-    return checks.blocks(posterior)
+    return convergence.blocks(posterior)
 
 
 def _described(draws: Array, ci_prob: float, ci_kind: str) -> Array:
     """The columns of a summary, and the shapes of tails that are too heavy for a mean."""
-    from bayeslab.results._tails import heavy
-
     flat = draws.reshape(len(draws), -1)
     mean, sd = flat.mean(axis=1), flat.std(axis=1, ddof=1)
     ordered = np.sort(flat, axis=1)
     low, high = _equal_tails(ordered, ci_prob) if ci_kind == "eti" else _shortest(ordered, ci_prob)
     out = np.full((10, len(draws)), np.nan)
     out[:4] = mean, sd, low, high
-    constant = checks.is_constant(draws) & np.isfinite(flat).all(axis=1)
+    constant = convergence.is_constant(draws) & np.isfinite(flat).all(axis=1)
     out[0, constant], out[1, constant] = flat[constant, 0], 0
     broken = ~np.isfinite(flat).all(axis=1)
     out[:, broken] = np.nan
@@ -185,19 +184,19 @@ def _described(draws: Array, ci_prob: float, ci_kind: str) -> Array:
 
 def _diagnosed(draws: Array) -> tuple[Array, ...]:
     """ess_bulk, ess_tail, r_hat, mcse_mean, mcse_sd; the errors as in Vehtari et al. (2021), appendix A."""
-    r_hat, bulk, tail = checks.r_hat_and_ess(draws)
+    r_hat, bulk, tail = convergence.r_hat_and_ess(draws)
     # Measured from one of them: means far from zero are rounded.
     draws = draws - draws[:, :1, :1]
     flat = draws.reshape(len(draws), -1)
-    mcse_mean = flat.std(axis=1, ddof=1) / np.sqrt(checks.ess(checks.split(draws)))
+    mcse_mean = flat.std(axis=1, ddof=1) / np.sqrt(convergence.ess(convergence.split(draws)))
     squares = (draws - flat.mean(axis=1)[:, None, None]) ** 2
     variance = squares.mean(axis=(1, 2))
-    of_variance = squares.var(axis=(1, 2)) / checks.ess(checks.split(squares))
+    of_variance = squares.var(axis=(1, 2)) / convergence.ess(convergence.split(squares))
     return bulk, tail, r_hat, mcse_mean, np.sqrt(of_variance / variance / 4)
 
 
 def _equal_tails(ordered: Array, prob: float) -> tuple[Array, Array]:
-    return checks.quantile(ordered, (1 - prob) / 2), checks.quantile(ordered, 1 - (1 - prob) / 2)
+    return convergence.quantile(ordered, (1 - prob) / 2), convergence.quantile(ordered, 1 - (1 - prob) / 2)
 
 
 def _shortest(ordered: Array, prob: float) -> tuple[Array, Array]:
@@ -373,15 +372,8 @@ def print_verdict(console: Console, verdict: Verdict) -> None:
 
 # Styles stand in the elements: a notebook that is not trusted, as every notebook from elsewhere, drops style sheets and
 # inline SVG. Mid-tones read on white and on black; everything else takes the page's own colours.
-_STATUS_COLOURS: dict[Status, str] = {"pass": "#2e7d32", "warn": "#9a5b00", "fail": "#c62828"}
 _CELL_COLOURS: dict[Status, str] = {"warn": "#c27400", "fail": "#e04848"}
 _MUTED = "opacity:0.7;margin:0.15em 0"
-_LEFT = "text-align:left;vertical-align:top;white-space:normal"
-
-
-def verdict_html(verdict: Verdict) -> str:
-    """A verdict as static HTML."""
-    return _page(_verdict(verdict))
 
 
 def fit_html(
@@ -418,14 +410,14 @@ def fit_html(
     parts = [_title(name, verdict)]
     parts += [f"<p>{escape(about)}</p>"] if about else []
     parts += [_muted(escape(method))] if method else []
-    parts += [_verdict(verdict)] if verdict else []
+    parts += [findings_table(verdict)] if verdict else []
     parts += [_topics(topics)] if topics else []
     parts += [_summary(summary)] if summary is not None else []
     parts += [f"<details><summary>model graph</summary>{image(svg, 'model graph')}</details>"] if svg else []
     foot = [f"{escape(stage)} {duration(seconds)}" for stage, seconds in (timings or {}).items()]
     foot += [f"<code>{escape(str(folder))}</code>"] if folder is not None else []
     parts += [_muted(" · ".join(foot))] if foot else []
-    return _page("\n".join(parts))
+    return page("\n".join(parts))
 
 
 def topics_html(rows: Sequence[Mapping[str, Any]], title: str) -> str:
@@ -439,7 +431,7 @@ def topics_html(rows: Sequence[Mapping[str, Any]], title: str) -> str:
     title
         What is shown, of what.
     """
-    return _page(f"<p>{escape(title)}</p>{_topics(rows)}")
+    return page(f"<p>{escape(title)}</p>{_topics(rows)}")
 
 
 def _topics(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -451,7 +443,7 @@ def _topics(rows: Sequence[Mapping[str, Any]]) -> str:
         words = " ".join(_sized(word, p, sd, math.sqrt(p / most)) for word, p, sd in row["words"])
         cells = [f"{row['topic']}", f"{100 * row['share']:.1f} %", *([escape(row["chains"])] if several else [])]
         shown = "".join(f"<td>{cell}</td>" for cell in cells)
-        body.append(f'<tr>{shown}<td style="{_LEFT}">{words}</td></tr>')
+        body.append(f'<tr>{shown}<td style="{LEFT}">{words}</td></tr>')
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
 
 
@@ -472,8 +464,8 @@ def report_html(name: str, about: str, verdict: Verdict | None, frame: pd.DataFr
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
     parts = [_title(name, verdict)]
     parts += [_muted(escape(about))] if about else []
-    parts += [table, *([_verdict(verdict)] if verdict else [])]
-    return _page("\n".join(parts))
+    parts += [table, *([findings_table(verdict)] if verdict else [])]
+    return page("\n".join(parts))
 
 
 def plain_table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -488,31 +480,13 @@ def _four(value: Any) -> str:
     return str(value)
 
 
-def _page(body: str) -> str:
-    return f'<div style="line-height:1.5">\n{body}\n</div>'
-
-
 def _title(name: str, verdict: Verdict | None) -> str:
-    badge = f" {_badge(verdict.status)}" if verdict else ""
-    return f'<div style="margin:0.3em 0"><strong style="font-size:1.25em">{escape(name)}</strong>{badge}</div>'
+    status = f" {badge(verdict.status)}" if verdict else ""
+    return f'<div style="margin:0.3em 0"><strong style="font-size:1.25em">{escape(name)}</strong>{status}</div>'
 
 
 def _muted(html: str) -> str:
     return f'<p style="{_MUTED}">{html}</p>'
-
-
-def _badge(status: Status) -> str:
-    style = "display:inline-block;padding:0 0.6em;border-radius:3px;color:#ffffff;font-size:0.85em;font-weight:bold"
-    return f'<span style="{style};background-color:{_STATUS_COLOURS[status]}">{status.upper()}</span>'
-
-
-def _verdict(verdict: Verdict) -> str:
-    rows = []
-    for finding in verdict.findings:
-        advice = f'<br><span style="opacity:0.7">→ {escape(finding.advice)}</span>' if finding.advice else ""
-        cells = _badge(finding.status), escape(finding.check), escape(finding.message) + advice
-        rows.append("<tr>" + "".join(f'<td style="{_LEFT}">{cell}</td>' for cell in cells) + "</tr>")
-    return f"<table><tbody>{''.join(rows)}</tbody></table>"
 
 
 def _summary(frame: pd.DataFrame) -> str:
@@ -557,8 +531,6 @@ def image(svg: str, alt: str) -> str:
 def prior_table(tree: xr.DataTree) -> pd.DataFrame:
     """Mean, sd (NaN where the tails are too heavy for them) and quantiles of every quantity drawn from the prior."""
     import pandas as pd
-
-    from bayeslab.results._tails import heavy
 
     rows = {}
     for group in ("prior", "prior_predictive"):

@@ -24,17 +24,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab.results.checks import (
-    APART,
-    MIN_DRAWS,
-    R_HAT_FAIL,
-    R_HAT_WARN,
-    Finding,
-    Verdict,
-    ess,
-    r_hat_and_ess,
-    split,
-)
+from bayeslab.results.checks import APART, MIN_DRAWS, R_HAT_FAIL, R_HAT_WARN
+from bayeslab.results.convergence import ess, r_hat_and_ess, split
+from bayeslab.results.verdict import Finding, Verdict
 
 if TYPE_CHECKING:
     import xarray as xr

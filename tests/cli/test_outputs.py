@@ -15,7 +15,7 @@ import pytest
 
 from bayeslab.cli import main
 from bayeslab.errors import DataError, printable
-from bayeslab.results.checks import Finding
+from bayeslab.results.verdict import Finding
 
 ROOT = Path(__file__).parents[2]
 MODEL = """\

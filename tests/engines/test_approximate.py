@@ -15,7 +15,8 @@ from scipy import integrate, special, stats
 
 import bayeslab as bl
 from bayeslab.engines._approximate import improper
-from bayeslab.results.checks import judge_approximation, pareto_smoothed
+from bayeslab.results.checks import judge_approximation
+from bayeslab.results.psis import pareto_smoothed
 
 ENGINES = ("laplace", "pathfinder", "advi", "smc")
 SIGMA, PRIOR_SD = 0.7, 2.0

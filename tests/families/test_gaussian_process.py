@@ -21,7 +21,7 @@ from bayeslab.families import _gp_predict
 from bayeslab.families import gaussian_process as family
 from bayeslab.families._gp_model import resolved
 from bayeslab.families._gp_priors import tails
-from bayeslab.results.checks import Finding, Verdict
+from bayeslab.results.verdict import Finding, Verdict
 from bayeslab.running import with_advice
 
 RNG = np.random.default_rng(2)

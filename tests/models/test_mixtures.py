@@ -91,7 +91,7 @@ def test_coal_rates_by_quadrature():
 
 
 def ess(draws):
-    from bayeslab.results.checks import ess as effective
+    from bayeslab.results.convergence import ess as effective
 
     return float(effective(draws[None])[0])
 

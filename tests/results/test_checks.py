@@ -10,9 +10,10 @@ import pytest
 import xarray as xr
 from scipy.signal import lfilter
 
-from bayeslab.results import checks
-from bayeslab.results.checks import Finding, Remedies, Verdict, judge_mcmc, point_verdict
+from bayeslab.results import checks, convergence
+from bayeslab.results.checks import Remedies, judge_mcmc, point_verdict
 from bayeslab.results.structure_checks import mean_error
+from bayeslab.results.verdict import Finding, Verdict
 
 CHAINS, DRAWS = 4, 1000
 
@@ -75,11 +76,11 @@ def _kinds(rng, n_chains, n_draws):
 def test_statistics_equal_arviz(rng, n_chains, n_draws):
     twin = pytest.importorskip("arviz_stats.base").array_stats
     for kind, draws in _kinds(rng, n_chains, n_draws).items():
-        draws = draws[~checks.is_constant(draws)]
+        draws = draws[~convergence.is_constant(draws)]
         if n_draws < 30 and kind in ("counts", "rare"):
             continue  # sums of few equal autocorrelations are 0 up to rounding, and end Geyer's sum or not
         with np.errstate(all="ignore"):
-            r_hat, bulk, tail = checks.r_hat_and_ess(draws)
+            r_hat, bulk, tail = convergence.r_hat_and_ess(draws)
             axes = {"chain_axis": 1, "draw_axis": 2}
             expected = (
                 twin.rhat(draws, **axes),
@@ -97,16 +98,16 @@ def test_diagnostics_do_not_depend_on_where_zero_is(rng, n_chains, offset):
     for kind, draws in _kinds(rng, n_chains, 250).items():
         far = offset + draws
         near = far - offset
-        judged = ~checks.is_constant(far) & ~checks.is_constant(near)
-        (r_hat, *sizes), (expected, *others) = (checks.r_hat_and_ess(x[judged]) for x in (far, near))
+        judged = ~convergence.is_constant(far) & ~convergence.is_constant(near)
+        (r_hat, *sizes), (expected, *others) = (convergence.r_hat_and_ess(x[judged]) for x in (far, near))
         # The two draws beside the median are as far from it: rounding says which is nearer, and swaps two ranks.
         np.testing.assert_allclose(r_hat, expected, atol=1 / near[0].size, err_msg=kind)
         np.testing.assert_allclose(sizes, others, rtol=1e-9, err_msg=kind)
-        one, other = (checks.ess(checks.split(x[judged])) for x in (far, near))
+        one, other = (convergence.ess(convergence.split(x[judged])) for x in (far, near))
         np.testing.assert_allclose(one, other, rtol=1e-6, err_msg=kind)
         one, other = (mean_error(x[judged])[0] for x in (far, near))
         np.testing.assert_allclose(one, other, rtol=1e-6, err_msg=kind)
-    energies = [checks.e_bfmi(x) for x in (far[0], near[0])]
+    energies = [convergence.e_bfmi(x) for x in (far[0], near[0])]
     np.testing.assert_allclose(*energies, rtol=1e-6)
 
 
@@ -115,7 +116,7 @@ def test_ess_of_ar1_is_the_known_one(rng, phi):
     n_draws = 5000
     draws = ar1(rng, phi, (30, CHAINS, n_draws))
     known = CHAINS * n_draws * (1 - phi) / (1 + phi)
-    estimates = checks.r_hat_and_ess(draws)[1]
+    estimates = convergence.r_hat_and_ess(draws)[1]
     assert np.mean(estimates) == pytest.approx(known, rel=0.08)
     assert np.all(abs(estimates / known - 1) < 0.35)
 
@@ -124,18 +125,18 @@ def test_r_hat_of_chains_that_never_meet_is_the_known_one(rng):
     """Two chains apart have half-normal scores: variance 1 - 2/pi, means ± sqrt(2/pi)."""
     draws = rng.normal(size=(1, 2, 4000)) + 100 * np.arange(2)[:, None]
     within, between = 1 - 2 / math.pi, 4 / 3 * 2 / math.pi
-    assert checks.r_hat_and_ess(draws)[0][0] == pytest.approx(math.sqrt(1 + between / within), rel=0.01)
+    assert convergence.r_hat_and_ess(draws)[0][0] == pytest.approx(math.sqrt(1 + between / within), rel=0.01)
 
 
 def test_r_hat_sees_chains_that_differ_in_scale_only(rng):
     draws = rng.normal(size=(1, CHAINS, DRAWS)) * np.array([1, 1, 1, 5.0])[:, None]
-    assert checks.r_hat_and_ess(draws)[0][0] > 1.2
+    assert convergence.r_hat_and_ess(draws)[0][0] > 1.2
 
 
 def test_e_bfmi_of_ar1_energies_is_the_known_one(rng):
     """E(difference²) = 2 (1 - phi) of the variance."""
     for phi in (0.0, 0.9, 0.97):
-        values = checks.e_bfmi(ar1(rng, phi, (CHAINS, 20_000)))
+        values = convergence.e_bfmi(ar1(rng, phi, (CHAINS, 20_000)))
         assert values == pytest.approx(2 * (1 - phi), rel=0.15)
 
 
@@ -143,18 +144,18 @@ def test_batches_do_not_change_the_numbers(rng, monkeypatch):
     posterior = {f"v{i}": rng.normal(size=(2, 50)) + i for i in range(5)}
     posterior["a"] = rng.normal(size=(2, 50, 3, 4)) + np.arange(12).reshape(3, 4)
     posterior["k"] = rng.poisson(3, size=(2, 50, 2))
-    variables = checks.blocks(tree(posterior)["posterior"].to_dataset())
-    means = checks.in_batches(variables, lambda draws: draws.mean(axis=(1, 2)))
+    variables = convergence.blocks(tree(posterior)["posterior"].to_dataset())
+    means = convergence.in_batches(variables, lambda draws: draws.mean(axis=(1, 2)))
     np.testing.assert_allclose(means[:5], [posterior[f"v{i}"].mean() for i in range(5)])
     np.testing.assert_allclose(means[5:17], posterior["a"].mean(axis=(0, 1)).ravel())
-    whole = checks.convergence(variables)
+    whole = convergence.convergence(variables)
     for room in (1, 2, 3, 7):
-        monkeypatch.setattr(checks, "_BATCH", room * 100)
-        sizes = [sum(piece.shape[-1] for piece in batch) for batch in checks._batches(variables)]
+        monkeypatch.setattr(convergence, "_BATCH", room * 100)
+        sizes = [sum(piece.shape[-1] for piece in batch) for batch in convergence._batches(variables)]
         assert len(sizes) == math.ceil(19 / room)
         assert sum(sizes) == 19
         assert max(sizes) <= room
-        parts = checks.convergence(variables)
+        parts = convergence.convergence(variables)
         np.testing.assert_array_equal(parts.ess_bulk, whole.ess_bulk)
         np.testing.assert_array_equal(parts.r_hat, whole.r_hat)
         np.testing.assert_array_equal(parts.still, whole.still)
@@ -323,7 +324,7 @@ def test_steps_refused_in_a_tail_matter_where_visits_are_long(rng, phi, flagged)
 
 def test_visits_to_a_tail_and_the_worth_of_its_draws(rng):
     """Independent draws stay 1/0.95 draws in a twentieth; draws that come k times are worth 1/k and stay k / 0.95."""
-    from bayeslab.results._tails import _stay
+    from bayeslab.results.tails import _stay
 
     draws = rng.normal(size=(2, CHAINS, 10 * DRAWS))
     draws[1] = np.repeat(draws[1, :, : 2 * DRAWS], 5, axis=1)
@@ -364,7 +365,7 @@ def test_nodes_on_the_way_are_not_judged_but_have_to_be_finite(rng):
 
 def test_shapes_of_tails_are_the_known_ones(rng):
     """k of Student's t is one over its degrees of freedom; of a normal distribution 0, seen from below at 4,000 draws."""
-    from bayeslab.results._tails import heavy, tail_shapes
+    from bayeslab.results.tails import heavy, tail_shapes
 
     shape = (60, CHAINS, DRAWS)
     cauchy, three = rng.standard_cauchy(shape), rng.standard_t(3, shape)
@@ -383,7 +384,7 @@ def test_shapes_of_tails_are_the_known_ones(rng):
 
 def test_states_have_no_tails(rng):
     """Draws of few different values, some of them rare: nothing is divided by zero, and no mean is withheld."""
-    from bayeslab.results._tails import heavy
+    from bayeslab.results.tails import heavy
 
     draws = np.stack([rng.random((4, 1000)) < p for p in (0.5, 0.01, 0.0005)]).astype(float)
     assert np.isnan(heavy(draws)).all()

@@ -8,8 +8,8 @@ import xarray as xr
 
 import bayeslab as bl
 from bayeslab.engines import em, variational
-from bayeslab.results.checks import Finding, Verdict
 from bayeslab.results.finite import with_finite
+from bayeslab.results.verdict import Finding, Verdict
 
 PASS = Verdict((Finding("pass", "optimum", "", None, "fine"),))
 

@@ -15,8 +15,9 @@ from rich.console import Console
 
 from bayeslab.errors import OptionError, RunError
 from bayeslab.results import render
-from bayeslab.results.checks import Finding, Verdict, judge_mcmc, point_verdict
-from bayeslab.results.render import fit_html, print_summary, print_verdict, summary, verdict_html
+from bayeslab.results.checks import judge_mcmc, point_verdict
+from bayeslab.results.render import fit_html, print_summary, print_verdict, summary
+from bayeslab.results.verdict import Finding, Verdict
 
 
 @pytest.fixture
@@ -280,7 +281,7 @@ def test_nothing_from_a_model_becomes_markup():
     assert page.tags.count("img") == 1
     assert not [name for name, _ in page.attributes if name.startswith("on")]
     assert page.text.count(EVIL) > 10
-    Parsed(verdict_html(verdict))
+    Parsed(verdict._repr_html_())
 
 
 def test_a_fit_shows_all_its_parts(posterior):

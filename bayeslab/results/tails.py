@@ -41,7 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslab.results import psis
-from bayeslab.results.checks import Array, Block, ess, in_batches, is_constant, quantile, split
+from bayeslab.results.convergence import Array, Block, ess, in_batches, is_constant, quantile, split
 
 __all__ = ["Edge", "concentrated", "heavy", "least_accepted", "tail_shapes"]
 
