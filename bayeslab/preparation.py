@@ -36,6 +36,7 @@ __all__ = [
     "graph_of",
     "job_of",
     "prepared",
+    "ready",
     "seed_of",
     "to_pymc",
 ]
@@ -193,16 +194,27 @@ def prepared(model: Model, data: Data, method: str | None, options: Mapping[str,
     family = registry.load("families", model.model.family)
     if hasattr(family, "bound"):
         family.bound(model, data)
-    size = family.size(model, data) if hasattr(family, "size") else 1
     engine, reason, chosen = engine_of(model, data, method, options)
-    module = registry.load("engines", engine)
+    return ready(Prepared(model, data, None, engine, reason, chosen, seed))
+
+
+def ready(work: Prepared) -> Prepared:
+    """The inference with its graph, once its draws are sure to fit into memory and its engine has nothing against it.
+
+    Raises
+    ------
+    BayeslabError
+        What is wrong, before anything large is made.
+    """
+    family, module = registry.load("families", work.model.model.family), registry.load("engines", work.engine)
+    size = family.size(work.model, work.data) if hasattr(family, "size") else 1
     if hasattr(module, "size"):
-        size = max(size, module.size(model, data))
-    _check_draws(engine, chosen, size)
-    graph = graph_of(model, data, engine)
+        size = max(size, module.size(work.model, work.data))
+    _check_draws(work.engine, work.options, size)
+    graph = graph_of(work.model, work.data, work.engine)
     if graph is not None and not hasattr(family, "size"):
-        _check_draws(engine, chosen, _numbers(graph))
-    work = Prepared(model, data, graph, engine, reason, chosen, seed)
+        _check_draws(work.engine, work.options, _numbers(graph))
+    work = replace(work, graph=graph)
     if hasattr(module, "ready"):
         module.ready(job_of(work, reporter(False), MemoryStore()))
     return work

@@ -20,7 +20,7 @@ from bayeslab.engines._job import MemoryStore, Outcome, options_of
 from bayeslab.errors import BayeslabError, OptionError, RunError, Stopped, hint
 from bayeslab.io.run_folder import FORMAT, RunFolder
 from bayeslab.io.tables import read_dataset
-from bayeslab.preparation import ModelLike, Prepared, Source, graph_of, job_of, prepared, seed_of
+from bayeslab.preparation import ModelLike, Prepared, Source, job_of, prepared, ready, seed_of
 from bayeslab.progress import reporter
 from bayeslab.results.finite import with_finite
 from bayeslab.results.fitted import Fitted
@@ -112,7 +112,7 @@ def carried_on(
 ) -> Fitted:
     """A run whose chains begin where they are told to, kept like those of a run that was stopped."""
     store = folder or MemoryStore()
-    work = Prepared(model, data, None, info["method"], info["reason"], options, info["seed"], info)
+    work = ready(Prepared(model, data, None, info["method"], info["reason"], options, info["seed"], info))
     with alone(folder):
         for number, state in chains.items():
             store.write(number, state)
@@ -233,11 +233,10 @@ def _resumed(folder: RunFolder, draws: int | str | None, progress: bool, place: 
     options = options_of(module.Options, info["options"] | elsewhere, info["method"])
     data = bind(model, dataset, family.factors(model))
     info["reason"] = f"{info['reason'].removesuffix(' (resumed)')} (resumed)"
+    work = ready(Prepared(model, data, None, info["method"], info["reason"], options, info["seed"], info))
     info["status"] = "running"
     info.pop("error", None)
     folder.write_info(info)
-    graph = graph_of(model, data, info["method"])
-    work = Prepared(model, data, graph, info["method"], info["reason"], options, info["seed"], info)
     return run(work, folder, progress)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import time
 
@@ -12,6 +13,7 @@ import bayeslab as bl
 from bayeslab import memory
 from bayeslab.errors import BayeslabError, DataError
 from bayeslab.families._nodes import check_nodes, nodes_of
+from bayeslab.fitting import prepare
 
 N = 20
 RNG = np.random.default_rng(0)
@@ -21,7 +23,9 @@ MEAN = {"m": "Normal(0, 1)", "y[obs_id]": "Normal(m, 1)"}
 BINARY = {"states": ["u", "v"]}
 PARENTS = {f"p{i}": BINARY for i in range(40)}
 DRAWS = {"draws": 10**12}
-_FORECAST = r"this machine has .* GiB|MB may be used|Lower max_parents|a length is at most|is a number ≤"
+_FORECAST = (
+    r"this machine has .* GiB|MB may be used|Lower max_parents|a length is at most|is a number ≤|more than 2,000"
+)
 
 
 def graph(nodes, **keys):
@@ -31,6 +35,18 @@ def graph(nodes, **keys):
 def of_forty_parents(**form):
     child = BINARY | {"parents": list(PARENTS), "absent": dict.fromkeys([*PARENTS, "c"], "v")} | form
     return {"model": {"family": "bayes_net", "variables": PARENTS | {"c": child}}}, STATES
+
+
+def of_process(**keys):
+    return {"model": {"family": "gaussian_process", "target": "y", "kernel": "ExpQuad(x, 1, 1)"} | keys}
+
+
+def of_two(**inference):
+    return {"model": {"family": "mixture", "columns": ["y"], "components": 2}, "inference": inference}
+
+
+def fit(model, table):
+    return bl.fit(model, table, runs=None, progress=False)
 
 
 TOO_LARGE = {
@@ -90,18 +106,53 @@ TOO_LARGE = {
         {"model": {"family": "learner", "learner": "bagging", "target": "y", "tune": {"n_estimators": [10, 10**10]}}},
         NUMBERS,
     ),
+    "inducing points": (of_process(approximation="sparse", inducing=10**9), NUMBERS),
+    "inducing points of fitc": (of_process(approximation="fitc", inducing=10**30), NUMBERS),
+    "functions": (of_process(approximation="hsgp", functions=10**9), NUMBERS),
+    "cores": (graph(MEAN, inference={"method": "nuts", "cores": 10**6}), NUMBERS),
+    "cores of em": (of_two(method="em", cores=10**6), NUMBERS),
+    "cores of gibbs": (of_two(method="gibbs", cores=10**6), NUMBERS),
+    "chains": (graph(MEAN, inference={"method": "nuts", "chains": 10**6}), NUMBERS),
+    "chains of gibbs": (of_two(method="gibbs", chains=10**6), NUMBERS),
+    "draws of a path": (graph(MEAN, inference={"method": "pathfinder", "num_draws_per_path": 10**12}), NUMBERS),
+    "draws of a step": (graph(MEAN, inference={"method": "pathfinder", "num_elbo_draws": 10**12}), NUMBERS),
+    "draws of a gradient": (graph(MEAN, inference={"method": "advi", "obj_n_mc": 10**12}), NUMBERS),
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("work", [bl.check, fit])
 @pytest.mark.parametrize("name", TOO_LARGE)
-def test_too_large_is_refused_by_forecast(name):
+def test_too_large_is_refused_by_forecast(name, work):
     content, table = TOO_LARGE[name]
     bl.check(bl.Model(model={"family": "graph", "nodes": MEAN}, inference={"method": "nuts"}), NUMBERS)  # imports
     before, begun = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     with pytest.raises(BayeslabError, match=_FORECAST):
-        bl.fit(bl.Model(**content), table, runs=None, progress=False)
+        work(bl.Model(**content), table)
     assert time.process_time() - begun < 3
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
+
+
+@pytest.mark.parametrize(
+    "tampered", [{"draws": 10**12}, {"draws": 10**30}, {"chains": 10**6}, {"cores": 10**6}], ids=lambda t: "".join(t)
+)
+def test_options_of_a_run_are_forecast_again_where_it_is_resumed(tampered, tmp_path):
+    """A run folder is a stranger's, as a model file is."""
+    run = prepare(bl.Model(name="m", **of_two(method="gibbs", draws=20, tune=5)), NUMBERS, runs=tmp_path)
+    file = run / "run.json"
+    content = json.loads(file.read_text())
+    content["options"] |= tampered
+    file.write_text(json.dumps(content))
+    with pytest.raises(BayeslabError, match=_FORECAST):
+        bl.resume(run, progress=False)
+    assert json.loads(file.read_text()) == content  # as it was found
+
+
+def test_covariance_of_inducing_points_is_forecast(monkeypatch):
+    model = bl.Model(**of_process(approximation="sparse", inducing=15))
+    assert bl.check(model, NUMBERS) is not None
+    monkeypatch.setattr(memory, "total_memory", lambda: 8 * 15 * N - 1)
+    with pytest.raises(BayeslabError, match=r"model.inducing: the covariance of 15 inducing points with 20 rows"):
+        bl.check(model, NUMBERS)
 
 
 Y2 = {"y": NUMBERS["y"], "x": NUMBERS["x"], "c": STATES["c"], "p0": STATES["p0"]}

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,13 +26,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from bayeslab.errors import ModelError, OptionError, hint
+from bayeslab.memory import count, require_memory
 
 if TYPE_CHECKING:
     import pymc
 
     from bayeslab.engines._job import Job
 
-__all__ = ["Density", "centre", "copy_callback", "evaluate", "expand", "ready"]
+__all__ = ["Density", "centre", "check_together", "copy_callback", "evaluate", "expand", "ready"]
 
 
 def ready(job: Job) -> None:
@@ -50,6 +52,23 @@ def ready(job: Job) -> None:
     for name in job.options.initvals or {} if hasattr(job.options, "initvals") else ():
         if name not in known:
             raise OptionError(f"initvals: no parameter '{name}'{hint(name, known)}", path=("inference", "initvals"))
+
+
+def check_together(job: Job, draws: int, option: str) -> None:
+    """Refuse draws of the parameters that are made at once and do not fit into memory.
+
+    Raises
+    ------
+    OptionError
+        At the option that asks for so many.
+    """
+    size = sum(math.prod(n or 1 for n in rv.type.shape) for rv in job.graph.free_RVs)
+    require_memory(
+        8 * draws * size,
+        f"{count(draws)} draws at once, {count(size)} numbers a draw,",
+        "ask for fewer",
+        path=("inference", option),
+    )
 
 
 _NO_PARAMETERS = "the model has no parameters: every random node is observed"

@@ -25,8 +25,9 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.dataset import Data
+from bayeslab.engines import _density
 from bayeslab.engines._approximate import Array, Gaussian, Path, Target, outcome, pathfinder
-from bayeslab.engines._density import Density, ready
+from bayeslab.engines._density import Density
 from bayeslab.engines._job import Job, Outcome
 from bayeslab.engines._scouts import starts
 from bayeslab.errors import RunError
@@ -58,6 +59,12 @@ class Options(Spec):
 def refuse(model: Model, data: Data) -> str | None:
     """Every model with a differentiable density."""
     return None
+
+
+def ready(job: Job) -> None:
+    """Starting values of parameters there are, and draws of a gradient that fit into memory."""
+    _density.ready(job)
+    _density.check_together(job, 2 * job.options.obj_n_mc, "obj_n_mc")
 
 
 def run(job: Job) -> Outcome:

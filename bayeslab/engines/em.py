@@ -52,7 +52,7 @@ class Options(Spec):
     )
     prior: Literal["use", "ignore"] = Field("use", description="Mode of the posterior, or maximum of the likelihood.")
     standard_errors: bool = Field(False, description="Also standard errors, from the curvature at the maximum.")
-    cores: int = Field(1, ge=1, description="Searches at a time; the results do not depend on it.")
+    cores: int = Field(1, ge=1, le=1024, description="Searches at a time; the results do not depend on it.")
     initvals: dict[str, Any] | None = Field(
         None, description="Where searches begin, by the names and shapes of results; what is left out is random."
     )

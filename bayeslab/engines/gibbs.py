@@ -38,6 +38,7 @@ class Options(Spec):
     cores: int | None = Field(
         None,
         ge=1,
+        le=1024,
         description="Chains at once, of families whose chains run in threads; the draws do not depend on it.",
     )
 

@@ -81,7 +81,7 @@ class Options(Spec):
         None, ge=1, description="Tuning draws per chain, thrown away; default 1000, or 200 after a start at the mode."
     )
     chains: int = Field(4, ge=1, le=_MOST_CHAINS, description="Number of chains.")
-    cores: int | None = Field(None, ge=1, description="Chains at once; default: all cores.")
+    cores: int | None = Field(None, ge=1, le=1024, description="Chains at once; default: all cores.")
     target_accept: float | None = Field(
         None,
         gt=0,

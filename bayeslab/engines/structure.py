@@ -61,7 +61,7 @@ class Options(Spec):
     thin: int | None = Field(None, ge=1, description="Steps from draw to draw; left out, by sampler and variables.")
     chains: int = Field(4, ge=1, le=1024, description="Number of chains.")
     segment: int | None = Field(None, ge=1, description="Draws that are computed, and kept, at a time.")
-    cores: int | None = Field(None, ge=1, description="Chains at once; default: all cores.")
+    cores: int | None = Field(None, ge=1, le=1024, description="Chains at once; default: all cores.")
     workers: Literal["processes", "threads"] | None = Field(
         None, description="What runs chains at once: processes; or threads, which share a table of many million sets."
     )

@@ -44,6 +44,7 @@ from bayeslab.families._gp_model import (
     resolved,
     target_of,
 )
+from bayeslab.memory import require_memory
 from bayeslab.spec import ColumnName, Family, Model
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class GaussianProcess(Family):
         " than gaussian outcomes the function integrated out by `laplace`.",
     )
     inducing: int | None = Field(
-        default=None, ge=1, description="How many inducing points (sparse, fitc); default 100."
+        default=None, ge=1, le=20_000, description="How many inducing points (sparse, fitc); default 100."
     )
     functions: int | None = Field(
         default=None,
@@ -353,6 +354,17 @@ def _shown(seconds: float) -> str:
 
 def _affordable(seen: Resolved) -> None:
     """A covariance too large for this machine is refused, with what there is instead."""
+    if seen.spec.approximation in ("sparse", "fitc"):
+        from bayeslab.families._gp_approximate import INDUCING
+
+        points = min(seen.spec.inducing or INDUCING, seen.n)
+        require_memory(
+            8 * seen.n * points,
+            f"the covariance of {points:,} inducing points with {seen.n:,} rows",
+            "give fewer",
+            kind=EngineRefusal,
+            path=("model", "inducing"),
+        )
     if seen.n <= _MOST or seen.spec.approximation not in (None, "laplace"):
         return
     raise EngineRefusal(

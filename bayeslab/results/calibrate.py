@@ -281,8 +281,8 @@ def calibrate(
 
     if isinstance(n, bool) or not isinstance(n, int) or not 10 <= n <= _MOST:
         raise OptionError(f"n, the number of replications, is a whole number from 10 to {_MOST:,}, not {n!r:.40}")
-    if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
-        raise OptionError(f"jobs is a whole number ≥ 1, not {jobs!r}")
+    if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or not 1 <= jobs <= 1024):
+        raise OptionError(f"jobs is a whole number from 1 to 1,024, not {jobs!r}")
     source = Source(model)
     with source.located(), reporter(progress) as view:
         data = source.bound(data)
