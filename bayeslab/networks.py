@@ -394,7 +394,7 @@ class Network:
 
     def codes(self, table: Any) -> np.ndarray:
         """A table of states as positions, (rows, variables), -1 where nothing is known."""
-        from bayeslab.families._net import codes_from
+        from bayeslab.families.bayes_net.net import codes_from
         from bayeslab.io.tables import read_dataset
         from bayeslab.spec import DataSource
 

@@ -1,4 +1,4 @@
-"""Plug-ins are files: every module of a package without a leading underscore is one."""
+"""Plug-ins are files or folders: every module and package in a package, unless its name begins with an underscore."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ __all__ = ["load", "names"]
 def names(package: str) -> tuple[str, ...]:
     """Names of the plug-ins in ``bayeslab.<package>``, sorted, without importing them."""
     folder = Path(__file__).parent / package
-    return tuple(sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")))
+    found = [path.stem for path in folder.glob("*.py")] + [path.parent.name for path in folder.glob("*/__init__.py")]
+    return tuple(sorted(name for name in found if not name.startswith("_")))
 
 
 def load(package: str, name: str) -> ModuleType:

@@ -307,21 +307,21 @@ def learn(
 
 def _of_model(source: Any, given: Mapping[str, Any]) -> Learned:
     """One structure of a model whose structure is unknown."""
-    from bayeslab.families import _net_structure
+    from bayeslab.families.bayes_net import unknown_structure
     from bayeslab.preparation import Source
     from bayeslab.structure.incomplete import Incomplete
 
     read = Source(source)
     with read.located():
         spec: Any = read.model.model
-        if not _net_structure.unknown(spec):
+        if not unknown_structure.unknown(spec):
             raise ModelError(
                 "a structure is learned where it is unknown: family bayes_net with `structure: {}`", path=("model",)
             )
         bound = read.bound(None)
         if not bound.names():
             raise DataError("the model names no table to learn from", path=("data",))
-        found, structure = _net_structure.plan(read.model, bound), spec.structure
+        found, structure = unknown_structure.plan(read.model, bound), spec.structure
         method = given.get("method", structure.search)
         own: dict[str, Any] = {"method": method, "score": structure.score, "seed": read.model.seed}
         own |= {word: getattr(structure, word) for word in ("required", "forbidden", "tiers", "candidates")}
@@ -338,7 +338,8 @@ def _of_model(source: Any, given: Mapping[str, Any]) -> Learned:
             for word in ("hidden", "prior"):
                 if getattr(structure, word) not in ({}, "uniform"):
                     raise ModelError(
-                        f"the search '{method}' has no `{word}`; take {_INCOMPLETE}", path=(*_net_structure.PATH, word)
+                        f"the search '{method}' has no `{word}`; take {_INCOMPLETE}",
+                        path=(*unknown_structure.PATH, word),
                     )
             own["score"] = found.word
             rows = found.observations

@@ -554,7 +554,7 @@ def _mixed(
     n_parts: int | None,
     known: Mapping[str, np.ndarray],
 ) -> Any:
-    from bayeslab.families._hmm_gaussian_mixture import mixed_of
+    from bayeslab.families.hmm.gaussian_mixture import mixed_of
 
     if n_parts is None:
         raise ModelError("a gaussian_mixture needs `mixtures`, the number of parts", path=("model", "mixtures"))
@@ -564,7 +564,7 @@ def _mixed(
 def _scored(
     columns: tuple[str, ...], at: tuple[int, ...], rows: np.ndarray, base: np.ndarray, prior: np.ndarray | None
 ) -> Any:
-    from bayeslab.families._hmm_scores import scored_of
+    from bayeslab.families.hmm.scores import scored_of
 
     return scored_of(columns, at, rows, base, prior)
 

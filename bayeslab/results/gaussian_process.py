@@ -12,9 +12,9 @@ import numpy as np
 from bayeslab.errors import OptionError, hint
 from bayeslab.exact.active_learning import informative_rows, most_uncertain
 from bayeslab.exact.gaussian_process import GaussianProcess
-from bayeslab.families import _gp_predict
-from bayeslab.families._gp_model import Resolved, resolved
 from bayeslab.families._likelihoods import inverse_link
+from bayeslab.families.gaussian_process import predictions
+from bayeslab.families.gaussian_process.model import Resolved, resolved
 from bayeslab.results.fitted import Fitted, bound_to, posterior_values
 from bayeslab.results.predict import predict
 from bayeslab.streams import stream
@@ -62,8 +62,8 @@ class FittedProcess:
 
     def _processes(self) -> list[tuple[dict[str, Any], Any]]:
         n = len(next(iter(self._draws.values()))) if self._seen.dims or not self._seen.gaussian else 1
-        values = [_gp_predict.values_at(self._seen, self._draws, i) for i in range(n)]
-        return [(v, _gp_predict.function_at(self._seen, v)) for v in values]
+        values = [predictions.values_at(self._seen, self._draws, i) for i in range(n)]
+        return [(v, predictions.function_at(self._seen, v)) for v in values]
 
     def leave_one_out(self) -> pd.DataFrame:
         """Each row predicted from all others: mean, sd, log density, and the outcome in sds from the mean.
@@ -82,7 +82,7 @@ class FittedProcess:
                 " with weights"
             )
         assert seen.y is not None
-        found = _gp_predict.leave_one_out(seen, self._draws)
+        found = predictions.leave_one_out(seen, self._draws)
         table = pd.DataFrame({seen.rows: seen.row_labels, seen.target: seen.y, **found})
         table["z"] = (table[seen.target] - table["mean"]) / table["sd"]
         return table
@@ -126,7 +126,7 @@ class FittedProcess:
         return table.assign(sd=spreads)
 
     def _noise(self, i: int) -> float:
-        return float(self._seen.noise_sd(_gp_predict.values_at(self._seen, self._draws, i)) ** 2)
+        return float(self._seen.noise_sd(predictions.values_at(self._seen, self._draws, i)) ** 2)
 
     def _box(self, bounds: Mapping[str, tuple[float, float]] | None) -> tuple[np.ndarray, np.ndarray]:
         kernel, x = self._seen.kernel, self._seen.x
@@ -159,7 +159,7 @@ class FittedProcess:
             )
         assert seen.y is not None
         values = {name: np.median(each, axis=0) for name, each in posterior_values(self.fit).items()}
-        noise = seen.known + seen.noise_sd(values) ** 2 + _gp_predict._white(seen, seen.theta(values), seen.x)
+        noise = seen.known + seen.noise_sd(values) ** 2 + predictions._white(seen, seen.theta(values), seen.x)
         signal = seen.kernel.free_of_noise() or seen.kernel
         covariance = signal.matrix(seen.theta(values), seen.x) + np.diag(noise)
         residuals = seen.y - seen.design @ seen.coefficients(values)
@@ -209,7 +209,7 @@ class FittedProcess:
             return band
         new = resolved(self.fit.model, bound_to(self.fit, frame))
         low, high = (inverse_link(seen.link, end) for end in band[1:])
-        return _gp_predict.expected(seen, new, posterior_values(self.fit)), low, high
+        return predictions.expected(seen, new, posterior_values(self.fit)), low, high
 
     def _points(self, name: str) -> tuple[tuple[np.ndarray, np.ndarray], str, str]:
         """The data over one column, with the names of both axes."""

@@ -13,7 +13,7 @@ from bayeslab.errors import DataError, OptionError
 from bayeslab.exact.gaussian_network import joint, observe
 from bayeslab.exact.mixed_network import MixedNetwork, draws, log_density
 from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.families._net import codes_from
+from bayeslab.families.bayes_net.net import codes_from
 from bayeslab.results import structure_averages as averages
 from bayeslab.results.structures import Structures, structures_of
 from bayeslab.streams import stream

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslab.errors import OptionError
-from bayeslab.families import _net_structure
-from bayeslab.families._net import codes_from
+from bayeslab.families.bayes_net import unknown_structure
+from bayeslab.families.bayes_net.net import codes_from
 from bayeslab.io.tables import read_dataset
 from bayeslab.results import structure_averages
 from bayeslab.results.fitted import Fitted
@@ -40,7 +40,7 @@ def structures_of(fit: Fitted) -> Structures:
         )
 
     def parameters() -> Parameters | Incomplete:
-        found = _net_structure.plan(fit.model, fit.data)
+        found = unknown_structure.plan(fit.model, fit.data)
         if found.missing:
             return Incomplete.of(found.codes, found.states, found.word, found.score_options)
         return Parameters(found.observations, found.word, found.score_options)

@@ -18,8 +18,8 @@ from bayeslab import registry
 from bayeslab.expressions import FUNCTIONS
 from bayeslab.families._distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE
 from bayeslab.families._likelihoods import LIKELIHOODS
-from bayeslab.families._net_structure import Structure
 from bayeslab.families.bayes_net import BayesNet, Decision, Utility, Variable
+from bayeslab.families.bayes_net.unknown_structure import Structure
 from bayeslab.families.hmm import HMM
 from bayeslab.families.learner import Learner
 from bayeslab.families.mixture import Mixture

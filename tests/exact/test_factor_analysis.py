@@ -19,7 +19,7 @@ from bayeslab.exact.factor_analysis import (
     triangular,
 )
 from bayeslab.exact.feature_matching import principal_axes, rotated
-from bayeslab.families._latent_rows import _normal
+from bayeslab.families.latent_features.rows import _normal
 
 
 def simulated(n=80, d=6, k=2, seed=0, missing=0.0):

@@ -23,8 +23,8 @@ import bayeslab as bl
 from bayeslab.errors import DataError, EngineRefusal, ModelError
 from bayeslab.exact.conjugate import NormalInverseGamma
 from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.families._net import resolved
-from bayeslab.families._net_exact import _sd_moments
+from bayeslab.families.bayes_net.exact_inference import _sd_moments
+from bayeslab.families.bayes_net.net import resolved
 from bayeslab.fitting import check
 
 

@@ -17,10 +17,10 @@ import bayeslab as bl
 from bayeslab.errors import BayeslabError, DataError, EngineRefusal, ModelError
 from bayeslab.exact.covariance import Kernel
 from bayeslab.exact.gaussian_process import GaussianProcess as Process
-from bayeslab.families import _gp_predict
 from bayeslab.families import gaussian_process as family
-from bayeslab.families._gp_model import resolved
-from bayeslab.families._gp_priors import tails
+from bayeslab.families.gaussian_process import predictions
+from bayeslab.families.gaussian_process.hyperpriors import tails
+from bayeslab.families.gaussian_process.model import resolved
 from bayeslab.results.verdict import Finding, Verdict
 from bayeslab.running import with_advice
 
@@ -189,7 +189,7 @@ IN_TIME = {
 @pytest.mark.parametrize("kernel", IN_TIME)
 def test_matern_processes_of_time_have_the_evidence_of_the_dense_process(kernel):
     """The graph's evidence in n steps is that of the Cholesky factor; rows in any order, some twice."""
-    from bayeslab.families._gp_graph import in_time
+    from bayeslab.families.gaussian_process.pymc_graph import in_time
 
     rng = np.random.default_rng(8)
     x = np.append(rng.uniform(0, 10, 147), [3.0, 3.0, 3.0])
@@ -288,7 +288,7 @@ def test_other_outcomes_against_quadrature():
     assert (np.abs(drawn - want) < error).all(), (drawn, want)
     axes = fit.process.plot().axes[0]
     assert axes.get_ylabel() == "P(k=yes)" and axes.lines[1].get_ydata()[[19, 380]] == pytest.approx(want, abs=0.05)
-    rows = _gp_predict.row_log_likelihoods(resolved(made, fit.data), {"_z": fit.posterior["_z"].to_numpy()[0, :2]})
+    rows = predictions.row_log_likelihoods(resolved(made, fit.data), {"_z": fit.posterior["_z"].to_numpy()[0, :2]})
     z = fit.posterior["_z"].to_numpy()[0, 1]
     f = (np.linalg.cholesky(kernel + 4e-8 * np.eye(2)) @ z)[[0, 1, 1]]
     np.testing.assert_allclose(rows[1], -np.log1p(np.exp(np.array([1, -1, -1]) * f)), atol=1e-7)

@@ -13,7 +13,8 @@ import bayeslab as bl
 from bayeslab.errors import DataError, ModelError, OptionError
 from bayeslab.exact.gp_likelihoods import Bernoulli
 from bayeslab.exact.laplace_gp import LaplaceRegression
-from bayeslab.families import _gp_approximate, _gp_model, _gp_predict
+from bayeslab.families.gaussian_process import approximations, predictions
+from bayeslab.families.gaussian_process import model as gaussian_process_model
 
 
 def model(**spec):
@@ -52,18 +53,18 @@ def mode(fit):
 )
 def test_evidence_and_predictions_near_the_exact_ones(exact, spec, tolerance):
     values = mode(exact)
-    whole = _gp_model.resolved(exact.model, exact.data)
+    whole = gaussian_process_model.resolved(exact.model, exact.data)
     seen = replace(whole, spec=model(**spec).model)
-    expected, found = _gp_predict.function_at(whole, values), _gp_predict.function_at(seen, values)
-    vector = _gp_approximate.vector_of(seen, values)
+    expected, found = predictions.function_at(whole, values), predictions.function_at(seen, values)
+    vector = approximations.vector_of(seen, values)
     assert seen.approximated.log_marginal(vector)[0] == pytest.approx(expected.log_evidence, abs=tolerance)
     inside = np.linspace(1, 9, 9)[:, None]
     for ours, theirs in zip(found.predict(inside), expected.predict(inside), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=0.02 if spec["approximation"] == "hsgp" else 1e-4)
     rows = {name: np.asarray(value)[None] for name, value in values.items()}
     np.testing.assert_allclose(
-        _gp_predict.row_log_likelihoods(seen, rows),
-        _gp_predict.row_log_likelihoods(whole, rows),
+        predictions.row_log_likelihoods(seen, rows),
+        predictions.row_log_likelihoods(whole, rows),
         atol=max(tolerance, 1e-4),
     )
 
@@ -89,7 +90,7 @@ def test_laplace_probabilities_are_those_of_nuts():
     grid = pd.DataFrame({"x": np.linspace(0.2, 9.8, 12)})
     sampled = fit.predict(grid, kind="draws")["y"].to_numpy().mean(axis=(0, 1))
     regression = LaplaceRegression(
-        _gp_model.resolved(fit.model, fit.data).kernel,
+        gaussian_process_model.resolved(fit.model, fit.data).kernel,
         frame[["x"]].to_numpy(),
         Bernoulli(frame["y"].to_numpy(float)),
         np.zeros((40, 0)),
@@ -121,9 +122,9 @@ def test_prior_quantiles_are_those_of_the_distributions():
         ("Gamma(2, 0.1)", gamma(2, scale=10)),
         ("Normal(-3, 2)", norm(-3, 2)),
     ):
-        np.testing.assert_allclose(_gp_approximate._quantiles(text), law.ppf([0.1, 0.5, 0.95]), rtol=2e-3)
-    assert _gp_approximate._quantiles("HalfNormal(tau)") is None
-    assert _gp_approximate._quantiles("HalfFlat()") is None
+        np.testing.assert_allclose(approximations._quantiles(text), law.ppf([0.1, 0.5, 0.95]), rtol=2e-3)
+    assert approximations._quantiles("HalfNormal(tau)") is None
+    assert approximations._quantiles("HalfFlat()") is None
 
 
 @pytest.mark.parametrize(

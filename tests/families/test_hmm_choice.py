@@ -11,8 +11,9 @@ from scipy import optimize, stats
 import bayeslab as bl
 from bayeslab.errors import BayeslabError, ModelError
 from bayeslab.exact.forward_backward import HiddenChain, simulate_states
-from bayeslab.families import _hmm_choice, hmm
-from bayeslab.families._hmm import hidden_of
+from bayeslab.families import hmm
+from bayeslab.families.hmm import choice as hmm_choice
+from bayeslab.families.hmm.hidden import hidden_of
 
 THREE = (-3.0, 0.0, 3.0)
 
@@ -39,7 +40,7 @@ def chosen(table, **content):
     declared = model(**content)
     data = bl.check(declared, table)
     hidden = hidden_of(declared, data)
-    choice = _hmm_choice.chosen(declared, data)
+    choice = hmm_choice.chosen(declared, data)
     assert choice is not None and choice.best == hidden.n_states
     return choice
 
@@ -124,7 +125,7 @@ def test_left_out_rows_are_scored_given_the_others():
             sums += own * np.prod([values["transition"][a, b] for a, b in itertools.pairwise(path)])
         return np.log(sums)
 
-    split = _hmm_choice._made(hidden, ("blocks", out))
+    split = hmm_choice._made(hidden, ("blocks", out))
     np.testing.assert_array_equal(np.isnan(split.train.rows[:, 0]), out)
     np.testing.assert_allclose(split.score(values), [total(np.ones(6, bool)) - total(~out)], rtol=1e-9)
 
@@ -142,7 +143,7 @@ def test_the_choice_is_told_kept_and_used_again(tmp_path):
     again = bl.open(next(tmp_path.iterdir()))
     new = series(2, 10, seed=5)
     np.testing.assert_allclose(again.decode(new)["probability"], fit.decode(new)["probability"])
-    assert _hmm_choice.chosen(again.model, again.data) is None
+    assert hmm_choice.chosen(again.model, again.data) is None
     assert hidden_of(again.model, again.data).n_states == 3
     assert hmm.network(declared, fit.data).nodes["path"]["text"] == "Markov chain, 1 to 4 states"
 

@@ -16,7 +16,7 @@ from bayeslab.errors import BayeslabError
 from bayeslab.exact.emissions import gaussian
 from bayeslab.exact.mixture import MixtureProblem
 from bayeslab.families import hmm
-from bayeslab.families._hmm import hidden_of
+from bayeslab.families.hmm.hidden import hidden_of
 
 
 def model(**content):
@@ -365,7 +365,7 @@ def test_bad_priors_of_words(prior, words):
 
 def test_search_in_every_cell():
     """Maxima of quartics with their own centres; a support that ends; a cell that is at the top already."""
-    from bayeslab.families._hmm_written_priors import climb
+    from bayeslab.families.hmm.given_priors import climb
 
     centre = np.array([[0.0, 3.0], [-50.0, 1e-3]])
     found = climb(lambda x: -((x - centre) ** 2) - 0.1 * (x - centre) ** 4, np.zeros((2, 2)))

@@ -14,8 +14,9 @@ from bayeslab.errors import EngineRefusal, ModelError
 from bayeslab.exact.decoding import sample_paths
 from bayeslab.exact.emissions import NormalPrior
 from bayeslab.exact.forward_backward import HiddenChain, filter_states, simulate_states
-from bayeslab.families import _hmm_gibbs, hmm
-from bayeslab.families._hmm import hidden_of
+from bayeslab.families import hmm
+from bayeslab.families.hmm import gibbs_sampling
+from bayeslab.families.hmm.hidden import hidden_of
 
 SAMPLED = {"draws": 1200, "tune": 200, "chains": 4}
 
@@ -149,9 +150,11 @@ def test_steps_keep_the_joint_distribution_of_parameters_and_data(case):
     for _ in range(1_500 if slow else 3_000):
         now = simulated(rng, hidden, values, gaps)
         chain.append(told(now, values))
-        path = _hmm_gibbs._drawn(now, values, rng)
+        path = gibbs_sampling._drawn(now, values, rng)
         states = now.chain.last[path.states]
-        values = _hmm_gibbs._draw_chain(now, path, values, rng) | _hmm_gibbs.draw_emissions(now, states, values, rng)
+        values = gibbs_sampling._draw_chain(now, path, values, rng) | gibbs_sampling.draw_emissions(
+            now, states, values, rng
+        )
     batches = np.stack(chain).reshape(30, -1, independent.shape[1]).mean(1)
     error = np.hypot(independent.std(0) / np.sqrt(len(independent)), batches.std(0) / np.sqrt(len(batches)))
     z = (batches.mean(0) - independent.mean(0)) / np.maximum(error, 1e-12)

@@ -9,8 +9,8 @@ import bayeslab as bl
 from bayeslab.errors import BayeslabError, EngineRefusal, ModelError
 from bayeslab.exact.clusters import adjusted_rand_index
 from bayeslab.exact.forward_backward import HiddenChain, simulate_states
-from bayeslab.families import _hmm_infinite
-from bayeslab.families._hmm_limit import based
+from bayeslab.families.hmm import infinite
+from bayeslab.families.hmm.truncation import based
 
 SMALL = {"draws": 150, "tune": 100, "chains": 2, "progress": False}
 
@@ -152,11 +152,11 @@ def test_priors_do_not_depend_on_the_truncation():
     for most in (5, 40):
         declared = model(most=most)
         data = bl.check(declared, {"y": y})
-        prior = _hmm_infinite._limited(declared, data).parts[0].emission.prior
+        prior = infinite._limited(declared, data).parts[0].emission.prior
         assert prior.nu == 3
         assert prior.kappa == pytest.approx(0.1)
         np.testing.assert_allclose(prior.scale / 2, np.var(y) / 18)
-    from bayeslab.families._hmm import hidden_of
+    from bayeslab.families.hmm.hidden import hidden_of
 
     declared = model(columns=["y", "z"], covariance="full", most=7)
     data = bl.check(declared, {"y": y, "z": y**2})

@@ -12,7 +12,7 @@ import bayeslab as bl
 from bayeslab.errors import BayeslabError, DataError, ModelError
 from bayeslab.exact import kalman
 from bayeslab.families import hmm
-from bayeslab.families._hmm_linear import linear_of
+from bayeslab.families.hmm.linear import linear_of
 
 NILE = Path(__file__).parents[2] / "models" / "nile_level.yaml"
 

@@ -13,9 +13,10 @@ from bayeslab.engines._density import Density
 from bayeslab.engines._groups import constrained
 from bayeslab.errors import BayeslabError
 from bayeslab.exact.emissions.additive import AdditiveGaussian
-from bayeslab.families import _hmm_product_labels, hmm
+from bayeslab.families import hmm
 from bayeslab.families._emission_graph import internal
-from bayeslab.families._hmm import hidden_of
+from bayeslab.families.hmm import product_labels
+from bayeslab.families.hmm.hidden import hidden_of
 
 ADDITIVE = {"columns": ["y", "x"], "chains": {"season": 2, "weather": ["dry", "wet", "storm"]}, "sequence": "who"}
 TWINS = {"columns": ["y"], "chains": {"a": 2, "b": 2}}
@@ -372,8 +373,8 @@ def test_labels_are_made_to_agree(name):
                                    value.reshape(-1, value.shape[-1])]).reshape(n, *value.shape)  # fmt: skip
         else:
             draws[key] = value * np.exp(0.01 * rng.standard_normal((n, *value.shape)))
-    freedom = _hmm_product_labels.freedom_of(hidden)
-    moves = _hmm_product_labels.Moves.none(n, hidden.chain.sizes)
+    freedom = product_labels.freedom_of(hidden)
+    moves = product_labels.Moves.none(n, hidden.chain.sizes)
     for d in range(n):
         for group in freedom.groups:
             moves.sources[d, list(group)] = rng.permutation(group)
@@ -382,7 +383,7 @@ def test_labels_are_made_to_agree(name):
                 order[d] = rng.permutation(order[d])
         if name == "switching":
             moves.orders[0][d] = moves.sources[d, 1:] - 1
-    shuffled = _hmm_product_labels.moved(hidden, draws, moves)
+    shuffled = product_labels.moved(hidden, draws, moves)
     for own in (draws, shuffled):
         own |= {key: value for part in hidden.parts for key, value in internal(part, own).items()}
     assert any(key.startswith("_") for key in draws) == (name != "joint")
@@ -398,13 +399,13 @@ def test_labels_are_made_to_agree(name):
 def test_what_is_written_of_a_chain_tells_its_states_apart():
     table = {"y": np.random.default_rng(0).normal(0, 1, 30)}
     declared = model(**TWINS, parameters={"transition_b": [[0.9, 0.1], [0.3, 0.7]]})
-    freedom = _hmm_product_labels.freedom_of(hidden_of(declared, bl.check(declared, table)))
+    freedom = product_labels.freedom_of(hidden_of(declared, bl.check(declared, table)))
     assert freedom.states == (True, False)
     assert freedom.groups == ((0,), (1,))
     given = {"mean": 0.0, "effect_a": [-1, 1], "effect_b": [-2, 2], "sd": 1.0}
     declared = model(**TWINS, parameters=given)
     data = bl.check(declared, table)
-    assert not _hmm_product_labels.freedom_of(hidden_of(declared, data)).any
+    assert not product_labels.freedom_of(hidden_of(declared, data)).any
     assert hmm.relabelled(declared, data, {}) is None
 
 

@@ -9,8 +9,8 @@ from scipy.stats import multivariate_normal
 
 import bayeslab as bl
 from bayeslab.errors import DataError, EngineRefusal, ModelError, OptionError
-from bayeslab.families._latent_model import resolved
-from bayeslab.families._latent_rows import features
+from bayeslab.families.latent_features.model import resolved
+from bayeslab.families.latent_features.rows import features
 
 QUICK = {"progress": False, "runs": None}
 

@@ -10,7 +10,7 @@ import pytest
 
 import bayeslab as bl
 from bayeslab.families._local import identifier
-from bayeslab.families._net import net_of
+from bayeslab.families.bayes_net.net import net_of
 
 PARENTS = """\
 a: {states: [yes, no], table: 0.3}

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 import bayeslab as bl
 from bayeslab.errors import EngineRefusal, ModelError
 from bayeslab.families import mixture as family
-from bayeslab.families._mixture_parts import _partial_correlations
+from bayeslab.families.mixture.parts import _partial_correlations
 from bayeslab.fitting import check as bound_of
 
 

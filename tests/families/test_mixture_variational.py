@@ -236,7 +236,7 @@ def test_two_runs_agree_and_number_components_alike():
 
 
 def test_an_interrupted_search_keeps_what_ended(monkeypatch):
-    from bayeslab.families import _mixture_variational
+    from bayeslab.families.mixture import variational_bayes
 
     _, data = planted()
     calls = []
@@ -247,7 +247,7 @@ def test_an_interrupted_search_keeps_what_ended(monkeypatch):
             raise KeyboardInterrupt
         return climb(*given, **more)
 
-    monkeypatch.setattr(_mixture_variational, "climb", stopping)
+    monkeypatch.setattr(variational_bayes, "climb", stopping)
     fit = fitted(mixture(["x", "y"]), data)
     assert "2 of 4 searches ended" in str(fit.verdict)
     assert fit.data_tree["variational"].sizes["restart"] == 2

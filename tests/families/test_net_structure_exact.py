@@ -8,8 +8,8 @@ from scipy import stats
 from scipy.special import gammaln, logsumexp
 
 import bayeslab as bl
-from bayeslab.families import _net_structure
-from bayeslab.families._net_structure_exact import MOST_BY_DAGS, plan
+from bayeslab.families.bayes_net import unknown_structure
+from bayeslab.families.bayes_net.exact_structure import MOST_BY_DAGS, plan
 from bayeslab.structure.score_table import ScoreTable
 from bayeslab.structure.scores import load
 from tests.structure._dags import Everything
@@ -157,4 +157,4 @@ def test_too_many_variables_are_refused_with_the_way_out():
 def test_few_variables_are_solved_without_being_asked():
     found = bl.fit(model(), columns(), progress=False, runs=None, draws=10)
     assert found.method == "exact"
-    assert _net_structure.plan(found.model, found.data).names == ("a", "b", "c", "d")
+    assert unknown_structure.plan(found.model, found.data).names == ("a", "b", "c", "d")

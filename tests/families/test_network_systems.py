@@ -13,7 +13,7 @@ from bayeslab.exact import variable_elimination
 from bayeslab.exact.factors import FactorGraph
 from bayeslab.exact.junction_tree import JunctionTree
 from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.families._net import net_of
+from bayeslab.families.bayes_net.net import net_of
 from bayeslab.structure import dag
 from bayeslab.structure.dynamic import Template, unroll
 

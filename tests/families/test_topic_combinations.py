@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 import bayeslab as bl
 from bayeslab.exact import topics as lda
 from bayeslab.families import topics as family
-from bayeslab.families._topics_words import documents_of
+from bayeslab.families.topics.documents import documents_of
 from tests.families._combinations import all_pairs, answered, refused_alike
 
 TEXTS = ("The blue fish and a tail", "blue skye tail", "Skye tail")

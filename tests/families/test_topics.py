@@ -16,9 +16,9 @@ from bayeslab.engines import _stepped
 from bayeslab.errors import DataError, ModelError, OptionError, Stopped
 from bayeslab.exact import topics as lda
 from bayeslab.exact.topics import TopicPrior
-from bayeslab.families import _topics_gibbs, _topics_graph, _topics_process, _topics_variational
 from bayeslab.families import topics as family
-from bayeslab.families._topics_words import documents_of
+from bayeslab.families.topics import gibbs_sampling, hierarchical_process, pymc_graph, variational_bayes
+from bayeslab.families.topics.documents import documents_of
 from bayeslab.io.documents import STOP_WORDS, words_of
 
 TINY = [["a", "a", "b"], ["b", "c"], ["c", "c", "a"]]
@@ -63,7 +63,7 @@ def enumerated():
 @pytest.fixture(scope="module")
 def tiny_fit():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_topics_gibbs, "_KEPT", 500)
+        patch.setattr(gibbs_sampling, "_KEPT", 500)
         return fitted(model(alpha=ALPHA, beta=BETA), TINY, draws=2000, tune=50)
 
 
@@ -113,7 +113,7 @@ def log_evidence(documents):
 
 def test_held_out_probability_is_that_given_the_documents_of_the_fit(tiny_fit, monkeypatch):
     """p(new | old) is p(new, old) / p(old), the topics of all words, new and old, summed out in both."""
-    monkeypatch.setattr(_topics_gibbs, "_JUDGED", 2_000)
+    monkeypatch.setattr(gibbs_sampling, "_JUDGED", 2_000)
     new = ["a", "c", "c", "c"]
     exact = log_evidence([*TINY, new]) - log_evidence(TINY)
     found = tiny_fit.topics.held_out({"text": [new]})
@@ -234,7 +234,7 @@ def test_variational_topics_are_those_of_gibbs(planted, planted_fit):
 
 
 def test_many_documents_come_in_batches(planted, monkeypatch):
-    monkeypatch.setattr(_topics_variational, "_MANY", 20)
+    monkeypatch.setattr(variational_bayes, "_MANY", 20)
     fit = fitted(model(3, alpha=0.4, beta=0.1), planted[2], "variational", restarts=1)
     assert "in batches, 5 passes" in fit.posterior.attrs["how"]
     order = lda.align(planted[0], fit.topics.phi)
@@ -292,7 +292,7 @@ def test_topics_without_a_fixed_number(planted):
 
 
 def test_a_process_without_lasting_topics_says_so(planted, monkeypatch, tmp_path):
-    monkeypatch.setattr(_topics_process, "_THERE", 2.0)
+    monkeypatch.setattr(hierarchical_process, "_THERE", 2.0)
     fit = fitted(model("hdp", beta=0.1), planted[2][:8], draws=10, tune=10, chains=2, cores=1)
     found = fit.topics
     assert found.n_topics == 0 and "no topic with a hundredth of the words" in str(fit.verdict)
@@ -530,7 +530,7 @@ def test_bad_models_are_named(content, message):
 
 
 def test_large_graphs_are_refused(monkeypatch):
-    monkeypatch.setattr(_topics_graph, "_MOST_PARAMETERS", 8)
+    monkeypatch.setattr(pymc_graph, "_MOST_PARAMETERS", 8)
     with pytest.raises(ModelError, match=r"3 documents and 3 words have 12 parameters.*gibbs or variational"):
         family.graph(model(), fitting.check(model(), {"text": TINY}))
 

@@ -385,7 +385,7 @@ def test_transforms_of_columns_without_digits_are_refused():
 def test_rows_summed_for_nuts_keep_their_digits():
     """The potential that NUTS sees is the log likelihood, far from zero too."""
     from bayeslab.exact.coordinates import coordinates
-    from bayeslab.families._regression_graph import observations
+    from bayeslab.families.regression.pymc_graph import observations
 
     offset = 2.0**40
     model = Model(model=FORMULAS["line"])
@@ -404,15 +404,15 @@ def test_rows_summed_for_nuts_keep_their_digits():
 @pytest.mark.slow
 def test_levels_of_a_state_space_shifted():
     """Decoded over several draws of the variances."""
-    from bayeslab.families import _hmm_linear
+    from bayeslab.families.hmm import linear as hmm_linear
 
     model = Model(model=bl.HMM(columns=["y"], states="continuous"))
     draws = {name: np.array(values) for name, values in (("level_sd", [0.3, 0.5, 0.9]), ("noise_sd", [1.0, 0.8, 0.6]))}
 
     def levels(offset):
         data = bind(model, Dataset.from_table({"y": dyadic(np.cumsum(Z)) + offset}, "obs_id"), set())
-        linear = _hmm_linear.linear_of(model, data)
-        return _hmm_linear.decoded(linear, draws, "smooth", {}, None, None)[0]
+        linear = hmm_linear.linear_of(model, data)
+        return hmm_linear.decoded(linear, draws, "smooth", {}, None, None)[0]
 
     before, after = levels(0.0), levels(2.0**30)
     np.testing.assert_allclose(after["state"] - 2.0**30, before["state"], atol=1e-6)

@@ -13,8 +13,8 @@ from scipy import stats
 
 import bayeslab as bl
 from bayeslab.exact.gaussian_process import threads
-from bayeslab.families._gp_mode import _Exact
-from bayeslab.families._gp_model import resolved
+from bayeslab.families.gaussian_process.model import resolved
+from bayeslab.families.gaussian_process.posterior_mode import _Exact
 
 DATA = {"x": np.linspace(0, 6, 15), "y": np.zeros(15)}
 PRIORS = {"l": "InverseGamma(4, 5)", "s": "HalfNormal(1)"}

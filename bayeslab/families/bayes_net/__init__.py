@@ -1,0 +1,816 @@
+"""Family ``bayes_net``: variables with named states, their parents, and a distribution of each given these.
+
+What a file leaves out is unknown: a variable without a table has one with a Dirichlet prior in every
+row, a noisy-OR without strengths has unknown strengths. Variables without a column in the data are
+hidden, cells may be missing: both are summed out exactly (:mod:`bayeslab.exact.junction_tree`).
+
+References
+----------
+.. [1] Pearl (1988). Probabilistic Reasoning in Intelligent Systems. Morgan Kaufmann.
+.. [2] Heckerman, Geiger, Chickering (1995). Learning Bayesian networks: the combination of knowledge and statistical
+   data. Machine Learning 20, 197-243 (Dirichlet priors of an equivalent sample size).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import networkx as nx
+import numpy as np
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+
+from bayeslab.dataset import Column, Data, Dataset
+from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
+from bayeslab.exact.answer import EMPlan, Plan
+from bayeslab.exact.mixed_network import MixedNetwork
+from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.families._local import Place, Rows, local
+from bayeslab.families.bayes_net import unknown_structure
+from bayeslab.families.bayes_net.net import Net, net_of, parameter_values, resolved
+from bayeslab.families.bayes_net.unknown_structure import At as _At
+from bayeslab.families.bayes_net.unknown_structure import Structure, as_structure, sampled, unknown
+from bayeslab.io.networks import declared_variables
+from bayeslab.spec import Family, Identifier, Model
+from bayeslab.spec import Spec as Frozen
+
+if TYPE_CHECKING:
+    import pymc
+
+    from bayeslab.decisions.influence import InfluenceDiagram
+    from bayeslab.exact.junction_tree import JunctionTree
+
+__all__ = ["BayesNet", "Spec", "check", "evidence", "exact", "factors", "graph", "network", "outcomes", "summed_out"]
+
+
+def _as_states(value: Any) -> Any:
+    """States as words, whatever they look like: 1, yes, true."""
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return value
+    for v in value:
+        if not isinstance(v, str | bool | int | float) or not str(v).strip():
+            raise ValueError(f"a state is a word or a number, not {v!r}")
+    return [("true" if v else "false") if isinstance(v, bool) else str(v) for v in value]
+
+
+def _as_variable(value: Any) -> Any:
+    """``smoke: [yes, no]`` is a variable with these states and nothing else."""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return {"states": value}
+    return _known_keys(value, Variable)
+
+
+def _as_prior(value: Any) -> Any:
+    """``prior: 2`` is a pseudocount."""
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    return {"pseudocount": value} if plain else _known_keys(value, Prior)
+
+
+def _known_keys(value: Any, spec: type[Frozen]) -> Any:
+    for key in value if isinstance(value, Mapping) else ():
+        if key not in spec.model_fields:
+            raise ValueError(f"unknown key '{key}'{hint(key, spec.model_fields)}")
+    return value
+
+
+def _as_list_or_all(value: Any) -> Any:
+    if isinstance(value, str) and value != "all":
+        raise ValueError(f"a list of variables, or the word 'all', not '{value}'")
+    return value
+
+
+Word = str | bool | int | float
+States = Annotated[list[str], BeforeValidator(_as_states, json_schema_input_type=list[Word])]
+
+
+class Prior(Frozen):
+    """Dirichlet prior of every row of the tables that are learned; one of the three."""
+
+    pseudocount: float | int | None = Field(
+        default=None, gt=0, description="Of each cell; 1 is uniform over probabilities."
+    )
+    equivalent_sample_size: float | int | None = Field(
+        default=None, gt=0, description="Of each table, spread evenly over its cells (BDeu)."
+    )
+    m_estimate: float | int | None = Field(default=None, gt=0, description="Of each row, spread evenly over its cells.")
+
+    @model_validator(mode="after")
+    def _one(self) -> Prior:
+        given = [k for k in type(self).model_fields if getattr(self, k) is not None]
+        if len(given) != 1:
+            raise ValueError("one of pseudocount, equivalent_sample_size and m_estimate")
+        return self
+
+    def concentration(self, n_rows: int, n_states: int) -> np.ndarray:
+        """Shape (n_rows, n_states)."""
+        each = (
+            float(self.pseudocount)
+            if self.pseudocount is not None
+            else float(self.equivalent_sample_size) / (n_rows * n_states)
+            if self.equivalent_sample_size is not None
+            else float(self.m_estimate or 0) / n_states
+        )
+        return np.full((n_rows, n_states), each)
+
+
+GivenPrior = Annotated[Prior, BeforeValidator(_as_prior, json_schema_input_type=Prior | float)]
+
+
+class Normal(Frozen):
+    """Normal given the parents: linear in the continuous ones, for every row of the discrete ones."""
+
+    intercept: Any = Field(default=None, description="A number, or one for each row of the discrete parents.")
+    slopes: dict[str, Any] = Field(default_factory=dict, description="For each continuous parent likewise.")
+    sd: Any = Field(default=None, description="Standard deviation, likewise.")
+
+
+class Variable(Frozen):
+    """One variable. Of the keys that say how it depends on its parents at most one is given."""
+
+    states: States = Field(default_factory=list, description="Names of the states, in order; none: a continuous one.")
+    parents: list[str] = Field(default_factory=list, description="Parents, in the order of the table's rows.")
+    table: Any = Field(
+        default=None,
+        description="Rows of probabilities: nested lists by parent, or a mapping from the parents' states; a row may"
+        " be Dirichlet([..]), Beta(..), or expressions over `parameters`. Left out: learned.",
+    )
+    noisy_or: dict[str, Any] | None = Field(
+        default=None, description="Strength of each parent, and `leak`; a parent left out: learned; no leak: none."
+    )
+    noisy_max: dict[str, Any] | None = Field(
+        default=None, description="For each parent and state, the distribution of its effect; and `leak`."
+    )
+    logit: dict[str, Any] | None = Field(
+        default=None,
+        description="Weights of the parents on the log odds, and `intercept`; what is left out is learned.",
+    )
+    function: Any = Field(
+        default=None, description="or, and, xor, nor, nand; a state for every row; or an expression of the parents."
+    )
+    linear_gaussian: Normal | None = Field(default=None, description="A normal variable, linear in its parents.")
+    absent: dict[str, Annotated[str, BeforeValidator(lambda v: _as_states([v])[0])]] = Field(
+        default_factory=dict, description="For noisy_or, noisy_max, logit: the state of a variable meaning 'not there'."
+    )
+    prior: GivenPrior | None = Field(
+        default=None,
+        description="Pseudocount of each cell of a table to be learned, or one of the forms of the net's prior.",
+    )
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Variable:
+        kinds = [
+            k
+            for k in ("table", "noisy_or", "noisy_max", "logit", "function", "linear_gaussian")
+            if getattr(self, k) is not None
+        ]
+        if len(kinds) > 1:
+            raise ValueError(f"a variable has one of {' and '.join(kinds)}, not several")
+        if not self.states and kinds not in (["linear_gaussian"], []):
+            raise ValueError(f"a variable with a {kinds[0]} needs states")
+        if self.states and self.linear_gaussian is not None:
+            raise ValueError("a normal variable has no states")
+        if not self.states and self.linear_gaussian is None:
+            raise ValueError("give it states, or linear_gaussian if it is continuous")
+        if len(set(self.states)) < len(self.states):
+            raise ValueError(f"each state once; given: {', '.join(self.states)}")
+        if len(set(self.parents)) < len(self.parents):
+            raise ValueError(f"each parent once; given: {', '.join(self.parents)}")
+        return self
+
+
+class Decision(Frozen):
+    """Something to be decided, in an influence diagram."""
+
+    options: States = Field(min_length=1, description="What can be done.")
+    knows: list[str] = Field(
+        default_factory=list, description="Variables known by then; what was known or decided before stays known."
+    )
+
+
+class Utility(Frozen):
+    """What an outcome is worth; several are added up."""
+
+    parents: list[str] = Field(default_factory=list, description="Variables and decisions it depends on.")
+    table: Any = Field(description="A number for every row of the parents.")
+
+
+def _with_network_key(schema: dict[str, Any]) -> None:
+    """In a file ``network`` may stand for variables, or beside them; reading the file puts them in."""
+    schema["properties"]["network"] = {
+        "type": "string",
+        "description": "A network file (.bif .xmlbif .xdsl .net .dsc .uai); variables written here replace its own.",
+    }
+    schema["required"] = [key for key in schema.get("required", []) if key != "variables"]
+    open_ = {"required": ["structure"], "properties": {"structure": {"type": "object"}}}
+    schema["anyOf"] = [{"required": ["variables"]}, {"required": ["network"]}, open_]
+
+
+class BayesNet(Family):
+    """A Bayes net: a directed acyclic graph and a distribution of each variable given its parents."""
+
+    family: Literal["bayes_net"] = "bayes_net"
+    any_names: ClassVar[bool] = True
+    model_config = ConfigDict(json_schema_extra=_with_network_key)
+
+    variables: dict[
+        str, Annotated[Variable, BeforeValidator(_as_variable, json_schema_input_type=Variable | list[Word])]
+    ] = Field(
+        default_factory=dict,
+        max_length=5_000,
+        description="`name: {states, parents, table | noisy_or | noisy_max | logit | function | linear_gaussian}`."
+        " Of an unknown structure: states only; left out, all columns of the data.",
+    )
+    parameters: dict[Identifier, str | int | float] = Field(
+        default_factory=dict, description="Parameters that tables share: `name: expression`, as nodes of a graph."
+    )
+    hidden: list[str] = Field(default_factory=list, description="Variables that are never observed.")
+    prior: GivenPrior = Field(
+        default_factory=lambda: Prior(pseudocount=1), description="Prior of tables to be learned."
+    )
+    learn: Annotated[list[str] | Literal["all"] | None, BeforeValidator(_as_list_or_all)] = Field(
+        default=None, description="Variables whose tables are learned although they are given (in a network file)."
+    )
+    target: str | None = Field(default=None, description="The variable to be predicted from the others.")
+    structure: Annotated[
+        Literal["naive_bayes", "tan"] | Structure | None,
+        BeforeValidator(as_structure, json_schema_input_type=Literal["naive_bayes", "tan"] | Structure | None),
+    ] = Field(
+        default=None,
+        description="Parents by rule: the target is a parent of all others (tan: and these form a tree). Or unknown: a"
+        " mapping, of how structures are scored and sampled.",
+    )
+
+    decisions: dict[str, Decision] = Field(
+        default_factory=dict, description="Decisions, in the order in which they are taken (influence diagram)."
+    )
+    utilities: dict[str, Utility] = Field(default_factory=dict, description="Utilities of an influence diagram.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_network(cls, content: Any) -> Any:
+        """Variables of a network file, under those that are given; a model file has read it before."""
+        if not isinstance(content, dict) or "network" not in content:
+            return content
+        named, given = content["network"], content.get("variables") or {}
+        if not isinstance(named, str | os.PathLike):
+            raise ModelError(f"network is the path of a network file, not {named!r}", path=("model", "network"))
+        rest = {key: value for key, value in content.items() if key != "network"}
+        return rest | {"variables": declared_variables(named) | given}
+
+    @model_validator(mode="after")
+    def _names(self) -> BayesNet:
+        known = self.variables
+        if unknown(self):
+            return self._unknown()
+        if not known:
+            raise ValueError("the key 'variables' is missing")
+        nodes = [*known, *self.decisions, *self.utilities]
+        twice = [word for word in nodes if nodes.count(word) > 1] if self.decisions else []
+        if twice:
+            raise ValueError(f"'{twice[0]}' is the name of two nodes")
+        if bool(self.decisions) != bool(self.utilities):
+            raise ValueError("an influence diagram has decisions and utilities, both")
+        for key, words in (("hidden", self.hidden), ("learn", self.learn if isinstance(self.learn, list) else [])):
+            for i, word in enumerate(words):
+                if word not in known:
+                    raise _At(f"'{word}' in {key} is not a variable{hint(word, known)}", key, i)
+        if self.target is not None and self.target not in known:
+            raise _At(f"the target '{self.target}' is not a variable{hint(self.target, known)}", "target")
+        if self.structure and self.target is None:
+            raise _At(f"structure: {self.structure} needs a target", "structure")
+        for name, variable in known.items():
+            place = ("variables", name, "parents")
+            for i, parent in enumerate(variable.parents):
+                if parent not in known and parent not in self.decisions:
+                    raise _At(f"'{parent}', a parent of '{name}', is not a variable{hint(parent, known)}", *place, i)
+            if self.structure and variable.parents:
+                raise _At(f"structure: {self.structure} says who the parents are; leave `parents` out", *place)
+        graph = nx.DiGraph((parent, name) for name, v in known.items() for parent in v.parents)
+        if not nx.is_directed_acyclic_graph(graph):
+            circle = [parent for parent, _ in nx.find_cycle(graph)]
+            message = f"the parents go in a circle: {' -> '.join([*circle, circle[0]])}"
+            raise _At(message, "variables", circle[0], "parents")
+        return self
+
+    def _unknown(self) -> BayesNet:
+        unknown_structure.validated(self)
+        if self.target is not None and self.variables and self.target not in self.variables:
+            raise _At(f"the target '{self.target}' is not a variable{hint(self.target, self.variables)}", "target")
+        return self
+
+    def levels(self) -> dict[str, list[str]]:
+        """States and their order come from the model."""
+        return {v: list(one.states) for v, one in self.variables.items() if one.states}
+
+
+Spec = BayesNet
+
+
+def _spec(model: Model) -> BayesNet:
+    assert isinstance(model.model, BayesNet)
+    return model.model
+
+
+# --------------------------------------------------------------------------------- the contract
+
+
+def check(model: Model, columns: set[str] | None) -> None:
+    """Every local distribution can be read; the data have a column for some variable."""
+    spec = _spec(model)
+    if unknown(spec):
+        unknown_structure.check(model)
+        return
+    _check_parameters(model, spec.parameters, {name: ("model", "parameters", name) for name in spec.parameters})
+    if spec.decisions:
+        diagram(model)
+    elif spec.structure != "tan":
+        net = net_of(spec)
+        of = {name: v for v, one in net.locals.items() for name in one.unknown}
+        paths = {name: ("model", "variables", of[name]) for name in net.unknown}
+        _check_parameters(model, {**net.parameters, **net.unknown}, paths)
+    if columns is None:
+        return
+    seen = [v for v in spec.variables if v in columns and v not in spec.hidden]
+    if columns and not seen:
+        first = next(iter(spec.variables))
+        raise ModelError(
+            f"the data have a column for none of the variables{hint(first, columns)}", path=("model", "variables")
+        )
+
+
+def _check_parameters(model: Model, nodes: Mapping[str, Any], paths: Mapping[str, tuple[Any, ...]]) -> None:
+    """Parameters and their priors, as the family ``graph`` reads them."""
+    if not nodes:
+        return
+    from bayeslab.families import graph as graphs
+
+    try:
+        graphs.check(model.model_copy(update={"model": graphs.Graph(nodes=dict(nodes))}), set())
+    except ModelError as error:
+        name = error.path[2] if len(error.path) > 2 else ""
+        path = paths.get(name, ("model", "parameters"))
+        raise ModelError(error.message, path=path, offset=error.offset if name in paths else 0) from None
+
+
+def factors(model: Model) -> set[str]:
+    """Dimensions the model declares."""
+    return set(model.dims)
+
+
+def outcomes(model: Model, columns: set[str]) -> tuple[str, ...]:
+    """The target; without one, every variable that is observed."""
+    spec = _spec(model)
+    if spec.target is not None:
+        return (spec.target,)
+    if unknown(spec) and not spec.variables:
+        return tuple(sorted(columns))
+    return tuple(v for v in spec.variables if v in columns and v not in spec.hidden)
+
+
+def evidence(model: Model, data: Data) -> tuple[str, ...]:
+    """Variables with a cell that is not missing."""
+    spec = _spec(model)
+    named = spec.variables or data.names()
+    return tuple(v for v in named if data.has(v) and v not in spec.hidden and data.present(v))
+
+
+def summed_out(model: Model, columns: set[str]) -> tuple[str, ...]:
+    """Nothing that would have to be recovered: hidden variables are summed out by the family itself."""
+    return ()
+
+
+def derived(model: Model, columns: set[str]) -> tuple[str, ...]:
+    """Nothing is computed from hidden variables in a draw."""
+    return ()
+
+
+def priors(model: Model, data: Data) -> dict[str, str]:
+    """The prior of each unknown."""
+    if unknown(_spec(model)):
+        return {}
+    net = resolved(model, data).net
+    out = dict(net.parameters) | net.unknown
+    for one in net.locals.values():
+        if one.rows is not None:
+            rows = np.unique(one.rows.concentration, axis=0)
+            shown = ", ".join(f"{a:g}" for a in rows[0])
+            out[one.rows.name] = f"Dirichlet([{shown}]) in every row" if len(rows) == 1 else "Dirichlet, row by row"
+    return out
+
+
+def remarks(model: Model, data: Data) -> list[tuple[str, str, float | None, str, str]]:
+    """Variables without a column, and hidden ones whose states could as well be exchanged."""
+    spec = _spec(model)
+    if unknown(spec):
+        return [("data", "", None, text, "") for text in unknown_structure.plan(model, data).remarks]
+    net, codes, _ = resolved(model, data)
+    never = [v for k, v in enumerate(net.states) if len(codes) and not np.any(codes[:, k] >= 0)]
+    out: list[tuple[str, str, float | None, str, str]] = []
+    silent = [v for v in never if v not in spec.hidden]
+    if silent:
+        out.append(
+            (
+                "hidden",
+                "",
+                float(len(silent)),
+                f"the data have no column {listed(silent)}: summed out as hidden",
+                "list them in `hidden` if that is meant",
+            )
+        )
+    loose = _exchangeable(net, codes) if net.linears else []
+    if loose:
+        out.append(
+            (
+                "labels",
+                "",
+                None,
+                f"the states of {listed(loose)} can be exchanged without changing the model: their names are arbitrary",
+                "read them by what they predict; priors that tell them apart fix the names",
+            )
+        )
+    return out
+
+
+def _exchangeable(net: Net, codes: np.ndarray) -> list[str]:
+    """Hidden variables whose states can trade places: all tables they are part of are learned, under even priors."""
+    out = []
+    for k, v in enumerate(net.states):
+        if not len(codes) or np.any(codes[:, k] >= 0):
+            continue
+        touching = [net.locals.get(w) for w in (v, *net.graph.successors(v))]
+        if all(one is not None and one.rows is not None and one.rows.whole and _even(one.rows) for one in touching):
+            out.append(v)
+    return out
+
+
+def _even(rows: Rows) -> bool:
+    return bool(np.all(rows.concentration == rows.concentration[0]) and np.ptp(rows.concentration[0]) == 0)
+
+
+# So many different rows of the data tell which state is which.
+_TELLING = 60
+
+
+def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], str] | None:
+    """Draws in which the exchangeable states of hidden variables have names that agree.
+
+    Parameters
+    ----------
+    draws
+        By name, shape (draws, ...).
+    """
+    from bayeslab.exact.clusters import relabel_by_probabilities
+
+    if unknown(_spec(model)):
+        return None
+    net, codes, _ = resolved(model, data)
+    loose = _exchangeable(net, codes) if not net.linears else []
+    if not loose:
+        return None
+    rows, counts = np.unique(codes, axis=0, return_counts=True)
+    rows = rows[np.sort(np.argsort(-counts, kind="stable")[:_TELLING])]
+    out, tree = dict(draws), None
+    for v in loose:
+        chances = []
+        for i in range(_n_draws(draws)):
+            tree = _tree(net, out, i, tree)
+            chances.append(tree.query_many(rows, [v]).marginals[v])
+        moves = relabel_by_probabilities(np.stack(chances))
+        for w in (v, *net.graph.successors(v)):
+            rows_of = net.locals[w].rows
+            assert rows_of is not None
+            axis = 1 + net.dims(w).index(v)
+            shape = [1] * out[rows_of.name].ndim
+            shape[0], shape[axis] = moves.shape
+            out[rows_of.name] = np.take_along_axis(out[rows_of.name], moves.reshape(shape), axis=axis)
+    touched = {net.locals[w].rows.name for v in loose for w in (v, *net.graph.successors(v))}  # type: ignore[union-attr]
+    return {name: out[name] for name in touched}, ", ".join(loose)
+
+
+def bound(model: Model, data: Data) -> Data:
+    """The data with truth values and numbers replaced by the states they mean."""
+    spec = _spec(model)
+    if unknown(spec):
+        return unknown_structure.bound(model, data)
+    net, codes, _ = resolved(model, data)
+    columns = dict(data.dataset.columns)
+    named = [v for v in net.states if v in columns and v not in spec.hidden]
+    for v in named:
+        own = codes[:, list(net.states).index(v)]
+        words = np.array(net.states[v])[np.maximum(own, 0)]
+        columns[v] = Column(words, columns[v].dims, own < 0)
+    dataset = Dataset(columns, data.dataset.rows, data.dataset.levels)
+    out = Data(dataset, data.labels, data.derive, data.factors | set(named), data.frozen)
+    out.origin, out.memo = data.origin, data.memo
+    return out
+
+
+def exact(model: Model, data: Data) -> Plan | str:
+    """Dirichlet rows in closed form, where every family that matters is observed."""
+    if unknown(_spec(model)):
+        return unknown_structure.exact(model, data)
+    from bayeslab.families.bayes_net import exact_inference
+
+    return exact_inference.exact(model, data)
+
+
+def preferred(model: Model, data: Data) -> tuple[str, str] | None:
+    """An unknown structure of few variables is found exactly, of more it is sampled."""
+    if not unknown(_spec(model)):
+        return None
+    return unknown_structure.preferred(model, data)
+
+
+def forecast(model: Model, data: Data) -> dict[str, str]:
+    """What is unknown of the structure and what finding it out takes; nothing of a known one."""
+    return unknown_structure.forecast(model, data) if unknown(_spec(model)) else {}
+
+
+def em(model: Model, data: Data) -> EMPlan | str:
+    """The mode of the posterior, or of the likelihood, by expectation maximisation."""
+    from bayeslab.families.bayes_net import expectation_maximisation
+
+    if unknown(_spec(model)):
+        return "its structure is unknown (method structure samples structures)"
+    found = expectation_maximisation.em(model, data)
+    if isinstance(found, str):
+        return found
+    net, codes, _ = resolved(model, data)
+    return replace(found, exchangeable=", ".join(_exchangeable(net, codes)))
+
+
+def network(model: Model, data: Data) -> nx.DiGraph:
+    """The net itself; of an influence diagram with its decisions and utilities."""
+    spec = _spec(model)
+    if unknown(spec):
+        return unknown_structure.network(model, data)
+    if spec.decisions:
+        return _diagram_network(spec)
+    net, codes, _ = resolved(model, data)
+    rows = (model.data.rows,) if len(codes) else ()
+    out = nx.DiGraph(dims={model.data.rows: len(codes)} if len(codes) else {})
+    for k, (v, states) in enumerate(net.states.items()):
+        seen = len(codes) > 0 and bool(np.any(codes[:, k] >= 0))
+        out.add_node(v, kind="observed" if seen else "discrete", text=", ".join(states), dims=rows)
+    for v, one in spec.variables.items():
+        if not one.states:
+            out.add_node(v, kind="observed" if data.has(v) else "random", text="Normal", dims=rows)
+    out.add_edges_from(net.graph.edges)
+    return out
+
+
+def _diagram_network(spec: BayesNet) -> nx.DiGraph:
+    out = nx.DiGraph(dims={})
+    for v, one in spec.variables.items():
+        out.add_node(v, kind="discrete", text=", ".join(one.states), dims=())
+    for d, choice in spec.decisions.items():
+        out.add_node(d, kind="data", text=", ".join(choice.options), dims=())
+    for u in spec.utilities:
+        out.add_node(u, kind="potential", text="", dims=())
+    nodes: dict[str, list[str]] = {v: one.parents for v, one in spec.variables.items()}
+    nodes |= {d: choice.knows for d, choice in spec.decisions.items()}
+    nodes |= {u: worth.parents for u, worth in spec.utilities.items()}
+    out.add_edges_from((parent, node) for node, parents in nodes.items() for parent in parents)
+    return out
+
+
+def graph(
+    model: Model,
+    data: Data,
+    *,
+    purpose: Literal["fit", "predict", "simulate"] = "fit",
+    targets: Collection[str] = (),
+) -> pymc.Model:
+    """The net as a PyMC model.
+
+    To fit: its parameters, one node ``evidence`` that sums hidden variables and missing cells out, and
+    a node for each continuous variable. Without data, or to simulate: a node for every variable,
+    with the net's edges.
+    """
+    from bayeslab.families.bayes_net import pymc_graph
+
+    if unknown(_spec(model)):
+        raise sampled("a graph")
+    seen = resolved(model, data)
+    if purpose == "fit" and len(seen.codes):
+        return pymc_graph.with_evidence(model, seen)
+    return pymc_graph.written_out(model, seen, data)
+
+
+def diagram(model: Model) -> InfluenceDiagram:
+    """The model as an influence diagram.
+
+    Raises
+    ------
+    ModelError
+        It has no decisions, or a table is unknown.
+    """
+    from bayeslab.decisions.influence import InfluenceDiagram
+
+    spec = _spec(model)
+    if not spec.decisions:
+        raise ModelError("the model has no decisions: an influence diagram has `decisions` and `utilities`")
+    states = {v: tuple(one.states) for v, one in spec.variables.items()}
+    states |= {d: tuple(one.options) for d, one in spec.decisions.items()}
+    tables, utilities = {}, {}
+    for v, one in spec.variables.items():
+        table = local(v, one, states, frozenset(), spec.prior.concentration).known
+        if table is None:
+            raise ModelError(f"the table of '{v}' is unknown: give it", path=("model", "variables", v))
+        tables[v] = table
+    for u, worth in spec.utilities.items():
+        place = Place(u, (), tuple(worth.parents), states, frozenset(), ("model", "utilities"))
+        for parent in worth.parents:
+            if parent not in states:
+                raise place.error(f"'{parent}', a parent of '{u}', is not a variable{hint(parent, states)}", "parents")
+        rows = [place.number(x, path, -np.inf, np.inf) for x, path in place.by_row(worth.table, "table")]
+        utilities[u] = np.array(rows).reshape(place.sizes)
+    parents = {v: tuple(one.parents) for v, one in spec.variables.items()}
+    parents |= {d: tuple(one.knows) for d, one in spec.decisions.items()}
+    parents |= {u: tuple(one.parents) for u, one in spec.utilities.items()}
+    try:
+        return InfluenceDiagram(states, parents, tables, utilities, tuple(spec.decisions), model.name)
+    except ModelError as error:
+        raise ModelError(error.message, path=error.path or ("model", "decisions")) from None
+
+
+def plain(
+    model: Model, data: Data | None = None, values: Mapping[str, np.ndarray] | None = None
+) -> DiscreteNetwork | MixedNetwork:
+    """The net as plain data, with what is unknown at given values.
+
+    Raises
+    ------
+    ModelError
+        Something is unknown and no values are given.
+    """
+    spec = _spec(model)
+    net = net_of(spec, None, model.name) if data is None else resolved(model, data).net
+    if values is None:
+        return net.plain()
+    return net.plain(parameter_values(net, {name: v[None] for name, v in values.items()}, 0))
+
+
+# --------------------------------------------------------------------------------- predictions
+
+
+def log_likelihoods(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray]
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Log probability of what was observed in each row at each draw, the rest summed out."""
+    from bayeslab.exact.incomplete_rows import IncompleteRows
+
+    if unknown(_spec(model)):
+        raise sampled("a likelihood of rows")
+    net, codes, values = resolved(model, data)
+    out = np.empty((_n_draws(draws), len(codes)))
+    # A variable may not have the name of a dimension.
+    name = "evidence" if model.data.rows != "evidence" else "log_evidence"
+    if net.linears:
+        from bayeslab.exact.mixed_network import log_density
+        from bayeslab.exact.mixed_statistics import expected_statistics
+
+        complete = not (np.any(codes < 0) or np.any(np.isnan(values)))
+        for i in range(len(out)):
+            one = net.plain(parameter_values(net, draws, i))
+            assert isinstance(one, MixedNetwork)
+            out[i] = (
+                log_density(one, codes, values) if complete else expected_statistics(one, codes, values).log_density
+            )
+        return {name: ((model.data.rows,), out)}
+    rows = IncompleteRows.of(net.states, net.parents, codes)
+    for i in range(len(out)):
+        tables = net.tables(parameter_values(net, draws, i), np)
+        out[i] = rows.log_evidence([np.asarray(tables[v]) for v in net.states])
+    return {name: ((model.data.rows,), out)}
+
+
+def _tree(net: Net, draws: Mapping[str, np.ndarray], draw: int, tree: JunctionTree | None) -> JunctionTree:
+    """The junction tree at one draw, compiled once."""
+    from bayeslab.exact.junction_tree import JunctionTree
+
+    value = parameter_values(net, draws, draw)
+    if tree is None:
+        return JunctionTree.of(net.network(value))
+    tables = net.tables(value, np)
+    return tree.with_tables([tables[v] for v in net.states])
+
+
+def predictive(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Replications of the outcomes at each draw: of the target given the rest of its row, or of whole rows."""
+    from bayeslab.exact.mixed_network import draws as mixed_draws
+    from bayeslab.exact.sampling import forward_sample
+    from bayeslab.families.bayes_net.target import target_draws
+
+    if unknown(_spec(model)):
+        raise sampled("a replication of the data")
+    spec, (net, codes, values) = _spec(model), resolved(model, data)
+    n = _n_draws(draws)
+    if spec.target is not None:
+        new = data.origin is not None
+        found = target_draws(net, spec.target, codes, values, draws, n, rng, new=new)
+        return {spec.target: ((model.data.rows,), found)}
+    names = outcomes(model, data.names() | set(spec.variables))
+    place = {v: k for k, v in enumerate(net.states)}
+    column = {v: k for k, v in enumerate(net.linears)}
+    out = {v: np.empty((n, len(codes)), dtype=np.int64 if v in place else float) for v in names}
+    for i in range(n):
+        one = net.plain(parameter_values(net, draws, i))
+        if isinstance(one, MixedNetwork):
+            drawn, more = mixed_draws(one, rng, len(codes))
+        else:
+            drawn, more = forward_sample(one, len(codes), rng), np.empty((len(codes), 0))
+        for v in names:
+            out[v][i] = drawn[:, place[v]] if v in place else more[:, column[v]]
+    return {v: ((model.data.rows,), array) for v, array in out.items()}
+
+
+def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+    """P(state | what is observed in the row, data), of the target or of every variable with a missing cell.
+
+    The target's own column in the new data is not used. What is observed in a new row also says which
+    parameters are likely: P(x | y, data) = E[P(x, y | θ)] / E[P(y | θ)] over the posterior, so that
+    each draw counts by the probability it gives to what was observed. Where the posterior has a
+    closed form, tables are independent and every one enters once: the expectation of their product
+    is the product of their means.
+    """
+    from bayeslab.families.bayes_net import exact_inference
+
+    if unknown(_spec(model)):
+        raise sampled("a prediction")
+    spec, (net, codes, values) = _spec(model), resolved(model, new)
+    if not net.linears and isinstance(exact_inference.exact(model, seen), Plan):
+        draws = {name: values.mean(axis=0, keepdims=True) for name, values in draws.items()}
+    place = {v: k for k, v in enumerate(net.states)}
+    if spec.target is not None and spec.target not in place:
+        raise OptionError(f"the target '{spec.target}' is continuous; probabilities are for states (use kind='mean')")
+    if spec.target is not None:
+        codes = codes.copy()
+        codes[:, place[spec.target]] = -1
+        wanted = [spec.target]
+    else:
+        wanted = [v for v in net.states if np.any(codes[:, place[v]] < 0)]
+    if not wanted:
+        raise DataError(
+            "the new rows have a value for every variable: nothing is left to predict (leave cells empty, or name a"
+            " target in the model)"
+        )
+    both = np.column_stack([codes, values])
+    distinct, inverse = np.unique(both, axis=0, return_inverse=True, equal_nan=True)
+    rows, numbers = distinct[:, : codes.shape[1]].astype(np.int64), distinct[:, codes.shape[1] :]
+    total = {v: np.zeros((len(distinct), len(net.states[v]))) for v in wanted}
+    weight, scale = np.zeros((len(distinct), 1)), np.full((len(distinct), 1), -np.inf)
+    n = _n_draws(draws)
+    tree = None
+    for i in np.unique(np.linspace(0, n - 1, min(n, _DRAWS)).astype(int)):
+        if net.linears:
+            found = _mixed(net, draws, int(i), rows, numbers, wanted)
+        else:
+            tree = _tree(net, draws, int(i), tree)
+            batch = tree.query_many(rows, wanted)
+            found = batch.log_evidence, batch.marginals
+        log_evidence = np.asarray(found[0])[:, None]
+        higher = np.maximum(scale, log_evidence)
+        possible, begun = np.isfinite(log_evidence), np.isfinite(scale)
+        own = np.exp(log_evidence - higher, where=possible, out=np.zeros_like(scale))
+        kept = np.exp(scale - higher, where=begun, out=np.zeros_like(scale))
+        scale, weight = higher, weight * kept + own
+        for v in wanted:
+            total[v] = total[v] * kept + np.where(possible, own * found[1][v], 0.0)
+    back = inverse.ravel()
+    if np.any(weight == 0):
+        row = int(np.flatnonzero(weight[back, 0] == 0)[0])
+        raise DataError(f"row {row + 1} of the new data has probability zero under the model")
+    labels = new.labels.get(model.data.rows, np.arange(len(codes)))
+    return {model.data.rows: labels} | {
+        f"P({v}={state})": (total[v] / weight)[back, s] for v in wanted for s, state in enumerate(net.states[v])
+    }
+
+
+def _mixed(
+    net: Net, draws: Mapping[str, np.ndarray], draw: int, codes: np.ndarray, values: np.ndarray, wanted: list[str]
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Log densities of rows and marginals, at one draw of a net with continuous variables."""
+    from bayeslab.exact import strong_junction_tree
+
+    one = net.plain(parameter_values(net, draws, draw))
+    assert isinstance(one, MixedNetwork)
+    answers = []
+    for code, value in zip(codes, values, strict=True):
+        given: dict[str, Any] = {v: s[c] for (v, s), c in zip(net.states.items(), code, strict=True) if c >= 0}
+        given |= {v: float(x) for v, x in zip(net.linears, value, strict=True) if not np.isnan(x)}
+        answers.append(strong_junction_tree.query(one, given, wanted))
+    marginals = {v: np.stack([a.discrete[v] for a in answers]) for v in wanted}
+    return np.array([a.log_evidence for a in answers]), marginals
+
+
+# So many draws are averaged for predictions: their Monte Carlo error is a twentieth of the posterior's sd.
+_DRAWS = 400
+
+
+def _n_draws(draws: Mapping[str, np.ndarray]) -> int:
+    return len(next(iter(draws.values()))) if draws else 1

@@ -1,0 +1,251 @@
+"""Bayes nets whose posterior has a closed form: Dirichlet rows, and every family that matters complete.
+
+A row of the data says nothing about a variable that is missing in it and has no observed
+descendant: that variable sums out to one. Where all the others of an unknown table are observed,
+the likelihood is a product of powers of its entries, and the rows of the table are independent
+Dirichlet distributions after the data as before.
+
+References
+----------
+.. [1] Spiegelhalter, Lauritzen (1990). Sequential updating of conditional probabilities on directed graphical
+   structures. Networks 20, 579-605.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from scipy.special import betaincinv, gammaln
+
+from bayeslab.dataset import Data
+from bayeslab.errors import DataError
+from bayeslab.exact.answer import Plan
+from bayeslab.exact.conjugate import NormalInverseGamma
+from bayeslab.exact.counting import family_counts
+from bayeslab.exact.factors import FactorGraph
+from bayeslab.families._local import Table
+from bayeslab.families.bayes_net.net import Net, resolved
+from bayeslab.families.bayes_net.normal_nodes import Linear, prior_of
+from bayeslab.spec import Model
+
+__all__ = ["exact", "relevant"]
+
+
+def relevant(net: Net, codes: np.ndarray) -> np.ndarray:
+    """Variables that are observed or have an observed descendant, for each row; shape of ``codes``."""
+    out = codes >= 0
+    place = {v: k for k, v in enumerate(net.states)}
+    for v in reversed([v for v in nx.topological_sort(net.graph) if v in place]):
+        for parent in net.parents.get(v, ()):
+            out[:, place[parent]] |= out[:, place[v]]
+    return out
+
+
+def exact(model: Model, data: Data) -> Plan | str:
+    """Dirichlet posteriors, or why not."""
+    net, codes, values = resolved(model, data)
+    learned = net.learned
+    if not learned and not net.regressions:
+        return "every table is given, so that there is nothing to learn; `bayeslab query` answers questions"
+    odd = [v for v in learned if not isinstance(net.locals[v], Table) or net.locals[v].rows is None]
+    if odd or net.parameters:
+        shared = f"tables share the parameter '{next(iter(net.parameters), '')}'"
+        return shared if net.parameters else f"the distribution of '{odd[0]}' has no conjugate prior"
+    if net.linears and (np.any(codes < 0) or np.any(np.isnan(values))):
+        return "cells are missing in a net with continuous variables; method em takes them"
+    place = {v: k for k, v in enumerate(net.states)}
+    matters, seen = relevant(net, codes), codes >= 0
+    for v in learned:
+        columns = [place[w] for w in (*net.parents[v], v)]
+        gaps = matters[:, place[v]] & ~seen[:, columns].all(axis=1)
+        if np.any(gaps):
+            never = [w for w in (*net.parents[v], v) if not seen[:, place[w]].any()]
+            why = f"'{never[0]}' is hidden" if never else f"cells are missing in {int(gaps.sum())} rows"
+            return f"{why}, which is summed out"
+    parts = (
+        [f"rows of {len(learned)} tables are independent Dirichlet distributions given the counts"] if learned else []
+    )
+    if net.regressions:
+        parts.append(f"{len(net.regressions)} linear Gaussian variables are conjugate regressions")
+    dims = {rows.name: net.dims(v) for v in learned if (rows := net.locals[v].rows) is not None}
+    dims |= {name: own for node in net.linears.values() if node.known is None for name, own in node.dims.items()}
+    return Plan("; ".join(parts), lambda: _answer(net, codes, values, matters), dims=dims, labels=net.labels())
+
+
+def _answer(net: Net, codes: np.ndarray, values: np.ndarray, matters: np.ndarray) -> _Parameters:
+    place = {v: k for k, v in enumerate(net.states)}
+    cards = [len(s) for s in net.states.values()]
+    # A family that does not matter in a row is not counted there.
+    counted = np.where(matters, codes, -1)
+    families = [[place[w] for w in (*net.parents[v], v)] for v in net.learned]
+    counts = family_counts(counted, cards, families)
+    before, after, evidence = {}, {}, 0.0
+    for v, count in zip(net.learned, counts, strict=True):
+        rows = net.locals[v].rows
+        assert rows is not None
+        flat = count.reshape(-1, count.shape[-1])
+        other = np.setdiff1d(np.arange(len(flat)), rows.index)
+        fixed = getattr(net.locals[v], "fixed")[other]  # noqa: B009 - a table
+        evidence += _fixed_evidence(v, flat[other], fixed)
+        before[rows.name], after[rows.name] = rows.concentration, rows.concentration + flat[rows.index]
+        evidence += float(_log_evidence(rows.concentration, flat[rows.index]).sum())
+    evidence += _rest(net, codes)
+    names = {rows.name: v for v in net.learned if (rows := net.locals[v].rows) is not None}
+    regressions = {}
+    for v, node in net.linears.items():
+        found, gained = _regression(net, node, codes, values)
+        evidence += gained
+        if found is not None:
+            regressions[v] = found
+    return _Parameters(net, names, after, regressions, evidence)
+
+
+def _regression(net: Net, node: Linear, codes: np.ndarray, values: np.ndarray) -> tuple[np.ndarray | None, float]:
+    """Posterior for each row of the discrete parents, and the log evidence of the column."""
+    column = {v: k for k, v in enumerate(net.linears)}
+    discrete = {v: k for k, v in enumerate(net.states)}
+    y = values[:, column[node.variable]]
+    design = np.column_stack([np.ones(len(y)), *(values[:, column[p]] for p in node.continuous)])
+    at = tuple(codes[:, discrete[p]] for p in node.discrete)
+    if node.known is not None:
+        mean = node.known.intercept[at] + (design[:, 1:] * node.known.slopes[at]).sum(axis=1)
+        sd = node.known.sd[at] * np.ones(len(y))
+        return None, float(np.sum(-0.5 * ((y - mean) / sd) ** 2 - np.log(sd) - 0.5 * np.log(2 * np.pi)))
+    prior = prior_of(node, net.linears, values)
+    out, evidence = np.empty(node.shape, dtype=object), 0.0
+    for row in np.ndindex(*node.shape):
+        mine = np.all([a == i for a, i in zip(at, row, strict=True)], axis=0) if row else np.ones(len(y), bool)
+        out[row] = prior.update(design[mine], y[mine])
+        evidence += prior.log_evidence(design[mine], y[mine])
+    return out, evidence
+
+
+def _fixed_evidence(variable: str, counts: np.ndarray, table: np.ndarray) -> float:
+    if np.any((counts > 0) & (table == 0)):
+        raise DataError(f"a row of the data has probability zero under the table given for '{variable}'")
+    return float(np.sum(counts[counts > 0] * np.log(table[counts > 0])))
+
+
+def _log_evidence(prior: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Of each row of counts, its Dirichlet integrated out (the order of observations known)."""
+    total = prior.sum(axis=-1)
+    out = (
+        gammaln(total) - gammaln(total + counts.sum(axis=-1)) + (gammaln(prior + counts) - gammaln(prior)).sum(axis=-1)
+    )
+    return np.asarray(out)
+
+
+def _rest(net: Net, codes: np.ndarray) -> float:
+    """Log probability of the data under the tables that are known, the unknown ones left out."""
+    known = [v for v in net.states if net.locals[v].known is not None]
+    if not known:
+        return 0.0
+    from bayeslab.exact.junction_tree import JunctionTree
+
+    scopes = tuple((*net.parents[v], v) for v in known)
+    tables = tuple(np.asarray(net.locals[v].known) for v in known)
+    involved = {w for scope in scopes for w in scope}
+    states = {v: s for v, s in net.states.items() if v in involved}
+    columns = [k for k, v in enumerate(net.states) if v in involved]
+    # Missing cells of learned variables do not matter where they occur: any table that sums to one does.
+    fill = [v for v in states if v not in known]
+    scopes += tuple((v,) for v in fill)
+    tables += tuple(np.ones(len(states[v])) for v in fill)
+    hidden = sum(np.log(len(states[v])) * float((codes[:, list(net.states).index(v)] < 0).sum()) for v in fill)
+    values = JunctionTree.of(FactorGraph(states, scopes, tables)).log_evidence_of(codes[:, columns])
+    if not np.all(np.isfinite(values)):
+        row = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise DataError(f"row {row + 1} of the data has probability zero under the tables that are given")
+    return float(values.sum()) - float(hidden)
+
+
+@dataclass(frozen=True, eq=False)
+class _Parameters:
+    """Independent Dirichlet rows and conjugate regressions."""
+
+    net: Net
+    names: dict[str, str]
+    after: dict[str, np.ndarray]
+    regressions: dict[str, np.ndarray]
+    log_evidence: float
+
+    @property
+    def dims(self) -> dict[str, tuple[str, ...]]:
+        own = {name: self.net.dims(v) for name, v in self.names.items()}
+        return own | {name: dims for v in self.regressions for name, dims in self.net.linears[v].dims.items()}
+
+    @property
+    def labels(self) -> dict[str, np.ndarray]:
+        return self.net.labels()
+
+    def _shaped(self, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {n: v.reshape((*v.shape[:-2], *self.net.shape(self.names[n]))) for n, v in values.items()}
+
+    def mean(self) -> dict[str, np.ndarray]:
+        own = self._shaped({n: a / a.sum(axis=-1, keepdims=True) for n, a in self.after.items()})
+        return own | self._each(lambda p: (p.mu, _sd_moments(p)[0]))
+
+    def sd(self) -> dict[str, np.ndarray]:
+        out = {}
+        for name, a in self.after.items():
+            total = a.sum(axis=-1, keepdims=True)
+            out[name] = np.sqrt(a * (total - a) / (total**2 * (total + 1)))
+        return self._shaped(out) | self._each(lambda p: (p.sd()[0], _sd_moments(p)[1]))
+
+    def quantile(self, probability: float) -> dict[str, np.ndarray]:
+        own = {n: betaincinv(a, a.sum(axis=-1, keepdims=True) - a, probability) for n, a in self.after.items()}
+
+        def one(posterior: NormalInverseGamma) -> tuple[np.ndarray, float]:
+            coefficients, variance = posterior.quantile(probability)
+            return coefficients, float(np.sqrt(variance))
+
+        return self._shaped(own) | self._each(one)
+
+    def _each(self, statistic: Callable[[NormalInverseGamma], tuple[np.ndarray, Any]]) -> dict[str, np.ndarray]:
+        """A statistic of (coefficients, sd) of every regression, by the posterior's names; leading axes first."""
+        out = {}
+        for v, posteriors in self.regressions.items():
+            node = self.net.linears[v]
+            intercept, slope, sd = node.names
+            found = [statistic(p) for p in posteriors.ravel()]
+            lead = np.shape(found[0][1])
+            coefficients = np.stack([c for c, _ in found], axis=len(lead))  # (lead, rows, coefficients)
+            out[intercept] = coefficients[..., 0].reshape((*lead, *node.shape))
+            out[sd] = np.stack([s for _, s in found], axis=-1).reshape((*lead, *node.shape))
+            if node.continuous:
+                out[slope] = coefficients[..., 1:].reshape((*lead, *node.shape, len(node.continuous)))
+        return out
+
+    def draws(self, rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
+        out = {}
+        for name, a in self.after.items():
+            g = rng.standard_gamma(np.broadcast_to(a, (n, *a.shape)))
+            # With tiny concentrations all of a row can underflow: then one state has it all.
+            total = g.sum(axis=-1, keepdims=True)
+            out[name] = np.divide(g, total, out=np.full_like(g, 1 / g.shape[-1]), where=total > 0)
+
+        def one(posterior: NormalInverseGamma) -> tuple[np.ndarray, np.ndarray]:
+            coefficients, variance = posterior.draws(rng, n)
+            return coefficients, np.sqrt(variance)
+
+        return self._shaped(out) | self._each(one)
+
+
+# Degrees of freedom, halved, from which on a series in their inverse is exact to 1e-12.
+_MANY = 100
+
+
+def _sd_moments(posterior: NormalInverseGamma) -> tuple[float, float]:
+    """Mean and sd of the standard deviation, whose square is inverse gamma (alpha > 1 under the priors here)."""
+    a, b, x = posterior.alpha, posterior.beta, posterior.alpha - 0.5
+    if x < _MANY:
+        mean = float(np.sqrt(b) * np.exp(gammaln(x) - gammaln(a)))
+        return mean, float(np.sqrt(max(b / (a - 1) - mean**2, 0.0)))
+    # Of many rows both differences lose their digits. (Γ(x + 1/2) / Γ(x))² = x - 1/4 + 1/32x + 1/128x² - ...: Stirling.
+    rest = 1 / (32 * x) + 1 / (128 * x**2) - 5 / (2048 * x**3) - 23 / (8192 * x**4)
+    square = x - 0.25 + rest
+    return float(np.sqrt(b / square)), float(np.sqrt(b * (0.25 + rest) / ((a - 1) * square)))

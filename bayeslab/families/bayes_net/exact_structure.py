@@ -1,0 +1,157 @@
+"""Bayes nets of few variables whose structure is unknown: all structures summed, and drawn independently.
+
+References
+----------
+.. [1] Tian, He (2009). Computing posterior probabilities of structural features in Bayesian networks. UAI 25, 538-547.
+.. [2] Koivisto, Sood (2004). Exact Bayesian structure discovery in Bayesian networks. JMLR 5, 549-573.
+.. [3] Talvitie, Vuoksenmaa, Koivisto (2020). Exact sampling of directed acyclic graphs from modular distributions.
+   UAI 35, PMLR 115, 965-974.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from bayeslab.exact.answer import Plan
+from bayeslab.structure.exact_posterior import DagPosterior, OrderPosterior, dag_posterior, order_posterior
+from bayeslab.structure.exact_sampling import Sampler, sampler
+from bayeslab.structure.priors import StructurePrior
+from bayeslab.structure.score_table import ScoreTable
+
+__all__ = ["MOST_BY_DAGS", "MOST_BY_ORDERS", "StructureAnswer", "plan"]
+
+# Layers take 4 ** n steps (half a minute for 16 variables), orders 2 ** n n; memory is forecast besides.
+MOST_BY_DAGS, MOST_BY_ORDERS = 16, 20
+# Of these scores the exponentials are probabilities of data, so that sums over structures are evidence.
+_BAYESIAN = ("bdeu", "bds", "bge", "k2")
+
+
+class Resolved(Protocol):
+    """An unknown structure on its data; :class:`bayeslab.families.bayes_net.unknown_structure.Plan` is one."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def prior(self) -> StructurePrior: ...
+    @property
+    def score_options(self) -> Mapping[str, Any]: ...
+
+    def table(self, progress: Any = None) -> ScoreTable: ...
+
+
+def plan(resolved: Resolved, draws_of: Literal["dags", "orders"] = "dags") -> Plan | str:
+    """How the posterior of structures is found exactly, or why not.
+
+    Parameters
+    ----------
+    resolved
+        Gives the score table, which is built when the plan is carried out; the prior over structures that is in it,
+        and the options of its score.
+    draws_of
+        ``dags``: the prior as it is. ``orders``: each DAG weighs once for each order it agrees with, as order MCMC has
+        it.
+    """
+    n, most = len(resolved.names), MOST_BY_DAGS if draws_of == "dags" else MOST_BY_ORDERS
+    if n > most:
+        other = "; with sampler order up to 20" if draws_of == "dags" and n <= MOST_BY_ORDERS else ""
+        cost = f"about {4.0**n if draws_of == 'dags' else 2.0**n * n:.0e} steps"
+        return (
+            f"all structures of {n} variables are too many to sum ({cost}); that is done up to {most}{other}; sample"
+            f" them: method structure"
+        )
+    what = "all DAGs" if draws_of == "dags" else "all orders of the variables"
+    how = f"{what} of {n} variables are summed by dynamic programming, and drawn from those sums"
+
+    def solve() -> StructureAnswer:
+        return StructureAnswer(resolved.table(), draws_of, resolved.prior, dict(resolved.score_options))
+
+    return Plan(how, solve)
+
+
+@dataclass(frozen=True, eq=False)
+class StructureAnswer:
+    """The exact posterior of structures.
+
+    Attributes
+    ----------
+    table : ScoreTable
+    draws_of : str
+        ``dags`` or ``orders``: the prior over structures.
+    prior : StructurePrior
+        The weights of parent sets that are in the scores of the table.
+    score_options : dict
+    """
+
+    table: ScoreTable
+    draws_of: Literal["dags", "orders"]
+    prior: StructurePrior
+    score_options: dict[str, Any]
+
+    @cached_property
+    def posterior(self) -> DagPosterior | OrderPosterior:
+        """Probabilities of edges, and of paths or precedence."""
+        return dag_posterior(self.table) if self.draws_of == "dags" else order_posterior(self.table)
+
+    @cached_property
+    def _sampler(self) -> Sampler:
+        return sampler(self.table, self.draws_of)
+
+    @property
+    def dims(self) -> dict[str, tuple[str, ...]]:
+        return {"edge": ("source", "target")}
+
+    @property
+    def labels(self) -> dict[str, np.ndarray]:
+        return {dim: np.array(self.table.names) for dim in ("source", "target")}
+
+    @cached_property
+    def log_evidence(self) -> float:
+        """Log of the mean likelihood of structures under their prior; NaN where the score is no likelihood.
+
+        The sum over structures of likelihood times weight, less that of the weights: with a uniform prior the log of
+        the number of DAGs that can be made of the parent sets.
+        """
+        if self.table.score not in _BAYESIAN:
+            return float("nan")
+        return self.posterior.log_sum - self._log_weights
+
+    @property
+    def _log_weights(self) -> float:
+        table, n = self.table, self.table.n
+        parts = [slice(a, b) for a, b in zip(table.pointer[:-1], table.pointer[1:], strict=True)]
+        weights = [self.prior.log_weights(v, table.sets[part], n) for v, part in enumerate(parts)]
+        alone = replace(table, scores=np.concatenate(weights))
+        return (dag_posterior(alone) if self.draws_of == "dags" else order_posterior(alone)).log_sum
+
+    def mean(self) -> dict[str, np.ndarray]:
+        return {"edge": self.posterior.edges}
+
+    def sd(self) -> dict[str, np.ndarray]:
+        p = self.posterior.edges
+        return {"edge": np.sqrt(p * (1 - p))}
+
+    def quantile(self, probability: float) -> dict[str, np.ndarray]:
+        return {"edge": (self.posterior.edges > 1 - probability).astype(float)}
+
+    def choices(self, rng: np.random.Generator, n: int) -> np.ndarray:
+        """Independent draws: numbers of the parent set of each variable in the table, shape (n, n_variables)."""
+        return self._sampler.draws(rng, n)
+
+    def draws(self, rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
+        """Indicators of edges [source, target]."""
+        sets, u = self.table.sets[self.choices(rng, n)], np.arange(self.table.n)
+        bits = sets[..., u // 64] >> (u % 64).astype(np.uint64) & np.uint64(1)
+        return {"edge": bits.transpose(0, 2, 1).astype(np.int8)}
+
+    def probabilities(self) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+        """What is known to rounding: probabilities of edges, of directed paths or of who comes first."""
+        found, dims = self.posterior, ("source", "target")
+        out: dict[str, tuple[tuple[str, ...], np.ndarray]] = {"edge_probability": (dims, found.edges)}
+        if isinstance(found, DagPosterior):
+            return out | {"path_probability": (dims, found.paths)}
+        return out | {"before_probability": (dims, found.before)}

@@ -1,0 +1,210 @@
+"""A Bayes net as a PyMC graph: with hidden variables summed out, or written out node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import networkx as nx
+import numpy as np
+
+from bayeslab.dataset import Data, Dataset, bind
+from bayeslab.errors import ModelError
+from bayeslab.expressions import Evaluator, Term, parse
+from bayeslab.families import graph as graphs
+from bayeslab.families.bayes_net.net import Net, Resolved
+from bayeslab.families.bayes_net.normal_nodes import Linear, centred, prior_of
+from bayeslab.spec import Model
+
+if TYPE_CHECKING:
+    import pymc
+
+__all__ = ["with_evidence", "written_out"]
+
+
+def with_evidence(model: Model, seen: Resolved) -> pymc.Model:
+    """Parameters, and log p(data | parameters) with everything that was not observed summed out.
+
+    What is missing in a row falls into groups that the observed cells separate; equal groups are summed out
+    once, and only the widest need the junction tree.
+    """
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    from bayeslab.evidence import log_evidence
+    from bayeslab.exact.incomplete_rows import IncompleteRows
+    from bayeslab.exact.junction_tree import JunctionTree
+
+    net, codes, values = seen
+    if not net.learned and not net.regressions:
+        raise ModelError("every table is given, so that there is nothing to learn; `bayeslab query` answers questions")
+    if net.linears and (np.any(codes < 0) or np.any(np.isnan(values))):
+        raise ModelError("a net with continuous variables needs complete rows here; method em takes missing cells")
+    built = _parameters(model, seen, dims=True)
+    place = {v: k for k, v in enumerate(net.states)}
+    with built:
+        value = _values(built, net)
+        tables = {v: pt.as_tensor_variable(t) for v, t in net.tables(value, pt).items()}
+        column = {v: k for k, v in enumerate(net.linears)}
+        for v, node in net.linears.items():
+            mean, sd = _normal(
+                built,
+                node,
+                [codes[:, place[p]] for p in node.discrete],
+                [values[:, column[p]] for p in node.continuous],
+            )
+            pm.Normal(v, mean, sd, observed=values[:, column[v]])
+        if net.states:
+            flat = pt.concatenate([tables[v].ravel() for v in net.states])
+            rows = IncompleteRows.of(net.states, net.parents, codes)
+            terms = [log_evidence("bayeslab.exact._counting_kernels:evidence_of_tables", flat, *rows.kernel_arrays)]
+            if len(rows.wide):
+                tree = JunctionTree.of(net.network(_prior_means(net)))
+                kernel = "bayeslab.exact._tree_kernels:log_evidence_and_gradient"
+                terms.append(log_evidence(kernel, flat, rows.wide, rows.wide_weights, *tree.arrays))
+            pm.Potential("evidence", sum(terms, start=pt.constant(0.0)))
+    return built
+
+
+def _prior_means(net: Net) -> Callable[[str], Any]:
+    """Some value of every unknown: the tree only needs the shapes."""
+    rows = {one.rows.name: (v, one.rows) for v, one in net.locals.items() if one.rows is not None}
+
+    def value(name: str) -> Any:
+        if name in rows:
+            v, own = rows[name]
+            return (own.concentration / own.concentration.sum(axis=1, keepdims=True)).reshape(net.shape(v))
+        return 0.5
+
+    return value
+
+
+def _normal(built: pymc.Model, node: Linear, codes: list[Any], values: list[Any]) -> tuple[Any, Any]:
+    """Mean and standard deviation of a continuous variable, given its parents."""
+    import pytensor.tensor as pt
+
+    at = tuple(codes)
+    if node.known is not None:
+        intercept, slopes, sd = (pt.as_tensor_variable(getattr(node.known, k)) for k in ("intercept", "slopes", "sd"))
+    else:
+        names = node.names
+        intercept, sd = built[names[0]], built[names[2]]
+        slopes = built[names[1]] if node.continuous else None
+    mean = intercept[at] if at else intercept
+    for k, value in enumerate(values):
+        own = slopes[..., k]
+        mean = mean + (own[at] if at else own) * value
+    return mean, (sd[at] if at else sd)
+
+
+def written_out(model: Model, seen: Resolved, data: Data) -> pymc.Model:
+    """One node a variable, with the net's edges; along the rows of the data, or a single instance."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    net, rows = seen.net, model.data.rows
+    n_rows = len(data.labels[rows]) if rows in data.labels else None
+    built = _parameters(model, seen, dims=False)
+    with built:
+        if n_rows is not None:
+            built.add_coord(rows, data.labels[rows].tolist())
+        tables = net.tables(_values(built, net), pt)
+        order = [*net.states, *net.linears]
+        for v in nx.lexicographical_topological_sort(net.graph, key=order.index):
+            if v in net.linears:
+                node = net.linears[v]
+                mean, sd = _normal(built, node, [built[p] for p in node.discrete], [built[p] for p in node.continuous])
+                pm.Normal(v, mean, sd, **({"dims": rows, "shape": n_rows} if n_rows is not None else {}))
+                continue
+            table = pt.as_tensor_variable(tables[v])
+            given = tuple(built[p] for p in net.parents[v])
+            p = table[given] if given else table
+            if n_rows is None:
+                pm.Categorical(v, p=p)
+            elif given:
+                pm.Categorical(v, p=p, dims=rows)
+            else:
+                pm.Categorical(v, p=p, dims=rows, shape=n_rows)
+    return built
+
+
+def _parameters(model: Model, seen: Resolved, *, dims: bool) -> pymc.Model:
+    """The unknown numbers and rows as free random variables."""
+    import pymc as pm
+
+    net = seen.net
+    nodes: dict[str, str | int | float] = {**net.parameters, **net.unknown}
+    if nodes:
+        lowered = model.model_copy(update={"model": graphs.Graph(nodes=nodes)})
+        built = graphs.graph(lowered, bind(lowered, Dataset({}, model.data.rows), ()))
+    else:
+        built = pm.Model()
+    labels = net.labels() if dims else {}
+    with built:
+        for name, values in labels.items():
+            if name not in built.coords:
+                built.add_coord(name, values.tolist())
+        for v, one in net.locals.items():
+            if one.rows is None:
+                continue
+            shape = net.shape(v)
+            concentration = one.rows.concentration.reshape(shape)
+            # In the middle of its prior, nudged so that hidden states do not start alike.
+            start = concentration * _nudge(v, shape)
+            pm.Dirichlet(
+                one.rows.name,
+                concentration,
+                initval=start / start.sum(axis=-1, keepdims=True),
+                **({"dims": net.dims(v)} if dims else {"shape": shape}),
+            )
+        for v in net.regressions:
+            _coefficients(net.linears[v], seen, dims=dims)
+    return built
+
+
+def _coefficients(node: Linear, seen: Resolved, *, dims: bool) -> None:
+    """Intercept, slopes and sd of a continuous variable, under the prior of :mod:`.normal_nodes`."""
+    import pymc as pm
+
+    prior = prior_of(node, seen.net.linears, seen.values)
+    intercept, slope, sd = node.names
+    named = node.dims if dims else {}
+
+    def along(name: str) -> dict[str, Any]:
+        return {"dims": named[name]} if name in named else {}
+
+    variance = pm.InverseGamma(f"_variance_{intercept[10:]}", prior.alpha, prior.beta, shape=node.shape)
+    spread = pm.Deterministic(sd, pm.math.sqrt(variance), **along(sd))
+    widths, centres = centred(prior)
+    middle = pm.Normal(f"_middle_{intercept[10:]}", prior.mu[0], spread * widths[0], shape=node.shape)
+    if node.continuous:
+        slopes = pm.Normal(
+            slope,
+            0.0,
+            spread[..., None] * widths[1:],
+            **(along(slope) or {"shape": (*node.shape, len(node.continuous))}),
+        )
+        pm.Deterministic(intercept, middle - (slopes * centres).sum(axis=-1), **along(intercept))
+    else:
+        pm.Deterministic(intercept, middle, **along(intercept))
+
+
+def _nudge(variable: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Factors near one, the same in every process."""
+    seed = int.from_bytes(variable.encode()[:8].ljust(8, b"\0"), "little")
+    return np.exp(0.1 * np.random.default_rng(seed).standard_normal(shape))
+
+
+def _values(built: pymc.Model, net: Net) -> Callable[[str], Any]:
+    """Unknowns, parameters and expressions over them as PyTensor variables."""
+    known: Mapping[str, Any] = built.named_vars
+
+    def lookup(name: str) -> Term:
+        return Term(known[name])
+
+    evaluator = Evaluator(lookup, {})
+
+    def value(text: str) -> Any:
+        return known[text] if text in known else evaluator.term(parse(text)).value
+
+    return value

@@ -1,0 +1,708 @@
+"""Bayes nets whose structure is unknown: what a model file says about it, and what follows from that and the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
+
+import networkx as nx
+import numpy as np
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from bayeslab import registry
+from bayeslab.dataset import Column, Data, Dataset
+from bayeslab.errors import DataError, EngineRefusal, ModelError, OptionError, hint
+from bayeslab.spec import Model, Problem
+from bayeslab.spec import Spec as Frozen
+
+if TYPE_CHECKING:
+    from bayeslab.exact.answer import Plan as ExactPlan
+    from bayeslab.families.bayes_net import BayesNet
+    from bayeslab.structure.chains._imputing import Cells
+    from bayeslab.structure.constraints import Constraints
+    from bayeslab.structure.data import Observations
+    from bayeslab.structure.jobs import Sampler
+    from bayeslab.structure.priors import StructurePrior
+    from bayeslab.structure.score_table import Forecast, Note, ScoreTable
+    from bayeslab.structure.scores import LocalScore
+
+__all__ = ["Plan", "Structure", "as_structure", "plan", "sampled", "unknown"]
+
+PATH = ("model", "structure")
+# Temperatures that let chains cross between modes, and steps between their exchanges; orders need none.
+_LADDER = {
+    "structure": (1.0, 0.8, 0.6, 0.45, 0.3, 0.2),
+    "order": (1.0,),
+    "partition": (1.0, 0.7, 0.5, 0.35, 0.2),
+}
+_EXCHANGE_EVERY = {"structure": 2000, "order": 100, "partition": 100}
+_SCORE_OPTIONS = ("equivalent_sample_size", "alpha_mu", "alpha_w", "nu")
+_SAMPLER_OPTIONS = {"structure": ("reversal", "renewal"), "order": (), "partition": ("reversal",)}
+# So many variables at most are summed over without being asked to.
+_EXACT = 13
+_CONTINUOUS = ("bge", "gaussian_bic")
+_WORDS = ("naive_bayes", "tan")
+# The search that takes hidden variables and missing cells.
+HIDDEN = "structural_em"
+# In a prior of single edges, the probability of those not named.
+_DEFAULT = "default"
+# The order in which constraints are put together: the one that contradicts those before it is where the error points.
+_CONSTRAINTS = ("max_parents", "forbidden", "tiers", "candidates", "required")
+
+Number = float | int
+
+
+class Structure(Frozen):
+    """An unknown structure: how structures are scored, which ones may be, and how they are sampled."""
+
+    score: str | None = Field(
+        default=None, description="Left out: bdeu for states, bge for numbers, mixed_bic for both. Or bds, k2, bic, ..."
+    )
+    equivalent_sample_size: Number | None = Field(default=None, gt=0, description="Of bdeu and bds; 10 if left out.")
+    alpha_mu: Number | None = Field(default=None, gt=0, description="Of bge: imagined rows behind the prior mean.")
+    alpha_w: Number | None = Field(default=None, gt=0, description="Of bge: degrees of freedom of the Wishart prior.")
+    nu: list[Number] | None = Field(default=None, description="Of bge: prior mean of each column.")
+    prior: str | dict[str, Number] = Field(
+        default="uniform",
+        description="Of structures: uniform, sparse, or probabilities of edges `{a -> b: 0.9, default: 0.2}`.",
+    )
+    max_parents: int | dict[str, int] = Field(
+        default=3, description="Largest number of parents, of all variables or of each."
+    )
+    candidates: int | dict[str, list[str]] | None = Field(
+        default=None, description="Possible parents: so many of the best ones, or for a variable these."
+    )
+    required: list[list[str]] = Field(default_factory=list, description="Edges [from, to] that are there.")
+    forbidden: list[list[str]] = Field(default_factory=list, description="Edges [from, to] that are not there.")
+    tiers: list[list[str]] = Field(
+        default_factory=list, description="Groups of variables, earliest first: no edge leads back in time."
+    )
+    prune: Number | None = Field(
+        default=None, ge=0, description="Leave out parent sets that a subset beats by so many nats; left out, none."
+    )
+    search: str | None = Field(
+        default=None,
+        description="How `bayeslab learn` finds one: tabu, exact, structural_em, ... Fits sample instead.",
+    )
+    hidden: dict[str, int] = Field(
+        default_factory=dict, description="Of the search structural_em: hidden variables and how many states they have."
+    )
+    invent: int | None = Field(
+        default=None, ge=0, description="Of structural_em: hidden variables it may invent at most."
+    )
+    sampler: str = Field(default="structure", description="The chain: structure (DAGs), order, or partition.")
+    temperatures: list[Number] | Number | None = Field(
+        default=None, description="Inverse temperatures of parallel tempering, 1 first, falling; 1: no tempering."
+    )
+    exchange_every: int | None = Field(
+        default=None, ge=1, description="Steps of hot copies between exchanges; 2000, of orders and partitions 100."
+    )
+    imputation_every: int | None = Field(
+        default=None, ge=1, description="Steps between two draws of the missing cells; left out, about once a draw."
+    )
+    reversal: Number | None = Field(default=None, ge=0, le=1, description="Share of edge reversals among the steps.")
+    renewal: Number | None = Field(
+        default=None, ge=0, le=1, description="Share of steps that draw a variable's parents anew."
+    )
+
+    @field_validator("score", "sampler", "prior", "search")
+    @classmethod
+    def _words(cls, value: Any, info: Any) -> Any:
+        known = {
+            "score": registry.names("structure/scores"),
+            "sampler": registry.names("structure/chains"),
+            "prior": ("uniform", "sparse"),
+            "search": registry.names("structure/searches"),
+        }[info.field_name]
+        if isinstance(value, str) and value not in known:
+            raise ValueError(f"unknown {info.field_name} '{value}'{hint(value, known)}")
+        return value
+
+    @field_validator("prior")
+    @classmethod
+    def _probabilities(cls, value: Any) -> Any:
+        for word, p in value.items() if isinstance(value, dict) else ():
+            if word != _DEFAULT:
+                _edge(word)
+            if not 0 < p < 1:
+                raise ValueError(
+                    f"'{word}' has the probability {p}: it lies between 0 and 1; what must or cannot be goes into"
+                    f" `required` and `forbidden`"
+                )
+        return value
+
+    @field_validator("required", "forbidden")
+    @classmethod
+    def _pairs(cls, value: list[list[str]], info: Any) -> list[list[str]]:
+        for edge in value:
+            if len(edge) != 2:
+                raise ValueError(f"an edge is a pair [from, to], not {edge}")
+        return value
+
+    @model_validator(mode="after")
+    def _searched(self) -> Structure:
+        if (self.hidden or self.invent) and self.search != HIDDEN:
+            raise ValueError(f"hidden variables are searched for, not sampled: add `search: {HIDDEN}`")
+        return self
+
+    @field_validator("temperatures")
+    @classmethod
+    def _falling(cls, value: Any) -> Any:
+        given = value if isinstance(value, list) else [1 if value is None else value]
+        if not given or given[0] != 1 or not all(a > b > 0 for a, b in pairwise(given)):
+            raise ValueError(f"inverse temperatures begin with 1 and fall, all above 0; given {value}")
+        return value
+
+    @property
+    def betas(self) -> tuple[float, ...]:
+        """Inverse temperatures."""
+        if self.temperatures is None:
+            return _LADDER[self.sampler]
+        given = self.temperatures if isinstance(self.temperatures, list) else [self.temperatures]
+        return tuple(float(beta) for beta in given)
+
+    @property
+    def score_options(self) -> dict[str, Any]:
+        """Options of the score that are given, by their names."""
+        return {name: getattr(self, name) for name in _SCORE_OPTIONS if getattr(self, name) is not None}
+
+    def chain(self) -> Sampler:
+        """The chain with its options."""
+        from bayeslab.structure.jobs import Sampler
+
+        shares = {"reversal": self.reversal, "renewal": self.renewal}
+        given = {name: float(share) for name, share in shares.items() if share is not None}
+        for name in given:
+            if name not in _SAMPLER_OPTIONS[self.sampler]:
+                raise ModelError(f"the sampler {self.sampler} has no option '{name}'", path=(*PATH, name))
+        return Sampler(self.sampler, self.betas, self.exchange_every or _EXCHANGE_EVERY[self.sampler], given)
+
+    def constraints(self, names: Sequence[str]) -> Constraints:
+        """What is known of the structure beforehand; an error points at the part that is wrong."""
+        from bayeslab.structure.constraints import Constraints
+
+        parts: dict[str, Any] = {
+            "max_parents": self.max_parents if isinstance(self.max_parents, dict) else None,
+            "forbidden": self.forbidden,
+            "tiers": self.tiers,
+            "candidates": self.candidates if isinstance(self.candidates, dict) else None,
+            "required": self.required,
+        }
+        given: dict[str, Any] = {}
+        for name in _CONSTRAINTS:
+            given[name] = parts[name]
+            with _at(name):
+                found = Constraints.of(names, **given)
+        return found
+
+    def edge_prior(self, names: Sequence[str]) -> StructurePrior:
+        """The prior over structures."""
+        from bayeslab.structure.priors import EdgePrior, structure_prior
+
+        with _at("prior"):
+            if isinstance(self.prior, str):
+                return structure_prior(self.prior)
+            given = {_edge(word): float(p) for word, p in self.prior.items() if word != _DEFAULT}
+            return EdgePrior.of(names, given, float(self.prior.get(_DEFAULT, 0.5)))
+
+    def check(self, names: Sequence[str]) -> None:
+        """Everything that can be wrong about these variables without data."""
+        self.chain()
+        self.constraints((*names, *self.hidden))
+        self.edge_prior(names)
+
+
+def _edge(word: str) -> tuple[str, str]:
+    first, arrow, second = (part.strip() for part in word.partition("->"))
+    if not (first and arrow and second):
+        raise ValueError(f"an edge is written `from -> to`, not '{word}'")
+    return first, second
+
+
+@contextmanager
+def _at(*path: str) -> Iterator[None]:
+    """Errors raised inside point at a part of the structure."""
+    try:
+        yield
+    except (ModelError, OptionError) as error:
+        raise ModelError(error.message, path=error.path or (*PATH, *path)) from None
+
+
+def as_structure(value: Any) -> Any:
+    """A mapping is an unknown structure, a word a structure known by rule."""
+    if isinstance(value, Mapping):
+        try:
+            return Structure.model_validate(dict(value))
+        except ValidationError as error:
+            problem = Problem.first(error, {(): Structure.model_fields}, value)
+            # Which alternative of a value was tried is no place in the file.
+            path = tuple(p for p in problem.path[:1]) + tuple(p for p in problem.path[1:] if isinstance(p, int))
+            raise At(problem.message, *path) from None
+    if isinstance(value, str) and value not in _WORDS:
+        known = hint(value, _WORDS)
+        raise ValueError(f"'{value}' is not a structure{known}; an unknown one is a mapping such as {{score: bdeu}}")
+    return value
+
+
+class At(ValueError):
+    """Something wrong with a part of what is validated; ``path`` leads to it."""
+
+    def __init__(self, message: str, *path: Any) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+def unknown(spec: Any) -> bool:
+    """Whether the structure is to be found out."""
+    return isinstance(getattr(spec, "structure", None), Structure)
+
+
+def validated(spec: BayesNet) -> None:
+    """Nothing is declared beside an unknown structure that only a known one has."""
+    for name, variable in spec.variables.items():
+        for key in variable.model_fields_set - {"states", "linear_gaussian"}:
+            raise At(
+                f"the structure is unknown: '{name}' has states and nothing else; leave `{key}` out", "variables", name
+            )
+        if variable.linear_gaussian is not None and variable.linear_gaussian.model_fields_set:
+            raise At("the structure is unknown: leave the numbers of `linear_gaussian` out", "variables", name)
+    for key in ("parameters", "hidden", "learn", "decisions", "utilities"):
+        if getattr(spec, key):
+            raise At(f"`{key}` needs a known structure; here it is unknown", key)
+    if "prior" in spec.model_fields_set:
+        raise At(
+            "the structure is unknown and the score has the prior of tables: give `equivalent_sample_size` there",
+            "prior",
+        )
+
+
+# --------------------------------------------------------------------------------- with data
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """An unknown structure resolved on data.
+
+    Attributes
+    ----------
+    structure : Structure
+    states : mapping of str to tuple of str
+        States of each variable, none of a continuous one.
+    codes : ndarray of int, shape (n_rows, n)
+        Numbers of the states; -1 where a cell is missing.
+    values : ndarray of float, shape (n_rows, n)
+        Of continuous variables; NaN where a cell is missing.
+    constraints : Constraints
+    prior : StructurePrior
+    word, why : str
+        The score, and how it was chosen.
+    remarks : tuple of str
+        What the user should know about the columns.
+    """
+
+    structure: Structure
+    states: Mapping[str, tuple[str, ...]]
+    codes: np.ndarray
+    values: np.ndarray
+    constraints: Constraints
+    prior: StructurePrior
+    word: str
+    why: str
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables."""
+        return tuple(self.states)
+
+    @cached_property
+    def observations(self) -> Observations:
+        """The rows as scores read them; with missing cells, a first completion of them."""
+        from bayeslab.structure.data import Observations
+
+        numbers = any(not own for own in self.states.values())
+        return Observations.of_codes(self._first_codes, self.states, values=self.values if numbers else None)
+
+    @cached_property
+    def missing(self) -> bool:
+        """Whether a cell is missing."""
+        return bool(np.any(self.codes < 0) or np.any(np.isnan(self.values)))
+
+    @cached_property
+    def cells(self) -> Cells:
+        """The rows with their missing cells, as chains that draw these want them."""
+        from bayeslab.structure.chains._imputing import Cells
+
+        return Cells(self.states, self.codes, self.word, self.structure.score_options, self.prior)
+
+    @cached_property
+    def _first_codes(self) -> np.ndarray:
+        """The codes; missing cells drawn from their columns, for the score table that chains begin with."""
+        from bayeslab.structure.chains._imputing import completed
+
+        return completed(self.cells, np.random.default_rng(0)) if self.missing else self.codes
+
+    @cached_property
+    def sampler(self) -> Sampler:
+        """The chain with its options; one that draws missing cells, if there are any."""
+        from bayeslab.structure.chains._imputing import Imputing
+
+        chain = self.structure.chain()
+        return Imputing.of(chain, self.cells, imputation=self.structure.imputation_every) if self.missing else chain
+
+    @cached_property
+    def score(self) -> LocalScore:
+        """The local score on the rows."""
+        from bayeslab.structure import scores
+
+        given = self.structure.score_options
+        try:
+            return scores.load(self.word, self.observations, **given)
+        except OptionError as error:
+            named = [name for name in given if f"'{name}'" in error.message or error.message.startswith(name)]
+            raise OptionError(error.message, path=(*PATH, *named[:1])) from None
+
+    @property
+    def max_parents(self) -> int:
+        """Largest number of parents of any variable."""
+        given = self.structure.max_parents
+        most = max(given.values(), default=3) if isinstance(given, dict) else given
+        return min(most, max(0, len(self.names) - 1))
+
+    @property
+    def score_options(self) -> dict[str, Any]:
+        """Options of the score by name, with the values of those left out."""
+        import inspect
+        from importlib import import_module
+
+        maker = import_module(f"bayeslab.structure.scores.{self.word}").score
+        own = {name: p.default for name, p in inspect.signature(maker).parameters.items() if name in _SCORE_OPTIONS}
+        return {k: v for k, v in (own | self.structure.score_options).items() if v is not None}
+
+    def forecast(self) -> Forecast:
+        """What the score table will cost."""
+        from bayeslab.structure.score_table import forecast
+
+        return forecast(self.score, *self._extent)
+
+    @property
+    def _extent(self) -> tuple[np.ndarray, np.ndarray]:
+        """Possible parents, and how many of them at once."""
+        allowed, limits = self.constraints.allowed, np.minimum(self.constraints.limits, self.max_parents)
+        if isinstance(self.structure.candidates, int):
+            # So many of the allowed ones: which does not matter for what they cost.
+            allowed = allowed & (np.cumsum(allowed, axis=1) <= self.structure.candidates)
+        return allowed, limits
+
+    def check_cost(self) -> None:
+        """Raise an EngineRefusal if the score table needs more memory than may be used."""
+        from bayeslab.structure.score_table import _checked
+
+        with _at("max_parents"):
+            _checked(self.score, *self._extent, self.max_parents, None, None)
+
+    def table(self, progress: Note | None = None) -> ScoreTable:
+        """The score table.
+
+        Raises
+        ------
+        EngineRefusal
+            It would need more memory than may be used.
+        """
+        from bayeslab.structure.score_table import ScoreTable
+
+        with _at("max_parents"):
+            return ScoreTable.build(
+                self.score,
+                max_parents=self.max_parents,
+                constraints=self.constraints,
+                prior=self.prior,
+                candidates=self.structure.candidates if isinstance(self.structure.candidates, int) else None,
+                prune=self.structure.prune,
+                progress=progress,
+            )
+
+    def check_missing(self) -> None:
+        """Raise a DataError if a cell is missing that cannot be drawn in the chain."""
+        from bayeslab.structure.chains._imputing import SCORES
+        from bayeslab.structure.data import lacking
+
+        if not self.missing or (self.word in SCORES and self.structure.prune is None):
+            if self.missing:
+                _ = self.cells
+            return
+        why = (
+            "parent sets that are pruned on one completion may be the best on another: leave `prune` out"
+            if self.word in SCORES
+            else f"the score '{self.word}' cannot draw them: take {' or '.join(SCORES)} (columns of states)"
+        )
+        absent = (self.codes < 0) | np.isnan(self.values)
+        for k, name in enumerate(self.names):
+            if absent[:, k].any():
+                raise DataError(f"column '{name}' has {lacking(absent[:, k])} and {why}, or drop rows or the column")
+
+    def text(self) -> str:
+        """One line: what is unknown."""
+        given = self.structure
+        limits = "by variable" if isinstance(given.max_parents, dict) else f"at most {self.max_parents} parents"
+        known = sum(len(edges) for edges in (given.required, given.forbidden)) + len(given.tiers)
+        words = f"DAGs of {len(self.names)} variables, {limits}, prior {self.prior.name}"
+        return words + (f", {known} constraints" if known else "")
+
+
+def plan(model: Model, data: Data) -> Plan:
+    """The unknown structure of a model on its data; remembered on the data."""
+    if "structure plan" not in data.memo:
+        data.memo["structure plan"] = _plan(model, data)
+    found: Plan = data.memo["structure plan"]
+    return found
+
+
+def _plan(model: Model, data: Data) -> Plan:
+    spec: Any = model.model
+    structure: Structure = spec.structure
+    columns = _columns(spec, data)
+    _check_finite(columns)
+    if len(columns) < 2:
+        raise DataError(f"the data have {len(columns)} columns for a structure; it takes two variables at least")
+    score, kinds, why = _kinds(structure, spec, columns)
+    states, codes, values, remarks = _coded(spec, columns, kinds, score)
+    hidden = _hidden(structure, columns)
+    constraints, prior = structure.constraints((*columns, *hidden)), structure.edge_prior(tuple(columns))
+    found = Plan(structure, states, codes, values, constraints, prior, score, why, tuple(remarks))
+    if structure.search != HIDDEN:
+        found.check_missing()
+    return found
+
+
+def _hidden(structure: Structure, columns: Mapping[str, Column]) -> tuple[str, ...]:
+    for name in structure.hidden:
+        if name in columns:
+            raise ModelError(f"'{name}' is a column of the data, and no hidden variable", path=(*PATH, "hidden", name))
+    return tuple(structure.hidden)
+
+
+def _columns(spec: BayesNet, data: Data) -> dict[str, Column]:
+    """The columns of the variables: those declared, else all that hold one value a row."""
+    rows = data.dataset.rows
+    offered = {name: column for name, column in data.dataset.columns.items() if column.dims == (rows,)}
+    for name in data.derive:
+        if data.has(name) and name not in offered and (not spec.variables or name in spec.variables):
+            term = data.term(name, missing=True)
+            offered[name] = Column(np.asarray(term.value), tuple(str(d) for d in term.dims))
+    if not spec.variables:
+        return offered
+    for name in spec.variables:
+        if name not in offered:
+            raise DataError(
+                f"the data have no column '{name}', and structures of hidden variables are not sampled"
+                f"{hint(name, offered)}",
+                path=("model", "variables", name),
+            )
+    return {name: offered[name] for name in spec.variables}
+
+
+def _check_finite(columns: Mapping[str, Column]) -> None:
+    for name, column in columns.items():
+        if column.values.dtype.kind == "f" and np.any(np.isinf(column.values)):
+            raise DataError(f"column '{name}', row {int(np.argmax(np.isinf(column.values))) + 1} is not finite")
+
+
+def _kinds(
+    structure: Structure, spec: BayesNet, columns: Mapping[str, Column]
+) -> tuple[str, dict[str, Literal["discrete", "continuous"]], str]:
+    """The score, which variables hold states and which numbers, and why."""
+    declared = {v: bool(one.states) for v, one in spec.variables.items()}
+    named = {v for v, column in columns.items() if declared.get(v, column.text)}
+    fractions = {v for v, column in columns.items() if v not in declared and not column.text and _fractional(column)}
+    numbers = {v for v in columns if declared.get(v) is False}
+    score, why = structure.score, f"score {structure.score} was asked for"
+    if score is None:
+        if not (fractions or numbers):
+            score, why = "bdeu", "score bdeu: every variable has states"
+        elif not named:
+            score, why = "bge", "score bge: every variable is a number"
+        else:
+            score, why = "mixed_bic", "score mixed_bic: some variables have states, some are numbers"
+    if score in _CONTINUOUS:
+        discrete: set[str] = set()
+    elif score == "mixed_bic":
+        discrete = named
+    else:
+        discrete = set(columns) - numbers
+    for v in named - discrete:
+        raise DataError(
+            f"'{v}' holds states and the score '{score}' is for numbers: leave the column out, or take 'mixed_bic'",
+            path=(*PATH, "score"),
+        )
+    for v in numbers if score not in (*_CONTINUOUS, "mixed_bic") else ():
+        raise DataError(
+            f"'{v}' is continuous and the score '{score}' is for states; take 'mixed_bic'", path=(*PATH, "score")
+        )
+    return score, {v: "discrete" if v in discrete else "continuous" for v in columns}, why
+
+
+def _fractional(column: Column) -> bool:
+    present = column.values[~column.absent()]
+    return bool(present.dtype.kind == "f" and np.any(present != np.floor(present)))
+
+
+def _coded(
+    spec: BayesNet, columns: Mapping[str, Column], kinds: Mapping[str, str], score: str
+) -> tuple[dict[str, tuple[str, ...]], np.ndarray, np.ndarray, list[str]]:
+    """States, codes (-1 where a cell is missing), values (NaN likewise), and what is odd about the columns."""
+    from bayeslab.families.bayes_net.net import codes_from
+
+    n_rows = len(next(iter(columns.values())).values)
+    states: dict[str, tuple[str, ...]] = {}
+    codes = np.zeros((n_rows, len(columns)), np.int64)
+    values = np.zeros((n_rows, len(columns)))
+    remarks = []
+    for k, (v, column) in enumerate(columns.items()):
+        if kinds[v] == "continuous":
+            states[v] = ()
+            values[:, k] = column.values
+            continue
+        declared = spec.variables[v].states if v in spec.variables else None
+        states[v] = tuple(declared) if declared else _states(v, column, score)
+        codes[:, k] = codes_from({v: states[v]}, {v: column}, n_rows)[:, 0]
+        if declared is None:
+            remarks += _odd(v, len(states[v]), n_rows)
+    return states, codes, values, remarks
+
+
+def _states(name: str, column: Column, score: str) -> tuple[str, ...]:
+    """States that occur, sorted."""
+    present = column.values[~column.absent()]
+    if column.text:
+        return tuple(np.unique(present).tolist())
+    if _fractional(column):
+        raise DataError(
+            f"column '{name}' holds numbers that are not whole, and the score '{score}' is for states: sort them into"
+            f" classes, or take 'bge' or 'mixed_bic'"
+        )
+    return tuple(str(int(x)) for x in np.unique(present))
+
+
+def _odd(name: str, n_states: int, n_rows: int) -> list[str]:
+    if n_states < 2:
+        raise DataError(
+            f"column '{name}' is constant: the rows say nothing about what it depends on; leave it out, or declare its"
+            f" states"
+        )
+    if n_states > n_rows / 2:
+        raise DataError(
+            f"column '{name}' has {n_states:,} states in {n_rows:,} rows: it looks like a name of rows; leave it out,"
+            f" or sort its values into fewer classes"
+        )
+    if n_states > n_rows / 10:
+        return [f"column '{name}' has {n_states:,} states in {n_rows:,} rows"]
+    return []
+
+
+# --------------------------------------------------------------------------------- the family's contract
+
+
+def sampled(what: str) -> EngineRefusal:
+    """What cannot be done while the structure is unknown."""
+    return EngineRefusal(
+        f"{what} needs a known structure, and here it is unknown: sample it (method structure); `fit.structures`"
+        f" has what is averaged over them"
+    )
+
+
+def check(model: Model) -> None:
+    """What can be wrong without looking at rows."""
+    spec: Any = model.model
+    if spec.variables:
+        spec.structure.check(tuple(spec.variables))
+    else:
+        spec.structure.chain()
+
+
+def exact(model: Model, data: Data) -> ExactPlan | str:
+    """All structures summed, where they are few enough."""
+    from bayeslab.families.bayes_net import exact_structure
+
+    found = plan(model, data)
+    if (why := one_only(found)) is not None:
+        return why
+    if found.missing:
+        return "cells are missing, and structures cannot be summed together with all that they may hold"
+    return exact_structure.plan(found, found.structure.chain().prior)
+
+
+def one_only(found: Plan) -> str | None:
+    """Why structures cannot be sampled or summed, but one can be searched."""
+    if found.structure.hidden or found.structure.invent:
+        return "structures with hidden variables are not sampled: `bayeslab learn FILE` finds one, with its tables"
+    return None
+
+
+def preferred(model: Model, data: Data) -> tuple[str, str]:
+    """Sums over all structures as long as they take seconds, else chains."""
+    found = plan(model, data)
+    solved = exact(model, data) if len(found.names) <= _EXACT else "too many variables to be quick"
+    if not isinstance(solved, str):
+        return "exact", f"exact: {solved.how}; {found.why}"
+    return "structure", f"structure: samples {found.text()}; {found.why}"
+
+
+def bound(model: Model, data: Data) -> Data:
+    """The data with states as words, as scores see them."""
+    found = plan(model, data)
+    columns, labels = dict(data.dataset.columns), dict(data.labels)
+    named = [(k, v) for k, v in enumerate(found.names) if found.states[v] and v in columns]
+    for k, v in named:
+        labels[v] = np.array(found.states[v])
+        absent = found.codes[:, k] < 0
+        columns[v] = Column(labels[v][found.codes[:, k]], columns[v].dims, absent if absent.any() else None)
+    dataset = Dataset(columns, data.dataset.rows, data.dataset.levels)
+    out = Data(dataset, labels, data.derive, data.factors | {v for _, v in named}, data.frozen)
+    out.origin, out.memo = data.origin, data.memo
+    return out
+
+
+def forecast(model: Model, data: Data) -> dict[str, str]:
+    """What is unknown, and what finding it out will take."""
+    found = plan(model, data)
+    if found.structure.search == HIDDEN:
+        unseen = ", ".join(f"{v} with {k} states" for v, k in found.structure.hidden.items())
+        gone = int((found.codes < 0).sum())
+        return {
+            "structure": found.text(),
+            **({"hidden": unseen or "none is given"} if one_only(found) else {}),
+            **({"missing cells": f"{gone:,}"} if gone else {}),
+            "search": f"{HIDDEN}: `bayeslab learn`",
+        }
+    tempered = f", {len(found.structure.betas)} temperatures" if len(found.structure.betas) > 1 else ""
+    gone = int((found.codes < 0).sum())
+    return {
+        "structure": found.text(),
+        **({"missing cells": _kept(found, gone)} if gone else {}),
+        "score": found.why,
+        "table": str(found.forecast()),
+        "sampler": f"{found.structure.sampler}{tempered}",
+    }
+
+
+def _kept(found: Plan, gone: int) -> str:
+    """What becomes of missing cells."""
+    cells = found.cells
+    which = "draw" if cells.keep == 1 else f"{cells.keep} draws"
+    return f"{gone:,}, drawn in the chain; {gone * cells.packed.itemsize:,} bytes are kept of them every {which}"
+
+
+def network(model: Model, data: Data) -> nx.DiGraph:
+    """The variables, without edges."""
+    found = plan(model, data) if data.names() else None
+    states = found.states if found else {v: tuple(one.states) for v, one in model.model.variables.items()}  # type: ignore[attr-defined]
+    rows = (model.data.rows,) if found else ()
+    out = nx.DiGraph(dims={model.data.rows: len(found.codes)} if found else {})
+    for v, own in states.items():
+        out.add_node(v, kind="observed" if found else "discrete", text=", ".join(own), dims=rows)
+    return out

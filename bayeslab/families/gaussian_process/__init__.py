@@ -1,0 +1,516 @@
+"""Family ``gaussian_process``: a function of some columns, with a covariance instead of a formula.
+
+``kernel`` says how alike the function's values at two rows are (:mod:`bayeslab.exact.covariance`), ``mean`` what it
+varies about. With likelihood gaussian the function is integrated out: hyperparameters have a log marginal likelihood,
+which with its gradient is one node of the graph and costs one Cholesky factor
+(:mod:`bayeslab.exact.gaussian_process`). With other likelihoods the function at the rows is part of what is inferred,
+as standard normals times the factor.
+
+``Intercept``, ``b[predictor]``
+    Coefficients of the mean. Beside predictors the intercept with a default prior is ``Intercept_centred``, that of
+    centred predictors, and ``Intercept`` is computed from it.
+``sigma`` (or ``sigma2``, ``precision``), ``nu``, ``alpha``
+    What the likelihood needs besides.
+Names of hyperparameters
+    As the kernel has them: ``Matern52_lengthscale``, or the names written in it.
+
+A prior that is a number fixes a parameter; where all are fixed the answer is exact.
+
+References
+----------
+.. [1] Rasmussen, Williams (2006). Gaussian Processes for Machine Learning. MIT Press.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import networkx as nx
+import numpy as np
+from pydantic import Field, model_validator
+
+from bayeslab.dataset import Data, Dataset, bind
+from bayeslab.errors import DataError, EngineRefusal, ModelError, hint
+from bayeslab.exact.answer import Plan, PointEstimate
+from bayeslab.exact.covariance import Kernel
+from bayeslab.exact.gaussian_process import threads
+from bayeslab.families.gaussian_process.model import (
+    Resolved,
+    columns_read,
+    kernel_of,
+    mean_formula,
+    resolved,
+    target_of,
+)
+from bayeslab.memory import require_memory
+from bayeslab.spec import ColumnName, Family, Model
+
+if TYPE_CHECKING:
+    import pymc
+
+__all__ = ["GaussianProcess", "Spec", "check", "exact", "factors", "graph", "network", "outcomes", "summed_out"]
+
+type LikelihoodName = Literal["gaussian", "student_t", "bernoulli", "binomial", "poisson", "negative_binomial"]
+_LINKED = {
+    "bernoulli": ("logit", "probit"),
+    "binomial": ("logit", "probit"),
+    "poisson": ("log",),
+    "negative_binomial": ("log",),
+}
+
+
+class GaussianProcess(Family):
+    """A Gaussian process."""
+
+    family: Literal["gaussian_process"] = "gaussian_process"
+    target: ColumnName | None = Field(
+        default=None, description="The outcome; left out: the one column that is nothing else."
+    )
+    kernel: str = Field(description="The covariance function: `Matern52(x) + Periodic(x, 365) * Linear(t)`.")
+    likelihood: LikelihoodName = Field(
+        default="gaussian", description="Distribution of the outcome given the function."
+    )
+    link: Literal["identity", "log", "logit", "probit"] | None = Field(
+        default=None, description="Link of the mean; default the likelihood's own."
+    )
+    mean: str = Field(
+        default="1", description="What the function varies about: `0`, `1` (a constant), or a formula: `1 + t`."
+    )
+    errors: ColumnName | None = Field(
+        default=None, description="Column with known standard deviations of the outcome, besides the noise."
+    )
+    trials: int | ColumnName | None = Field(
+        default=None, description="Trials of a binomial outcome: a number, or a column."
+    )
+    priors: dict[str, str | int | float] = Field(
+        default_factory=dict,
+        description="Prior by parameter; a number fixes it. Names used in the kernel need one; further names are"
+        " hyperparameters of priors.",
+    )
+    jitter: float | None = Field(
+        default=None,
+        ge=0,
+        le=1e-2,
+        description="Share of the mean variance added to the diagonal of the covariance; default 0 for gaussian"
+        " outcomes and 1e-8 for others.",
+    )
+    approximation: Literal["state_space", "sparse", "fitc", "hsgp", "laplace"] | None = Field(
+        default=None,
+        description="Instead of the covariance of all rows: the `state_space` form of one-dimensional kernels (exact"
+        " for Matérn), inducing points (`sparse`: Titsias's bound, or `fitc`), basis functions (`hsgp`), or for other"
+        " than gaussian outcomes the function integrated out by `laplace`.",
+    )
+    inducing: int | None = Field(
+        default=None, ge=1, le=20_000, description="How many inducing points (sparse, fitc); default 100."
+    )
+    functions: int | None = Field(
+        default=None,
+        ge=1,
+        description="How many basis functions for each column (hsgp); default by lengthscales' priors.",
+    )
+    domain: dict[str, tuple[float, float]] | None = Field(
+        default=None,
+        description="By column, where predictions are wanted (hsgp): its functions serve there only; default the inputs"
+        " with 5 % of their range on either side.",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> GaussianProcess:
+        if (self.likelihood == "binomial") != (self.trials is not None):
+            raise ValueError("likelihood: binomial and `trials` go together")
+        if self.errors is not None and self.likelihood != "gaussian":
+            raise ValueError("known `errors` go with likelihood: gaussian")
+        if self.link is not None and self.link not in _LINKED.get(self.likelihood, ("identity",)):
+            shown = " or ".join(_LINKED.get(self.likelihood, ("identity",)))
+            raise ValueError(f"{self.likelihood} has the link {shown}, not {self.link}")
+        if self.inducing is not None and self.approximation not in ("sparse", "fitc"):
+            raise ValueError("`inducing` goes with approximation: sparse or fitc")
+        if self.functions is not None and self.approximation != "hsgp":
+            raise ValueError("`functions` goes with approximation: hsgp")
+        if self.domain is not None and self.approximation != "hsgp":
+            raise ValueError("`domain` goes with approximation: hsgp")
+        for name, (low, high) in (self.domain or {}).items():
+            if not low < high:
+                raise ValueError(f"domain of {name}: [low, high], not [{low:g}, {high:g}]")
+        return self
+
+
+Spec = GaussianProcess
+
+
+def _spec(model: Model) -> GaussianProcess:
+    assert isinstance(model.model, GaussianProcess)
+    return model.model
+
+
+# --------------------------------------------------------------------------------- the contract
+
+
+def check(model: Model, columns: set[str] | None) -> None:
+    """The kernel and the mean can be read, and the data have their columns."""
+    spec = _spec(model)
+    _approximable(spec, kernel_of(spec))
+    mean_formula(spec, "y")
+    if not columns:
+        return
+    target = target_of(spec, columns)
+    if target in columns_read(spec):
+        raise ModelError(f"the outcome '{target}' is among its own inputs", path=("model", "target"))
+    kernel_of(spec, columns - {target})
+    formula = mean_formula(spec, target)
+    wanted: dict[str, set[str]] = {"mean": formula.predictor_columns() if formula else set()}
+    wanted["errors"] = {spec.errors} if spec.errors else set()
+    wanted["trials"] = {spec.trials} if isinstance(spec.trials, str) else set()
+    for key, names in wanted.items():
+        for name in sorted(names):
+            if name not in columns:
+                raise ModelError(f"the data have no column '{name}'{hint(name, columns)}", path=("model", key))
+
+
+def _approximable(spec: GaussianProcess, kernel: Kernel) -> None:
+    """The model can have the approximation it names."""
+    if spec.approximation is None:
+        return
+    from bayeslab.families.gaussian_process import approximations
+
+    reason = approximations.reason_against(spec, kernel)
+    if reason is not None:
+        raise ModelError(reason, path=("model", "approximation"))
+    for name in spec.domain or {}:
+        if name not in kernel.columns:
+            raise ModelError(
+                f"the kernel has no column '{name}'{hint(name, kernel.columns)}", path=("model", "domain", name)
+            )
+
+
+def factors(model: Model) -> set[str]:
+    """Columns of categories."""
+    return set(kernel_of(_spec(model)).categorical) | set(model.dims)
+
+
+def outcomes(model: Model, columns: set[str]) -> tuple[str, ...]:
+    """The outcome."""
+    return (target_of(_spec(model), columns),)
+
+
+def summed_out(model: Model, columns: set[str]) -> tuple[str, ...]:
+    """Nothing discrete."""
+    return ()
+
+
+def derived(model: Model, columns: set[str]) -> tuple[str, ...]:
+    """Nothing depends on discrete latents."""
+    return ()
+
+
+def graph(
+    model: Model,
+    data: Data,
+    *,
+    purpose: Literal["fit", "predict", "simulate"] = "fit",
+    targets: Collection[str] = (),
+) -> pymc.Model:
+    """The Gaussian process as a PyMC model.
+
+    To fit: its hyperparameters, and one node with the log marginal likelihood, or for other than normal outcomes with
+    the log likelihood of the function. To simulate: a node ``f`` for the function at the rows and one for the outcome.
+    """
+    from bayeslab.families.gaussian_process import pymc_graph
+
+    seen = resolved(model, data)
+    if purpose != "fit":
+        return pymc_graph.written_out(model, seen)
+    _there(seen, data)
+    _affordable(seen)
+    if seen.spec.approximation is not None:
+        return pymc_graph.with_approximation(model, seen)
+    _distinguishable(seen)
+    if seen.gaussian:
+        return pymc_graph.with_evidence(model, seen)
+    return pymc_graph.with_function(model, seen)
+
+
+def _there(seen: Resolved, data: Data) -> None:
+    if seen.y is None:
+        raise DataError(f"the data have no column '{seen.target}', the outcome{hint(seen.target, data.names())}")
+
+
+def _distinguishable(seen: Resolved) -> None:
+    """Rows with the same inputs and no noise have a covariance without a factor."""
+    noiseless = seen.gaussian and seen.fixed.get("sigma", seen.fixed.get("sigma2")) == 0 and not seen.known.all()
+    if not noiseless or any(leaf.word == "White" for leaf in seen.kernel.root.leaves()):
+        return
+    distinct, place = seen.distinct
+    if len(distinct) < seen.n:
+        first = int(np.flatnonzero(np.bincount(place) > 1)[0])
+        rows = np.flatnonzero(place == first)[:2] + 1
+        raise DataError(
+            f"rows {rows[0]} and {rows[1]} have the same inputs, and without noise they can have one outcome only: give"
+            " sigma a prior, or leave out doubled rows",
+            path=("model", "priors", "sigma" if "sigma" in seen.fixed else "sigma2"),
+        )
+
+
+def exact(model: Model, data: Data) -> Plan | str:
+    """In closed form where every hyperparameter is fixed and the outcome normal."""
+    from bayeslab.families.gaussian_process import exact_inference
+
+    seen = resolved(model, data)
+    _there(seen, data)
+    _affordable(seen)
+    if seen.spec.approximation is not None and seen.gaussian and not seen.dims:
+        raise ModelError(
+            f"every hyperparameter is a number, and approximation: {seen.spec.approximation} is for hyperparameters"
+            " that are inferred: leave it out (the answer is exact), or give one of them a prior"
+        )
+    if seen.spec.approximation is not None:
+        return f"approximation: {seen.spec.approximation} is for hyperparameters that are inferred"
+    _distinguishable(seen)
+    return exact_inference.exact(seen)
+
+
+def optimum(
+    model: Model, data: Data, with_priors: bool, restarts: int, rng: np.random.Generator
+) -> PointEstimate | None:
+    """The hyperparameters at the maximum of their marginal posterior or likelihood, of normal outcomes."""
+    from bayeslab.families.gaussian_process import posterior_mode
+
+    seen = resolved(model, data)
+    with threads(seen.n):
+        return posterior_mode.optimum(seen, with_priors, restarts, rng)
+
+
+def no_mode(model: Model, data: Data) -> str | None:
+    """The function and its hyperparameters have no useful mode together: it grows or vanishes with the scale."""
+    seen = resolved(model, data)
+    if seen.spec.likelihood == "gaussian" or seen.spec.approximation == "laplace":
+        return None
+    return (
+        f"of {seen.spec.likelihood} outcomes it would be the mode of the function and its hyperparameters together,"
+        f" where the scale is far off; write approximation: laplace, which integrates the function out, or take"
+        f" method nuts"
+    )
+
+
+def from_mode(model: Model, data: Data) -> bool:
+    """Where the function is integrated out hyperparameters are all there is, few and each evaluation dear."""
+    spec = _spec(model)
+    return spec.likelihood == "gaussian" or spec.approximation == "laplace"
+
+
+def preferred(model: Model, data: Data) -> tuple[str, str] | None:
+    """The mode of the hyperparameters, where sampling them would take hours."""
+    seen = resolved(model, data)
+    if seen.y is None or not seen.dims or not isinstance(exact(model, data), str) or no_mode(model, data):
+        return None
+    if (seen.spec.approximation is None and seen.n <= _MANY) or _seconds(seen) * _EVALUATIONS < _PATIENCE:
+        return None
+    return "map", (
+        f"the mode of the hyperparameters: with {seen.n:,} rows an evaluation of the density takes about"
+        f" {_shown(_seconds(seen))}, and NUTS takes some {_EVALUATIONS:,}"
+    )
+
+
+def forecast(model: Model, data: Data) -> dict[str, str]:
+    """What an evaluation costs."""
+    seen = resolved(model, data)
+    if seen.spec.approximation is not None:
+        lines = [] if seen.y is None else seen.approximated.remarks()
+        shown = {"approximation": "; ".join([seen.spec.approximation, *lines])}
+        return shown | {"an evaluation": f"about {_shown(_seconds(seen))}"}
+    return {
+        "covariance": f"{seen.n:,} × {seen.n:,}, {8 * seen.n**2 / 1e9:.2g} GB",
+        "an evaluation": f"about {_shown(_seconds(seen))}",
+        "nuts": f"about {_shown(_seconds(seen) * _EVALUATIONS)} of one core",
+    }
+
+
+# Rows from which NUTS on the hyperparameters is a matter of hours, and what it takes: 4 chains of 2,000 draws with
+# some seven steps each.
+_MANY, _EVALUATIONS = 1_500, 50_000
+_PATIENCE = 1_800.0
+# The largest covariance that is made, in rows: with its inverse it fills 6.4 GB.
+_MOST = 20_000
+
+
+def _seconds(seen: Resolved) -> float:
+    """Of one evaluation of density and gradient, at 15 billion operations a second."""
+    if seen.spec.approximation is not None:
+        from bayeslab.families.gaussian_process import approximations
+
+        return approximations.operations(seen) / 15e9
+    n = seen.n if seen.gaussian else len(seen.distinct[0])
+    return (n**3 if seen.gaussian else 2.4 * n**3) / 15e9 + 1e-8 * n**2 * len(list(seen.kernel.root.leaves()))
+
+
+def _shown(seconds: float) -> str:
+    for unit, size in (("hours", 3600.0), ("minutes", 60.0), ("s", 1.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{1000 * seconds:.0f} ms" if seconds < 0.5 else f"{seconds:.1f} s"
+
+
+def _affordable(seen: Resolved) -> None:
+    """A covariance too large for this machine is refused, with what there is instead."""
+    if seen.spec.approximation in ("sparse", "fitc"):
+        from bayeslab.families._gp_approximate import INDUCING
+
+        points = min(seen.spec.inducing or INDUCING, seen.n)
+        require_memory(
+            8 * seen.n * points,
+            f"the covariance of {points:,} inducing points with {seen.n:,} rows",
+            "give fewer",
+            kind=EngineRefusal,
+            path=("model", "inducing"),
+        )
+    if seen.n <= _MOST or seen.spec.approximation not in (None, "laplace"):
+        return
+    raise EngineRefusal(
+        f"an exact Gaussian process of {seen.n:,} rows needs {8 * seen.n**2 / 1e9:,.0f} GB for its covariance and about"
+        f" {_shown(_seconds(seen))} for each evaluation; at most {_MOST:,} rows are taken. Approximate it: {_INSTEAD}"
+    )
+
+
+_INSTEAD = (
+    "approximation: sparse (inducing points), hsgp (basis functions), or state_space (kernels of one column; exact for"
+    " Matérn)"
+)
+
+
+def predictive(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Outcomes at the rows, one for each draw; the function is drawn jointly at up to 1,000 rows.
+
+    Each draw of the hyperparameters needs a factor of the covariance. Where that would take too long, fewer of them
+    (at least 100) serve several predictive draws each.
+    """
+    from bayeslab.families.gaussian_process import predictions
+
+    seen, new = _fitted(model, data)
+    with threads(seen.n):
+        return predictions.replications(seen, new, draws, rng)
+
+
+def tables(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray], kind: str, ci_prob: float
+) -> dict[str, dict[str, np.ndarray]] | None:
+    """Predictions without sampling error: of the outcome (``mean``), or of the function's parts (``components``)."""
+    from bayeslab.families.gaussian_process import predictions
+
+    seen, new = _fitted(model, data)
+    with threads(seen.n):
+        if kind == "components":
+            return predictions.component_table(seen, new, draws, ci_prob)
+        found = predictions.moments(seen, new, draws, ci_prob)
+    return None if found is None else {"": found}
+
+
+def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+    """Of both values of a 0/1 outcome, without sampling error of the outcome."""
+    from bayeslab.families.gaussian_process import predictions
+
+    if _spec(model).likelihood != "bernoulli":
+        return None
+    fitted, rows = resolved(model, seen), resolved(model, new)
+    with threads(fitted.n):
+        p = predictions.expected(fitted, rows, draws)
+    names = fitted.levels or ("0", "1")
+    shown = {f"P({fitted.target}={name})": each for name, each in zip(names, (1.0 - p, p), strict=True)}
+    return {rows.rows: rows.row_labels} | shown
+
+
+def log_likelihoods(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray]
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Log density of each row: given all others where the function is integrated out."""
+    from bayeslab.families.gaussian_process import predictions
+
+    seen = resolved(model, data)
+    with threads(seen.n):
+        return {"row": ((seen.rows,), predictions.row_log_likelihoods(seen, draws))}
+
+
+def judged(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray]
+) -> tuple[tuple[str, str, float | None, str, str], ...]:
+    """Covariances that needed jitter or nearly so, terms that vanish at a mode, basis functions that are too few."""
+    from bayeslab.families.gaussian_process import predictions
+
+    seen = resolved(model, data)
+    with threads(seen.n):
+        return predictions.findings(seen, draws)
+
+
+def helps(model: Model, data: Data) -> str | None:
+    """What to do where the function's values are hard to sample."""
+    spec = _spec(model)
+    if spec.likelihood == "gaussian" or spec.approximation == "laplace":
+        return None
+    return "or integrate the function out, approximation: laplace with method map"
+
+
+def _fitted(model: Model, data: Data) -> tuple[Resolved, Resolved]:
+    """The model on the data of the fit, and on the data to predict."""
+    new = resolved(model, data)
+    return (new if data.origin is None else resolved(model, data.origin)), new
+
+
+def bound(model: Model, data: Data) -> Data:
+    """The data without the rows that have no outcome."""
+    seen = resolved(model, data)
+    if data.origin is not None or len(seen.kept) == len(data.labels[seen.rows]):
+        return data
+    if "kept" not in data.memo:
+        columns = {
+            name: replace(c, values=c.values[seen.kept], missing=None if c.missing is None else c.missing[seen.kept])
+            if c.dims == (seen.rows,)
+            else c
+            for name, c in data.dataset.columns.items()
+        }
+        kept = Dataset(columns, seen.rows, {**data.dataset.levels, seen.rows: seen.row_labels})
+        data.memo["kept"] = bind(model, kept, factors(model), data.memory())
+    out: Data = data.memo["kept"]
+    return out
+
+
+def priors(model: Model, data: Data) -> dict[str, str]:
+    """The prior of each parameter; those the file does not give are on the scale of the data."""
+    seen = resolved(model, data)
+    return dict(seen.nodes) | {name: f"{value:g} (fixed)" for name, value in seen.fixed.items()}
+
+
+def chosen(model: Model, data: Data) -> tuple[str, dict[str, Any], dict[str, np.ndarray]] | None:
+    """What the approximation is, and how far off it may be."""
+    seen = resolved(model, data)
+    if seen.spec.approximation is None or seen.y is None:
+        return None
+    lines = seen.approximated.remarks()
+    return (f"approximation: {seen.spec.approximation}" + "".join(f"; {line}" for line in lines), {}, {})
+
+
+def remarks(model: Model, data: Data) -> tuple[tuple[str, str, float | None, str, str], ...]:
+    """Rows without an outcome."""
+    return resolved(model, data).remarks
+
+
+def network(model: Model, data: Data) -> nx.DiGraph:
+    """Hyperparameters, the function, and the outcome."""
+    seen = resolved(model, data)
+    out = nx.DiGraph(dims={seen.rows: seen.n} | {dim: len(labels) for dim, labels in seen.labels.items()})
+    for name, text in seen.nodes.items():
+        bare = name.partition("[")[0]
+        out.add_node(bare, kind="random", text=text, dims=seen.dims[bare])
+    out.add_node("f", kind="random", inner=True, text=f"GP({seen.kernel.text})", dims=(seen.rows,))
+    for name in dict.fromkeys((*seen.kernel.columns, *columns_read(_spec(model)))):
+        out.add_node(name, kind="data", dims=(seen.rows,))
+        out.add_edge(name, "f")
+    kind = "observed" if data.has(seen.target) else "random"
+    out.add_node(seen.target, kind=kind, text=_spec(model).likelihood, dims=(seen.rows,))
+    out.add_edge("f", seen.target)
+    own = set(seen.kernel.names) | {seen.level, "b"}
+    for name in seen.dims:
+        out.add_edge(name, "f" if name in own else seen.target)
+    return out

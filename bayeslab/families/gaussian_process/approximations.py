@@ -1,0 +1,269 @@
+"""A Gaussian process by an approximation that the model names: ``approximation: state_space | sparse | fitc | ...``
+
+================ ======================================== ============================================================
+word             outcomes                                 what it is
+================ ======================================== ============================================================
+``state_space``  gaussian                                 one input column, n steps (:mod:`bayeslab.exact.state_space`)
+``sparse``       gaussian                                 inducing points, Titsias's bound
+                                                          (:mod:`bayeslab.exact.sparse_gaussian_process`)
+``fitc``         gaussian                                 inducing points, FITC
+``hsgp``         all                                      a sum of fixed functions (:mod:`bayeslab.exact.hilbert_gp`)
+``laplace``      all but gaussian                         the function integrated out by Laplace's approximation
+                                                          (:mod:`bayeslab.exact.laplace_gp`)
+================ ======================================== ============================================================
+
+Each gives the log evidence and its gradient from one vector: hyperparameters of the kernel, parameters of the
+likelihood, coefficients of the mean (and for ``hsgp`` with other than normal outcomes the weights of the
+functions). All that is chosen before the fit (places of inducing points, boxes and numbers of functions) depends
+on the data and the priors only, so that a model and its data always mean the same approximation.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.errors import ModelError
+from bayeslab.exact.covariance import Kernel
+from bayeslab.exact.priors import NAMES, log_density
+from bayeslab.expressions import parse
+from bayeslab.families._nodes import bound_arguments, call_name
+from bayeslab.families.gaussian_process.hyperpriors import Scales
+
+if TYPE_CHECKING:
+    from bayeslab.exact.gp_likelihoods import Likelihood
+    from bayeslab.families.gaussian_process import GaussianProcess
+    from bayeslab.families.gaussian_process.model import Resolved
+
+__all__ = [
+    "likelihood_of",
+    "operations",
+    "prior_quantiles",
+    "process_at",
+    "reason_against",
+    "regression_of",
+    "unserved",
+    "vector_of",
+]
+
+INDUCING = 100
+# Shares of a lengthscale's prior that boxes and functions need not serve, below and above.
+_BELOW, _ABOVE = 0.1, 0.05
+# Functions of hsgp serve beyond the inputs by this share of their range.
+_MARGIN = 0.05
+
+
+def reason_against(spec: GaussianProcess, kernel: Kernel) -> str | None:
+    """Why a model cannot have the approximation it names."""
+    from bayeslab.exact import hilbert_gp, linear_sde
+
+    word, gaussian = spec.approximation, spec.likelihood == "gaussian"
+    if word in ("state_space", "sparse", "fitc") and not gaussian:
+        return f"approximation: {word} is for likelihood gaussian; with {spec.likelihood} take laplace or hsgp"
+    if word == "laplace" and gaussian:
+        return (
+            "with likelihood gaussian the function is integrated out exactly; approximations are state_space, sparse,"
+            " fitc, hsgp"
+        )
+    if word == "laplace" and spec.likelihood == "binomial" and spec.link == "probit":
+        return "approximation: laplace has binomial with the logit link only"
+    if word == "state_space":
+        return linear_sde.reason_against(kernel)
+    if word == "hsgp":
+        return hilbert_gp.reason_against(kernel)
+    if word in ("sparse", "fitc", "laplace") and kernel.free_of_noise() is None:
+        return "the kernel is white noise alone"
+    return None
+
+
+def likelihood_of(seen: Resolved) -> Likelihood:
+    """The likelihood with the observations, for other than normal outcomes."""
+    from bayeslab.exact import gp_likelihoods as known
+
+    assert seen.y is not None
+    ones = np.ones(seen.n)
+    match seen.spec.likelihood:
+        case "bernoulli":
+            return known.Probit(seen.y) if seen.link == "probit" else known.Bernoulli(seen.y)
+        case "binomial":
+            return known.Binomial(seen.y, ones if seen.trials is None else seen.trials)
+        case "poisson":
+            return known.Poisson(seen.y, ones)
+        case "negative_binomial":
+            return known.NegativeBinomial(seen.y, ones)
+        case "student_t":
+            return known.StudentT(seen.y)
+        case other:
+            raise ModelError(f"likelihood {other} needs no such approximation")
+
+
+def regression_of(seen: Resolved) -> Any:
+    """The data as a function of hyperparameters; None where the model names no approximation."""
+    from bayeslab.exact import hilbert_gp, laplace_gp, sparse_gaussian_process, state_space
+
+    word = seen.spec.approximation
+    if word is None:
+        return None
+    reason = reason_against(seen.spec, seen.kernel)
+    if reason is not None:
+        raise ModelError(reason, path=("model", "approximation"))
+    assert seen.y is not None
+    match word:
+        case "state_space":
+            return state_space.StateSpaceRegression(seen.kernel, seen.x, seen.y, seen.design, seen.known)
+        case "laplace":
+            return laplace_gp.LaplaceRegression(seen.kernel, seen.x, likelihood_of(seen), seen.design)
+        case "hsgp":
+            basis = _basis(seen)
+            if seen.gaussian:
+                return hilbert_gp.HilbertRegression(seen.kernel, seen.x, seen.y, seen.design, seen.known, basis)
+            return hilbert_gp.HilbertLatent(seen.kernel, seen.x, likelihood_of(seen), seen.design, basis)
+        case _:
+            theta = np.array([prior_quantiles(seen, name)[1] for name in seen.kernel.names])
+            points = sparse_gaussian_process.choose_inducing(
+                seen.kernel, theta, seen.x, seen.spec.inducing or INDUCING, np.random.default_rng(0)
+            )
+            bound: Any = "fitc" if word == "fitc" else "vfe"
+            return sparse_gaussian_process.SparseRegression(
+                seen.kernel, seen.x, seen.y, seen.design, seen.known, points, bound
+            )
+
+
+def _basis(seen: Resolved) -> Any:
+    from bayeslab.exact.hilbert_gp import choose_basis
+
+    limits = {}
+    for parameter in seen.kernel.parameters:
+        if parameter.role == "lengthscale":
+            low, _, high = prior_quantiles(seen, parameter.name)
+            limits[parameter.name] = (low, high)
+    try:
+        return choose_basis(seen.kernel, seen.x, limits, functions=seen.spec.functions, domain=_domain(seen))
+    except ModelError as error:
+        raise ModelError(error.message, path=error.path or ("model", "approximation")) from None
+
+
+def _domain(seen: Resolved) -> dict[str, tuple[float, float]]:
+    """Where functions serve, by column: as the model says, or the inputs with a margin."""
+    out = {}
+    for name, values in zip(seen.kernel.columns, seen.x.T, strict=True):
+        low, high = float(values.min()), float(values.max())
+        margin = _MARGIN * (high - low)
+        given = (seen.spec.domain or {}).get(name)
+        if given is not None and (low < given[0] or high > given[1]):
+            raise ModelError(
+                f"the data have '{name}' from {low:g} to {high:g}, which is not inside [{given[0]:g}, {given[1]:g}]",
+                path=("model", "domain", name),
+            )
+        out[name] = given or (low - margin, high + margin)
+    return out
+
+
+def unserved(seen: Resolved, draws: Mapping[str, np.ndarray]) -> list[tuple[str, str, float | None, str, str]]:
+    """Lengthscales of a posterior that the functions of hsgp do not serve."""
+    out: list[tuple[str, str, float | None, str, str]] = []
+    basis = seen.approximated.basis
+    for term in basis.terms:
+        for part in term.spectral:
+            for argument, column in zip(part.arguments["lengthscale"], part.columns, strict=False):
+                if argument.name not in seen.dims:
+                    continue
+                low, high = np.quantile(draws[argument.name], [0.05, 0.95])
+                box = basis.walls[term.text, column]
+                if low < box.shortest:
+                    text = f"{argument.name} reaches down to {low:.3g}; {box.n} sines of {column} serve from"
+                    enough = int(np.ceil(1.1 * box.n * box.shortest / low))
+                    advice = f"standard deviations are too small; fit with `functions: {enough}` or more"
+                    out.append(("functions", argument.name, float(low), f"{text} {box.shortest:.3g}", advice))
+                if high > 2.0 * box.longest:
+                    text = (
+                        f"{argument.name} reaches up to {high:.3g}; the box of {column} serves up to {box.longest:.3g}"
+                    )
+                    span = 0.5 * (high - box.longest)
+                    wide = f"domain: {{{column}: [{box.low - span:.4g}, {box.high + span:.4g}]}}"
+                    out.append(("box", argument.name, float(high), text, f"fit with a wider box, `{wide}`"))
+    return out
+
+
+def prior_quantiles(seen: Resolved, name: str) -> tuple[float, float, float]:
+    """Quantiles 0.1, 0.5 and 0.95 of a hyperparameter's prior; from scales of the data where it has no numbers."""
+    if name in seen.fixed:
+        return (seen.fixed[name],) * 3
+    found = _quantiles(str(seen.nodes[name]))
+    if found is not None:
+        return found
+    parameter = next(p for p in seen.kernel.parameters if p.name == name)
+    scales = Scales(seen.x, seen.kernel.columns, 1.0)
+    low, high = scales.resolution(parameter.columns), scales.range(parameter.columns)
+    if parameter.role in ("lengthscale", "period"):
+        return low, float(np.sqrt(low * high)), high
+    spread = 1.0 if seen.y is None else float(np.std(seen.y)) or 1.0
+    return 0.1 * spread, spread, 10 * spread
+
+
+def _quantiles(text: str) -> tuple[float, float, float] | None:
+    """Of a prior whose parameters are numbers, by summing its density over a grid; None for others."""
+    tree = parse(text).tree
+    word = call_name(tree)
+    if word not in NAMES:
+        return None
+    arguments = {}
+    for key, value in bound_arguments(tree, word).items():  # type: ignore[arg-type]
+        try:
+            arguments[key] = float(ast.literal_eval(value))
+        except (ValueError, TypeError, SyntaxError):
+            return None
+    density, lower, upper, proper = log_density(word, arguments)
+    if not proper:
+        return None
+    if lower >= 0.0:
+        grid = np.exp(np.linspace(-40.0, 40.0, 40_001))
+    else:
+        half = np.exp(np.linspace(-20.0, 20.0, 20_001))
+        grid = np.concatenate([-half[::-1], half])
+    grid = grid[(grid > lower) & (grid < upper)]
+    with np.errstate(all="ignore"):
+        heights = np.nan_to_num(np.exp(density(grid)), posinf=0.0)
+    steps = np.concatenate([[0.0], np.cumsum(0.5 * (heights[1:] + heights[:-1]) * np.diff(grid))])
+    low, middle, high = np.interp(np.array([_BELOW, 0.5, 1 - _ABOVE]) * steps[-1], steps, grid)
+    return float(low), float(middle), float(high)
+
+
+def _own(seen: Resolved, values: Mapping[str, Any]) -> list[float]:
+    """Parameters of the likelihood in the order of the vector."""
+    if seen.gaussian:
+        return [seen.noise_sd(values)]
+    named = {"nu": lambda: seen.value("nu", values), "sigma": lambda: seen.noise_sd(values)}
+    return [named[n]() if n in named else seen.value(n, values) for n in likelihood_of(seen).parameters]
+
+
+def vector_of(seen: Resolved, values: Mapping[str, Any]) -> np.ndarray:
+    """Hyperparameters, parameters of the likelihood, coefficients, from values by name."""
+    return np.array([*seen.theta(values), *_own(seen, values), *seen.coefficients(values)])
+
+
+def process_at(seen: Resolved, regression: Any, values: Mapping[str, Any]) -> Any:
+    """The process at one draw of what is inferred."""
+    if "_z" in values:
+        return regression.posterior(seen.theta(values), np.asarray(values["_z"]))
+    return regression.posterior(vector_of(seen, values))
+
+
+def operations(seen: Resolved) -> float:
+    """Of one evaluation of density and gradient, roughly."""
+    n, word = float(seen.n), seen.spec.approximation
+    if word == "laplace":
+        return 15.0 * n**3
+    if word == "state_space":
+        from bayeslab.exact.linear_sde import of_kernel
+
+        theta = np.array([prior_quantiles(seen, name)[1] for name in seen.kernel.names])
+        return n * (5e3 + 40.0 * of_kernel(seen.kernel, theta).n_states ** 2.5)
+    if word == "hsgp":
+        m = float(seen.approximated.basis.n_functions) if seen.y is not None else 100.0
+        return 4.0 * m**3 if seen.gaussian else 4.0 * n * m
+    m = float(min(seen.n, seen.spec.inducing or INDUCING))
+    return 8.0 * n * m**2 + 200.0 * n * m

@@ -1,0 +1,150 @@
+"""A Gaussian process whose hyperparameters are all fixed, as the engine ``exact`` reports it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import special
+
+from bayeslab.errors import ModelError
+from bayeslab.exact.answer import Plan
+from bayeslab.exact.gaussian_process import GaussianProcess
+from bayeslab.families.gaussian_process.model import Resolved
+from bayeslab.families.mixture.prior_numbers import numbers
+
+__all__ = ["exact"]
+
+
+def exact(seen: Resolved) -> Plan | str:
+    """The closed form, where nothing but coefficients of the mean with normal priors is inferred."""
+    if not seen.gaussian:
+        return f"with likelihood {seen.spec.likelihood} the function has no closed form"
+    free = [name for name in seen.dims if name not in (seen.level, "b")]
+    if free:
+        return f"the hyperparameters {', '.join(free[:4])}{' ...' if len(free) > 4 else ''} are inferred"
+    try:
+        prior = _prior(seen)
+    except ModelError:
+        return "the coefficients of the mean have priors that are not normal with numbers"
+    part = "the function is normal" if not len(prior[0]) else "function and mean are normal"
+    solved = Solved(seen, *prior)  # nothing is computed until it is asked for
+    return Plan(f"{part}, all hyperparameters are fixed", lambda: solved, dims=solved.dims, labels=solved.labels)
+
+
+def _prior(seen: Resolved) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of each coefficient of the mean."""
+    means, variances = [], []
+    size = {seen.level: 1, "b": len(seen.predictors)}
+    for name in (*((seen.level,) if seen.intercept else ()), *(("b",) if seen.predictors else ())):
+        if name in seen.fixed:
+            means.append(np.array([seen.fixed[name]]))
+            variances.append(np.zeros(1))
+            continue
+        text = next(text for key, text in seen.nodes.items() if key.partition("[")[0] == name)
+        _, (middle, sd) = numbers(text, {"Normal": ("mu", "sigma")}, name)
+        means.append(np.broadcast_to(np.asarray(middle, float), (size[name],)))
+        variances.append(np.broadcast_to(np.asarray(sd, float) ** 2, (size[name],)))
+    if not means:
+        return np.empty(0), np.empty(0)
+    return np.concatenate(means), np.concatenate(variances)
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """The posterior: see :class:`bayeslab.exact.answer.Answer`. ``f`` is the function at the rows, mean included."""
+
+    seen: Resolved
+    centre: np.ndarray
+    variances: np.ndarray
+
+    @cached_property
+    def process(self) -> GaussianProcess:
+        seen = self.seen
+        assert seen.y is not None
+        noise = seen.known + seen.noise_sd({}) ** 2
+        residuals = seen.y - seen.design @ self.centre
+        return GaussianProcess(
+            seen.kernel, seen.theta({}), seen.x, residuals, noise, seen.design, self.variances, seen.nugget
+        )
+
+    @cached_property
+    def _coefficients(self) -> tuple[np.ndarray, np.ndarray]:
+        mean, covariance = self.process.coefficients()
+        return self.centre + mean, covariance
+
+    @cached_property
+    def _function(self) -> tuple[np.ndarray, np.ndarray]:
+        mean, variance = self.process.predict(self.seen.x, design=self.seen.design)
+        return self.seen.design @ self.centre + mean, np.sqrt(variance)
+
+    @property
+    def dims(self) -> Mapping[str, tuple[str, ...]]:
+        out: dict[str, tuple[str, ...]] = {}
+        if self.seen.middle is not None:
+            out["Intercept"] = ()
+        if self.seen.intercept and self.seen.level not in self.seen.fixed:
+            out[self.seen.level] = ()
+        if self.seen.predictors:
+            out["b"] = ("predictor",)
+        return out | {"f": (self.seen.rows,)}
+
+    @property
+    def labels(self) -> Mapping[str, np.ndarray]:
+        return {**self.seen.labels, self.seen.rows: self.seen.row_labels}
+
+    @property
+    def log_evidence(self) -> float:
+        return self.process.log_evidence
+
+    def _split(self, coefficients: np.ndarray, function: np.ndarray) -> dict[str, np.ndarray]:
+        """Arrays by name; coefficients and rows are the last axis."""
+        out = {"f": function, "b": coefficients[..., int(self.seen.intercept) :]}
+        if self.seen.intercept:
+            out[self.seen.level] = coefficients[..., 0]
+        if self.seen.middle is not None:
+            out["Intercept"] = coefficients @ self.seen.at_zero
+        return {name: out[name] for name in self.dims}
+
+    def mean(self) -> Mapping[str, np.ndarray]:
+        return self._split(self._coefficients[0], self._function[0])
+
+    def sd(self) -> Mapping[str, np.ndarray]:
+        covariance = self._coefficients[1]
+        out = self._split(np.sqrt(np.diagonal(covariance)), self._function[1])
+        if self.seen.middle is not None:
+            out["Intercept"] = np.sqrt(self.seen.at_zero @ covariance @ self.seen.at_zero)
+        return out
+
+    def quantile(self, probability: float) -> Mapping[str, np.ndarray]:
+        at, mean, sd = special.ndtri(probability), self.mean(), self.sd()
+        return {name: mean[name] + at * sd[name] for name in mean}
+
+    def draws(self, rng: np.random.Generator, n: int) -> Mapping[str, np.ndarray]:
+        """Coefficients and function together: the function is drawn given the coefficients."""
+        seen = self.seen
+        mean, covariance = self._coefficients
+        coefficients = mean + rng.standard_normal((n, len(mean))) @ _root(covariance).T
+        assert seen.y is not None
+        given = GaussianProcess(
+            seen.kernel, seen.theta({}), seen.x, np.zeros(seen.n), self.process.noise, nugget=seen.nugget
+        )
+        part = given.kernel.free_of_noise()
+        cross = np.zeros((seen.n, seen.n)) if part is None else part.matrix(given.theta, seen.x)
+        from scipy.linalg import cho_solve
+
+        gain = cho_solve((given.lower, True), cross).T
+        _, spread = given.joint(seen.x)
+        means = coefficients @ seen.design.T
+        noise = rng.standard_normal((n, seen.n)) @ _root(spread).T
+        return self._split(coefficients, means + (seen.y - means) @ gain.T + noise)
+
+
+def _root(covariance: np.ndarray) -> np.ndarray:
+    """A square root of a covariance that may be singular."""
+    if not covariance.size:
+        return covariance
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))

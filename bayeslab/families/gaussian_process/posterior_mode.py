@@ -1,0 +1,254 @@
+"""The mode of a Gaussian process's hyperparameters without a graph: nothing is compiled for each model.
+
+Priors whose parameters are numbers are known on arrays (:mod:`bayeslab.exact.priors`). With many rows the search
+begins with some of them, from all starting points, and only the best goes on with all
+(:mod:`bayeslab.exact.gp_hyperparameters`).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bayeslab.exact.answer import PointEstimate
+from bayeslab.exact.gp_hyperparameters import Maximum, maximise
+from bayeslab.exact.priors import NAMES, log_density
+from bayeslab.expressions import parse
+from bayeslab.families._nodes import bound_arguments, call_name
+from bayeslab.families.gaussian_process.model import Resolved
+
+__all__ = ["optimum"]
+
+# With more rows so many come first; up to as many a maximum is made exact to rounding.
+_SOME = 700
+# With more rows in time than these a stretch of them comes first.
+_STRETCH = 20_000
+
+_NORMAL = re.compile(r"Normal\(([-+.\deE]+),([-+.\deE]+)\)")
+
+type Density = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class _Exact:
+    """Rows as a function of hyperparameters, noise and coefficients."""
+
+    seen: Resolved
+    rows: np.ndarray
+
+    def log_marginal(self, parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        from bayeslab.exact import _covariance_kernels as kernels
+
+        seen, rows = self.seen, self.rows
+        assert seen.y is not None
+        inputs, share = np.ascontiguousarray(seen.x[rows].T), np.array([seen.nugget])
+        vector = np.ascontiguousarray(parameters, float)
+        design = np.ascontiguousarray(seen.design[rows])
+        value, gradient = kernels.log_marginal(
+            vector, *seen.kernel.program, inputs, seen.y[rows], design, seen.known[rows], share
+        )
+        return float(value), gradient
+
+
+@dataclass(frozen=True, eq=False)
+class _Penalised:
+    """A log likelihood and the log density of the priors."""
+
+    likelihood: Any
+    priors: tuple[Density | None, ...]
+
+    def log_marginal(self, parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = self.likelihood.log_marginal(parameters)
+        gradient = np.array(gradient, float)
+        for k, prior in enumerate(self.priors):
+            if prior is None:
+                continue
+            at = parameters[k]
+            step = 1e-5 * (abs(at) if at != 0 else 1.0)
+            below, here, above = prior(np.array([at - step, at, at + step]))
+            value += float(here)
+            gradient[k] += float(above - below) / (2 * step)
+        return value, gradient
+
+
+def optimum(seen: Resolved, with_priors: bool, restarts: int, rng: np.random.Generator) -> PointEstimate | None:
+    """The highest point; None where a graph has to say what the priors are."""
+    if not seen.gaussian or seen.y is None or not seen.dims or "sigma" not in seen.dims.keys() | seen.fixed.keys():
+        return None
+    given, (seen, level) = seen, _levelled(seen)
+    names = _names(seen)
+    if {n.partition("[")[0] for n in names} != seen.dims.keys() | seen.fixed.keys():
+        return None  # priors have parameters of their own
+    found = [_prior(seen, name) for name in names]
+    if any(prior is None for prior in found):
+        return None
+    fixed = np.array([name in seen.fixed for name in names])
+    positive = np.array([name == "sigma" or name in _positive(seen) for name in names])
+    centre, width = np.array([prior[1:] for prior in found if prior is not None]).T
+    densities = tuple(prior[0] if with_priors and prior is not None else None for prior in found)
+    starts = [np.where(fixed, centre, _moved(centre, width, positive, rng)) for _ in range(restarts)]
+    whole = _Penalised(_likelihood(seen), densities)
+    ends = _searched(seen, whole, starts, positive, fixed, width, densities)
+    best = max(ends, key=lambda end: end.log_evidence)
+    slope = np.where(fixed, 0.0, whole.log_marginal(best.parameters)[1] * np.where(positive, best.parameters, 1.0))
+    values = {name: best.parameters[k] for k, name in enumerate(names) if name in seen.dims}
+    if seen.level in values:
+        values[seen.level] += level
+    if seen.predictors:
+        values["b"] = best.parameters[len(best.parameters) - len(seen.predictors) :]
+    if seen.middle is not None:
+        values["Intercept"] = given.coefficients(values) @ given.at_zero
+    return PointEstimate(
+        {name: np.asarray(value) for name, value in values.items()},
+        best.log_evidence,
+        best.converged,
+        float(np.abs(slope).max()),
+        all(best.log_evidence - end.log_evidence < 1e-2 for end in ends),
+    )
+
+
+def _levelled(seen: Resolved) -> tuple[Resolved, float]:
+    """The same problem with outcomes about zero, and what was taken from them, where they are far from it."""
+    assert seen.y is not None
+    level = float(np.mean(seen.y))
+    text = seen.nodes.get(seen.level, "")
+    known = seen.fixed.get(seen.level)
+    written = _NORMAL.fullmatch(text.replace(" ", ""))
+    if not seen.intercept or abs(level) < 10 * float(np.std(seen.y)) or (known is None and written is None):
+        return seen, 0.0
+    nodes, fixed = dict(seen.nodes), dict(seen.fixed)
+    if written is not None:
+        nodes[seen.level] = f"Normal({float(written[1]) - level!r}, {written[2]})"
+    if known is not None:
+        fixed[seen.level] = known - level
+    return replace(seen, y=seen.y - level, nodes=nodes, fixed=fixed), level
+
+
+def _likelihood(seen: Resolved) -> Any:
+    """Exact, or the approximation that the model names."""
+    if seen.spec.approximation is not None:
+        return seen.approximated
+    return _Exact(seen, np.arange(seen.n))
+
+
+def _names(seen: Resolved) -> list[str]:
+    """A name for each element of the vector: hyperparameters, noise, coefficients."""
+    start = [seen.level] if seen.intercept else []
+    return [*seen.kernel.names, "sigma", *start, *(f"b[{k}]" for k in range(len(seen.predictors)))]
+
+
+def _positive(seen: Resolved) -> set[str]:
+    return {p.name for p in seen.kernel.parameters if p.support == "positive"}
+
+
+def _prior(seen: Resolved, name: str) -> tuple[Density, float, float] | None:
+    """Log density, median and half the interquartile range of a prior; of a fixed parameter nothing and its value."""
+    if name in seen.fixed:
+        return (lambda values: np.zeros(len(values))), seen.fixed[name], 0.0
+    bare, _, rest = name.partition("[")
+    text = seen.nodes["b[predictor]" if rest else bare]
+    tree = parse(text).tree
+    word = call_name(tree)
+    if word not in NAMES:
+        return None
+    arguments: dict[str, float] = {}
+    for key, node in bound_arguments(tree, word).items():  # type: ignore[arg-type]
+        try:
+            value = ast.literal_eval(node)
+            arguments[key] = float(value[int(rest.rstrip("]"))] if isinstance(value, list) else value)
+        except (ValueError, TypeError, SyntaxError, IndexError):
+            return None
+    density, low, high, proper = log_density(word, arguments)
+    if np.isfinite(high) or low not in (0.0, -np.inf):
+        return None  # a bounded parameter: the graph's transform keeps it inside
+    below, middle, above = _quartiles(density, low)
+    return density, middle, 0.5 * (above - below) if proper else 1.0
+
+
+def _quartiles(density: Density, low: float) -> np.ndarray:
+    """The quartiles of a density, by summing it over a grid."""
+    grid = np.exp(np.linspace(-30.0, 30.0, 6001))
+    grid = grid if low == 0.0 else np.concatenate([-grid[::-1], grid])
+    with np.errstate(all="ignore"):
+        heights = np.nan_to_num(np.exp(density(grid)), posinf=0.0)
+    mass = np.concatenate([[0.0], np.cumsum(0.5 * (heights[1:] + heights[:-1]) * np.diff(grid))])
+    return np.interp(np.array([0.25, 0.5, 0.75]) * mass[-1], mass, grid)
+
+
+def _moved(centre: np.ndarray, width: np.ndarray, positive: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A starting point: the middle of the priors, moved by a factor of up to e, or between the quartiles.
+
+    Weights whose signs do not matter have a saddle at the middle, which no search would leave.
+    """
+    u = rng.uniform(-1.0, 1.0, len(centre))
+    return np.where(positive, centre * np.exp(u), centre + width * u)
+
+
+def _searched(
+    seen: Resolved,
+    whole: _Penalised,
+    starts: list[np.ndarray],
+    positive: np.ndarray,
+    fixed: np.ndarray,
+    width: np.ndarray,
+    densities: tuple[Density | None, ...],
+) -> list[Maximum]:
+    long = seen.spec.approximation == "state_space" and seen.n > _STRETCH
+    if not long and (seen.n <= _SOME or seen.spec.approximation is not None):
+        ends = [maximise(whole, start, positive, fixed=fixed, width=width) for start in starts]
+        top = int(np.argmax([end.log_evidence for end in ends]))
+        if seen.n <= _SOME:
+            ends[top] = _finished(whole, ends[top], positive, fixed)
+        return ends
+    if long:  # neighbours in time say what neighbours are like
+        share = 0.05
+        part = _Penalised(seen.approximated.stretch(share), densities)
+    else:
+        share = _SOME / seen.n
+        rows = np.sort(np.random.default_rng(0).choice(seen.n, _SOME, replace=False))
+        part = _Penalised(_Exact(seen, rows), densities)
+    first = [maximise(part, start, positive, fixed=fixed, width=width) for start in starts]
+    best = max(first, key=lambda end: end.log_evidence)
+    agree = [end for end in first if best.log_evidence - end.log_evidence >= 1e-2]
+    last = maximise(whole, best.parameters, positive, part=part, share=share, fixed=fixed, width=width)
+    # Starts that ended elsewhere with some of the rows are told of by what they are worse by.
+    return [last, *(_worse(last, best.log_evidence - end.log_evidence) for end in agree)]
+
+
+def _finished(whole: _Penalised, end: Maximum, positive: np.ndarray, fixed: np.ndarray) -> Maximum:
+    """The same maximum to rounding."""
+    from scipy.optimize import minimize
+
+    free = ~fixed
+
+    def natural(u: np.ndarray) -> np.ndarray:
+        out = end.parameters.copy()
+        # A step too long is infinite or zero here, and refused below.
+        with np.errstate(over="ignore"):
+            out[free] = np.where(positive[free], end.parameters[free] * np.exp(u), end.parameters[free] + u)
+        return out
+
+    def falling(u: np.ndarray) -> tuple[float, np.ndarray]:
+        at = natural(u)
+        if not np.isfinite(at).all() or (at[free & positive] <= 0).any():
+            return 1e300, np.zeros(len(u))
+        value, gradient = whole.log_marginal(at)
+        if not np.isfinite(value):
+            return 1e300, np.zeros(len(u))
+        return -value, -(gradient * np.where(positive, at, 1.0))[free]
+
+    start = np.zeros(int(free.sum()))
+    limits = {"ftol": 1e-14, "gtol": 1e-7, "maxiter": 200}
+    found = minimize(falling, start, jac=True, method="L-BFGS-B", options=limits)
+    if not -found.fun >= end.log_evidence:
+        return end
+    return Maximum(natural(found.x), -float(found.fun), end.converged, end.evaluations + int(found.nfev))
+
+
+def _worse(best: Maximum, by: float) -> Maximum:
+    return Maximum(best.parameters, best.log_evidence - by, best.converged, 0)

@@ -1,0 +1,1314 @@
+"""Family ``graph``: any directed model, node by node, in PyMC's own words.
+
+A node is ``name[dims]: expression``. Nodes are built in topological order; each parameter of a
+distribution is evaluated to a :class:`~bayeslab.expressions.Term` and laid out by the *names* of
+its dimensions: first the node's own, then those that belong to one value of the parameter (the
+two axes of a covariance matrix). Recursions along a dimension (``previous``) become one
+``scan``; a random node that depends on its own past has a vectorised density and a ``scan`` to
+draw from.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import networkx as nx
+import numpy as np
+from pydantic import BeforeValidator, Field
+
+from bayeslab.dataset import Data
+from bayeslab.digits import far, remedy
+from bayeslab.errors import BayeslabError, DataError, ModelError, hint, listed
+from bayeslab.exact.answer import Plan
+from bayeslab.expressions import MOST_COUNTED, Evaluator, Term, as_float, parse
+from bayeslab.families._conjugacy import closed_form
+from bayeslab.families._distributions import DISTRIBUTIONS, Distribution
+from bayeslab.families._domains import Domains
+from bayeslab.families._nodes import (
+    Node,
+    bound_arguments,
+    byproducts,
+    call_name,
+    check_nodes,
+    nodes_of,
+    sorted_nodes,
+    together,
+    units,
+)
+from bayeslab.families.graph.recursion import broadcast, deterministic_recursion, random_recursion, rows_together
+from bayeslab.memory import require_memory
+from bayeslab.spec import Family, Model
+
+if TYPE_CHECKING:
+    import pymc
+
+    from bayeslab.families._summed_out import Latent, SummedOut
+
+__all__ = [
+    "Graph",
+    "Spec",
+    "bound",
+    "check",
+    "elimination",
+    "evidence",
+    "exact",
+    "factors",
+    "graph",
+    "network",
+    "outcomes",
+    "remarks",
+    "size",
+    "summed_out",
+]
+
+# Distributions that are no prior by themselves: their density has no finite integral.
+_IMPROPER = frozenset(("Flat", "HalfFlat"))
+
+type Purpose = Literal["fit", "predict", "simulate"]
+
+
+def _as_expression(value: Any) -> Any:
+    """A YAML list is the vector its text is: ``[a, 1 - a]`` needs no quotes."""
+    return f"[{', '.join(str(_as_expression(item)) for item in value)}]" if isinstance(value, list) else value
+
+
+class Graph(Family):
+    """A directed model written node by node."""
+
+    family: Literal["graph"] = "graph"
+    nodes: dict[str, Annotated[str | int | float, BeforeValidator(_as_expression)]] = Field(
+        min_length=1,
+        max_length=2_000,
+        description="`name: expression` or `name[dim, ...]: expression`. Outermost call a distribution: random"
+        " (observed, if a data column has its name); else deterministic.",
+    )
+
+
+Spec = Graph
+
+
+def _spec(model: Model) -> Graph:
+    assert isinstance(model.model, Graph)
+    return model.model
+
+
+def check(model: Model, columns: set[str] | None) -> None:
+    """Everything that can be found wrong without building the graph."""
+    nodes = nodes_of(_spec(model).nodes)
+    check_nodes(nodes, _dimensions(model), columns, model.data.derive)
+    known = (columns or set()) | nodes.keys()
+    for name in model.data.dims if columns else ():
+        # Data to predict from may lack what is predicted.
+        if name not in known:
+            message = f"'{name}' is neither in the data nor a node{hint(name, known)}"
+            raise ModelError(message, path=("data", "dims", name))
+
+
+def _dimensions(model: Model) -> set[str]:
+    source = model.data
+    return {source.rows, *source.tables, *model.dims, *(d for dims in source.dims.values() for d in dims)}
+
+
+def factors(model: Model) -> set[str]:
+    """Dimensions the model uses; a column of the same name is an index into it."""
+    return {dim for node in nodes_of(_spec(model).nodes).values() for dim in node.dims} | set(model.dims)
+
+
+def outcomes(model: Model, columns: set[str]) -> tuple[str, ...]:
+    """What the model predicts: observed nodes that no other random node depends on.
+
+    Without data, random nodes that no other random node depends on.
+    """
+    nodes = nodes_of(_spec(model).nodes)
+    parents = {n.name: (n.parents - n.lagged - {n.name}) & set(nodes) for n in nodes.values()}
+    random = [node.name for node in nodes.values() if node.kind == "random"]
+    above, waiting = set[str](), [p for name in random for p in parents[name]]
+    while waiting:
+        name = waiting.pop()
+        if name not in above:
+            above.add(name)
+            waiting += parents[name]
+    last = [name for name in random if name not in above]
+    seen = [name for name in last if name in columns]
+    return tuple(seen or last)
+
+
+def evidence(model: Model, data: Data) -> tuple[str, ...]:
+    """Nodes through which data enter the density: observed nodes, and potentials.
+
+    Raises
+    ------
+    ModelError
+        No node is observed, or a node without data has nearly the name of a column that the model does not use.
+    DataError
+        Every cell of the observed nodes is missing.
+    """
+    nodes, columns = nodes_of(_spec(model).nodes), data.names()
+    named = [node.name for node in nodes.values() if node.kind == "random" and node.name in columns]
+    potentials = [node.name for node in nodes.values() if node.kind == "potential"]
+    if columns:
+        _check_spelling(nodes, model, data)
+    observed = [name for name in named if data.present(name)]
+    if observed or potentials or not columns:
+        return (*observed, *potentials)
+    if named:
+        raise DataError(f"every cell of {listed(named)} is missing: the data say nothing about the model")
+    last = nodes[outcomes(model, set())[-1]] if outcomes(model, set()) else None
+    near = hint(last.name, columns) if last else ""
+    raise ModelError(
+        f"no node is observed, so the data say nothing about the model: an observed node is random and has the name"
+        f" of a column{f', and {last.name!r} is none' if last else ''}{near} (to draw from the prior use simulate)",
+        path=(*last.path, "[key]") if last else ("model", "nodes"),
+    )
+
+
+def size(model: Model, data: Data) -> int:
+    """Numbers in the nodes without data: what one draw holds.
+
+    Raises
+    ------
+    ModelError
+        They do not fit into memory once, with what computing the density takes.
+    """
+    lengths = {dim: len(levels) for dim, levels in data.labels.items()}
+    nodes = [node for node in nodes_of(_spec(model).nodes).values() if not data.has(node.name)]
+    sizes = {node: math.prod(lengths.get(dim, 1) for dim in node.dims) for node in nodes}
+    largest = max(nodes, key=lambda node: sizes[node], default=None)
+    if largest is not None:
+        # Values, their gradient, and an intermediate result of each.
+        require_memory(
+            4 * 8 * sizes[largest],
+            f"'{largest.key}', of {sizes[largest]:,} numbers,",
+            "give it fewer dimensions, or shorter ones",
+            kind=ModelError,
+            path=largest.path,
+        )
+    return sum(sizes.values())
+
+
+def _check_spelling(nodes: Mapping[str, Node], model: Model, data: Data) -> None:
+    """A random node without data, and a column of the same dimensions that is not used and is called nearly the same.
+
+    Names that differ in capitals and underscores only are near; those of nodes that nothing depends on also where one
+    letter is wrong. Names that differ in a digit are not: ``y1`` and ``y2`` are two things.
+    """
+    columns = data.names()
+    texts = [parse(text).names for text in model.data.derive.values()]
+    used = set(nodes).union(data.labels, *texts, *(node.expression.names for node in nodes.values()))
+    free = {name: data.term(name, missing=True).dims for name in sorted(columns - used) if data.placed(name)}
+    unseen = [node for node in nodes.values() if node.kind == "random" and node.name not in columns]
+    needed = {parent for node in nodes.values() for parent in node.parents}
+    for node in unseen:
+        for name, dims in free.items():
+            if set(dims) != set(node.dims):
+                continue
+            if _folded(name) == _folded(node.name) or (node.name not in needed and _one_letter_off(name, node.name)):
+                raise ModelError(
+                    f"'{node.name}' has no data, and the column '{name}' is not used; did you mean '{name}'? If"
+                    f" '{node.name}' is meant to have no data, rename it",
+                    path=(*node.path, "[key]"),
+                )
+
+
+def _folded(name: str) -> str:
+    return name.casefold().replace("_", "")
+
+
+def _one_letter_off(a: str, b: str) -> bool:
+    """Whether one letter is wrong, missing, too many, or swapped with the next; digits must agree."""
+    short, long = sorted((_folded(a), _folded(b)), key=len)
+    if len(short) < 4 or len(long) - len(short) > 1 or re.sub(r"\D", "", a) != re.sub(r"\D", "", b):
+        return False
+    at = next((i for i, (x, y) in enumerate(zip(short, long, strict=False)) if x != y), len(short))
+    if len(short) < len(long):
+        return short[at:] == long[at + 1 :]
+    swapped = short[at : at + 2] == long[at : at + 2][::-1] and short[at + 2 :] == long[at + 2 :]
+    return swapped or short[at + 1 :] == long[at + 1 :]
+
+
+def summed_out(model: Model, columns: set[str]) -> tuple[str, ...]:
+    """Discrete random nodes without data, in topological order."""
+    nodes = nodes_of(_spec(model).nodes)
+    return tuple(n.name for n in sorted_nodes(nodes, columns) if n.discrete and n.name not in columns)
+
+
+def imputed(model: Model, data: Data) -> tuple[str, ...]:
+    """Missing cells that are summed out: those of discrete nodes with data on which other nodes depend."""
+    return tuple(f"{name}_unobserved" for name in _with_gaps(nodes_of(_spec(model).nodes), data))
+
+
+def _with_gaps(nodes: Mapping[str, Node], data: Data) -> list[str]:
+    """Discrete nodes with missing cells on which other nodes depend."""
+    needed, columns = {parent for node in nodes.values() for parent in node.parents}, data.names()
+    out = []
+    for node in nodes.values():
+        if node.kind == "random" and node.discrete and node.name in columns & needed and not node.recursive:
+            term = data.term(node.name, missing=True)
+            cells = term.value if term.codes is None else np.where(term.codes < 0, np.nan, 0.0)
+            if cells is not None and np.isnan(np.asarray(cells, dtype=float)).any():
+                out.append(node.name)
+    return out
+
+
+def derived(model: Model, columns: set[str]) -> tuple[str, ...]:
+    """Deterministic nodes of the discrete nodes that are summed out; they come back with them."""
+    nodes, found, out = nodes_of(_spec(model).nodes), set(summed_out(model, columns)), []
+    for node in sorted_nodes(nodes, columns):
+        if node.kind == "deterministic" and node.parents & found:
+            found.add(node.name)
+            out.append(node.name)
+    return tuple(out)
+
+
+def exact(model: Model, data: Data) -> Plan | str:
+    """Conjugate pairs, and what is Gaussian given at most two scales; else the reason why not."""
+    return closed_form(nodes_of(_spec(model).nodes), data)
+
+
+def remarks(model: Model, data: Data) -> list[tuple[str, str, float | None, str, str]]:
+    """Observed columns that are so far from zero that few digits of what varies in them are left."""
+    out: list[tuple[str, str, float | None, str, str]] = []
+    for name in evidence(model, data):
+        column = data.dataset.columns.get(name)
+        if column is None or column.values.dtype.kind != "f":
+            continue
+        values = column.values[np.isfinite(column.values)]
+        if values.size and (said := far(name, values.ravel())):
+            out.append(("digits", name, None, said, remedy(values.ravel())))
+    return out
+
+
+def network(model: Model, data: Data) -> nx.DiGraph:
+    """The model's nodes and edges with attributes ``kind``, ``text`` and ``dims``."""
+    nodes = nodes_of(_spec(model).nodes)
+    columns = data.names()
+    out = nx.DiGraph(dims={dim: len(levels) for dim, levels in data.labels.items()})
+    for node in nodes.values():
+        kind = node.kind
+        if kind == "random":
+            kind = "observed" if node.name in columns else "discrete" if node.discrete else "random"
+        out.add_node(node.name, kind=kind, text=node.distribution or node.expression.text, dims=node.dims)
+    for node in nodes.values():
+        for parent in sorted(node.parents & (nodes.keys() | columns)):
+            if parent not in nodes:
+                given = data.dataset.columns.get(parent)
+                dims = given.dims if given is not None else data.term(parent, missing=True).dims
+                out.add_node(parent, kind="data", text=model.data.derive.get(parent, "data"), dims=dims or ())
+            # A variance looks back at the series it is of; drawn, that would be a circle.
+            if parent not in node.lagged or parent not in nodes:
+                out.add_edge(parent, node.name)
+    return out
+
+
+def graph(model: Model, data: Data, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
+    """The model as a PyMC graph.
+
+    Parameters
+    ----------
+    model, data
+        The model and the data bound to it.
+    purpose
+        ``fit``: observed nodes hold their data and discrete latents are summed out. ``predict``:
+        the ``targets`` are random, given everything else. ``simulate``: every random node is random.
+
+    Raises
+    ------
+    ModelError, DataError
+        With the path of the node, and what PyMC said where it was PyMC that refused.
+    """
+    builder = _Builder(model, data, purpose, targets)
+    with warnings.catch_warnings():
+        # Only compiled C code would use the BLAS that is missed here; ours is numba's.
+        warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS")
+        built = builder.build()
+    latent = list(summed_out(model, builder.observed)) if purpose == "fit" else []
+    if not latent:
+        return built
+    if builder.elimination is None:
+        return _marginalized(built, latent, builder.nodes)
+    for name in latent:
+        # They come back after sampling, with their dims.
+        built.named_vars_to_dims[name] = builder.nodes[name].dims
+    return built
+
+
+def bound(model: Model, data: Data) -> Data:
+    """The data, after what numbers and data alone say has been checked: domains of parameters, supports of values.
+
+    Raises
+    ------
+    ModelError, DataError
+        With the path of the node.
+    """
+    nodes = nodes_of(_spec(model).nodes)
+    _check_proper(nodes, data.names())
+    domains = Domains(nodes, data)
+    for node in nodes.values():
+        with _node_errors(node):
+            domains.check(node)
+    return data
+
+
+def _check_proper(nodes: Mapping[str, Node], columns: Collection[str]) -> None:
+    """A node with an improper prior has a posterior only through data, or potentials, that depend on it."""
+    made = byproducts(nodes)
+    todo = [name for name, node in nodes.items() if name in columns or node.kind == "potential"]
+    used = set(todo)
+    while todo:
+        above = {made.get(parent, parent) for parent in nodes[todo.pop()].parents} & nodes.keys() - used
+        used |= above
+        todo += above
+    for name, node in nodes.items():
+        if node.distribution in _IMPROPER and name not in used:
+            raise ModelError(
+                f"'{name}' has no proper prior and no data depend on it: give it a prior, or leave it out",
+                path=node.path,
+            )
+
+
+def elimination(model: Model, data: Data) -> tuple[pymc.Model, SummedOut] | None:
+    """The graph to fit and how its discrete nodes are summed out; None where there are none, or PyMC sums them."""
+    if not summed_out(model, data.names()) and not imputed(model, data):
+        return None
+    builder = _Builder(model, data, "fit", ())
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS")
+        built = builder.build()
+    return None if builder.elimination is None else (built, builder.elimination)
+
+
+# What PyMC-extras raises, or runs into, with a graph that it does not know.
+_UNKNOWN_GRAPH = (NotImplementedError, ValueError, TypeError, LookupError, AssertionError)
+
+
+def _marginalized(built: pymc.Model, latent: list[str], nodes: Mapping[str, Node]) -> pymc.Model:
+    """The same by PyMC-extras, where continuous nodes without data depend on the discrete ones."""
+    from pymc_extras.model.marginal.marginalize import marginalize
+
+    for name in latent:
+        if not nodes[name].finite:
+            raise ModelError(
+                f"'{name}' is discrete and has no data ({nodes[name].distribution}); only Bernoulli, Categorical and"
+                f" DiscreteUniform nodes can be summed out",
+                path=nodes[name].path,
+            )
+    # Summing out refuses models with starting points of their own; they are put back afterwards.
+    start = {rv.name: value for rv, value in built.rvs_to_initial_values.items() if value is not None}
+    for rv in built.rvs_to_initial_values:
+        built.rvs_to_initial_values[rv] = None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            out = marginalize(built, latent)
+    except _UNKNOWN_GRAPH as error:
+        said = str(error).strip().splitlines()
+        raise ModelError(
+            f"the discrete node {listed(latent)} cannot be summed out, because nodes without data or with missing cells"
+            f" depend on it in a way that is not known ({said[0] if said else type(error).__name__})",
+            path=nodes[latent[0]].path,
+        ) from error
+    for rv in out.free_RVs:
+        out.rvs_to_initial_values[rv] = start.get(rv.name)
+    for name in latent:
+        # They come back after sampling, with the dims they had.
+        if name in built.named_vars_to_dims:
+            out.named_vars_to_dims[name] = built.named_vars_to_dims[name]
+    return out
+
+
+class _Builder:
+    """Builds one PyMC model; lives for one call of :func:`graph`."""
+
+    def __init__(self, model: Model, data: Data, purpose: Purpose, targets: Collection[str]) -> None:
+        import pymc as pm
+
+        self.pm, self.data, self.purpose = pm, data, purpose
+        self.nodes = nodes_of(_spec(model).nodes)
+        self.labels = dict(data.labels)
+        columns = data.names()
+        check_nodes(self.nodes, self.labels, columns, model.data.derive)
+        self.columns = columns
+        random = {node.name for node in self.nodes.values() if node.kind == "random"}
+        for node in self.nodes.values():
+            if node.name in columns and node.kind != "random":
+                raise ModelError(
+                    f"'{node.name}' is a column of the data and a {node.kind} node; rename the node"
+                    f" (computed columns belong in data.derive)",
+                    path=(*node.path, "[key]"),
+                )
+        free: set[str] = set()
+        if purpose == "predict":
+            free = set(targets)
+        elif purpose == "simulate":
+            free = random
+        self.observed = (random & columns) - free
+        # Nodes whose data may be looked back at (with lag) before they are built.
+        self.seen = random & columns if purpose != "simulate" else set()
+        self.terms: dict[str, Term] = {}
+        # Discrete nodes to be summed out, and what is computed from them: it has no value in a draw.
+        self.summed = {n for n in random - columns if self.nodes[n].discrete} if purpose == "fit" else set()
+        # Discrete nodes with data whose missing cells are summed out as well.
+        self.imputed = set(_with_gaps(self.nodes, data)) & self.observed if purpose == "fit" else set()
+        self.summed |= self.imputed
+        self.latents: dict[str, Latent] = {}
+        self.densities: list[Any] = []
+        self.elimination: SummedOut | None = None
+        self.own_sums = bool(self.summed) and not self._open_below()
+        # A text outcome is a node and, by its levels, a dimension; PyMC allows only one of the two.
+        coords = {dim: levels.tolist() for dim, levels in self.labels.items() if dim not in self.nodes}
+        self.model = pm.Model(coords=coords, check_bounds=True)
+        self.symbols: dict[str, Any] = {}
+        self.evaluator = Evaluator(
+            self.lookup,
+            self.labels,
+            data.frozen,
+            self.symbol,
+            past=self.past,
+            rows=data.dataset.rows,
+            cells=data.cells,
+        )
+
+    def _open_below(self) -> bool:
+        """Whether the density of something that is sampled depends on a discrete node without data."""
+        tied = set(self.summed)
+        for node in sorted_nodes(self.nodes, self.seen):
+            if not node.parents & tied or node.name in self.summed:
+                continue
+            if node.kind == "deterministic":
+                tied.add(node.name)
+            elif node.kind == "random" and not (
+                node.name in self.columns and (node.discrete or self._complete(node.name))
+            ):
+                return True
+        return False
+
+    # -- names
+
+    def lookup(self, name: str) -> Term:
+        if name in self.terms:
+            return self.terms[name]
+        if name in self.nodes and name not in self.seen:
+            raise ModelError(
+                f"'{name}' and a node it depends on look back at each other, and '{name}' has no data here"
+            )
+        return self.data_of(name) if name in self.nodes else self.data.term(name)
+
+    def past(self, name: str) -> Term:
+        """What ``lag`` looks back at: of an observed node its data, whether it is built yet or not."""
+        return self.data_of(name) if name in self.seen and self._complete(name) else self.lookup(name)
+
+    def _complete(self, name: str) -> bool:
+        """Whether a column has no missing cells, so that nothing of it is imputed."""
+        term = self.data.term(name, missing=True)
+        return term.value is None or not np.any(np.isnan(np.asarray(term.value, dtype=float)))
+
+    def data_of(self, name: str, *, missing: bool = False) -> Term:
+        """The data of a node, its axes in the order of the node's dims."""
+        term, dims = self.data.term(name, missing=missing), self.nodes[name].dims
+        if term.value is None or term.dims == dims or set(term.dims) != set(dims):
+            return term
+        return replace(term, value=term.value.transpose([term.dims.index(d) for d in dims]), dims=dims, column=None)
+
+    def symbol(self, term: Term) -> Any:
+        """A data column as ``pm.Data``, registered when it is first used."""
+        import pytensor.tensor as pt
+
+        name = str(term.column)
+        if name in self.nodes or name in self.labels or None in term.dims or not term.dims:
+            return pt.as_tensor_variable(np.asarray(term.value))
+        if name not in self.symbols:
+            self.symbols[name] = self._given(name, term.value, term.dims)
+        return self.symbols[name]
+
+    def _given(self, name: str, value: Any, dims: tuple[Any, ...]) -> Any:
+        """Data in the graph; whole numbers that PyMC's 32 bits do not hold are floats there."""
+        array = np.asarray(value)
+        narrow = np.iinfo(np.int32)
+        if array.dtype.kind in "iu" and array.size and (array.min() < narrow.min or array.max() > narrow.max):
+            try:
+                array = as_float(array)
+            except DataError as error:
+                raise DataError(f"column '{name}': {error.message}") from None
+        return self.pm.Data(name, array, dims=dims, model=self.model)
+
+    def lengths(self, dims: tuple[str, ...]) -> tuple[int, ...]:
+        for dim in dims:
+            if dim not in self.labels:
+                raise ModelError(
+                    f"the dimension '{dim}' has no length: no column or table brings it; declare it in dims"
+                    f" (a list of labels or a length); known: {listed(self.labels)}"
+                )
+        return tuple(len(self.labels[dim]) for dim in dims)
+
+    # -- building
+
+    def build(self) -> pymc.Model:
+        with self.model:
+            groups = together(self.nodes) if self.purpose == "simulate" else []
+            complete = {name for name in self.seen if self._complete(name)}
+            for unit in units(self.nodes, complete, groups):
+                node = unit[0]
+                with _node_errors(node):
+                    if len(unit) > 1:
+                        self._row_by_row(unit)
+                        continue
+                    self.lengths(node.dims)
+                    if node.kind == "random":
+                        self._random(node)
+                    elif node.kind == "potential":
+                        self._potential(node)
+                    else:
+                        self._deterministic(node)
+            if self.own_sums:
+                self._sum_out()
+        return self.model
+
+    def _sum_out(self) -> None:
+        from bayeslab.families._summed_out import summed_out as sums
+
+        first = self.nodes[next(iter(self.latents)).removesuffix("_unobserved")]
+        with _node_errors(first):
+            found = sums(list(self.latents.values()), self.densities, self.model)
+        # By its name it is known as the likelihood of rows that have hidden parts.
+        self.pm.Potential(f"{next(iter(found.observed), first.name)}_rows", found.log_sum)
+        self.elimination = found
+
+    @staticmethod
+    def _density(name: str, value: Any, dims: tuple[str, ...], *, observed: bool) -> Any:
+        from bayeslab.families._summed_out import Density
+
+        return Density(name, value, dims, observed)
+
+    def _meets_latents(self, variable: Any) -> bool:
+        from pytensor.graph.traversal import ancestors
+
+        symbols = {latent.symbol for latent in self.latents.values()}
+        return bool(symbols) and not symbols.isdisjoint(ancestors([variable]))
+
+    def _row_by_row(self, group: list[Node]) -> None:
+        """Nodes that look back at each other: drawn, or, where all are deterministic, computed."""
+        for node in group:
+            self.lengths(node.dims)
+        tied = any(node.parents & self.summed for node in group)
+        for name, value in rows_together(self, group).items():
+            if tied:
+                self.summed.add(name)
+            else:
+                self.pm.Deterministic(name, value, dims=self.nodes[name].dims)
+            self.terms[name] = Term(value, self.nodes[name].dims)
+
+    def _potential(self, node: Node) -> None:
+        assert isinstance(node.expression.tree, ast.Call)
+        (value,) = bound_arguments(node.expression.tree, "Potential").values()
+        term = self._defined(self.evaluator.eval(value))
+        symbolic = self.evaluator.symbolic(term)
+        if self._meets_latents(symbolic):
+            self.densities.append(self._density(node.name, symbolic, (), observed=False))
+            return
+        self.pm.Potential(node.name, symbolic)
+
+    def _defined(self, term: Term) -> Term:
+        """The rows of a term that a ``lag`` leaves defined."""
+        value = term.value
+        for dim, rows in term.undefined.items():
+            value = value[(slice(None),) * term.dims.index(dim) + (slice(rows, None),)]
+        return replace(term, value=value, undefined={}, column=None) if term.undefined else term
+
+    def _deterministic(self, node: Node) -> None:
+        if node.recursive:
+            term = deterministic_recursion(self, node)
+        else:
+            term = self.evaluator.term(node.expression)
+        if term.value is None:
+            # A factor under another name.
+            self.terms[node.name] = replace(term, column=None)
+            return
+        named = set(term.dims) - {None}
+        if len(term.dims) == len(node.dims) and term.dims.count(None) == 1 and named <= set(node.dims):
+            # A list of vectors: its own axis is the one dimension of the node that they lack.
+            (lacking,) = set(node.dims) - set(term.dims)
+            term = replace(term, dims=tuple(dim or lacking for dim in term.dims))
+            self._fits(replace(node, dims=tuple(str(dim) for dim in term.dims)), term)
+        if len(term.dims) == len(node.dims) and all(dim is None for dim in term.dims):
+            term = replace(term, dims=node.dims)
+            self._fits(node, term)
+        (value,), _, symbolic = self.evaluator.align([term], onto=node.dims)
+        shape = self.lengths(node.dims)
+        if not symbolic:
+            value = np.array(np.broadcast_to(value, shape))
+            if value.dtype.kind == "f" and not np.all(np.isfinite(value)) and not term.undefined:
+                raise DataError(f"'{node.name}' is not a finite number for these data", path=node.path)
+            self.terms[node.name] = Term(
+                value if node.dims else value[()], node.dims, undefined=term.undefined, column=node.name
+            )
+            if node.dims and not term.undefined:
+                self.symbols[node.name] = self._given(node.name, value, node.dims)
+                self.terms[node.name] = Term(value, node.dims, column=node.name)
+            return
+        value = broadcast(value, shape) if node.dims else value
+        if node.parents & self.summed:
+            self.summed.add(node.name)
+        else:
+            self.pm.Deterministic(node.name, value, dims=node.dims or None)
+        self.terms[node.name] = Term(value, node.dims, undefined=term.undefined)
+
+    def _fits(self, node: Node, term: Term) -> None:
+        shape = np.shape(term.value) if not term.random else term.value.type.shape
+        wanted = self.lengths(node.dims)
+        if tuple(shape) != wanted:
+            raise ModelError(
+                f"{' × '.join(map(str, shape))} values for {node.key} of size {' × '.join(map(str, wanted))}"
+            )
+
+    # -- random nodes
+
+    def _random(self, node: Node) -> None:
+        observed = self._observations(node) if node.name in self.observed else None
+        if self.own_sums and node.name in self.summed and observed is None:
+            self._latent(node)
+            return
+        if observed is None and node.recursive and self._needs_past(node):
+            self.terms[node.name] = random_recursion(self, node)
+            return
+        word = str(node.distribution)
+        tree = node.expression.tree
+        assert isinstance(tree, ast.Call)
+        if word in ("LKJCholeskyCov", "LKJCorr"):
+            self._correlations(node, word, tree)
+            return
+        if word in ("Ordered", "PositiveOrdered"):
+            self._ordered(node, word, tree, observed)
+            return
+        drawn, undefined = self._with_own_past(node, lambda: self.distribution(tree, node.dims))
+        rows = undefined.get(node.dims[-1], 0) if node.dims else 0
+        if set(undefined) - set(node.dims[-1:]):
+            raise ModelError(f"lag() along {listed(undefined)}, which is not the last dimension of '{node.key}'")
+        if rows and observed is None and node.name not in self.columns:
+            raise ModelError(
+                f"the first {rows} rows of '{node.name}' have no distribution, because lag() looks back past them:"
+                f" give lag(..., start=...)"
+            )
+        if not rows:
+            self._register(node, drawn, node.dims, observed)
+            return
+        self._conditioned(node, tree, observed, rows)
+
+    def _latent(self, node: Node) -> None:
+        """A discrete node without data: a symbol for its values, and their log probabilities."""
+        import pytensor.tensor as pt
+
+        from bayeslab.families._summed_out import Latent, states_of
+
+        tree = node.expression.tree
+        assert isinstance(tree, ast.Call)
+        shape = self.lengths(node.dims)
+        symbol = pt.tensor(node.name, dtype="int64", shape=shape)
+        own = Term(symbol, node.dims)
+        drawn, undefined = self._with_own_past(node, lambda: self.distribution(tree, node.dims), own)
+        if undefined:
+            raise ModelError(f"'{node.name}' has no data, so lag() and previous() in it need start=...")
+        if drawn.owner.op.ndim_supp:
+            raise ModelError(f"'{node.name}' draws vectors of counts and has no data; it cannot be summed out")
+        states = states_of(node.name, drawn, list(self.latents.values()), self.model)
+        self.latents[node.name] = Latent(node.name, symbol, shape, *states)
+        self.densities.append(
+            self._density(node.name, self.pm.logp(drawn, symbol, warn_rvs=False), node.dims, observed=False)
+        )
+        self.terms[node.name] = own
+
+    def _with_own_past(
+        self, node: Node, build: Callable[[], Any], own: Term | None = None
+    ) -> tuple[Any, dict[str, int]]:
+        """Build with the node's own name standing for its data (or ``own``), and note undefined rows."""
+        self._undefined: dict[str, int] = {}
+        if node.recursive and own is None:
+            own = self.data_of(node.name, missing=True)
+            gone = np.isnan(np.asarray(own.value, dtype=float)) if own.value is not None else np.array([True])
+            if np.any(gone):
+                raise DataError(
+                    f"'{node.name}' looks back at itself and has {int(gone.sum())} missing cells; a series with gaps"
+                    f" needs a latent node: h[...]: ... previous(h, 1, start=...), and '{node.name}' around h"
+                )
+            own = replace(own, column=None)
+        if node.recursive and own is not None:
+            past, starts = own, self._starts(node)
+            self.evaluator.special = {"previous": lambda call: self._lag_of(past, call, starts)}
+            self.terms[node.name] = past
+        try:
+            return build(), dict(self._undefined)
+        finally:
+            self.evaluator.special = {}
+            self.terms.pop(node.name, None)
+
+    def _starts(self, node: Node) -> dict[int, Term]:
+        """Values before the first row, by how many rows back from it they are."""
+        calls = [c for c in ast.walk(node.expression.tree) if isinstance(c, ast.Call) and call_name(c) == "previous"]
+        given = {c.args[1].value: k.value for c in calls for k in c.keywords if k.arg == "start"}  # type: ignore[attr-defined]
+        return {steps: self.evaluator.eval(start) for steps, start in given.items()}
+
+    def _lag_of(self, own: Term, call: ast.Call, starts: Mapping[int, Term]) -> Term:
+        term = own
+        for step in range(1, call.args[1].value + 1):  # type: ignore[attr-defined]
+            term = self.evaluator.lagged(term, 1, starts.get(step, starts[min(starts)]))
+        return term
+
+    def _needs_past(self, node: Node) -> bool:
+        """Whether the node must be generated step by step: it has no data to look back at."""
+        return self.purpose == "simulate" or node.name not in self.columns
+
+    def _observations(self, node: Node) -> Any:
+        term = self.data.term(node.name, missing=True)
+        value = term.value
+        if set(term.dims) != set(node.dims):
+            raise DataError(
+                f"'{node.name}' has the dimensions ({', '.join(map(str, term.dims))}) in the data and"
+                f" ({', '.join(node.dims)}) in the model",
+                path=(*node.path, "[key]"),
+            )
+        if value is None:
+            if not node.discrete:
+                raise DataError(f"'{node.name}' is text in the data; {node.distribution} needs numbers", path=node.path)
+            value = np.asarray(term.codes)
+            gone = value < 0
+        else:
+            value = np.asarray(value)
+            gone = np.isnan(value) if value.dtype.kind == "f" else np.zeros(value.shape, bool)
+        value = value.transpose([term.dims.index(dim) for dim in node.dims])
+        gone = gone.transpose([term.dims.index(dim) for dim in node.dims])
+        if np.any(np.isinf(value)):
+            row = int(np.nonzero(np.isinf(np.atleast_1d(value)))[0][0])
+            raise DataError(f"column '{node.name}', row {row + 1} is infinite", path=node.path)
+        if np.any(gone):
+            row = int(np.nonzero(np.atleast_1d(gone))[0][0])
+            if node.discrete and (node.recursive or self._vector(node)):
+                raise DataError(
+                    f"column '{node.name}', row {row + 1} is missing and {node.distribution} is discrete; missing cells"
+                    f" are not summed out where cells can depend on each other: drop these rows",
+                    path=node.path,
+                )
+            if node.name in self.imputed and not self.own_sums:
+                raise DataError(
+                    f"column '{node.name}', row {row + 1} is missing and {node.distribution} is discrete; missing cells"
+                    f" are not summed out where nodes without data or with missing cells of their own depend on them:"
+                    f" drop these rows",
+                    path=node.path,
+                )
+            if not node.discrete:
+                return np.ma.masked_array(np.where(gone, 0.0, value), mask=gone)
+        if node.discrete:
+            broken = (value != np.floor(value)) & ~gone
+            if value.dtype.kind == "f" and np.any(broken):
+                row = int(np.nonzero(np.atleast_1d(broken))[0][0])
+                raise DataError(
+                    f"column '{node.name}', row {row + 1}: {np.atleast_1d(value).ravel()[row]} is not a whole number;"
+                    f" {node.distribution} is discrete",
+                    path=node.path,
+                )
+            far = ~gone & (np.abs(np.where(gone, 0, value).astype(float)) > MOST_COUNTED)
+            if np.any(far):
+                row = int(np.nonzero(np.atleast_1d(far))[0][0])
+                raise DataError(
+                    f"column '{node.name}', row {row + 1}: {np.atleast_1d(value).ravel()[row]} is beyond"
+                    f" {MOST_COUNTED:,}, up to which floats hold every whole number; count in larger units",
+                    path=node.path,
+                )
+            counts = np.where(gone, 0, value).astype(np.int64)
+            return np.ma.masked_array(counts, mask=gone) if np.any(gone) else counts
+        return value.astype(np.float64)
+
+    def _register(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any, **extra: Any) -> None:
+        import pytensor.tensor as pt
+
+        whole = None
+        if node.name in self.imputed and np.ma.is_masked(observed):
+            whole = self._missing_cells(node, drawn, dims, observed)
+        if observed is not None and self._meets_latents(drawn):
+            value = self.pm.logp(drawn, np.ma.getdata(observed), warn_rvs=False)
+            if np.ma.is_masked(observed):
+                # Only discrete nodes on which nothing depends come here with gaps: summed out, a factor of 1.
+                value = pt.switch(np.ma.getmaskarray(observed), 0.0, value)
+            self.densities.append(
+                self._density(node.name, value, dims[: len(dims) - drawn.owner.op.ndim_supp], observed=True)
+            )
+            self.terms[node.name] = Term(np.asarray(observed) if whole is None else whole, dims)
+            return
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*will be automatically imputed.*")
+            warnings.filterwarnings("ignore", category=self.pm.exceptions.ImputationWarning)
+            if observed is not None and node.discrete and np.ma.is_masked(observed) and self.purpose == "fit":
+                self._register_present(node, drawn, dims, observed)
+                if whole is not None:
+                    self.terms[node.name] = Term(whole, dims)
+                return
+            if self.purpose != "fit":
+                # A transform is for sampling a density; here the node is only drawn from.
+                warnings.filterwarnings("ignore", message="No safe default transform found")
+            # PyMC makes whole numbers those of 32 bits, and floats those of the variable's type.
+            seen = None if observed is None else observed.astype(np.float64)
+            rv = self.model.register_rv(drawn, node.name, observed=seen, dims=dims or None, **extra)
+        if np.ma.is_masked(observed) and len(dims) == 1:
+            # The imputed cells are a parameter of their own; its dimension says which rows they are.
+            missing = f"{node.name}_missing"
+            self.model.add_coord(missing, self.labels[dims[0]][np.ma.getmaskarray(observed)].tolist())
+            self.model.named_vars_to_dims[f"{node.name}_unobserved"] = (missing,)
+        self.terms[node.name] = Term(rv, dims)
+
+    def _missing_cells(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any) -> Any:
+        """The node with a symbol for its missing cells, which are summed out as a discrete node of their own is."""
+        import pytensor.tensor as pt
+
+        from bayeslab.families._summed_out import Latent, states_of
+
+        gone, name = np.ma.getmaskarray(observed), f"{node.name}_unobserved"
+        try:
+            states = states_of(node.name, drawn, list(self.latents.values()), self.model)
+        except ModelError:
+            row = int(np.nonzero(gone)[0][0])
+            below = [other.name for other in self.nodes.values() if node.name in other.parents]
+            raise DataError(
+                f"column '{node.name}', row {row + 1} is missing, {listed(below)} can depend on it, and"
+                f" {node.distribution} has no known largest value to sum up to: drop these rows, or write"
+                f" Truncated({node.distribution}(...), upper=...)",
+                path=node.path,
+            ) from None
+        symbol = pt.tensor(name, dtype="int64", shape=(int(gone.sum()),))
+        # Where each cell is taken from: the data, or behind them the symbol.
+        place = np.arange(gone.size)
+        place[gone.ravel()] = gone.size + np.arange(int(gone.sum()))
+        given = pt.constant(np.ma.getdata(observed).ravel().astype(np.int64))
+        whole = pt.concatenate([given, symbol])[pt.constant(place)].reshape(gone.shape)
+        self.latents[name] = Latent(name, symbol, (int(gone.sum()),), *states)
+        value = self.pm.logp(drawn, whole, warn_rvs=False).ravel()[pt.constant(np.flatnonzero(gone))]
+        self.densities.append(self._density(name, value, (), observed=False))
+        if len(dims) == 1:
+            missing = f"{node.name}_missing"
+            self.model.add_coord(missing, self.labels[dims[0]][gone].tolist())
+            self.model.named_vars_to_dims[name] = (missing,)
+        return whole
+
+    def _register_present(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any) -> None:
+        """Only the cells that are there: summed out, a missing one on which no node depends is a factor of 1."""
+        from pymc.distributions.distribution import create_partial_observed_rv
+
+        drawn.name = node.name
+        (present, _), _, _ = create_partial_observed_rv(drawn, np.ma.getmaskarray(observed))
+        self.model.register_rv(present, f"{node.name}_observed", observed=observed.compressed().astype(np.float64))
+        self.model.named_vars_to_dims[node.name] = dims
+
+    def _vector(self, node: Node) -> bool:
+        """Whether one value of the node is a vector."""
+        assert isinstance(node.expression.tree, ast.Call)
+        return node.distribution in DISTRIBUTIONS and DISTRIBUTIONS[node.distribution].support > 0
+
+    def _conditioned(self, node: Node, tree: ast.Call, observed: Any, rows: int) -> None:
+        """A node whose first rows are given: they have no density and are not predicted."""
+        dim = node.dims[-1]
+        late = f"{dim}_from_{rows}"
+        self.labels[late] = self.labels[dim][rows:]
+        self.model.add_coord(late, self.labels[late].tolist())
+        dims = (*node.dims[:-1], late)
+        self._late = (dim, late, rows)
+        try:
+            drawn, _ = self._with_own_past(node, lambda: self.distribution(tree, dims))
+        finally:
+            del self._late
+        self._register(node, drawn, dims, observed[..., rows:] if observed is not None else None)
+        given = self.data_of(node.name, missing=True).value
+        if given is not None and not np.any(np.isnan(given[..., :rows])):
+            import pytensor.tensor as pt
+
+            late_rows = self.terms[node.name].value
+            whole = pt.concatenate([given[..., :rows].astype(late_rows.dtype), late_rows], axis=-1)
+            self.terms[node.name] = Term(whole, node.dims)
+
+    def _ordered(self, node: Node, word: str, tree: ast.Call, observed: Any) -> None:
+        if observed is not None:
+            raise ModelError(f"{word}(...) is for parameters; '{node.name}' is observed")
+        if not node.dims:
+            raise ModelError(f"{word}(...) needs a dimension: {node.name}[k]")
+        inner = bound_arguments(tree, word)["dist"]
+        assert isinstance(inner, ast.Call)
+        drawn = self.distribution(inner, node.dims)
+        shape = self.lengths(node.dims)
+        if word == "PositiveOrdered":
+            from bayeslab.families._tails import truncated
+
+            drawn = truncated(self.pm.Truncated.dist(drawn, lower=0, shape=shape))
+        if self.purpose == "simulate":
+            if not self._exchangeable(inner, node.dims[-1]):
+                raise ModelError(
+                    f"prior draws of {word}(...) need the same parameters for every element along '{node.dims[-1]}'"
+                )
+            unsorted = self.model.register_rv(drawn, f"{node.name}_unordered", dims=node.dims)
+            value = self.pm.Deterministic(node.name, unsorted.sort(axis=-1), dims=node.dims)
+            self.terms[node.name] = Term(value, node.dims)
+            return
+        transforms = self.pm.distributions.transforms
+        extra: dict[str, Any] = {"transform": transforms.ordered}
+        if word == "PositiveOrdered":
+            extra = {"transform": transforms.Ordered(positive=True), "default_transform": None}
+        self._register(node, drawn, node.dims, None, initval=_spread(drawn, shape), **extra)
+
+    def _exchangeable(self, tree: ast.Call, dim: str) -> bool:
+        values = [*tree.args, *(k.value for k in tree.keywords)]
+        return all(dim not in self.evaluator.eval(v).dims and None not in self.evaluator.eval(v).dims for v in values)
+
+    def _correlations(self, node: Node, word: str, tree: ast.Call) -> None:
+        pm = self.pm
+        if len(node.dims) != 2 or len(set(self.lengths(node.dims))) != 1:
+            raise ModelError(f"{word} is a square matrix: {node.name}[dim, dim2], with dim2 a twin of dim")
+        size = self.lengths(node.dims)[0]
+        given = bound_arguments(tree, word)
+        if "n" in given and self._literal(given["n"], "n") != size:
+            raise ModelError(f"{word}(n={ast.unparse(given['n'])}) on a dimension of length {size}")
+        if "eta" not in given:
+            raise ModelError(f"{word}() needs 'eta'")
+        eta = self.evaluator.symbolic(self.evaluator.eval(given["eta"]))
+        if word == "LKJCorr":
+            factor = self._correlation_factor(node.name, eta, size)
+            self.terms[node.name] = Term(pm.Deterministic(node.name, factor @ factor.T, dims=node.dims), node.dims)
+            return
+        if "sd_dist" not in given:
+            raise ModelError("LKJCholeskyCov() needs 'sd_dist', a positive distribution such as Exponential(1)")
+        inner = given["sd_dist"]
+        assert isinstance(inner, ast.Call)
+        deviations = self.distribution(inner, node.dims[:1])
+        for suffix in ("corr", "stds"):
+            if f"{node.name}_{suffix}" in self.nodes:
+                raise ModelError(f"'{node.name}_{suffix}' is made by '{node.name}' itself; rename the other node")
+        if self.purpose == "simulate":
+            factor = self._correlation_factor(node.name, eta, size)
+            stds = self.model.register_rv(deviations, f"{node.name}_stds", dims=node.dims[:1])
+            chol, corr = factor * stds[:, None], factor @ factor.T
+        else:
+            chol, corr, stds = pm.LKJCholeskyCov(
+                f"{node.name}_packed", eta=eta, n=size, sd_dist=deviations, store_in_trace=False
+            )
+            stds = pm.Deterministic(f"{node.name}_stds", stds, dims=node.dims[:1])
+        self.terms[node.name] = Term(pm.Deterministic(node.name, chol, dims=node.dims), node.dims)
+        self.terms[f"{node.name}_stds"] = Term(stds, node.dims[:1])
+        corr = pm.Deterministic(f"{node.name}_corr", corr, dims=node.dims)
+        self.terms[f"{node.name}_corr"] = Term(corr, node.dims)
+
+    def _correlation_factor(self, name: str, eta: Any, size: int) -> Any:
+        """Cholesky factor of a matrix with an LKJ distribution, from independent partial correlations.
+
+        The partial correlation of two variables given those before both is a Beta on (-1, 1):
+        Lewandowski, Kurowicka and Joe (2009), J. Multivariate Analysis 100, section 2.4 (a C-vine).
+
+        PyMC 6.3 is not used for this. Its ``LKJCorr`` is the factor, not the matrix, and its density
+        lacks the Jacobian between them; its draws, also those of ``LKJCholeskyCov``, take the Beta of
+        the onion method one step too wide from the third variable on, so that correlations come out
+        too small. The density of its ``LKJCholeskyCov`` is right.
+        """
+        import pytensor.tensor as pt
+
+        rows, columns = np.tril_indices(size, -1)
+        alpha = eta + (size - 2 - columns) / 2.0
+        drawn = self.pm.Beta.dist(alpha, alpha, shape=len(rows))
+        unit = self.model.register_rv(drawn, f"{name}_partial")
+        partial = pt.zeros((size, size))[rows, columns].set(2.0 * unit - 1.0)
+        # What the variables before leave unexplained.
+        rest = pt.concatenate([pt.ones((size, 1)), pt.cumprod(1.0 - partial**2, axis=1)[:, :-1]], axis=1)
+        return (partial + pt.eye(size)) * pt.sqrt(rest)
+
+    # -- distributions
+
+    def distribution(self, tree: ast.expr, dims: tuple[str, ...]) -> Any:
+        """A distribution's call as an unnamed random variable with the given dims."""
+        assert isinstance(tree, ast.Call)
+        word = str(call_name(tree))
+        build = getattr(self, f"_dist_{word}", None)
+        if build is not None:
+            return build(tree, dims)
+        return self._plain(word, DISTRIBUTIONS[word], tree, dims)
+
+    def _plain(self, word: str, entry: Distribution, tree: ast.Call, dims: tuple[str, ...]) -> Any:
+        given = bound_arguments(tree, word)
+        support = entry.support
+        if word == "ZeroSumNormal" and "n_zerosum_axes" in given:
+            support = int(self._literal(given["n_zerosum_axes"], "n_zerosum_axes"))
+        if len(dims) < support:
+            raise ModelError(
+                f"{word} draws a {'vector' if support == 1 else 'matrix'}: its node needs {support} dimension"
+                f"{'s' if support > 1 else ''}, as in name[{', '.join(f'dim{i + 1}' for i in range(support))}]"
+            )
+        batch = dims[: len(dims) - support]
+        own = dims[len(dims) - support :]
+        parameters: dict[str, Any] = {}
+        for name, value in given.items():
+            if name in entry.distributions:
+                parameters[name] = self._inner(word, name, value, dims, given)
+            elif name in entry.lengths or name in ("n_zerosum_axes", "constant"):
+                parameters[name] = self._literal(value, name)
+            elif name in entry.fixed:
+                parameters[name] = self._fixed(value, entry.core.get(name, 0), name)
+            else:
+                parameters[name] = self.parameter(
+                    self.evaluator.eval(value), batch, own, entry.core.get(name, 0), name, name in entry.apart
+                )
+            if entry.core.get(name) == 2 and parameters[name].dtype != "float64":
+                parameters[name] = parameters[name].astype("float64")  # a matrix of counts, such as who is next to whom
+        for name in entry.lengths:
+            # K breaks of a stick leave K + 1 pieces.
+            length = self.lengths(own)[-1] - int(word == "StickBreakingWeights")
+            if parameters.setdefault(name, length) != length:
+                raise ModelError(f"{word}({name}={parameters[name]}) where the node's dimension needs {name}={length}")
+        if "init_dist" in entry.distributions and "init_dist" not in given:
+            raise ModelError(f"{word}() needs init_dist, the distribution of the first value, such as Normal(0, 1)")
+        if word in ("Categorical", "OrderedLogistic", "OrderedProbit"):
+            return self._categories(word, parameters, self.lengths(dims))
+        if word == "HyperGeometric":
+            parameters = {name: value.astype("int64") for name, value in parameters.items()}
+        maker = getattr(self.pm, word)
+        if word == "OrderedMultinomial":
+            parameters["compute_p"] = False
+        return maker.dist(**parameters, shape=self.lengths(dims))
+
+    def _categories(self, word: str, parameters: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
+        """Categories by log probabilities, which do not underflow, wherever these can be had."""
+        from bayeslab.families._tails import LogCategorical, ordered, softmax_input
+
+        if word != "Categorical":
+            if not {"eta", "cutpoints"} <= parameters.keys():
+                raise ModelError(f"{word}() needs 'eta' and 'cutpoints'")
+            return LogCategorical.dist(ordered(word, **parameters), shape=shape)
+        logits = parameters.get("logit_p")
+        if logits is None and "p" in parameters:
+            logits = softmax_input(parameters["p"])
+        if logits is None or parameters.keys() >= {"p", "logit_p"}:
+            return self.pm.Categorical.dist(**parameters, shape=shape)
+        return LogCategorical.dist(logits, shape=shape)
+
+    def _inner(
+        self, word: str, name: str, value: ast.expr, dims: tuple[str, ...], given: Mapping[str, ast.expr]
+    ) -> Any:
+        """A distribution that is a parameter: the start or the steps of a time series."""
+        batch = dims[: len(dims) - DISTRIBUTIONS[word].support]
+        assert isinstance(value, ast.Call)
+        if word.startswith("Mv"):
+            return self.distribution(value, (*batch, dims[-1]))
+        if word == "AR":
+            rho = self.evaluator.eval(given["rho"])
+            rho = replace(rho, dims=tuple(d for d in rho.dims if d not in batch or d is None))
+            order = self.length_of(rho) - int(
+                "constant" in given and bool(self._literal(given["constant"], "constant"))
+            )
+            inner = str(call_name(value))
+            parameters = {
+                n: self.parameter(self.evaluator.eval(v), batch, (), 0, n)
+                for n, v in bound_arguments(value, inner).items()
+            }
+            expanded = {n: p[..., None] if getattr(p, "ndim", 0) else p for n, p in parameters.items()}
+            return getattr(self.pm, inner).dist(**expanded, shape=(*self.lengths(batch), order))
+        if word == "RandomWalk" and name == "innovation_dist":
+            return self.distribution(value, batch)
+        return self.distribution(value, batch)
+
+    def length_of(self, term: Term) -> int:
+        """Length of a term's last axis."""
+        if not term.dims:
+            return 1
+        known = self.evaluator.length(term.dims[-1])
+        return (
+            known
+            if known is not None
+            else int(np.shape(term.value)[-1] if not term.random else term.value.type.shape[-1])
+        )
+
+    def _fixed(self, value: ast.expr, core: int, name: str) -> np.ndarray:
+        """A parameter that must be an array of numbers when the distribution is made."""
+        term = self.evaluator.eval(value)
+        if term.random or term.value is None or len(term.dims) != core:
+            raise ModelError(
+                f"'{name}' must be {'a matrix' if core == 2 else 'a list'} of numbers, known before sampling"
+            )
+        return np.asarray(term.value)
+
+    def _literal(self, value: ast.expr, name: str) -> Any:
+        term = self.evaluator.eval(value)
+        if term.random or np.ndim(term.value):
+            raise ModelError(f"'{name}' must be a plain number, known before sampling")
+        return bool(term.value) if name == "constant" else int(term.value)
+
+    def parameter(
+        self,
+        term: Term,
+        batch: tuple[str, ...],
+        own: tuple[str, ...],
+        core: int,
+        name: str,
+        apart: bool = False,
+    ) -> Any:
+        """A parameter laid out as batch dims, then its core dims.
+
+        ``apart`` says that its core dimension has nothing to do with the node's.
+        """
+        self._note(term)
+        term = self._late_rows(term)
+        if core == 0:
+            (value,), _, _ = self.evaluator.align([term], onto=batch)
+            if term.dims and all(d is None for d in term.dims) and not batch:
+                raise ModelError(f"the parameter '{name}' is a list, but the node is a single number; give it dims")
+            return self.evaluator.symbolic(Term(value, batch)) if not term.column else self._aligned_symbol(term, batch)
+        rest = tuple(d for d in term.dims if d not in batch or d is None)
+        if len(rest) < core:
+            if core == 1 and (own or apart) and not rest:
+                # One number for every element of the vector, as in Dirichlet(1).
+                import pytensor.tensor as pt
+
+                base = self.parameter(term, batch, own, 0, name)
+                size = 1 if apart else self.lengths(own)[-1]
+                return pt.shape_padright(base) * np.ones(size) if term.dims else base * np.ones(size)
+            raise ModelError(
+                f"the parameter '{name}' needs {core} dimension{'s' if core > 1 else ''} of its own besides the"
+                f" node's ({', '.join(batch) or 'none'}); it has ({', '.join(str(d) for d in term.dims)})"
+            )
+        if len(rest) > core and all(dim is None for dim in rest):
+            raise ModelError(
+                f"the parameter '{name}' is lists in a list, which do not say along which dimensions they run: give"
+                f" them a node, such as {name}[row, column]: [[1, 2], [3, 4]], and use its name"
+            )
+        if len(rest) > core:
+            extra = [str(d) for d in rest if d not in own]
+            raise ModelError(
+                f"the parameter '{name}' runs along {listed(extra or rest)}, which the node does not have:"
+                f" add the dimension to the node, index it, or sum over it"
+            )
+        if (
+            core == 1
+            and own
+            and not apart
+            and rest[0] is not None
+            and rest[0] != own[-1]
+            and self.evaluator.length(rest[0]) != len(self.labels[own[-1]])
+        ):
+            raise ModelError(
+                f"the parameter '{name}' runs along '{rest[0]}' ({self.evaluator.length(rest[0])}), the node along"
+                f" '{own[-1]}' ({len(self.labels[own[-1]])})"
+            )
+        if None in term.dims:
+            return self.evaluator.symbolic(term)
+        value = self.evaluator.symbolic(term)
+        head = tuple(d for d in batch if d in term.dims)
+        order = [term.dims.index(d) for d in (*head, *rest)]
+        value = value.transpose(*order) if order != sorted(order) else value
+        index = tuple(slice(None) if d in head else None for d in batch)
+        return value[index] if head and len(head) < len(batch) else value
+
+    def _aligned_symbol(self, term: Term, batch: tuple[str, ...]) -> Any:
+        symbol = self.evaluator.symbolic(term)
+        (value,), _, _ = self.evaluator.align([Term(symbol, term.dims)], onto=batch)
+        return value
+
+    def _note(self, term: Term) -> None:
+        for dim, rows in term.undefined.items():
+            undefined = self.__dict__.setdefault("_undefined", {})
+            undefined[dim] = max(undefined.get(dim, 0), rows)
+
+    def _late_rows(self, term: Term) -> Term:
+        """Cut a term to the rows that have a density (see ``_conditioned``)."""
+        if not hasattr(self, "_late") or self._late[0] not in term.dims:
+            return term
+        dim, late, rows = self._late
+        value = self.evaluator.symbolic(term) if term.random else np.asarray(term.value)
+        value = value[(slice(None),) * term.dims.index(dim) + (slice(rows, None),)]
+        return Term(value, tuple(late if d == dim else d for d in term.dims))
+
+    def _bounds(self, tree: ast.Call, word: str, dims: tuple[str, ...]) -> dict[str, Any]:
+        given = bound_arguments(tree, word)
+        return {
+            name: self.parameter(self.evaluator.eval(given[name]), dims, (), 0, name)
+            for name in ("lower", "upper")
+            if name in given and not (isinstance(given[name], ast.Constant) and given[name].value is None)  # type: ignore[attr-defined]
+        }
+
+    def _dist_Truncated(self, tree: ast.Call, dims: tuple[str, ...]) -> Any:
+        base = self.distribution(bound_arguments(tree, "Truncated")["dist"], dims)
+        from bayeslab.families._tails import truncated
+
+        made = self.pm.Truncated.dist(base, **self._bounds(tree, "Truncated", dims), shape=self.lengths(dims))
+        return truncated(made)
+
+    def _dist_Censored(self, tree: ast.Call, dims: tuple[str, ...]) -> Any:
+        from bayeslab.families._tails import censored
+
+        base = self.distribution(bound_arguments(tree, "Censored")["dist"], dims)
+        bounds = {"lower": None, "upper": None} | self._bounds(tree, "Censored", dims)
+        return censored(self.pm.Censored.dist(base, **bounds, shape=self.lengths(dims)))
+
+    def _dist_Mixture(self, tree: ast.Call, dims: tuple[str, ...]) -> Any:
+        given = bound_arguments(tree, "Mixture")
+        weights, parts = self.evaluator.eval(given["w"]), given["comp_dists"]
+        listed_parts = isinstance(parts, ast.List | ast.Tuple)
+        support = _support(parts.elts[0] if isinstance(parts, ast.List | ast.Tuple) else parts)
+        batch = dims[: len(dims) - support]
+        own = [d for d in weights.dims if d not in batch or d is None]
+        if len(own) != 1:
+            raise ModelError(
+                f"the weights of a Mixture need one dimension of their own, the components; they have"
+                f" ({', '.join(str(d) for d in weights.dims)})"
+            )
+        component = own[0]
+        w = self.parameter(weights, batch, (), 1, "w")
+        if listed_parts:
+            assert isinstance(parts, ast.List | ast.Tuple)
+            if self.length_of(replace(weights, dims=(component,))) != len(parts.elts):
+                raise ModelError(f"a Mixture of {len(parts.elts)} distributions with {self.length_of(weights)} weights")
+            comps: Any = [self.distribution(part, dims) for part in parts.elts]
+        else:
+            if component is None:
+                raise ModelError(
+                    "Mixture(w, D(...)) finds its components by name: give the weights a node with a dimension"
+                    " that the parameters of D share, or list the components: Mixture(w, [D(...), D(...)])"
+                )
+            comps = self.distribution(parts, (*batch, component, *dims[len(dims) - support :]))
+        return self.pm.Mixture.dist(w=w, comp_dists=comps, shape=self.lengths(dims))
+
+
+def _support(tree: ast.expr) -> int:
+    """Support dimensions of a component's distribution."""
+    word = call_name(tree)
+    if word in ("Truncated", "Censored"):
+        assert isinstance(tree, ast.Call)
+        return _support(bound_arguments(tree, word)["dist"])
+    return DISTRIBUTIONS[str(word)].support
+
+
+def _spread(drawn: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """An increasing starting point for an ordered vector: typical order statistics of its prior."""
+    import pytensor
+    from pymc.pytensorf import compile as compile_pymc
+
+    try:
+        draw = compile_pymc([], drawn, mode=pytensor.compile.mode.Mode("py", "fast_compile"), random_seed=0)
+        several = np.median(np.sort([draw() for _ in range(101)], axis=-1), axis=0)
+    except (NotImplementedError, ValueError):
+        # A prior that cannot be drawn from (Flat): equally spaced.
+        several = np.broadcast_to(np.arange(1.0, shape[-1] + 1.0), shape).copy()
+    gaps = np.diff(several, axis=-1)
+    if np.any(gaps <= 0):
+        several = several + np.arange(shape[-1]) * 1e-3
+    return several
+
+
+@contextmanager
+def _node_errors(node: Node) -> Iterator[None]:
+    """Errors while building a node point at it, also those that PyMC raises."""
+    try:
+        yield
+    except BayeslabError as error:
+        if error.path or isinstance(error, DataError):
+            raise
+        raise type(error)(error.message, path=node.path, offset=error.offset) from error.__cause__
+    except (ValueError, TypeError, NotImplementedError, IndexError, AssertionError, KeyError) as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        said = lines[0] if lines else type(error).__name__
+        raise ModelError(f"PyMC cannot build '{node.name}': {said}", path=node.path) from error

@@ -1,0 +1,333 @@
+"""How many states: each number fitted by EM, and the one with the highest score kept.
+
+=============  ==========================================================================================
+``choose``     score, on the scale of a log likelihood
+=============  ==========================================================================================
+``bic``        log likelihood - ½ P log N at the mode of the posterior [1]_, N rows with an observed cell
+``aic``        log likelihood - P
+``held_out``   log likelihood of what the fit has not seen, in folds [2]_: whole sequences; of a single
+               sequence blocks of rows, log p(block | all other rows)
+``loo``        each sequence left out in turn; of a single one each row of its second half predicted from
+               the rows before it, by fits that have seen only earlier rows [3]_
+``forward``    as held_out, but instead of fitting every number anew the state that explains its rows worst
+               is split in two, until that no longer helps [4]_
+=============  ==========================================================================================
+
+P counts free parameters. At the mode, under weak priors, no state can shrink to a point, where the likelihood has no
+bound. Searches, folds and blocks are the same for every number and in every run.
+
+References
+----------
+.. [1] Fraley, Raftery (2007). Bayesian regularization for normal mixture estimation. J. Classification 24, 155-181.
+.. [2] Celeux, Durand (2008). Selecting hidden Markov model state number with cross-validated likelihood.
+   Computational Statistics 23, 541-564 (also odd and even rows of a single sequence).
+.. [3] Bürkner, Gabry, Vehtari (2020). Approximate leave-future-out cross-validation for Bayesian time series models.
+   J. Statistical Computation and Simulation 90, 2499-2523.
+.. [4] Ostendorf, Singer (1997). HMM topology design using maximum likelihood successive state splitting.
+   Computer Speech and Language 11, 17-41.
+.. [5] Breiman, Friedman, Olshen, Stone (1984). Classification and Regression Trees, section 3.4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from bayeslab.dataset import Data
+from bayeslab.errors import DataError, ModelError
+from bayeslab.exact.expectation_maximisation import EMResult, maximise, restarted
+from bayeslab.exact.mixture import k_means
+from bayeslab.families.hmm import expectation_maximisation
+from bayeslab.families.hmm.hidden import Hidden, hidden_of
+from bayeslab.spec import Model
+
+if TYPE_CHECKING:
+    from bayeslab.families.hmm import HMM
+
+__all__ = ["CRITERIA", "StateChoice", "candidate", "choose_states", "chosen", "settle"]
+
+CRITERIA = ("bic", "aic", "held_out", "loo", "forward")
+
+# Where what was chosen is kept with the data, so that a run that is opened again need not choose again.
+_KEPT = "number of states"
+_RESTARTS, _FOLDS, _MOST_FOLDS, _BLOCKS, _ORIGINS = 4, 5, 50, 50, 5
+# Of forward search: so many of the states that explain their rows worst are split, one at a time.
+_SPLIT = 3
+
+type Values = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class StateChoice:
+    """What each number of states scores.
+
+    Attributes
+    ----------
+    criterion : str
+    numbers : tuple of int
+        Those that were tried; forward search stops early.
+    scores : ndarray
+        The highest is best.
+    standard_errors : ndarray
+        Of each score's difference from the best, from sequence to sequence (or block to block); zero for bic and aic.
+    how : str
+        What was left out, for people.
+    """
+
+    criterion: str
+    numbers: tuple[int, ...]
+    scores: np.ndarray
+    standard_errors: np.ndarray
+    how: str = ""
+
+    @property
+    def best(self) -> int:
+        """The number with the highest score."""
+        return self.numbers[int(np.argmax(self.scores))]
+
+    @property
+    def simplest(self) -> int:
+        """The smallest number whose score is within one standard error of the best [5]_."""
+        near = self.scores >= self.scores.max() - self.standard_errors
+        return min(number for number, good in zip(self.numbers, near, strict=True) if good)
+
+    @property
+    def said(self) -> str:
+        """The choice in a line."""
+        scores = ", ".join(f"{k}: {s:.1f}" for k, s in zip(self.numbers, self.scores, strict=True))
+        how = f", {self.how}" if self.how else ""
+        states = "state" if self.best == 1 else "states"
+        fewer = f"; {self.simplest} within one standard error of it" if self.simplest < self.best else ""
+        return f"{self.best} {states}, chosen by {self.criterion}{how} ({scores}; the highest is best{fewer})"
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """What a fit sees, and what it is judged by.
+
+    Attributes
+    ----------
+    train : Hidden
+    score : callable
+        Log likelihoods of what was left out, at parameters.
+    """
+
+    train: Hidden
+    score: Callable[[Values], np.ndarray]
+
+
+# --------------------------------------------------------------------------------- the contract
+
+
+def settle(model: Model, data: Data) -> Model:
+    """The model with one number of states; what was chosen is remembered."""
+    spec = cast("HMM", model.model)
+    if not spec.ranged:
+        return model
+    if _KEPT not in data.frozen:
+        data.memo["state choice"] = choose_states(model, data)
+        data.frozen[_KEPT] = data.memo["state choice"].best
+    return _with(model, int(data.frozen[_KEPT]))
+
+
+def chosen(model: Model, data: Data) -> StateChoice | None:
+    """The choice that these data were the first to ask for."""
+    return data.memo.get("state choice")
+
+
+def _with(model: Model, n: int) -> Model:
+    spec = cast("HMM", model.model)
+    return model.model_copy(update={"model": spec.model_copy(update={"states": n})})
+
+
+def choose_states(model: Model, data: Data) -> StateChoice:
+    """Fit each number of states and score it.
+
+    Raises
+    ------
+    ModelError, DataError
+        EM does not apply; too little to leave anything out.
+    """
+    spec = cast("HMM", model.model)
+    low, high = spec.ranged
+    sizes = range(low, high + 1)
+    candidates = {n: candidate(model, data, n) for n in sizes}
+    if spec.choose in ("bic", "aic"):
+        scores = np.array([_penalised(candidates[n], spec.choose) for n in sizes])
+        return StateChoice(spec.choose, tuple(sizes), scores, np.zeros(len(scores)))
+    splits, how = _splits(candidates[low], spec.choose)
+    if spec.choose == "forward":
+        return _forward(candidates, splits, how)
+    points = [_points(candidates[n], splits, near=spec.choose == "loo") for n in sizes]
+    return _compared(spec.choose, tuple(sizes), points, how)
+
+
+def _points(hidden: Hidden, recipes: list[tuple[str, Any]], *, near: bool) -> np.ndarray:
+    """Log likelihoods of all that is left out; ``near``: of sequences, by searches from the fit to all of them."""
+    begun = _fit(hidden).parameters if near and recipes[0][0] == "sequences" else None
+    splits = [_made(hidden, recipe) for recipe in recipes]
+    return np.concatenate([split.score(_fit(split.train, begun).parameters) for split in splits])
+
+
+def candidate(model: Model, data: Data, n: int) -> Hidden:
+    """The model with so many states, on data that remember nothing of other numbers."""
+    kept = {key: data.memo.pop(key) for key in ("hidden",) if key in data.memo}
+    try:
+        return hidden_of(_with(model, n), data)
+    finally:
+        data.memo.pop("hidden", None)
+        data.memo.update(kept)
+
+
+def _compared(criterion: str, numbers: tuple[int, ...], points: list[np.ndarray], how: str) -> StateChoice:
+    """Scores, and how sure their differences are."""
+    table = np.stack(points)
+    scores = table.sum(axis=1)
+    apart = table - table[int(np.argmax(scores))]
+    errors = np.sqrt(table.shape[1]) * apart.std(axis=1, ddof=1) if table.shape[1] > 1 else np.zeros(len(scores))
+    return StateChoice(criterion, numbers, scores, errors, how)
+
+
+# --------------------------------------------------------------------------------- fits
+
+
+def _problem(hidden: Hidden) -> Any:
+    """EM's problem and starting points: with priors where their mode has a closed form."""
+    plan = expectation_maximisation.plan(hidden)
+    if isinstance(plan, str):
+        raise ModelError(f"the number of states is chosen by fits with EM, which does not apply: {plan}",
+                         path=("model", "states"))  # fmt: skip
+    try:
+        return plan.problem(True), plan.start
+    except ModelError:
+        return plan.problem(False), plan.start
+
+
+def _fit(hidden: Hidden, start: Values | None = None) -> EMResult:
+    """The best of several searches, or the end of one that begins at ``start``."""
+    problem, draw = _problem(hidden)
+    if start is not None:
+        return maximise(problem, start, variant="accelerated", tolerance=1e-4)
+    rng = np.random.default_rng(0)
+    return restarted(problem, draw, restarts=_RESTARTS, rng=rng, variant="accelerated", tolerance=1e-4).best
+
+
+def _penalised(hidden: Hidden, criterion: str) -> float:
+    n = int((~np.isnan(hidden.rows)).any(axis=1).sum())
+    penalty = hidden.n_free * (0.5 * np.log(n) if criterion == "bic" else 1.0)
+    return _fit(hidden).log_likelihood - float(penalty)
+
+
+# --------------------------------------------------------------------------------- what is left out
+
+
+def _splits(hidden: Hidden, criterion: str) -> tuple[list[tuple[str, Any]], str]:
+    """Recipes for :func:`_made`, the same for every number of states, and what they leave out."""
+    several, chain = hidden.sequences.n_sequences > 1, cast(Any, hidden.chain)
+    if hasattr(chain, "prefix") and not hasattr(chain, "of_sequences"):
+        raise ModelError("rows of trees cannot be left out; choose by bic or aic", path=("model", "choose"))
+    if several:
+        folds = min(hidden.sequences.n_sequences, _MOST_FOLDS if criterion == "loo" else _FOLDS)
+        fold = _folds(hidden, folds)
+        alone = folds == hidden.sequences.n_sequences
+        how = "each sequence left out in turn" if alone else f"sequences left out in {folds} groups"
+        return [("sequences", fold == k) for k in range(folds)], how
+    n = hidden.sequences.n_times
+    if n < 20:
+        raise DataError(f"one sequence of {n} rows is too short to leave rows out; choose by bic or aic")
+    if criterion == "loo":
+        ends = np.linspace(n // 2, n, _ORIGINS + 1).astype(int)
+        recipes = [("ahead", (int(a), int(b))) for a, b in pairwise(ends)]
+        return recipes, f"rows from {n // 2 + 1} on predicted one step ahead by fits to earlier rows"
+    block = np.arange(n) * min(n, _BLOCKS) // n
+    how = f"{min(n, _BLOCKS)} blocks of rows left out in {_FOLDS} groups"
+    return [("blocks", block % _FOLDS == k) for k in range(_FOLDS)], how
+
+
+def _folds(hidden: Hidden, folds: int) -> np.ndarray:
+    """The fold of each sequence; those of a class are spread evenly."""
+    n = hidden.sequences.n_sequences
+    order = np.random.default_rng(n).permutation(n)
+    known = getattr(hidden.chain, "known", None)
+    if known is not None:
+        counts = np.bincount(known[known >= 0], minlength=1)
+        if counts.min() < 2:
+            raise DataError("a class has a single sequence, which cannot be left out; choose by bic or aic")
+        order = order[np.argsort(known[order], kind="stable")]
+    out = np.empty(n, dtype=int)
+    out[order] = np.arange(n) % folds
+    return out
+
+
+def _made(hidden: Hidden, recipe: tuple[str, Any]) -> Split:
+    """What a fit sees and is judged by."""
+    kind, what = recipe
+    if kind == "sequences":
+        test = hidden.of_sequences(np.flatnonzero(what))
+        return Split(hidden.of_sequences(np.flatnonzero(~what)), lambda values: test.law(values).terms(True))
+    if kind == "ahead":
+        begin, end = what
+        known = hidden.prefix(end)
+        return Split(hidden.prefix(begin), lambda values: known.law(values).terms(False)[begin:end])
+    train = replace(hidden, rows=np.where(what[:, None], np.nan, hidden.rows))
+
+    def score(values: Values) -> np.ndarray:
+        """log p(rows left out | the others)."""
+        return np.asarray(hidden.law(values).terms(True) - train.law(values).terms(True))
+
+    return Split(train, score)
+
+
+# --------------------------------------------------------------------------------- forward search
+
+
+def _forward(candidates: Mapping[int, Hidden], recipes: list[tuple[str, Any]], how: str) -> StateChoice:
+    """One state more at a time, every fold going on from its own fit, until what was left out gains nothing."""
+    sizes = sorted(candidates)
+    if hasattr(candidates[sizes[0]].chain, "blocks"):
+        raise ModelError("forward search is for one chain; with classes choose by another", path=("model", "choose"))
+    splits = [_made(candidates[sizes[0]], recipe) for recipe in recipes]
+    fits = [_fit(split.train) for split in splits]
+    points = [np.concatenate([s.score(fit.parameters) for s, fit in zip(splits, fits, strict=True)])]
+    for n in sizes[1:]:
+        larger = [_made(candidates[n], recipe) for recipe in recipes]
+        grown = [_grown(a.train, fit, b.train) for a, fit, b in zip(splits, fits, larger, strict=True)]
+        points.append(np.concatenate([s.score(fit.parameters) for s, fit in zip(larger, grown, strict=True)]))
+        if points[-1].sum() <= points[-2].sum():
+            break
+        splits, fits = larger, grown
+    return _compared("forward", tuple(sizes[: len(points)]), points, f"states split one by one, {how}")
+
+
+def _grown(hidden: Hidden, fit: EMResult, larger: Hidden) -> EMResult:
+    """The best fit with one state more from splits of the states that explain their rows worst."""
+    values = dict(fit.parameters)
+    posterior = hidden.law(values).expected().posterior
+    density = np.where(posterior > 0, hidden.log_emission(values), 0.0)
+    mean = (posterior * density).sum(axis=0) / np.maximum(posterior.sum(axis=0), 1e-12)
+    problem, _ = _problem(larger)
+    starts = [_halved(hidden, posterior, int(state), larger) for state in np.argsort(mean)[:_SPLIT]]
+    found = [maximise(problem, start, variant="accelerated", tolerance=1e-4) for start in starts if start is not None]
+    if not found:
+        raise DataError("no state has rows enough to be split; give fewer states")
+    return max(found, key=lambda end: end.log_posterior)
+
+
+def _halved(hidden: Hidden, posterior: np.ndarray, state: int, larger: Hidden) -> dict[str, np.ndarray] | None:
+    """Where a search with one state more begins: the rows of a state in two groups of similar ones."""
+    seen = ~np.isnan(hidden.rows).all(axis=1)
+    mine = np.flatnonzero(seen & (posterior.argmax(axis=1) == state))
+    if len(mine) < 4:
+        return None
+    rows = hidden.rows[mine]
+    features = [part.emission.features(rows[:, list(part.at)]) for part in hidden.parts]
+    second = np.full(len(posterior), 0.5)
+    second[mine] = 0.1 + 0.8 * k_means(np.concatenate(features, axis=1), 2, np.random.default_rng(0)).labels
+    weights = np.insert(posterior, state + 1, posterior[:, state] * second, axis=1)
+    weights[:, state] *= 1 - second
+    out = larger.emitting(larger.rows, weights + 1e-9)
+    return out | larger.chain.calm()

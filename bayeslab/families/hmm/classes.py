@@ -1,0 +1,563 @@
+"""Sequences of several classes: a chain for each, and Bayes' rule.
+
+The chains are one chain on the union of their states, in which nothing leads from one class to another:
+
+    P(z_1 = k) = P(class of k) P(first state k | class),    transitions block by block.
+
+A class that is known is evidence: the sequence begins in its block, and stays there. Nothing else is new.
+Forward-backward over the blocks gives log p(sequence, class) where the class is known and log p(sequence) where it is
+not, so that unlabelled sequences are learned from too; and the posterior mass of a block is P(class | sequence) [1]_.
+
+``training: discriminative`` takes
+
+    log p(class | sequence) = log p(sequence, class) - log p(sequence)
+
+for the likelihood instead: the same evidence twice, with classes held and with classes free, whose slope is the
+difference of the two expected counts [2]_, [3]_.
+
+References
+----------
+.. [1] Rabiner (1989). A tutorial on hidden Markov models and selected applications in speech recognition.
+   Proceedings of the IEEE 77, 257-286.
+.. [2] Bahl, Brown, de Souza, Mercer (1986). Maximum mutual information estimation of hidden Markov model
+   parameters for speech recognition. ICASSP 11, 49-52.
+.. [3] Krogh (1994). Hidden Markov models for labeled sequences. ICPR 12, 140-144.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.dataset import Data
+from bayeslab.errors import DataError, ModelError, hint
+from bayeslab.exact.forward_backward import SPARSE_KERNEL, Edges, HiddenChain, smooth
+from bayeslab.exact.mixture import k_means
+from bayeslab.families.hmm.chain import Chain
+from bayeslab.families.hmm.sequences import Sequences
+
+if TYPE_CHECKING:
+    from bayeslab.families.hmm import HMM
+    from bayeslab.families.hmm.hidden import Hidden
+
+__all__ = ["ClassChain", "class_chain", "conditional", "masses", "relabelling", "states_of", "with_class"]
+
+# Starting points, and the names of states, are settled on about so many rows of each class.
+_SOME, _TELLING = 5_000, 60
+
+
+@dataclass(frozen=True, eq=False)
+class ClassChain:
+    """Chains of first order side by side; see :class:`bayeslab.families.hmm.chain.Chain` for what it offers.
+
+    Attributes
+    ----------
+    base : Chain
+        On the union of the states; its initial state is not used.
+    classes : ndarray (n_classes,)
+        Their names.
+    states : ndarray (n_states,)
+        Names of the states: the class, a dot, the state.
+    of_state : ndarray (n_states,)
+        The class of each state.
+    known : ndarray (n_sequences,)
+        The class of each sequence, -1 where it is not known.
+    first : ndarray (n_classes, n_states), or None
+        P(first state | class), if it is known.
+    probability : ndarray (n_classes,), or None
+        P(class), if it is known.
+    discriminative : bool
+    """
+
+    base: Chain
+    classes: np.ndarray
+    states: np.ndarray
+    of_state: np.ndarray
+    known: np.ndarray
+    first: np.ndarray | None
+    probability: np.ndarray | None
+    discriminative: bool = False
+
+    order = 1
+    full = False
+    expanded = False
+    n_steps = 1
+    symmetric = False
+
+    @property
+    def n_states(self) -> int:
+        return self.base.n_states
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.classes)
+
+    @property
+    def mask(self) -> np.ndarray:
+        return self.base.mask
+
+    @property
+    def transition(self) -> np.ndarray | None:
+        return self.base.transition
+
+    @property
+    def initial(self) -> Any:
+        return "free" if self.first is None else self.first
+
+    @property
+    def last(self) -> np.ndarray:
+        return np.arange(self.n_states)
+
+    @property
+    def edges(self) -> Edges:
+        return Edges.of(self.mask)
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the class of any sequence is known."""
+        return bool((self.known >= 0).any())
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        given = {"class_probability": self.probability, "initial": self.first, "transition": self.transition}
+        return tuple(name for name, value in given.items() if value is None)
+
+    @property
+    def blocks(self) -> tuple[np.ndarray, ...]:
+        """The states of each class, where nothing tells them apart."""
+        own = tuple(np.flatnonzero(self.of_state == c) for c in range(self.n_classes))
+        alike = (
+            self.transition is None
+            and all(self.mask[np.ix_(block, block)].all() for block in own)
+            and (self.first is None or all(np.ptp(self.first[c, block]) == 0 for c, block in enumerate(own)))
+        )
+        return own if alike else ()
+
+    @property
+    def no_em(self) -> str:
+        """Why EM does not apply, if it does not."""
+        if not self.discriminative:
+            return ""
+        return "the M-step of discriminative training has no closed form; use method map, or nuts"
+
+    def dims(self, name: str) -> tuple[str, ...]:
+        own = {"class_probability": ("class",), "initial": ("class", "state")}
+        return own.get(name, ("state", "next_state"))
+
+    def kind(self, name: str) -> str:
+        """What values a parameter can have, as EM's coordinates call it."""
+        return "simplex"
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self.concentration(name).shape
+
+    def labels(self) -> dict[str, np.ndarray]:
+        """Of dimensions that are not states."""
+        return {"class": self.classes}
+
+    @property
+    def n_free(self) -> int:
+        return sum(int(np.maximum((self.concentration(n) > 0).sum(axis=-1) - 1, 0).sum()) for n in self.learned)
+
+    def concentration(self, name: str) -> np.ndarray:
+        """Of the Dirichlet prior of a parameter; zero where there is nothing."""
+        if name == "class_probability":
+            return np.full(self.n_classes, float(self.base.initial_prior[0]))
+        if name == "initial":
+            return np.where(self._inside, self.base.initial_prior, 0.0)
+        return self.base.concentration(name)
+
+    @property
+    def _inside(self) -> np.ndarray:
+        return np.arange(self.n_classes)[:, None] == self.of_state
+
+    def prior_text(self, name: str) -> str:
+        """The prior of a parameter, for people."""
+        rows = {tuple(row[row > 0]) for row in np.atleast_2d(self.concentration(name))}
+        shown = ", ".join(f"{x:g}" for x in next(iter(rows)))
+        return f"Dirichlet([{shown}])" if len(rows) == 1 else "Dirichlet, row by row"
+
+    # ------------------------------------------------------------------ computing
+
+    def of_sequences(self, which: np.ndarray, times: np.ndarray) -> ClassChain:
+        """For some of the sequences."""
+        return replace(self, known=self.known[which])
+
+    def freed(self) -> ClassChain:
+        """With no class known."""
+        return replace(self, known=np.full(len(self.known), -1))
+
+    def complete(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """All probabilities, the known ones with the unknown ones' values."""
+        given = {"class_probability": self.probability, "initial": self.first, "transition": self.transition}
+        return {name: np.asarray(values[name] if value is None else value) for name, value in given.items()}
+
+    @property
+    def held(self) -> np.ndarray:
+        """0 where a sequence can begin, -inf in other classes than its own: (1 or n_sequences, n_states)."""
+        known = self.known if self.labelled else np.full(1, -1)
+        return np.where((known[:, None] < 0) | (known[:, None] == self.of_state), 0.0, -np.inf)
+
+    def hidden(self, values: Mapping[str, np.ndarray]) -> HiddenChain:
+        own, k = self.complete(values), np.arange(self.n_states)
+        with np.errstate(divide="ignore"):
+            start = np.log(own["class_probability"])[self.of_state] + np.log(own["initial"][self.of_state, k])
+            edges = self.edges
+            return HiddenChain(start + self.held, np.log(edges.take(own["transition"])), edges)
+
+    def fold(self, posterior: np.ndarray) -> np.ndarray:
+        return posterior
+
+    def counts(self, start: np.ndarray, transition: np.ndarray) -> dict[str, np.ndarray]:
+        """Expected counts of the computed chain as those of the parameters."""
+        begun = start.reshape(-1, self.n_states).sum(axis=0)
+        return {
+            "class_probability": np.bincount(self.of_state, begun, self.n_classes),
+            "initial": np.where(self._inside, begun, 0.0),
+            "transition": self.edges.dense(transition),
+        }
+
+    def maximise(
+        self, counts: Mapping[str, np.ndarray], *, prior: bool, start: Mapping[str, np.ndarray] | None = None
+    ) -> dict[str, np.ndarray]:
+        """The most probable parameters for expected counts."""
+        out = {}
+        for name in self.learned:
+            a = self.concentration(name)
+            total = np.where(a > 0, np.maximum(counts[name] + (a - 1 if prior else 0.0), 0.0), 0.0)
+            sums = total.sum(axis=-1, keepdims=True)
+            even = (a > 0) / (a > 0).sum(axis=-1, keepdims=True)
+            out[name] = np.where(sums > 0, total / np.where(sums > 0, sums, 1.0), even)
+        return out
+
+    def log_prior(self, values: Mapping[str, np.ndarray]) -> float:
+        total = 0.0
+        for name in self.learned:
+            a = self.concentration(name)
+            used = (a > 0) & (a != 1)
+            with np.errstate(divide="ignore"):
+                total += float(np.sum((a[used] - 1) * np.log(values[name][used])))
+        return total
+
+    def calm(self) -> dict[str, np.ndarray]:
+        """Classes as frequent as among the known ones, and transitions that mostly stay."""
+        out = {}
+        for name in self.learned:
+            a = (self.concentration(name) > 0).astype(float)
+            if name == "class_probability":
+                a += np.bincount(self.known[self.known >= 0], minlength=self.n_classes)
+            if name == "transition":
+                sizes = np.bincount(self.of_state)[self.of_state]
+                a = a * (1.0 + 3.0 * sizes[:, None] * np.eye(self.n_states))
+            out[name] = a / a.sum(axis=-1, keepdims=True)
+        return out
+
+    def draw(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """Random values of what is unknown."""
+        out = {}
+        for name in self.learned:
+            gammas = rng.standard_gamma(np.where(self.concentration(name) > 0, 1.0, 0.0))
+            out[name] = gammas / gammas.sum(axis=-1, keepdims=True)
+        return out
+
+    def groups(self, hidden: Hidden, rng: np.random.Generator, jitter: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of labelled sequences, and how much they belong to each state: where searches begin.
+
+        Raises
+        ------
+        DataError
+            A class without a sequence.
+        """
+        rows, weights = [], []
+        for c, name in enumerate(self.classes):
+            at = _rows_of(hidden, c, _SOME)
+            if not len(at):
+                raise DataError(f"no sequence is known to be of class '{name}'; each class needs one to learn from")
+            block = np.flatnonzero(self.of_state == c)
+            own = (
+                _stretches(hidden, at, len(block))
+                if _onward(self.mask, block)
+                else _similar(hidden, at, len(block), rng)
+            )
+            noise = rng.dirichlet(np.ones(len(block)), len(at)) if jitter else 1 / len(block)
+            # A trace of every row everywhere, lest a state have none.
+            out = np.full((len(at), self.n_states), 1e-6)
+            out[:, block] += 0.75 * own + 0.25 * noise
+            rows.append(hidden.rows[at])
+            weights.append(out)
+        return np.concatenate(rows), np.concatenate(weights)
+
+    # ------------------------------------------------------------------ PyMC
+
+    def evidence(self, values: Mapping[str, Any], log_emission: Any, offsets: np.ndarray) -> Any:
+        """log p(sequences, known classes); of discriminative training log P(known classes | sequences)."""
+        edges, free = self.edges, self.log_free(values)
+        transition = values["transition"][edges.sources, edges.targets]
+
+        def summed(log_start: Any, n_starts: int) -> Any:
+            import pytensor.tensor as pt
+
+            from bayeslab.evidence import log_evidence
+
+            flat = pt.concatenate([log_start.ravel(), pt.log(transition), log_emission.ravel()])
+            sizes = np.array([self.n_states, n_starts, 1])
+            return log_evidence(SPARSE_KERNEL, flat, offsets, sizes, edges.starts, edges.targets)
+
+        both = summed(free + self.held, len(self.held))
+        return both - summed(free, 1) if self.discriminative else both
+
+    def internal(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Draws of the variables behind rows with zeros: those of rows with equally many places are one variable."""
+        out: dict[str, np.ndarray] = {}
+        for name in set(self.learned) - {"class_probability"}:
+            used = self.concentration(name) > 0
+            sizes = used.sum(axis=1)
+            for n in np.unique(sizes[sizes > 1]):
+                rows = np.flatnonzero(sizes == n)
+                places = np.stack([np.flatnonzero(used[row]) for row in rows])
+                out[f"_{name}_{n}"] = np.asarray(values[name])[:, rows[:, None], places]
+        return out
+
+    def log_free(self, values: Mapping[str, Any]) -> Any:
+        """Log probabilities of the first state where the class is not known: (1, n_states)."""
+        import pytensor.tensor as pt
+
+        if self.probability is None:
+            share = pt.log(values["class_probability"])[self.of_state]
+        else:
+            with np.errstate(divide="ignore"):
+                share = pt.as_tensor_variable(np.log(self.probability)[self.of_state])
+        k = np.arange(self.n_states)
+        if self.first is None:
+            return (share + pt.log(values["initial"][self.of_state, k]))[None]
+        with np.errstate(divide="ignore"):
+            return (share + np.log(self.first[self.of_state, k]))[None]
+
+
+# --------------------------------------------------------------------------------- from a model and its data
+
+
+def states_of(spec: HMM, classes: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Names of all states, and the class of each.
+
+    Raises
+    ------
+    ModelError
+        ``states`` names other classes.
+    """
+    names = [str(name) for name in classes]
+    path = ("model", "states")
+    if isinstance(spec.states, Mapping):
+        for name in spec.states:
+            if str(name) not in names:
+                raise ModelError(f"'{name}' is no class{hint(str(name), names)}", path=path)
+        for name in names:
+            if name not in spec.states:
+                raise ModelError(f"states does not say how many the class '{name}' has", path=path)
+        each = [[str(k + 1) for k in range(spec.states[name])] for name in names]
+    elif isinstance(spec.states, int):
+        each = [[str(k + 1) for k in range(spec.states)]] * len(names)
+    else:
+        each = [[str(s) for s in spec.states or ()]] * len(names)
+    labels = np.array([f"{name}.{s}" for name, own in zip(names, each, strict=True) for s in own])
+    return labels, np.repeat(np.arange(len(names)), [len(own) for own in each])
+
+
+def class_chain(spec: HMM, data: Data, sequences: Sequences, chain_of: Any) -> ClassChain:
+    """The chain on its data.
+
+    Parameters
+    ----------
+    chain_of : callable
+        The chain of a spec without classes.
+
+    Raises
+    ------
+    ModelError, DataError
+        One class only; a class that changes inside a sequence; numbers that do not fit.
+    """
+    name: Any = spec.classes
+    if name not in data.labels:
+        raise DataError(f"the data have no column '{name}', which holds the classes, and `dims` does not list them")
+    classes = np.asarray(data.labels[name])
+    if len(classes) < 2:
+        raise DataError(f"column '{name}' has one class ('{classes[0]}'): there is nothing to tell apart")
+    states, of_state = states_of(spec, classes.tolist())
+    sizes = np.bincount(of_state)
+    own = [chain_of(spec.model_copy(update={"classes": None, "states": int(n)})) for n in sizes]
+    if not all(isinstance(chain, Chain) for chain in own):
+        raise ModelError("classes go with plain chains of order 1", path=("model", "classes"))
+    inside = of_state[:, None] == of_state
+
+    def union(blocks: list[np.ndarray]) -> np.ndarray:
+        out = np.zeros(inside.shape)
+        out[inside] = np.concatenate([np.ravel(block) for block in blocks])
+        return out
+
+    known = all(chain.transition is not None for chain in own)
+    base = Chain(
+        len(states),
+        union([chain.mask for chain in own]) > 0,
+        1,
+        "free",
+        union([chain.transition for chain in own]) if known else None,
+        union([chain.prior for chain in own]),
+        np.concatenate([chain.initial_prior for chain in own]),
+    )
+    first = None
+    if not any(isinstance(chain.initial, str) for chain in own):
+        begun = np.concatenate([chain.initial for chain in own])
+        first = np.where(np.arange(len(classes))[:, None] == of_state, begun, 0.0)
+    chain = ClassChain(
+        base,
+        classes,
+        states,
+        of_state,
+        _known(data, name, classes, sequences),
+        first,
+        _shares(spec, classes),
+        spec.training == "discriminative",
+    )
+    if chain.discriminative and chain.learned and data.origin is None and data.has(name) and not chain.labelled:
+        raise DataError(f"column '{name}' is empty; discriminative training needs sequences whose class is known")
+    return chain
+
+
+def _shares(spec: HMM, classes: np.ndarray) -> np.ndarray | None:
+    """P(class), if it is known."""
+    given, path = spec.class_probability, ("model", "class_probability")
+    if given is None or given == "free":
+        return None
+    if given == "uniform":
+        return np.full(len(classes), 1 / len(classes))
+    numbers = np.asarray(given, float)
+    if len(numbers) != len(classes):
+        raise ModelError(f"{len(numbers)} probabilities for {len(classes)} classes", path=path)
+    if np.any(numbers < 0) or abs(numbers.sum() - 1) > 1e-8:
+        raise ModelError(f"the probabilities sum to {numbers.sum():g}, not to 1, or one is negative", path=path)
+    return numbers
+
+
+def _known(data: Data, name: str, classes: np.ndarray, sequences: Sequences) -> np.ndarray:
+    """The class of each sequence: that of all its rows that tell."""
+    out = np.full(sequences.n_sequences, -1)
+    if not data.has(name):
+        return out
+    codes, of = np.asarray(data.term(name, missing=True).codes), sequences.sequence[sequences.at]
+    told = np.flatnonzero(codes >= 0)
+    which, first = np.unique(of[told], return_index=True)
+    out[which] = codes[told][first]
+    wrong = told[codes[told] != out[of[told]]]
+    if len(wrong):
+        row, s = int(wrong[0]), int(of[wrong[0]])
+        raise DataError(
+            f"column '{name}', row {row + 1}: '{classes[codes[row]]}' in sequence '{sequences.names[s]}', which began"
+            f" as '{classes[out[s]]}'; a sequence is of one class"
+        )
+    return out
+
+
+# --------------------------------------------------------------------------------- starting points, names, predictions
+
+
+def _onward(mask: np.ndarray, block: np.ndarray) -> bool:
+    """Whether a class never goes back to an earlier state."""
+    return len(block) > 1 and not np.tril(mask[np.ix_(block, block)], -1).any()
+
+
+def _stretches(hidden: Hidden, at: np.ndarray, n: int) -> np.ndarray:
+    """Each sequence cut into as many stretches of equal lengths as there are states, (n_rows, n_states)."""
+    own = hidden.sequences
+    begin, length = own.offsets[own.sequence[at]], np.diff(own.offsets)[own.sequence[at]]
+    return np.eye(n)[n * (at - begin) // length]
+
+
+def _similar(hidden: Hidden, at: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Groups of similar rows, (n_rows, n); rows without a cell are of all."""
+    out, rows = np.full((len(at), n), 1 / n), hidden.rows[at]
+    seen = ~np.isnan(rows).all(axis=1)
+    if seen.sum() >= n:
+        features = [part.emission.features(rows[seen][:, list(part.at)]) for part in hidden.parts]
+        out[seen] = np.eye(n)[k_means(np.concatenate(features, axis=1), n, rng).labels]
+    return out
+
+
+def _rows_of(hidden: Hidden, code: int, most: int) -> np.ndarray:
+    """The times of sequences known to be of a class, about so many of them."""
+    chain: Any = hidden.chain
+    own = hidden.sequences
+    mine = np.flatnonzero(chain.known == code)
+    lengths = np.diff(own.offsets)[mine]
+    kept = mine[: int(np.searchsorted(np.cumsum(lengths), most)) + 1]
+    return np.concatenate([np.arange(own.offsets[s], own.offsets[s + 1]) for s in kept] or [np.arange(0)])
+
+
+def relabelling(hidden: Hidden, each: Any) -> np.ndarray:
+    """Permutations of the states, class by class, so that smoothed probabilities agree between draws.
+
+    Parameters
+    ----------
+    each : callable
+        Given a model on some sequences, its values at each draw.
+
+    Returns
+    -------
+    ndarray (n_draws, n_states)
+    """
+    from bayeslab.exact.clusters import relabel_by_probabilities
+
+    chain: Any = hidden.chain
+    moves: list[np.ndarray] = []
+    for c, block in enumerate(chain.blocks):
+        which = np.unique(hidden.sequences.sequence[_rows_of(hidden, c, 1_000)])
+        own = hidden.of_sequences(which) if len(which) else hidden
+        telling = np.unique(np.linspace(0, own.sequences.n_times - 1, _TELLING).astype(int))
+        chances = []
+        for values in each(own):
+            found = smooth(*own.computed(values), own.sequences.offsets).possible().posterior[telling][:, block]
+            chances.append((found + 1e-12) / (found + 1e-12).sum(axis=1, keepdims=True))
+        stacked = np.stack(chances)
+        still = np.zeros((len(stacked), 1), int)
+        moves.append(block[relabel_by_probabilities(stacked) if len(block) > 1 else still])
+    return np.concatenate(moves, axis=1)
+
+
+def masses(hidden: Hidden, each: Any) -> np.ndarray:
+    """P(class | rows) of each sequence, (n_sequences, n_classes), averaged over draws; known classes are not used."""
+    chain: Any = hidden.chain
+    free = replace(hidden, chain=chain.freed())
+    offsets = free.sequences.offsets
+    total, n = np.zeros((free.sequences.n_sequences, chain.n_classes)), 0
+    for values in each(free):
+        begun = smooth(*free.computed(values), offsets).possible().posterior[offsets[:-1]]
+        total += begun @ np.eye(chain.n_classes)[chain.of_state]
+        n += 1
+    return total / n
+
+
+def with_class(hidden: Hidden, table: Mapping[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
+    """A decoded table with the class of each state before it."""
+    chain: Any = hidden.chain
+    of = dict(zip(chain.states.tolist(), chain.classes[chain.of_state], strict=True))
+    out: dict[str, np.ndarray] = {}
+    for key, values in table.items():
+        if key == "state":
+            out[name] = np.array([of[state] for state in values.tolist()])
+        out[key] = values
+    return out
+
+
+def conditional(hidden: Hidden, values: Mapping[str, np.ndarray]) -> np.ndarray:
+    """log P(class | rows) of each sequence whose class is known."""
+    chain: Any = hidden.chain
+    if not chain.labelled:
+        raise DataError("no sequence has a known class: there is no likelihood of classes given sequences")
+    known = hidden.of_sequences(np.flatnonzero(chain.known >= 0))
+    own: Any = known.chain
+    free = replace(known, chain=own.freed())
+    offsets = known.sequences.offsets
+    both = smooth(*known.computed(values), offsets).possible().log_evidence
+    return np.asarray(both - smooth(*free.computed(values), offsets).log_evidence)

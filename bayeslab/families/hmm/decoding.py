@@ -1,0 +1,172 @@
+"""Which state at which time: the most likely paths, and probabilities time by time.
+
+Probabilities are averaged over posterior draws. A path is not an average of paths: the most likely one is that
+at the posterior mean of the parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bayeslab.errors import DataError, OptionError, hint
+from bayeslab.families.hmm.hidden import Hidden, draws_of
+
+__all__ = ["METHODS", "averaged", "chances_of", "decoded", "posterior_mean"]
+
+METHODS = ("viterbi", "posterior", "smooth", "filter", "predict")
+# At so many draws, evenly spaced, probabilities are averaged: their Monte Carlo error is a fifteenth of the spread.
+DRAWS = 200
+
+
+def posterior_mean(hidden: Hidden, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Means of the unknown parameters; probabilities still sum to one."""
+    next(draws_of(hidden, draws), None)
+    out = {name: np.asarray(draws[name]).mean(axis=0) for name in hidden.learned}
+    if "occupied" not in draws:
+        return out
+    # What states emit counts where they are in use; elsewhere it is drawn from the prior.
+    weight = draws["occupied"] / np.maximum(draws["occupied"].sum(axis=0), 1)
+    for name in (n for part in hidden.parts for n in part.learned if hidden.dims[n][0] == "state"):
+        mean = np.einsum("sk,sk...->k...", weight, np.asarray(draws[name]))
+        used = (weight.sum(axis=0) > 0).reshape(-1, *[1] * (mean.ndim - 1))
+        out[name] = np.where(used, mean, out[name])
+    return out
+
+
+def averaged(hidden: Hidden, draws: Mapping[str, np.ndarray], kind: str, most: int = DRAWS) -> np.ndarray:
+    """P(state at each time), (n_times, n_states), averaged over draws.
+
+    Parameters
+    ----------
+    kind : {"smooth", "filter", "predict"}
+        Given all rows of the sequence, those up to the time, or those before it.
+    """
+    total, n = np.zeros((hidden.sequences.n_times, hidden.n_states)), 0
+    for _, values in draws_of(hidden, draws, most):
+        law = hidden.law(values)
+        if kind == "smooth":
+            found = law.expected()
+            if np.any(found.log_evidence == -np.inf):
+                hidden.check_possible(values)
+            total += found.posterior
+        else:
+            own = law.filtered(kind)
+            # Before its first row a sequence of a known class begins in that class with less than probability 1.
+            total += own / own.sum(axis=1, keepdims=True)
+        n += 1
+    return total / n
+
+
+def decoded(
+    hidden: Hidden,
+    draws: Mapping[str, np.ndarray],
+    method: str,
+    best: int,
+    *,
+    times: Mapping[str, np.ndarray],
+    sequence: str | None = None,
+    called: str | None = None,
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """A table with a row for every time, and what is to be said about it.
+
+    Parameters
+    ----------
+    method : str
+        One of `METHODS`.
+    best : int
+        So many paths (viterbi).
+    times : mapping of str to ndarray
+        The label of every time, under the name of their column.
+    sequence : str, optional
+        Only this sequence.
+    called : str, optional
+        The name of the column of sequences.
+
+    Raises
+    ------
+    OptionError, DataError
+    """
+    if method not in METHODS:
+        raise OptionError(f"unknown method '{method}'{hint(method, METHODS)}")
+    if best < 1:
+        raise OptionError(f"best is {best}; at least 1 path")
+    if best > 1 and method != "viterbi":
+        raise OptionError("best counts paths: it goes with method viterbi")
+    kept = _times_of(hidden, sequence)
+    index = {} if called is None else {called: hidden.sequences.names[hidden.sequences.sequence][kept]}
+    index |= {name: values[kept] for name, values in times.items()}
+    kind = "smooth" if method in ("viterbi", "posterior") else method
+    chances = averaged(hidden, draws, kind)
+    at = "the posterior mean" if _many(hidden, draws) else "the given parameters" if not hidden.learned else "the fit"
+    if method == "viterbi":
+        return _paths(hidden, posterior_mean(hidden, draws), best, chances, kept, index, at)
+    states = chances.argmax(axis=1)
+    out = index | _named(hidden, states[kept]) | {"probability": chances.max(axis=1)[kept]}
+    if method != "posterior":
+        out |= chances_of(hidden, chances[kept])
+    how = "averaged over posterior draws" if _many(hidden, draws) else f"at {at}"
+    return out, {"method": method, "about": f"{method}: probabilities {how}"}
+
+
+def _named(hidden: Hidden, states: np.ndarray) -> dict[str, np.ndarray]:
+    """Names of states; of several chains, of each."""
+    chain: Any = hidden.chain
+    return dict(chain.named(states)) if hasattr(chain, "named") else {"state": hidden.states[states]}
+
+
+def chances_of(hidden: Hidden, chances: np.ndarray) -> dict[str, np.ndarray]:
+    """Probabilities (n_times, n_states) as columns; of several chains, of the states of each."""
+    chain: Any = hidden.chain
+    if hasattr(chain, "chances"):
+        return dict(chain.chances(chances))
+    return {f"P(state={s})": chances[:, k] for k, s in enumerate(hidden.states)}
+
+
+def _many(hidden: Hidden, draws: Mapping[str, np.ndarray]) -> bool:
+    return bool(hidden.learned) and len(draws[hidden.learned[0]]) > 1
+
+
+def _times_of(hidden: Hidden, sequence: str | None) -> np.ndarray:
+    own = hidden.sequences
+    # Rows of trees as the table has them; times in gaps have no row.
+    every = own.at if len(own.at) == own.n_times else np.arange(own.n_times)
+    if sequence is None:
+        return every
+    names = own.names.astype(str).tolist()
+    if sequence not in names:
+        raise DataError(f"there is no sequence '{sequence}'{hint(sequence, names)}")
+    return every[own.sequence[every] == names.index(sequence)]
+
+
+def _paths(
+    hidden: Hidden,
+    values: Mapping[str, np.ndarray],
+    best: int,
+    chances: np.ndarray,
+    kept: np.ndarray,
+    index: dict[str, np.ndarray],
+    at: str,
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    paths, heights = hidden.law(values).best(best)
+    parts: list[dict[str, np.ndarray]] = []
+    of = hidden.sequences.sequence
+    for k in range(best):
+        # A sequence may have fewer possible paths.
+        there = kept[paths[k][kept] >= 0]
+        picked = np.isin(kept, there)
+        states = paths[k][there]
+        own = {name: value[picked] for name, value in index.items()}
+        own |= _named(hidden, states) | {"probability": chances[there, states]}
+        if best > 1:
+            own |= {"path": np.full(len(there), k + 1), "log_probability": heights[k][of[there]]}
+        parts.append(own)
+    out = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return out, {
+        "method": "viterbi",
+        "log_probability": heights.tolist(),
+        "about": f"viterbi: the most likely path{'s' if best > 1 else ''} at {at}, log probability with the data"
+        f" {heights[0].sum():.6g}; probability: of the state at its time, given all rows",
+    }

@@ -1,0 +1,275 @@
+"""Transitions that depend on inputs: from each state a multinomial logit.
+
+    log P(z_t = j | z_{t-1} = i, x_t) = a_ij + b_ij · x_t + constant,   a_ii = b_ii = 0
+
+so that a_ij are log odds of moving to j against staying. Inside, inputs are standardised by the data of the fit,
+and there a and b are Normal(0, 2.5). Where a_ij = g_j - g_i, and b likewise, the chain goes where it goes wherever it
+is, and the model is a mixture of experts with the gate g [1]_.
+
+References
+----------
+.. [1] Meila, Jordan (1996). Learning fine motion by Markov mixtures of experts. NIPS 8, 1003-1009.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import log_softmax
+
+from bayeslab.errors import DataError, ModelError
+from bayeslab.exact.forward_backward import Edges, HiddenChain
+from bayeslab.exact.mixture import fit_gate
+from bayeslab.families.hmm.chain import Chain
+
+__all__ = ["LOG_ODDS", "DrivenChain", "driven"]
+
+LOG_ODDS = ("log_odds", "log_odds_slope")
+
+_SD = 2.5
+
+
+@dataclass(frozen=True, eq=False)
+class DrivenChain:
+    """A chain of first order; see :class:`bayeslab.families.hmm.chain.Chain` for what it offers.
+
+    Attributes
+    ----------
+    base : Chain
+        Without inputs.
+    names : tuple of str
+        Of the inputs.
+    inputs : ndarray (n_times, n_inputs)
+    centre, scale : ndarray (n_inputs,)
+        Of the data of the fit.
+    known : mapping of str to ndarray
+        Log odds and their slopes, if they are given.
+    """
+
+    base: Chain
+    names: tuple[str, ...]
+    inputs: np.ndarray
+    centre: np.ndarray
+    scale: np.ndarray
+    known: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    order = 1
+    full = True
+    expanded = False
+    edges: Edges | None = None
+    transition = None
+
+    @property
+    def n_states(self) -> int:
+        return self.base.n_states
+
+    @property
+    def n_steps(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def mask(self) -> np.ndarray:
+        return self.base.mask
+
+    @property
+    def initial(self) -> Any:
+        return self.base.initial
+
+    @property
+    def symmetric(self) -> bool:
+        return not self.known and (isinstance(self.initial, str) or bool(np.ptp(self.initial) == 0))
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        own = ("initial",) if isinstance(self.initial, str) else ()
+        return own if self.known else (*own, *LOG_ODDS)
+
+    @property
+    def last(self) -> np.ndarray:
+        return np.arange(self.n_states)
+
+    def dims(self, name: str) -> tuple[str, ...]:
+        own = {"initial": ("state",), "log_odds": ("state", "next_state")}
+        return own.get(name, ("state", "next_state", "transition_input"))
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        k = self.n_states
+        return {"initial": (k,), "log_odds": (k, k)}.get(name, (k, k, len(self.names)))
+
+    def kind(self, name: str) -> str:
+        return "simplex" if name == "initial" else "real"
+
+    @property
+    def n_free(self) -> int:
+        k = self.n_states
+        moves = 0 if self.known else k * (k - 1) * (1 + len(self.names))
+        return moves + (k - 1 if "initial" in self.learned else 0)
+
+    def labels(self) -> dict[str, np.ndarray]:
+        return {"transition_input": np.array(self.names)}
+
+    def prior_text(self, name: str) -> str:
+        return self.base.prior_text(name) if name == "initial" else f"Normal(0, {_SD}) for standardised inputs"
+
+    def concentration(self, name: str) -> np.ndarray:
+        return self.base.concentration(name) if name == "initial" else np.ones(self.shape(name))
+
+    def of_sequences(self, which: np.ndarray, times: np.ndarray) -> DrivenChain:
+        """The same at some times."""
+        return replace(self, inputs=self.inputs[times])
+
+    def prefix(self, n_times: int) -> DrivenChain:
+        """The same on the first times."""
+        return replace(self, inputs=self.inputs[:n_times])
+
+    # ------------------------------------------------------------------ computing
+
+    def _initial(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        return np.asarray(values["initial"] if isinstance(self.initial, str) else self.initial)
+
+    def complete(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Probabilities at the mean of the inputs."""
+        values = {**values, **self.known}
+        eta = values["log_odds"] + values["log_odds_slope"] @ self.centre
+        return {"initial": self._initial(values), "transition": np.exp(log_softmax(eta, axis=1))}
+
+    def hidden(self, values: Mapping[str, np.ndarray]) -> HiddenChain:
+        values = {**values, **self.known}
+        eta = values["log_odds"] + np.einsum("tq,ijq->tij", self.inputs, values["log_odds_slope"])
+        with np.errstate(divide="ignore"):
+            return HiddenChain(np.log(self._initial(values)), log_softmax(eta, axis=2))
+
+    def fold(self, posterior: np.ndarray) -> np.ndarray:
+        return posterior
+
+    def counts(self, start: np.ndarray, transition: np.ndarray) -> dict[str, np.ndarray]:
+        return {"initial": start, "moves": transition}
+
+    def _gates(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        """(n_states, n_states, 1 + n_inputs) for standardised inputs."""
+        level = values["log_odds"] + values["log_odds_slope"] @ self.centre
+        return np.concatenate([level[..., None], values["log_odds_slope"] * self.scale], axis=2)
+
+    def _values(self, gates: np.ndarray) -> dict[str, np.ndarray]:
+        slope = gates[..., 1:] / self.scale
+        return {"log_odds": gates[..., 0] - slope @ self.centre, "log_odds_slope": slope}
+
+    @property
+    def _design(self) -> np.ndarray:
+        return np.column_stack([np.ones(self.n_steps), (self.inputs - self.centre) / self.scale])
+
+    def maximise(
+        self, counts: Mapping[str, np.ndarray], *, prior: bool, start: Mapping[str, np.ndarray] | None = None
+    ) -> dict[str, np.ndarray]:
+        first = self.base.maximise(counts, prior=prior) if "initial" in self.learned else {}
+        out = {n: v for n, v in first.items() if n == "initial"}
+        if self.known:
+            return out
+        k, design = self.n_states, self._design
+        before = np.zeros((k, k, design.shape[1])) if start is None else self._gates(start)
+        gates = np.zeros_like(before)
+        for i in range(k):
+            # Staying comes first: it is what the others are compared with.
+            own = np.concatenate([[i], np.delete(np.arange(k), i)])
+            targets = np.ascontiguousarray(counts["moves"][:, i][:, own])
+            gates[i, own] = fit_gate(design, targets, before[i, own], _SD**-2 if prior else 1e-9)
+        return out | self._values(gates)
+
+    def expected(self, counts: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> float:
+        """Expected log density of the states, given expected counts."""
+        own = self.hidden(values)
+        first, moves = counts["initial"], counts["moves"]
+        out = np.sum(first[first > 0] * own.log_start[first > 0]) if "initial" in self.learned else 0.0
+        return float(out + np.sum(moves[moves > 0] * own.log_transition[moves > 0]))
+
+    def log_prior(self, values: Mapping[str, np.ndarray]) -> float:
+        own = 0.0 if self.known else -0.5 * float(np.sum(self._gates(values) ** 2)) / _SD**2
+        if "initial" not in self.learned:
+            return own
+        exponent = self.base.initial_prior - 1
+        used = exponent != 0
+        with np.errstate(divide="ignore"):
+            return own + float(np.sum(exponent[used] * np.log(values["initial"][used])))
+
+    def draw(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        k = self.n_states
+        gates = 0.3 * rng.standard_normal((k, k, 1 + len(self.names)))
+        gates[..., 0] -= 1.5
+        gates[np.arange(k), np.arange(k)] = 0.0
+        first = {"initial": rng.dirichlet(np.ones(k))} if "initial" in self.learned else {}
+        return first if self.known else first | self._values(gates)
+
+    def calm(self) -> dict[str, np.ndarray]:
+        """Transitions that mostly stay."""
+        k = self.n_states
+        gates = np.zeros((k, k, 1 + len(self.names)))
+        gates[..., 0] = np.where(np.eye(k) > 0, 0.0, -2.0)
+        first = {"initial": np.full(k, 1 / k)} if "initial" in self.learned else {}
+        return first if self.known else first | self._values(gates)
+
+    # ------------------------------------------------------------------ PyMC
+
+    def variables(self, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
+        """What is unknown, on PyMC's context stack."""
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        out: dict[str, Any] = {name: pt.as_tensor_variable(value) for name, value in self.known.items()}
+        if self.known:
+            out["_gates"] = pt.as_tensor_variable(self._gates(self.known))
+        else:
+            out |= self._free_gates(start)
+        if "initial" in self.learned:
+            begin = {} if start is None else {"initval": start["initial"]}
+            out["initial"] = pm.Dirichlet("initial", self.base.initial_prior, dims=("state",), **begin)
+        else:
+            out["initial"] = self.initial
+        return out
+
+    def _free_gates(self, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
+        """Log odds as random variables."""
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        k, q = self.n_states, len(self.names)
+        rows, columns = np.nonzero(~np.eye(k, dtype=bool))
+        own = {} if start is None else {"initval": self._gates(start)[rows, columns]}
+        free = pm.Normal("_log_odds", 0.0, _SD, shape=(len(rows), 1 + q), **own)
+        gates = pt.set_subtensor(pt.zeros((k, k, 1 + q))[rows, columns], free)
+        slope = pm.Deterministic("log_odds_slope", gates[..., 1:] / self.scale, dims=self.dims("log_odds_slope"))
+        level = pm.Deterministic("log_odds", gates[..., 0] - pt.dot(slope, self.centre), dims=self.dims("log_odds"))
+        return {"log_odds": level, "log_odds_slope": slope, "_gates": gates}
+
+    def log_transition(self, values: Mapping[str, Any]) -> Any:
+        """(n_times, n_states, n_states) as a PyTensor expression."""
+        import pytensor.tensor as pt
+
+        k, design = self.n_states, self._design
+        gates = values["_gates"].reshape((k * k, design.shape[1]))
+        eta = pt.dot(design, gates.T).reshape((self.n_steps, k, k))
+        return eta - pt.logsumexp(eta, axis=2, keepdims=True)
+
+
+def driven(base: Chain, names: tuple[str, ...], inputs: np.ndarray, of_fit: np.ndarray) -> DrivenChain:
+    """A chain with inputs (n_times, n_inputs).
+
+    Raises
+    ------
+    ModelError, DataError
+        With a pattern or known transitions; an input is missing or does not vary.
+    """
+    if base.order != 1 or not base.mask.all() or base.transition is not None or str(base.initial) == "stationary":
+        raise ModelError(
+            "transitions on inputs are learned, ergodic, of order 1, with a free or given initial state",
+            path=("model", "transitions_on"),
+        )
+    for j, name in enumerate(names):
+        if np.isnan(inputs[:, j]).any():
+            t = int(np.flatnonzero(np.isnan(inputs[:, j]))[0])
+            raise DataError(f"input '{name}' is missing at time number {t + 1}: transitions need it at every time")
+        if np.ptp(of_fit[~np.isnan(of_fit[:, j]), j]) == 0:
+            raise DataError(f"input '{name}' is constant; leave it out")
+    return DrivenChain(base, names, inputs, np.nanmean(of_fit, axis=0), np.nanstd(of_fit, axis=0), base.given)

@@ -1,0 +1,443 @@
+"""States that last for durations of their own: hidden semi-Markov models.
+
+A sequence is cut into segments, each with a state and a duration d = 1, 2, ..., D; the last one may go on beyond the
+sequence (:mod:`bayeslab.exact.duration`, which EM and the graph use). Durations have a table for each state, or
+
+    poisson             d - 1 ~ Poisson(mu)
+    negative_binomial   d - 1 ~ NegativeBinomial(mu, alpha), of mean mu and variance mu + mu² / alpha [2]_
+
+cut off at D and normalised again; ``alpha`` 1 is the geometric law, that of an ordinary chain. For filtering,
+prediction and paths the same model is a Markov chain of the pairs (state, rows since it began): a segment of age a
+goes on with probability S(a + 1) / S(a), S(a) = P(d ≥ a). So paths of pairs and segmentations are one to one.
+
+References
+----------
+.. [1] Guédon (2003). Estimating hidden semi-Markov chains from discrete sequences. Journal of Computational and
+   Graphical Statistics 12, 604-639.
+.. [2] Bulla, Bulla (2006). Stylized facts of financial time series and hidden semi-Markov models. Computational
+   Statistics & Data Analysis 51, 2192-2209.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+from scipy import optimize, special, stats
+
+from bayeslab.errors import ModelError, hint
+from bayeslab.exact import duration
+from bayeslab.exact.forward_backward import Edges, HiddenChain
+from bayeslab.families.hmm.chain import Chain, dense_logs
+from bayeslab.families.hmm.law import Expected, MarkovLaw
+from bayeslab.spec import Spec
+
+__all__ = ["DurationChain", "Durations", "as_durations", "lasting"]
+
+# Where the M-step looks for mu (times the longest duration) and alpha.
+_MU, _ALPHA = (1e-8, 50.0), (1e-3, 1e5)
+
+
+_LONGEST = 100_000
+_LAWS = ("table", "poisson", "negative_binomial")
+
+
+class Durations(Spec):
+    """How long states last."""
+
+    longest: int = Field(ge=1, le=_LONGEST, description="The longest duration.")
+    law: Literal["table", "poisson", "negative_binomial"] = Field(
+        default="table",
+        description="A table for each state, or a law of the duration less one, cut off at the longest.",
+    )
+
+
+def as_durations(value: Any) -> Any:
+    """What a file says of durations, refused in one line where it says nothing that is meant."""
+    own = value if isinstance(value, Mapping) else {"longest": value}
+    if value is None or isinstance(value, Durations):
+        return value
+    longest, law = own.get("longest"), own.get("law", "table")
+    if isinstance(longest, bool) or not isinstance(longest, int) or not 1 <= longest <= _LONGEST:
+        raise ValueError(f"the longest duration is a whole number from 1 to {_LONGEST:,}, not {longest!r}")
+    if law not in _LAWS:
+        raise ValueError(f"unknown law '{law}'{hint(str(law), _LAWS)}")
+    odd = sorted(own.keys() - {"longest", "law"})
+    if odd:
+        raise ValueError(f"unknown key '{odd[0]}'{hint(odd[0], ('longest', 'law'))}")
+    return value if not isinstance(value, Mapping) else Durations(longest=longest, law=law)
+
+
+@dataclass(frozen=True, eq=False)
+class DurationChain:
+    """A chain of segments; see :class:`bayeslab.families.hmm.chain.Chain` for what it offers.
+
+    Attributes
+    ----------
+    base : Chain
+        From segment to segment.
+    longest : int
+    word : str
+        Of the law of durations.
+    pseudocount : float
+        Of rows of a table.
+    """
+
+    base: Chain
+    longest: int
+    word: str
+    pseudocount: float
+
+    order = 1
+    expanded = True
+    full = False
+    n_steps = 1
+    how = "Baum-Welch for segments: states and their durations are summed out by forward-backward"
+
+    @property
+    def n_states(self) -> int:
+        return self.base.n_states
+
+    @property
+    def mask(self) -> np.ndarray:
+        return self.base.mask
+
+    @property
+    def initial(self) -> Any:
+        return self.base.initial
+
+    @property
+    def transition(self) -> np.ndarray | None:
+        return self.base.transition
+
+    @property
+    def symmetric(self) -> bool:
+        everywhere = self.mask | np.eye(self.n_states, dtype=bool)
+        return replace(self.base, mask=everywhere).symmetric
+
+    @property
+    def of_durations(self) -> tuple[str, ...]:
+        """Names of the parameters of durations."""
+        own = {"table": ("duration",), "poisson": ("duration_mu",)}
+        return own.get(self.word, ("duration_mu", "duration_alpha"))
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        return (*self.base.learned, *self.of_durations)
+
+    def kind(self, name: str) -> str:
+        return "positive" if name in ("duration_mu", "duration_alpha") else "simplex"
+
+    def dims(self, name: str) -> tuple[str, ...]:
+        if name not in self.of_durations:
+            return self.base.dims(name)
+        return ("state", "length") if name == "duration" else ("state",)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        if name not in self.of_durations:
+            return self.base.shape(name)
+        return (self.n_states, self.longest) if name == "duration" else (self.n_states,)
+
+    @property
+    def n_free(self) -> int:
+        own = self.longest - 1 if self.word == "table" else len(self.of_durations)
+        return self.base.n_free + self.n_states * own
+
+    def labels(self) -> dict[str, np.ndarray]:
+        return {"length": np.arange(1, self.longest + 1)} if self.word == "table" else {}
+
+    @property
+    def _rate(self) -> float:
+        """Of the exponential prior of mu, whose mean is half the longest duration."""
+        return 2 / self.longest
+
+    def prior_text(self, name: str) -> str:
+        own = {
+            "duration": f"Dirichlet, {self.pseudocount:g} at every length",
+            "duration_mu": f"Gamma(1, {self._rate:.4g})",
+            "duration_alpha": "Gamma(2, 0.1)",
+        }
+        return own[name] if name in own else self.base.prior_text(name)
+
+    def concentration(self, name: str) -> np.ndarray:
+        """Of Dirichlet priors."""
+        if name not in self.of_durations:
+            return self.base.concentration(name)
+        return np.full(self.shape(name), self.pseudocount if name == "duration" else 1.0)
+
+    # ------------------------------------------------------------------ computing
+
+    def complete(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return self.base.complete(values)
+
+    def log_duration(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        """log P(duration), (n_states, longest)."""
+        if self.word == "table":
+            with np.errstate(divide="ignore"):
+                return np.log(values["duration"])
+        theta = np.stack([values[name] for name in self.of_durations], axis=-1)
+        return np.asarray(special.log_softmax(np.stack([_weights(self.longest, own) for own in theta]), axis=1))
+
+    def segments(self, values: Mapping[str, np.ndarray]) -> duration.SemiMarkovChain:
+        """The law of segments."""
+        own = self.complete(values)
+        with np.errstate(divide="ignore"):
+            start, transition = np.log(own["initial"]), np.log(own["transition"])
+        return duration.SemiMarkovChain(start, transition, self.log_duration(values))
+
+    @cached_property
+    def _moves(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where pairs (state, age) lead, numbered state by state: sources and targets in order."""
+        k, longest = self.n_states, self.longest
+        pairs = np.arange(k * longest)
+        stay = pairs[pairs % longest < longest - 1]
+        i, j = np.nonzero(self.mask)
+        leave = (i[:, None] * longest + np.arange(longest)).ravel()
+        sources = np.concatenate([stay, leave])
+        targets = np.concatenate([stay + 1, np.repeat(j * longest, longest)])
+        order = np.lexsort((targets, sources))
+        return sources[order], targets[order]
+
+    @cached_property
+    def edges(self) -> Edges:
+        """Of the chain that is computed with."""
+        sources, targets = self._moves
+        n = self.n_states * self.longest
+        return Edges(np.searchsorted(sources, np.arange(n + 1)), targets)
+
+    @property
+    def last(self) -> np.ndarray:
+        return np.repeat(np.arange(self.n_states), self.longest)
+
+    def fold(self, posterior: np.ndarray) -> np.ndarray:
+        return np.asarray(posterior).reshape(*posterior.shape[:-1], self.n_states, self.longest).sum(axis=-1)
+
+    def hidden(self, values: Mapping[str, np.ndarray]) -> HiddenChain:
+        """The chain of pairs."""
+        law = self.segments(values)
+        alive = np.logaddexp.accumulate(law.log_duration[:, ::-1], axis=1)[:, ::-1]
+        after = np.concatenate([alive[:, 1:], np.full((self.n_states, 1), -np.inf)], axis=1)
+        there = alive > -np.inf
+        base = np.where(there, alive, 0.0)
+        go_on = np.where(there, after - base, -np.inf).ravel()
+        end = np.where(there, law.log_duration - base, -np.inf).ravel()
+        sources, targets = self._moves
+        i, j = sources // self.longest, targets // self.longest
+        begins = targets % self.longest == 0
+        values_on = np.where(begins, end[sources] + law.log_transition[i, j], go_on[sources])
+        start = np.full((self.n_states, self.longest), -np.inf)
+        start[:, 0] = law.log_start
+        return HiddenChain(start.ravel(), values_on, self.edges)
+
+    def law(self, values: Mapping[str, np.ndarray], log_emission: np.ndarray, offsets: np.ndarray) -> SegmentLaw:
+        return SegmentLaw(self, values, log_emission, offsets)
+
+    # ------------------------------------------------------------------ learning
+
+    def maximise(
+        self, counts: Mapping[str, np.ndarray], *, prior: bool, start: Mapping[str, np.ndarray] | None = None
+    ) -> dict[str, np.ndarray]:
+        out = self.base.maximise(counts, prior=prior)
+        own = counts["duration"]
+        if self.word == "table":
+            total = np.maximum(own + (self.pseudocount - 1 if prior else 0.0), 0.0)
+            sums = total.sum(axis=1, keepdims=True)
+            out["duration"] = np.where(sums > 0, total / np.where(sums > 0, sums, 1.0), 1 / self.longest)
+            return out
+        before = self.calm() if start is None else start
+        theta = np.stack([before[name] for name in self.of_durations], axis=-1)
+        found = np.stack([self._fitted(n, at, prior=prior) for n, at in zip(own, theta, strict=True)])
+        return out | {name: found[:, q] for q, name in enumerate(self.of_durations)}
+
+    def _fitted(self, counts: np.ndarray, before: np.ndarray, *, prior: bool) -> np.ndarray:
+        """The parameters of one state's durations by expected numbers of them, never worse than those before."""
+        if counts.sum() <= 0 and not prior:
+            return before
+        bounds = [tuple(np.log([_MU[0], _MU[1] * self.longest])), tuple(np.log(_ALPHA))][: len(before)]
+
+        def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
+            theta = np.exp(x)
+            log_p = special.log_softmax(_weights(self.longest, theta))
+            slope = (counts - counts.sum() * np.exp(log_p)) @ _slopes(self.longest, theta)
+            value = float(counts @ log_p)
+            if prior:
+                value += self._log_prior(theta)
+                slope = slope + np.array([-self._rate, 1 / theta[-1] - 0.1])[: len(theta)]
+            return -value, -slope * theta
+
+        x = np.clip(np.log(before), *np.transpose(bounds))
+        found = optimize.minimize(
+            loss, x, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-15, "gtol": 1e-10}
+        )
+        return np.exp(found.x) if found.fun <= loss(np.log(before))[0] else before
+
+    def _log_prior(self, theta: np.ndarray) -> float:
+        """Of one state's mu and alpha."""
+        own = np.log(self._rate) - self._rate * theta[0]
+        return float(own + (stats.gamma.logpdf(theta[1], 2, scale=10) if len(theta) > 1 else 0.0))
+
+    def log_prior(self, values: Mapping[str, np.ndarray]) -> float:
+        total = self.base.log_prior(values)
+        if self.word == "table":
+            with np.errstate(divide="ignore"):
+                own = np.log(values["duration"]).sum()
+            return total + (float((self.pseudocount - 1) * own) if self.pseudocount != 1 else 0.0)
+        theta = np.stack([values[name] for name in self.of_durations], axis=-1)
+        return total + sum(self._log_prior(own) for own in theta)
+
+    def draw(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        out = self.base.draw(rng)
+        if self.word == "table":
+            return out | {"duration": rng.dirichlet(np.ones(self.longest), self.n_states)}
+        own = {
+            "duration_mu": self.longest / 3 * rng.uniform(0.2, 2.0, self.n_states),
+            "duration_alpha": rng.uniform(0.5, 5.0, self.n_states),
+        }
+        return out | {name: own[name] for name in self.of_durations}
+
+    def calm(self) -> dict[str, np.ndarray]:
+        """Durations about which little is said."""
+        k = self.n_states
+        own = {
+            "duration": np.full((k, self.longest), 1 / self.longest),
+            "duration_mu": np.full(k, self.longest / 3),
+            "duration_alpha": np.full(k, 2.0),
+        }
+        return self.base.calm() | {name: own[name] for name in self.of_durations}
+
+    # ------------------------------------------------------------------ PyMC
+
+    def variables(self, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
+        """What is unknown, on PyMC's context stack."""
+        import pymc as pm
+
+        from bayeslab.families.hmm.pymc_graph import chain_variables
+
+        out = chain_variables(self.base, start)
+        for name in self.of_durations:
+            own: dict[str, Any] = {"dims": self.dims(name)}
+            if start is not None:
+                own["initval"] = start[name]
+            match name:
+                case "duration":
+                    out[name] = pm.Dirichlet(name, self.concentration(name), **own)
+                case "duration_mu":
+                    out[name] = pm.Gamma(name, 1, self._rate, **own)
+                case _:
+                    out[name] = pm.Gamma(name, 2, 0.1, **own)
+        return out
+
+    def evidence(self, values: Mapping[str, Any], log_emission: Any, offsets: np.ndarray) -> Any:
+        """log p(rows | parameters) as a PyTensor expression."""
+        import pytensor.tensor as pt
+
+        from bayeslab.evidence import log_evidence
+
+        flat = pt.concatenate([*dense_logs(self.base, values), self._log_table(values).ravel(), log_emission.ravel()])
+        return log_evidence(duration.KERNEL, flat, offsets, np.array([self.n_states, self.longest, 1]))
+
+    def _log_table(self, values: Mapping[str, Any]) -> Any:
+        import pytensor.tensor as pt
+
+        if self.word == "table":
+            return pt.log(values["duration"])
+        d, mu = np.arange(self.longest), values["duration_mu"][:, None]
+        if self.word == "poisson":
+            out = d * pt.log(mu) - special.gammaln(d + 1)
+        else:
+            alpha = values["duration_alpha"][:, None]
+            out = pt.gammaln(d + alpha) - special.gammaln(d + 1) + d * (pt.log(mu) - pt.log(mu + alpha))
+        return out - pt.logsumexp(out, axis=1, keepdims=True)
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentLaw:
+    """Segments at given parameters; what is not counted is asked of the chain of pairs."""
+
+    states: DurationChain
+    values: Mapping[str, np.ndarray]
+    log_emission: np.ndarray
+    offsets: np.ndarray
+
+    given = MarkovLaw.given
+
+    def expected(self) -> Expected:
+        found = duration.smooth(self.states.segments(self.values), self.log_emission, self.offsets)
+        counts = {
+            "initial": found.start_counts,
+            "transition": found.transition_counts,
+            "duration": found.duration_counts,
+        }
+        return Expected(found.log_evidence, found.posterior, counts)
+
+    @cached_property
+    def _pairs(self) -> MarkovLaw:
+        expanded = self.log_emission[:, self.states.last]
+        return MarkovLaw(self.states, self.states.hidden(self.values), expanded, self.offsets)
+
+    def impossible(self) -> np.ndarray:
+        if np.all(self.expected().log_evidence > -np.inf):
+            return np.full(len(self.offsets) - 1, -1)
+        return self._pairs.impossible()
+
+    def filtered(self, kind: str) -> np.ndarray:
+        return self._pairs.filtered(kind)
+
+    def terms(self, several: bool) -> np.ndarray:
+        return self.expected().log_evidence if several else self._pairs.terms(several)
+
+    def best(self, n: int) -> tuple[np.ndarray, np.ndarray]:
+        return self._pairs.best(n)
+
+    def sampled(self, rng: np.random.Generator) -> np.ndarray:
+        return self._pairs.sampled(rng)
+
+
+def _weights(longest: int, theta: np.ndarray) -> np.ndarray:
+    """Unnormalised logarithms of the law of d - 1 = 0, ..., longest - 1 at (mu,) or (mu, alpha)."""
+    d, mu = np.arange(longest), theta[0]
+    if len(theta) == 1:
+        return np.asarray(special.xlogy(d, mu) - special.gammaln(d + 1))
+    alpha = theta[1]
+    return np.asarray(special.gammaln(d + alpha) - special.gammaln(d + 1) + d * (np.log(mu) - np.log(mu + alpha)))
+
+
+def _slopes(longest: int, theta: np.ndarray) -> np.ndarray:
+    """Derivatives (longest, n_parameters) of :func:`_weights`."""
+    d, mu = np.arange(longest), theta[0]
+    if len(theta) == 1:
+        return (d / mu)[:, None]
+    alpha = theta[1]
+    return np.column_stack([d * alpha / (mu * (mu + alpha)), special.psi(d + alpha) - d / (mu + alpha)])
+
+
+def lasting(base: Chain, durations: int | Durations, pseudocount: float) -> DurationChain:
+    """A chain whose states last for durations of their own.
+
+    Raises
+    ------
+    ModelError
+        A chain of another kind.
+    """
+    own = durations if isinstance(durations, Durations) else Durations(longest=durations)
+    path = ("model", "durations")
+    if base.order != 1:
+        raise ModelError("durations go with a chain of order 1", path=path)
+    if np.ptp(base.prior) > 0:
+        raise ModelError("durations say how long states last; leave `stickiness` out", path=path)
+    stays = np.eye(base.n_states, dtype=bool)
+    elsewhere = base.mask & ~stays
+    # Where nothing follows a state, another segment of it does.
+    mask = np.where(elsewhere.any(axis=1, keepdims=True), elsewhere, base.mask)
+    if base.transition is not None and np.any(base.transition[base.mask & ~mask] > 0):
+        state = int(np.flatnonzero((base.mask & ~mask).any(axis=1))[0])
+        raise ModelError(
+            f"with durations a segment is followed by one of another state: transition[{state + 1}][{state + 1}] is"
+            f" {base.transition[state, state]:g}, and 0 is meant",
+            path=("model", "transition"),
+        )
+    return DurationChain(replace(base, mask=mask), own.longest, own.law, float(pseudocount))

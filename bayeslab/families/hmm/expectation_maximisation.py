@@ -1,0 +1,340 @@
+"""Hidden Markov models as problems for EM: Baum-Welch, with priors, known parameters and missing cells.
+
+References
+----------
+.. [1] Baum, Petrie, Soules, Weiss (1970). A maximization technique occurring in the statistical analysis of
+   probabilistic functions of Markov chains. Annals of Mathematical Statistics 41, 164-171.
+.. [2] Rabiner (1989). A tutorial on hidden Markov models and selected applications in speech recognition.
+   Proceedings of the IEEE 77, 257-286.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bayeslab.errors import ModelError, OptionError
+from bayeslab.exact.answer import EMPlan
+from bayeslab.families._emission_graph import Part
+from bayeslab.families.hmm.driven import LOG_ODDS
+from bayeslab.families.hmm.given_priors import climbed, log_prior, narrowest, searched, unknown_density
+from bayeslab.families.hmm.hidden import Hidden
+from bayeslab.families.hmm.regression import Expert
+
+__all__ = ["HiddenProblem", "collapsed", "plan"]
+
+type Values = Mapping[str, np.ndarray]
+
+# What values parameters can have; others are any numbers.
+_KINDS = {
+    "p": "simplex",
+    "weight": "simplex",
+    "probability": "unit",
+    "covariance": "matrix",
+    **dict.fromkeys(("sd", "scale", "dof", "rate"), "positive"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenProblem:
+    """A model and its data, as EM sees them. Parameters are called as in the posterior."""
+
+    hidden: Hidden
+    prior: bool
+
+    def expect(self, theta: Values) -> tuple[float, dict[str, Any]]:
+        hidden = self.hidden
+        try:
+            log_emission = hidden.log_emission(theta)
+            if np.isnan(log_emission).any():
+                return -np.inf, {}
+            found = hidden.law(theta, log_emission).expected()
+        except (np.linalg.LinAlgError, ModelError):
+            # A guess of an accelerated search may lie outside, or cut the chain in two.
+            return -np.inf, {}
+        value = float(found.log_evidence.sum())
+        if not np.isfinite(value):
+            return -np.inf, {}
+        out: dict[str, Any] = dict(found.counts)
+        posterior = found.posterior
+        for k, part in enumerate(hidden.parts):
+            if part.learned:
+                rows = hidden.rows[:, list(part.at)]
+                own = part.emission.statistics(rows, posterior, part.to_exact(theta))
+                out |= {f"{k}.{name}": total for name, total in own.items()}
+        return value, out
+
+    def update(self, statistics: Mapping[str, Any], theta: Values) -> dict[str, np.ndarray]:
+        out = self.hidden.chain.maximise(statistics, prior=self.prior, start=theta)
+        for k, part in enumerate(self.hidden.parts):
+            if part.learned:
+                out |= _fitted(part, _own(statistics, k), theta, prior=self.prior)
+        return out
+
+    def log_prior(self, theta: Values) -> float:
+        if not self.prior:
+            return 0.0
+        own = sum(_log_prior(part, theta) for part in self.hidden.parts if part.learned)
+        return self.hidden.chain.log_prior(theta) + own
+
+    def gradient(self, theta: Values, statistics: Mapping[str, Any]) -> np.ndarray:
+        """Slope of log likelihood plus log prior in the coordinates of :meth:`flatten`.
+
+        By Fisher's identity it is that of the expected complete log likelihood, which needs the totals only: central
+        differences of it cost no pass over the data. A chain that does not know its own is differenced as observed.
+        """
+        x = self.flatten(theta)
+        step = 1e-3 * np.maximum(1.0, np.abs(x) / 10)
+        out = np.empty(len(x))
+        for i in range(len(x)):
+            sides = []
+            for place in (-2, -1, 1, 2):
+                moved = x.copy()
+                moved[i] += place * step[i]
+                sides.append(self._height(self.unflatten(moved), statistics))
+            # Of order four: errors of a wide step and of rounding are both small.
+            out[i] = (sides[0] - 8 * sides[1] + 8 * sides[2] - sides[3]) / (12 * step[i])
+        return out
+
+    @cached_property
+    def _fisher(self) -> bool:
+        """Whether the expected complete log likelihood is known."""
+        return hasattr(type(self.hidden.chain), "expected") and all(
+            hasattr(part.emission, "expected_log_likelihood") for part in self.hidden.parts if part.learned
+        )
+
+    def _height(self, theta: Values, statistics: Mapping[str, Any]) -> float:
+        """What has the slope of the log posterior where the totals come from."""
+        if not self._fisher:
+            return self.expect(theta)[0] + self.log_prior(theta)
+        chain: Any = self.hidden.chain
+        value = float(chain.expected(statistics, theta)) + self.log_prior(theta)
+        for k, part in enumerate(self.hidden.parts):
+            if part.learned:
+                own = _own(statistics, k)
+                value += float(part.emission.expected_log_likelihood(own, part.to_exact(theta)))
+        return value
+
+    # ------------------------------------------------------------------ coordinates for acceleration
+
+    def flatten(self, theta: Values) -> np.ndarray:
+        parts = [_free(self.kind(name), theta[name] / self._unit(name)) for name in self.hidden.learned]
+        return np.concatenate([part.ravel() for part in parts])
+
+    def unflatten(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        out, at = {}, 0
+        for name in self.hidden.learned:
+            shape = self._shape(name)
+            size = int(np.prod(shape))
+            out[name] = _bound(self.kind(name), x[at : at + size].reshape(shape)) * self._unit(name)
+            at += size
+        return out
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        hidden = self.hidden
+        if name in hidden.chain.learned:
+            return hidden.chain.shape(name)
+        return next(part.shape(name) for part in hidden.parts if name in part.names)
+
+    def _unit(self, name: str) -> Any:
+        """What means are measured in, so that coordinates do not depend on the data's units."""
+        part = next((part for part in self.hidden.parts if name in part.names), None)
+        if part is None or part.parameter(name) not in ("mean", "location"):
+            return 1.0
+        unit = np.maximum(part.spread, 1e-300)
+        return unit if self._shape(name)[-1:] == unit.shape else float(unit.max())
+
+    def kind(self, name: str) -> str:
+        """What values a parameter can have."""
+        chain: Any = self.hidden.chain
+        if name in chain.learned:
+            return str(chain.kind(name))
+        part = next(part for part in self.hidden.parts if name in part.names)
+        return _KINDS.get(part.parameter(name), "real")
+
+
+def _own(statistics: Mapping[str, Any], k: int) -> dict[str, Any]:
+    """The totals of part k."""
+    return {name.partition(".")[2]: v for name, v in statistics.items() if name.startswith(f"{k}.")}
+
+
+def _log_prior(part: Any, theta: Values) -> float:
+    if isinstance(part, Part) and (part.known or part.priors):
+        return log_prior(part, theta)
+    if isinstance(part, Expert) and part.known:
+        return part.log_prior_rest(theta)
+    return float(part.emission.log_prior(part.to_exact(theta)))
+
+
+def _fitted(part: Any, statistics: dict[str, Any], theta: Values, *, prior: bool) -> dict[str, np.ndarray]:
+    """The M-step of a part; what is known stays."""
+    if isinstance(part, Expert) and part.known:
+        found = part.maximise_rest(statistics, theta, prior=prior)
+    elif searched(part, prior=prior):
+        found = climbed(part, statistics, theta, prior=prior)
+    else:
+        found = _closed(part, statistics, theta, prior=prior)
+    for name in part.learned:
+        if part.parameter(name) in ("sd", "scale"):
+            found[name] = np.maximum(found[name], narrowest(part, name))
+    return {name: found[name] for name in part.learned}
+
+
+def _closed(part: Part, statistics: dict[str, Any], theta: Values, *, prior: bool) -> dict[str, np.ndarray]:
+    """The best parameters where they have a closed form."""
+    emission = part.emission if prior else _without_prior(part.emission)
+    found = part.from_exact(emission.maximise(statistics, part.to_exact(theta)))
+    if part.called("mean") in part.known and part.called("sd") in part.learned and part.word == "gaussian":
+        found[part.called("sd")] = _about_known(part, statistics, prior=prior)
+    return found
+
+
+def _without_prior(emission: Any) -> Any:
+    return emission.without_prior() if hasattr(emission, "without_prior") else replace(emission, prior=None)
+
+
+def _about_known(part: Part, statistics: dict[str, Any], *, prior: bool) -> np.ndarray:
+    """Standard deviations about known means."""
+    n, scatter = statistics["weight"], statistics["scatter"]
+    mean = part.known[part.called("mean")].reshape(scatter.shape)
+    scatter = scatter + n * (statistics["mean"] - mean) ** 2
+    if part.spherical:
+        n, scatter = n.sum(axis=1), scatter.sum(axis=1)
+    own = part.emission.prior
+    scale = np.mean(own.scale) if part.spherical else own.scale
+    variance = (scale + scatter) / (own.nu + n + 2) if prior else scatter / np.maximum(n, 1e-300)
+    return np.sqrt(variance).reshape(part.shape(part.called("sd")))
+
+
+def collapsed(hidden: Hidden, values: Values) -> bool:
+    """Whether a state has shrunk to a point, where the likelihood has no bound."""
+    narrow = [
+        np.any(values[name] <= 1.01 * narrowest(part, name))
+        for part in hidden.parts
+        for name in part.learned
+        if part.parameter(name) in ("sd", "scale")
+    ]
+    return any(narrow)
+
+
+def _free(kind: str, value: np.ndarray) -> np.ndarray:
+    """Any real numbers."""
+    match kind:
+        case "matrix":
+            lower, at = np.linalg.cholesky(value), np.arange(value.shape[-1])
+            lower[..., at, at] = np.log(lower[..., at, at])
+            return lower
+        case "simplex":
+            # Zeros of a pattern stay: what is added to -700 is lost again in the exponential.
+            return np.log(np.maximum(value, 1e-300))
+        case "positive":
+            return np.log(np.maximum(value, 1e-300))
+        case "unit":
+            return np.log(np.maximum(value, 1e-300)) - np.log(np.maximum(1 - value, 1e-300))
+    return value
+
+
+def _bound(kind: str, x: np.ndarray) -> np.ndarray:
+    match kind:
+        case "matrix":
+            lower, at = np.tril(x), np.arange(x.shape[-1])
+            lower[..., at, at] = np.exp(np.clip(lower[..., at, at], -300.0, 300.0))
+            return lower @ np.swapaxes(lower, -1, -2)
+        case "simplex":
+            p = np.exp(x - x.max(axis=-1, keepdims=True))
+            p = np.where(p < 1e-290, 0.0, p)
+            return p / p.sum(axis=-1, keepdims=True)
+        case "positive":
+            return np.exp(np.clip(x, -690.0, 690.0))
+        case "unit":
+            return 1 / (1 + np.exp(-np.clip(x, -690.0, 690.0)))
+    return x
+
+
+def plan(hidden: Hidden) -> EMPlan | str:
+    """How EM applies, or why not."""
+    if not hidden.learned:
+        return "everything is given, so that there is nothing to learn; `bayeslab decode` finds the states"
+    if why := getattr(hidden.chain, "no_em", ""):
+        return str(why)
+    parts: tuple[Any, ...] = hidden.parts
+    unknown = [unknown_density(part) if isinstance(part, Part) else next(iter(part.priors), None) for part in parts]
+    written = [name for name in unknown if name is not None]
+    hidden.check_possible(hidden.guess(None))
+
+    def problem(prior: bool) -> HiddenProblem:
+        if prior and written:
+            raise ModelError(
+                f"EM does not know the density of the prior written for '{written[0]}': use method nuts or map",
+                path=("model", "parameters", written[0]),
+            )
+        if prior and hidden.in_order and hidden.numbering is None:
+            name = hidden.in_order[0]
+            raise ModelError(
+                f"EM puts states in order where nothing else tells them apart; here the order of '{name}' is one of"
+                " several constraints: use method nuts or map",
+                path=("model", "parameters", name),
+            )
+        if (
+            prior
+            and hidden.chain.learned
+            and min(_least(hidden.chain.concentration(n)) for n in hidden.chain.learned) < 1
+        ):
+            raise ModelError(
+                "a Dirichlet prior with pseudocount below 1 has no mode: use pseudocount 1 or more",
+                path=("model", "pseudocount"),
+            )
+        return HiddenProblem(hidden, prior)
+
+    def values(theta: Values) -> dict[str, np.ndarray]:
+        return hidden.numbered(theta)
+
+    def placed(theta: Values, given: Values) -> Values:
+        for name, value in given.items():
+            if name in hidden.chain.learned:
+                _refuse_excluded(hidden, name, value)
+        return {**theta, **given}
+
+    own: Any = hidden.chain
+    simplices = [
+        *(n for n in own.learned if own.kind(n) == "simplex"),
+        *(n for p in hidden.parts for n in p.learned if _KINDS.get(p.parameter(n)) == "simplex"),
+    ]
+    bounds = dict.fromkeys((n for n in simplices if not _patterned(hidden, n)), (0.0, 1.0))
+    return EMPlan(
+        how=getattr(own, "how", "Baum-Welch: the hidden states are summed out by forward-backward"),
+        problem=problem,
+        start=hidden.guess,
+        values=values,
+        dims=hidden.dims,
+        placed=placed,
+        labels=hidden.labels,
+        kinds={name: HiddenProblem(hidden, False).kind(name) for name in hidden.learned},
+        bounds=bounds,
+    )
+
+
+def _refuse_excluded(hidden: Hidden, name: str, value: np.ndarray) -> None:
+    """Starts have nothing where the chain has no way, and log odds of staying are against themselves."""
+    path = ("inference", "initvals", name)
+    if name in LOG_ODDS:
+        at = np.arange(hidden.n_states)
+        if np.any(value[at, at] != 0):
+            raise OptionError(f"initvals: '{name}' is 0 from a state to itself", path=path)
+    elif np.any(value[hidden.chain.concentration(name) <= 0] != 0):
+        raise OptionError(f"initvals: '{name}' is 0 where the chain has no way", path=path)
+
+
+def _least(concentration: np.ndarray) -> float:
+    return float(concentration[concentration > 0].min())
+
+
+def _patterned(hidden: Hidden, name: str) -> bool:
+    """Where zeros are meant; and the first state of a single sequence is seldom in doubt."""
+    if name == "initial" or name.startswith("initial_"):
+        return hidden.sequences.n_sequences == 1 or bool((hidden.chain.concentration(name) <= 0).any())
+    return name == "duration" or name.startswith("log_odds") or (name == "transition" and not hidden.chain.mask.all())

@@ -1,0 +1,181 @@
+"""Hidden Markov models by Gibbs steps: paths of the states, then the chain and what the states emit.
+
+The priors are those of every other engine, so that the draws have the same target as NUTS. What is not conjugate is
+refused, save a stationary first state: the chain's rows are then proposed from their posterior without the first states
+and accepted by the ratio of the stationary probabilities of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from bayeslab.errors import EvidenceError, NothingToFit
+from bayeslab.exact.answer import GibbsDraws, GibbsPlan
+from bayeslab.exact.expectation_maximisation import restarted
+from bayeslab.exact.hidden_gibbs import DrawnPath, draw_path, draw_probabilities, draw_tied, imputed, statistics_of
+from bayeslab.exact.markov_chain import stationary
+from bayeslab.families._emission_graph import Part
+from bayeslab.families.hmm.chain import Chain
+from bayeslab.families.hmm.expectation_maximisation import HiddenProblem
+from bayeslab.families.hmm.hidden import Hidden
+from bayeslab.families.hmm.joint import Joint
+
+__all__ = ["by_gibbs", "draw_emissions", "refusal"]
+
+type Values = Mapping[str, np.ndarray]
+
+# Each chain begins at the better of so many searches by EM, of at most so many steps.
+_SEARCHES, _STEPS = 2, 40
+
+
+def refusal(hidden: Hidden) -> str | None:
+    """Why Gibbs steps do not apply, or None."""
+    if hidden.observed:
+        return "the states are observed: counts have a closed form; use exact"
+    if hasattr(hidden.chain, "chances"):
+        return "several chains are not drawn by Gibbs steps; use nuts, map or em"
+    if type(hidden.chain) is not Chain:
+        return "these transitions have no conjugate prior; use nuts, map or em"
+    parts: tuple[Any, ...] = hidden.parts
+    for part in parts:
+        if not part.learned:
+            continue
+        if hasattr(part, "no_gibbs"):
+            return str(part.no_gibbs)
+        if not isinstance(part, Part | Joint):
+            return "regressions have no conjugate prior here; use nuts, map or em"
+        if part.word == "student_t":
+            return "student_t has no conjugate prior; use nuts or em"
+        if part.priors:
+            return f"the prior written for '{next(iter(part.priors))}' is taken as not conjugate; use nuts"
+    return None
+
+
+def by_gibbs(hidden: Hidden) -> GibbsPlan | str:
+    """Paths and parameters in turns, or why not."""
+    if (why := refusal(hidden)) is not None:
+        return why
+    if not hidden.learned:
+        raise NothingToFit("every parameter is given: there is nothing to fit; `bayeslab decode` finds the states")
+    hidden.check_possible(hidden.guess(None))
+
+    def sample(
+        chains: int, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int, int], None]
+    ) -> GibbsDraws:
+        kept: list[tuple[dict[str, np.ndarray], np.ndarray]] = []
+        for k, own in enumerate(rng.spawn(chains)):
+            kept.append(_chain(hidden, draws, tune, own, lambda sweeps, k=k: report(k, sweeps)))  # type: ignore[misc]
+        arrays = {name: np.stack([values[name] for values, _ in kept]) for name in hidden.learned}
+        return GibbsDraws(arrays, {"log_likelihood": np.stack([heights for _, heights in kept])})
+
+    n, several = hidden.sequences.n_times, hidden.sequences.n_sequences
+    what = f"the path of {n:,} times" if several == 1 else f"the paths of {several:,} sequences ({n:,} times)"
+    return GibbsPlan(f"{what} and the parameters of {hidden.n_states} states in turns", sample, hidden.dims,
+                     hidden.labels)  # fmt: skip
+
+
+def _chain(
+    hidden: Hidden, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int], None]
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Draws of one chain, and the log likelihood at each."""
+    values = _start(hidden, rng)
+    kept = {name: np.empty((draws, *np.shape(values[name]))) for name in hidden.learned}
+    heights = np.empty(draws)
+    for sweep in range(tune + draws):
+        path = _drawn(hidden, values, rng)
+        if sweep >= tune:
+            heights[sweep - tune] = path.log_evidence
+            for name, array in kept.items():
+                array[sweep - tune] = values[name]
+        states = hidden.chain.last[path.states]
+        values = _draw_chain(hidden, path, values, rng) | draw_emissions(hidden, states, values, rng)
+        report(sweep + 1)
+    return kept, heights
+
+
+def _start(hidden: Hidden, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Parameters that a search by EM ends near: Gibbs steps leave a lower mode only slowly."""
+    found = restarted(
+        HiddenProblem(hidden, True), hidden.guess, restarts=_SEARCHES, rng=rng, max_iterations=_STEPS, tolerance=1e-4
+    )
+    values = {name: np.asarray(v, float) for name, v in found.best.parameters.items()}
+    try:
+        _drawn(hidden, values, np.random.default_rng(0))
+    except EvidenceError:  # modes of concentrations below one lie at zeros
+        return hidden.guess(rng)
+    return values
+
+
+def _drawn(hidden: Hidden, values: Values, rng: np.random.Generator) -> DrawnPath:
+    """The paths of the chain that is computed with."""
+    law: Any = hidden.law(values)
+    return draw_path(law.chain, law.log_emission, rng, law.offsets)
+
+
+def _draw_chain(hidden: Hidden, path: DrawnPath, values: Values, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Initial and transition probabilities given the path."""
+    chain: Any = hidden.chain
+    edges = chain.edges
+    counts = chain.counts(path.starts, path.moves if edges is None else edges.take(path.moves))
+    out = {}
+    for name in chain.learned:
+        prior = chain.concentration(name)
+        out[name] = draw_probabilities(rng, np.where(prior > 0, prior + counts[name], 0.0))
+    if isinstance(chain.initial, str) and chain.initial == "stationary" and "transition" in out:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            new, old = np.log(stationary(out["transition"])), np.log(stationary(values["transition"]))
+            log_ratio = np.sum(np.where(path.starts > 0, path.starts * (new - old), 0.0))
+        if not np.log(1 - rng.random()) < log_ratio:
+            out["transition"] = values["transition"]
+    return out
+
+
+def draw_emissions(
+    hidden: Hidden, states: np.ndarray, values: Values, rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """What the states emit given which state each time is in."""
+    out: dict[str, np.ndarray] = {}
+    for part in hidden.parts:
+        if part.learned:
+            out |= _draw_part(part, hidden.rows[:, list(part.at)], states, values, rng)
+    return out
+
+
+def _draw_part(
+    part: Part | Joint,
+    rows: np.ndarray,
+    states: np.ndarray,
+    values: Values,
+    rng: np.random.Generator,
+) -> dict[str, np.ndarray]:
+    emission = part.emission
+    if isinstance(part, Joint):
+        theta = part.to_exact(values)
+        rows = imputed(rng, rows, states, theta["mean"], emission.covariances(theta))
+    statistics = statistics_of(emission, rows, states, part.n_states)
+    if isinstance(part, Joint) and part.tied:
+        return part.from_exact(draw_tied(rng, emission, statistics))
+    if part.known and part.word == "gaussian":
+        return _draw_normal(part, statistics, rng)
+    found = part.from_exact(emission.draw(rng, statistics))
+    return {name: found[name] for name in part.learned}
+
+
+def _draw_normal(part: Any, statistics: Mapping[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Means where the standard deviations are known, or these where the means are."""
+    prior, n, mean, scatter = part.emission.prior, *(statistics[name] for name in ("weight", "mean", "scatter"))
+    name = part.learned[0]
+    if name == part.called("mean"):
+        sd = np.broadcast_to(part.known[part.called("sd")].reshape(len(n), -1), n.shape)
+        centre = prior.mean + (mean - prior.mean) * n / (prior.kappa + n)
+        drawn = centre + rng.standard_normal(n.shape) * sd / np.sqrt(prior.kappa + n)
+        return {name: drawn.reshape(part.shape(name))}
+    scatter = scatter + n * (mean - part.known[part.called("mean")].reshape(n.shape)) ** 2
+    if part.spherical:
+        variance = (np.mean(prior.scale) + scatter.sum(axis=1)) / rng.chisquare(prior.nu + n.sum(axis=1))
+    else:
+        variance = (prior.scale + scatter) / rng.chisquare(prior.nu + n)
+    return {name: np.sqrt(variance).reshape(part.shape(name))}

@@ -1,0 +1,585 @@
+"""A hidden Markov model resolved: its sequences, its chain, and what its states emit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.dataset import Data
+from bayeslab.errors import DataError, ModelError, hint
+from bayeslab.exact import emissions, markov_chain
+from bayeslab.exact.forward_backward import HiddenChain
+from bayeslab.exact.mixture import k_means
+from bayeslab.families import _emission_graph as emitted
+from bayeslab.families._emission_graph import Part
+from bayeslab.families.hmm.chain import SECOND_ORDER, Chain
+from bayeslab.families.hmm.classes import class_chain
+from bayeslab.families.hmm.driven import LOG_ODDS, DrivenChain, driven
+from bayeslab.families.hmm.durations import lasting
+from bayeslab.families.hmm.gaussian_mixture import lumped
+from bayeslab.families.hmm.joint import joint_of
+from bayeslab.families.hmm.law import Law, MarkovLaw
+from bayeslab.families.hmm.product import product_of
+from bayeslab.families.hmm.product_parts import parts_of as parts_of_chains
+from bayeslab.families.hmm.regression import expert_of
+from bayeslab.families.hmm.sequences import Sequences, read_columns, sequences_of, spread
+from bayeslab.families.hmm.tree import branching, forest_of
+from bayeslab.families.hmm.truncation import truncated
+from bayeslab.families.hmm.urns import urns_of
+from bayeslab.spec import Model
+
+if TYPE_CHECKING:
+    from bayeslab.families.hmm import HMM
+
+__all__ = [
+    "Hidden",
+    "chain_of",
+    "chain_parameters",
+    "draws_of",
+    "emission_parameters",
+    "hidden_of",
+    "labels_of",
+    "layout_of",
+]
+
+# Starting points are found on at most so many rows.
+_SOME = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class Hidden:
+    """A model and its data.
+
+    Attributes
+    ----------
+    states : ndarray (n_states,)
+        Their names.
+    chain : Chain
+    parts : tuple of Part
+        What states emit.
+    sequences : Sequences
+    rows : ndarray (n_times, n_columns)
+        NaN for missing cells.
+    observed : bool
+        Whether the rows are the states themselves.
+    """
+
+    states: np.ndarray
+    chain: Chain | DrivenChain
+    parts: tuple[Part, ...]
+    sequences: Sequences
+    rows: np.ndarray
+    observed: bool = False
+
+    @property
+    def n_states(self) -> int:
+        return len(self.states)
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """Names of all that is unknown."""
+        return (*self.chain.learned, *(name for part in self.parts for name in part.learned))
+
+    @property
+    def n_free(self) -> int:
+        """Free parameters: probabilities that sum to one have one less."""
+        total = 0
+        parts: tuple[Any, ...] = self.parts
+        for part in parts:
+            if hasattr(part, "n_free"):
+                total += part.n_free
+                continue
+            for name in part.learned:
+                shape = part.shape(name)
+                total += int(np.prod(shape)) - (shape[0] if part.parameter(name) == "p" else 0)
+                if part.parameter(name) == "covariance":  # symmetric
+                    total -= int(np.prod(shape)) * (shape[-1] - 1) // (2 * shape[-1])
+        return total + self.chain.n_free
+
+    @property
+    def exchangeable(self) -> bool:
+        """Whether states can trade places: nothing written tells one from another."""
+        return (
+            self.n_states > 1
+            and not self.observed
+            and self.chain.symmetric
+            and all(part.symmetric for part in self.parts)
+        )
+
+    @property
+    def in_order(self) -> tuple[str, ...]:
+        """Parameters whose priors put states in order."""
+        return tuple(name for part in self.parts for name in getattr(part, "in_order", ()))
+
+    @property
+    def numbering(self) -> str | None:
+        """The parameter that says which state is which, where nothing but its order does."""
+        names = self.in_order
+        if len(names) != 1 or not self.chain.symmetric or self.observed:
+            return None
+        same = all(np.ptp(v, axis=0).max(initial=0) == 0 for part in self.parts for v in part.known.values())
+        even = all(getattr(part, "even", part.symmetric) for part in self.parts)
+        return names[0] if same and even else None
+
+    @property
+    def blocks(self) -> tuple[np.ndarray, ...]:
+        """Groups of states that can trade places: all, none, or those of each class."""
+        chain: Any = self.chain
+        if hasattr(chain, "blocks"):
+            return tuple(chain.blocks) if all(part.symmetric for part in self.parts) else ()
+        return (np.arange(self.n_states),) if self.exchangeable else ()
+
+    @property
+    def dims(self) -> dict[str, tuple[str, ...]]:
+        """Dimensions of everything unknown."""
+        own = {name: self.chain.dims(name) for name in self.chain.learned}
+        return own | {name: part.dims(name, "state") for part in self.parts for name in part.learned}
+
+    @property
+    def labels(self) -> dict[str, np.ndarray]:
+        out = dict.fromkeys(("state", "next_state", "state_before"), self.states)
+        for owner in (self.chain, *self.parts):
+            out |= owner.labels()
+        return out
+
+    def log_emission(self, values: Mapping[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
+        """log p(row | state), (n_times, n_states)."""
+        rows = self.rows if rows is None else rows
+        out = np.zeros((len(rows), self.n_states))
+        for part in self.parts:
+            out += part.emission.log_density(part.to_exact(values), rows[:, list(part.at)])
+        return out
+
+    def computed(self, values: Mapping[str, np.ndarray]) -> tuple[HiddenChain, np.ndarray]:
+        """The chain and its log emissions, as :mod:`bayeslab.exact.forward_backward` takes them."""
+        log_emission = self.log_emission(values)
+        return self.chain.hidden(values), log_emission[:, self.chain.last] if self.chain.expanded else log_emission
+
+    def law(self, values: Mapping[str, np.ndarray], log_emission: np.ndarray | None = None) -> Law:
+        """The hidden states at these values, the data seen; ``log_emission`` if it is known already."""
+        own: Any = self.chain
+        log_emission = self.log_emission(values) if log_emission is None else log_emission
+        if hasattr(own, "law"):
+            return own.law(values, log_emission, self.sequences.offsets)
+        expanded = log_emission[:, own.last] if own.expanded else log_emission
+        return MarkovLaw(own, own.hidden(values), expanded, self.sequences.offsets)
+
+    def prefix(self, most: int) -> Hidden:
+        """The same on the first ``most`` times."""
+        if self.sequences.n_times <= most:
+            return self
+        first = self.sequences.prefix(most)
+        chain: Any = self.chain
+        if hasattr(chain, "prefix"):
+            chain = chain.prefix(first.n_times)
+        return replace(self, chain=chain, sequences=first, rows=self.rows[: first.n_times])
+
+    def permuted(self, values: Mapping[str, np.ndarray], order: np.ndarray, lead: int = 0) -> dict[str, np.ndarray]:
+        """Values with state ``order[..., k]`` as the new state k; ``lead`` axes come before those of the parameters."""
+        out, dims = {}, self.dims
+        for name, value in values.items():
+            for axis, dim in enumerate(dims.get(name, ())):
+                if dim in ("state", "next_state", "state_before"):
+                    shape = [1] * value.ndim
+                    shape[:lead], shape[lead + axis] = order.shape[:lead], order.shape[-1]
+                    value = np.take_along_axis(value, order.reshape(shape), axis=lead + axis)
+            out[name] = value
+        return out
+
+    def rule(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The states in ascending order of what the first column tells of them."""
+        part = self.parts[0]
+        name = next(n for n in part.names if n in part.learned)
+        own = np.asarray(part.location(values) if hasattr(part, "location") else values[name])
+        own, order = own.reshape(len(own), -1)[:, 0], np.arange(self.n_states)
+        for block in self.blocks:
+            order[block] = block[np.argsort(own[block], kind="stable")]
+        return order
+
+    def numbered(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Values with states that can trade places in the order of :meth:`rule`."""
+        chain: Any = self.chain
+        if hasattr(chain, "numbered"):
+            return chain.numbered(self, values)
+        if (name := self.numbering) is not None and name in values:
+            return self.settled(self.permuted(values, np.argsort(values[name], kind="stable")))
+        if not self.blocks or not any(name in values for name in self.parts[0].learned):
+            return self.settled(values)
+        return self.settled(self.permuted(values, self.rule(values)))
+
+    def settled(self, values: Mapping[str, np.ndarray], lead: int = 0) -> dict[str, np.ndarray]:
+        """Values with the parts of mixtures inside states in their order; ``lead`` as in :meth:`permuted`."""
+        out = dict(values)
+        parts: tuple[Any, ...] = self.parts
+        for part in parts:
+            if hasattr(part, "ordered"):
+                out = part.ordered(out, lead)
+        return out
+
+    @property
+    def layered(self) -> bool:
+        """Whether states have parts that can trade places."""
+        parts: tuple[Any, ...] = self.parts
+        return any(hasattr(part, "ordered") and part.learned for part in parts)
+
+    @property
+    def ruled_by(self) -> str:
+        """What :meth:`rule` goes by, for people."""
+        part = self.parts[0]
+        name = next(n for n in part.names if n in part.learned)
+        return f"the probability of '{part.levels[0]}'" if part.word == "categorical" else f"'{name}'"
+
+    def guess(self, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
+        """Where a search can begin: at groups of similar rows; random, or (without rng) always the same."""
+        own = rng if rng is not None else np.random.default_rng(0)
+        chain: Any = self.chain
+        if hasattr(chain, "begin"):
+            return chain.begin(self, rng)
+        groups = chain.groups if hasattr(chain, "groups") else _grouped
+        rows, weights = groups(self, own, rng is not None)
+        out = self.numbered(self.emitting(rows, weights))
+        return out | (self.chain.draw(rng) if rng is not None else self.chain.calm())
+
+    def emitting(self, rows: np.ndarray, weights: np.ndarray) -> dict[str, np.ndarray]:
+        """The most probable parameters of emissions for rows that belong to states by weights (n_rows, n_states)."""
+        out: dict[str, np.ndarray] = {}
+        for part in self.parts:
+            statistics = part.emission.statistics(rows[:, list(part.at)], weights)
+            found = part.from_exact(part.emission.maximise(statistics))
+            out |= {name: found[name] for name in part.learned}
+        return out
+
+    def internal(self, values: Mapping[str, np.ndarray], draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Those of the draws that are variables behind parameters, renamed as these are."""
+        chain: Any = self.chain
+        found = [(name, own) for part in self.parts for name, own in emitted.internal(part, values).items()]
+        found += chain.internal(values).items() if hasattr(chain, "internal") else []
+        same = {name: np.isclose(own, draws[name], rtol=1e-9, atol=0) for name, own in found if name in draws}
+        # What did not move stays as it was to the last digit.
+        return {name: np.where(same[name], draws[name], own) for name, own in found if name in draws}
+
+    def of_sequences(self, which: np.ndarray) -> Hidden:
+        """The same on some of the sequences."""
+        offsets, chain = self.sequences.offsets, self.chain
+        times = np.concatenate([np.arange(offsets[s], offsets[s + 1]) for s in which])
+        own: Any = chain
+        if hasattr(own, "of_sequences"):
+            own = own.of_sequences(which, times)
+        return replace(self, chain=own, sequences=self.sequences.some(which), rows=self.rows[times])
+
+    def check_possible(self, values: Mapping[str, np.ndarray]) -> None:
+        """Refuse data that the zeros of the model exclude.
+
+        Raises
+        ------
+        DataError
+            With the sequence, the time and the column's value.
+        """
+        law = self.law(values)
+        impossible = law.impossible()
+        bad = np.flatnonzero(impossible >= 0)
+        if not len(bad):
+            return
+        row = int(impossible[bad[0]])
+        whose = f" of sequence '{self.sequences.names[bad[0]]}'" if self.sequences.n_sequences > 1 else ""
+        cells = np.flatnonzero(self.sequences.at == row)
+        where = f"row {cells[0] + 1}" if len(cells) else f"time {self.sequences.times[row]}"
+        raise DataError(
+            f"{where}{whose} has probability zero {law.given}, whatever the state: check the"
+            " values, and zeros in initial, transition and parameters"
+        )
+
+
+def _grouped(hidden: Hidden, rng: np.random.Generator, jitter: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Rows, and how much they belong to each state: mostly to that of the group of similar rows they are in."""
+    rows = hidden.rows[:_SOME]
+    seen = ~np.isnan(rows).all(axis=1)
+    weights = np.full((len(rows), hidden.n_states), 1.0 / hidden.n_states)
+    if seen.sum() >= hidden.n_states:
+        features = np.concatenate(
+            [part.emission.features(rows[seen][:, list(part.at)]) for part in hidden.parts], axis=1
+        )
+        finer = max(getattr(part, "n_parts", 1) for part in hidden.parts)
+        n_groups = hidden.n_states * min(finer, max(1, int(seen.sum()) // hidden.n_states))
+        groups = k_means(features, n_groups, rng).labels
+        if finer > 1:
+            groups = lumped(groups, n_groups, hidden.n_states, rng if jitter else None)
+        weights[seen] = np.eye(hidden.n_states)[groups]
+    noise = rng.dirichlet(np.ones(hidden.n_states), len(rows)) if jitter else 1.0 / hidden.n_states
+    return rows, 0.75 * weights + 0.25 * noise
+
+
+def layout_of(spec: HMM) -> list[tuple[str, str, tuple[str, ...]]]:
+    """The parts of the emission: (name, word, columns)."""
+    if spec.emission == "observed":
+        return [("", "categorical", (spec.columns[0],))]
+    if spec.emission == "urn":
+        return [("", "urn", (spec.columns[0],))]
+    return emitted.columns_of(spec.columns, spec.emission)
+
+
+def labels_of(spec: HMM) -> np.ndarray:
+    """Names of the states."""
+    if spec.chains is not None:
+        return product_of(spec).states
+    n = spec.most if spec.states == "infinite" else spec.states
+    return np.arange(1, n + 1) if isinstance(n, int) else np.array(n)
+
+
+def chain_of(spec: HMM) -> Any:
+    """The chain of a spec.
+
+    Raises
+    ------
+    ModelError
+        A pattern or probabilities that do not fit.
+    """
+    if spec.chains is not None:
+        return product_of(spec)
+    k = len(labels_of(spec))
+    mask = _mask(spec, k)
+    if spec.durations is not None and spec.initial == "stationary":
+        raise ModelError(
+            "where segments settle is not where times do: durations go with initial: free, uniform or probabilities",
+            path=("model", "initial"),
+        )
+    if spec.order == 2 and spec.transition is not None:
+        raise ModelError(
+            "transition is a table of one state and the next; of a chain of order 2 give second_transition and"
+            " transition in `parameters`",
+            path=("model", "transition"),
+        )
+    if spec.order == 2 and (not mask.all() or spec.initial == "stationary"):
+        raise ModelError("a chain of order 2 is ergodic, with a free or given initial state", path=("model", "order"))
+    order = spec.order if k > 1 else 1  # a chain that cannot move has no past
+    transition = None
+    if spec.transition is not None:
+        transition = _probabilities(spec.transition, (k, k), ("model", "transition"))
+        _refuse_excluded(spec, transition, mask)
+        mask = mask & (transition > 0)
+    initial: Any = spec.initial
+    if initial is None:
+        initial = np.eye(k)[0] if spec.topology == "left_right" else "free"
+    elif not isinstance(initial, str):
+        initial = _probabilities(initial, (k,), ("model", "initial"))
+    elif initial == "uniform":
+        initial = np.full(k, 1.0 / k)
+    elif initial == "stationary" and transition is not None:
+        initial = markov_chain.stationary(transition)
+    if k == 1:
+        # Nothing to learn of a chain that cannot move.
+        initial, transition = np.ones(1), np.ones((1, 1))
+    prior = np.full((k, k), float(spec.pseudocount)) + (spec.stickiness or 0.0) * np.eye(k)
+    known = _known_moves(spec, k)
+    chain = Chain(k, mask, order, initial, transition, prior, np.full(k, float(spec.pseudocount)), known)
+    return chain if spec.durations is None else lasting(chain, spec.durations, spec.pseudocount)
+
+
+def chain_parameters(spec: HMM) -> tuple[str, ...]:
+    """Names in ``parameters`` that are of the chain: of second order, or with transitions on inputs."""
+    return SECOND_ORDER if spec.order == 2 else LOG_ODDS if spec.transitions_on else ()
+
+
+def emission_parameters(spec: HMM) -> dict[str, Any]:
+    """What is given of the emissions."""
+    return {name: value for name, value in spec.parameters.items() if name not in chain_parameters(spec)}
+
+
+def _known_moves(spec: HMM, k: int) -> dict[str, np.ndarray]:
+    """Transitions of second order or on inputs that are given as numbers."""
+    out: dict[str, np.ndarray] = {}
+    given = {name: spec.parameters[name] for name in chain_parameters(spec) if name in spec.parameters}
+    if k == 1 and given:
+        raise ModelError("one state has no transitions to give", path=("model", "parameters", next(iter(given))))
+    for name, value in given.items():
+        path = ("model", "parameters", name)
+        if name in SECOND_ORDER and spec.order == 2:
+            out[name] = _probabilities(value, (k,) * (2 if name == "second_transition" else 3), path)
+            continue
+        shape = (k, k) if name == "log_odds" else (k, k, len(spec.transitions_on))
+        try:
+            out[name] = np.asarray(value, dtype=float)
+        except (TypeError, ValueError):
+            raise ModelError("log odds are numbers, a row for each state; their priors are fixed", path=path) from None
+        if out[name].shape != shape:
+            raise ModelError(f"{' × '.join(map(str, shape))} numbers are meant, not {out[name].shape}", path=path)
+        if not np.all(np.isfinite(out[name])) or np.any(out[name][np.arange(k), np.arange(k)] != 0):
+            raise ModelError("log odds are finite, and against staying: 0 from a state to itself", path=path)
+    if set(given) & set(LOG_ODDS) and len(given) < len(LOG_ODDS):
+        lost = next(name for name in LOG_ODDS if name not in given)
+        raise ModelError(
+            f"log odds and their slopes are known together or learned together: '{lost}' is missing",
+            path=("model", "parameters"),
+        )
+    return out
+
+
+def _refuse_excluded(spec: HMM, transition: np.ndarray, mask: np.ndarray) -> None:
+    """Given transitions go only where the topology lets them: what they have elsewhere would be lost."""
+    if not (outside := (transition > 0) & ~mask).any():
+        return
+    i, j = (int(at) for at in np.argwhere(outside)[0])
+    kind = spec.topology if isinstance(spec.topology, str) else "the given pattern"
+    raise ModelError(
+        f"transition[{i + 1}][{j + 1}] is {transition[i, j]:g}, and topology: {kind} has no way from state {i + 1} to"
+        f" {j + 1}; make it 0, or leave `topology` out: the zeros of `transition` say as much",
+        path=("model", "transition"),
+    )
+
+
+def _mask(spec: HMM, k: int) -> np.ndarray:
+    match spec.topology:
+        case "ergodic":
+            return markov_chain.ergodic(k)
+        case "left_right":
+            return markov_chain.left_right(k, spec.reach)
+        case "banded":
+            return markov_chain.banded(k, spec.reach)
+    path = ("model", "topology")
+    try:
+        mask = np.asarray(spec.topology, dtype=float) != 0
+    except ValueError:
+        raise ModelError("a pattern is a list of rows of zeros and ones", path=path) from None
+    if mask.shape != (k, k):
+        raise ModelError(f"a pattern for {k} states has {k} rows of {k}, not {mask.shape}", path=path)
+    if not mask.any(axis=1).all():
+        raise ModelError(f"row {int(np.argmin(mask.any(axis=1))) + 1} of the pattern leads nowhere", path=path)
+    return mask
+
+
+def _probabilities(value: Any, shape: tuple[int, ...], path: tuple[str, ...]) -> np.ndarray:
+    try:
+        out = np.asarray(value, dtype=float)
+    except (ValueError, TypeError):
+        raise ModelError("probabilities are numbers, in rows of equal length", path=path) from None
+    if out.shape != shape:
+        raise ModelError(f"{' × '.join(map(str, shape))} numbers are meant, not {out.shape}", path=path)
+    if np.any(out < 0) or np.any(np.abs(out.sum(axis=-1) - 1) > 1e-8):
+        rows = out.reshape(-1, shape[-1])
+        row = int(np.argmax(np.abs(rows.sum(axis=-1) - 1)))
+        raise ModelError(f"row {row + 1} sums to {rows[row].sum():g}, not to 1, or has negative numbers", path=path)
+    return out
+
+
+def hidden_of(model: Model, data: Data) -> Hidden:
+    """The model on its data; remembered on the data."""
+    if "hidden" not in data.memo:
+        spec: Any = truncated(_settled(model, data).model)
+        sequences = _pieces(spec, data)
+        if spec.emission == "observed":
+            data.memo["hidden"] = _observed(spec, data, sequences)
+            return hidden_of(model, data)
+        if spec.emission == "urn":
+            urn_chain: Any
+            urn_chain, urns, rows = urns_of(spec, data, sequences, _chain(spec, data, sequences))
+            own: Any = (urns,)
+            data.memo["hidden"] = Hidden(labels_of(spec), urn_chain, own, sequences, rows)
+            return hidden_of(model, data)
+        if spec.inputs or spec.window:
+            chain = _chain(spec, data, sequences)
+            expert, rows = expert_of(spec, data, sequences, chain.n_states, emission_parameters(spec))
+            one: Any = expert
+            data.memo["hidden"] = Hidden(_names(spec, chain), chain, (one,), sequences, rows)
+            return hidden_of(model, data)
+        layout = layout_of(spec)
+        categories = frozenset(own[0] for _, word, own in layout if word == "categorical")
+        order = [column for _, _, own in layout for column in own]
+        read = read_columns(data, order, categories, len(sequences.at))
+        base = read if data.origin is None else _read_origin(data.origin, order, categories)
+        chain = _chain(spec, data, sequences)
+        if spec.chains is not None:
+            several = parts_of_chains(spec, data, chain, layout, read, base)
+            data.memo["hidden"] = Hidden(chain.states, chain, several, sequences, spread(sequences, read))
+            return hidden_of(model, data)
+        if spec.covariance in ("full", "tied"):
+            both: Any = joint_of(spec, read, base, chain.n_states, emission_parameters(spec))
+            data.memo["hidden"] = Hidden(_names(spec, chain), chain, (both,), sequences, spread(sequences, read))
+            return hidden_of(model, data)
+        parts = emitted.parts_of(
+            data, layout, read, base, chain.n_states, emission_parameters(spec), covariance=spec.covariance,
+            trials=spec.trials, dof=spec.dof, mixtures=spec.mixtures,
+        )  # fmt: skip
+        hidden = Hidden(_names(spec, chain), chain, parts, sequences, spread(sequences, read))
+        data.memo["hidden"] = hidden
+    found: Hidden = data.memo["hidden"]
+    return found
+
+
+def _settled(model: Model, data: Data) -> Model:
+    spec: Any = model.model
+    if not spec.ranged:
+        return model
+    from bayeslab.families.hmm import choice  # fits many models, each resolved here
+
+    return choice.settle(model, data)
+
+
+def _pieces(spec: HMM, data: Data) -> Sequences:
+    """The sequences, or trees, of the rows."""
+    if spec.parent is not None:
+        return forest_of(data, spec.parent)[0]
+    return sequences_of(data, spec.sequence, spec.time)
+
+
+def _names(spec: HMM, chain: Any) -> np.ndarray:
+    return chain.states if hasattr(chain, "states") else labels_of(spec)
+
+
+def _chain(spec: HMM, data: Data, sequences: Sequences) -> Any:
+    """The chain, with what drives it."""
+    if spec.classes is not None:
+        return class_chain(spec, data, sequences, chain_of)
+    if spec.parent is not None:
+        return branching(chain_of(spec), forest_of(data, spec.parent)[1])
+    base, names = chain_of(spec), tuple(spec.transitions_on)
+    if not names:
+        return base
+
+    def read(own: Data) -> np.ndarray:
+        return read_columns(own, names, frozenset(), len(own.labels.get(own.dataset.rows, ())))
+
+    return driven(base, names, spread(sequences, read(data)), read(data if data.origin is None else data.origin))
+
+
+def _observed(spec: HMM, data: Data, sequences: Sequences) -> Hidden:
+    """A chain whose states are seen: each emits its own name."""
+    states, chain, name = labels_of(spec), _chain(spec, data, sequences), spec.columns[0]
+    codes = np.full(len(sequences.at), np.nan)
+    if name in data.dataset.columns:
+        column = data.dataset.columns[name]
+        words = {str(s): i for i, s in enumerate(states)}
+        shown = [str(v) if column.text else f"{v:g}" for v in column.values.tolist()]
+        absent = column.absent()
+        for row, word in enumerate(shown):
+            if not absent[row] and word not in words:
+                raise DataError(f"column '{name}', row {row + 1}: '{word}' is not a state{hint(word, words)}")
+        codes = np.array([np.nan if gone else words[w] for w, gone in zip(shown, absent, strict=True)], dtype=float)
+    k = len(states)
+    emission = emissions.Categorical((k,), 1.0)
+    part = Part("", "categorical", (name,), (0,), k, emission, states, {f"p_{name}": np.eye(k)}, {})
+    return Hidden(states, chain, (part,), sequences, spread(sequences, codes[:, None]), observed=True)
+
+
+def _read_origin(data: Data, order: list[str], categories: frozenset[str]) -> np.ndarray:
+    return read_columns(data, order, categories, len(data.labels.get(data.dataset.rows, ())))
+
+
+def draws_of(
+    hidden: Hidden, draws: Mapping[str, np.ndarray], most: int | None = None
+) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+    """Values of what is unknown at each draw, or at ``most`` of them evenly spaced.
+
+    Raises
+    ------
+    ModelError
+        Something is unknown and there are no draws of it.
+    """
+    lacking = [name for name in hidden.learned if name not in draws]
+    if lacking:
+        raise ModelError(f"'{lacking[0]}' is unknown: fit the model, or give it as numbers")
+    n = len(next(iter(draws.values()))) if hidden.learned else 1
+    for i in range(n) if most is None else np.unique(np.linspace(0, n - 1, min(n, most)).astype(int)):
+        yield int(i), {name: draws[name][i] for name in hidden.learned}

@@ -1,0 +1,253 @@
+"""Hidden Markov models with a number of states that the data choose, by Gibbs steps in the weak limit.
+
+What is judged are numbers that do not depend on what states are called: how many are in use, the entropy of their
+shares, the log likelihood, the concentrations. The states of all draws are then named as they agree best with one
+partition of the times, that with the least expected variation of information.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bayeslab.dataset import Data
+from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
+from bayeslab.exact.clusters import coclustering, point_partition, relabel_to_pivot
+from bayeslab.exact.hidden_gibbs import draw_path
+from bayeslab.exact.infinite_hidden import Limit, LimitState, draw_limit, prior_state
+from bayeslab.exact.mixture import k_means
+from bayeslab.families.hmm.gibbs_sampling import draw_emissions, refusal
+from bayeslab.families.hmm.hidden import Hidden, hidden_of
+from bayeslab.families.hmm.truncation import based, limit_of
+from bayeslab.spec import Model
+
+__all__ = ["infinite", "priors"]
+
+type Values = dict[str, np.ndarray]
+
+# Partitions are compared on at most so many times, and so many draws.
+_TIMES, _DRAWS = 1_000, 300
+# Matrices of pairs of times are made of so many at most.
+_PAIRS = 2_000
+# Chains begin with so many groups of similar rows, at least and at most: too many join sooner than too few split.
+_GROUPS = 8, 20
+# So many sweeps are made for a draw: states that split and join again do so slowly.
+_SWEEPS = 5
+# Less likely than any step in any data.
+_NEVER = 1e-90
+# So near to `most` the truncation may be felt.
+_NEAR = 0.8
+
+
+def priors(model: Model, data: Data) -> dict[str, str]:
+    """The prior of each unknown."""
+    limit = limit_of(_spec(model))
+    hidden = _limited(model, data)
+    out = {
+        name: f"Gamma({prior[0]:g}, {prior[1]:g})"
+        for name, prior in (("alpha", limit.alpha), ("gamma", limit.gamma), ("kappa", limit.kappa))
+        if isinstance(prior, tuple)
+    }
+    sticky = f" + {limit.kappa:g} for staying" if isinstance(limit.kappa, float) and limit.kappa else ""
+    sticky = " + kappa for staying" if isinstance(limit.kappa, tuple) else sticky
+    out |= {"beta": f"Dirichlet(gamma / {limit.most})", "initial": "Dirichlet(alpha beta)"}
+    out |= {"transition": f"Dirichlet(alpha beta{sticky}) in every row"}
+    return out | {name: part.default_prior(name) for part in hidden.parts for name in part.learned}
+
+
+def _spec(model: Model) -> Any:
+    return model.model
+
+
+def _limited(model: Model, data: Data) -> Hidden:
+    hidden = hidden_of(model, data)
+    parts: Any = tuple(based(part) for part in hidden.parts)
+    return replace(hidden, parts=parts)
+
+
+def infinite(model: Model, data: Data) -> GibbsPlan | str:
+    """Paths, states and concentrations in turns, or why not."""
+    limit = limit_of(_spec(model))
+    hidden = _limited(model, data)
+    if (why := refusal(hidden)) is not None:
+        return why
+    free = [name for name in ("alpha", "gamma", "kappa") if isinstance(getattr(limit, name), tuple)]
+
+    def sample(
+        chains: int, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int, int], None]
+    ) -> GibbsDraws:
+        found = [
+            _chain(hidden, limit, draws, tune, own, lambda sweeps, k=k: report(k, sweeps))  # type: ignore[misc]
+            for k, own in enumerate(rng.spawn(chains))
+        ]
+        judged = ("n_occupied", "entropy", "log_likelihood", *free)
+        told = {name: np.stack([one.told[name] for one in found]) for name in judged}
+        groups, notes = _named(hidden, limit, found, model.data.rows)
+        return GibbsDraws(told, {"log_likelihood": told["log_likelihood"]}, groups, notes)
+
+    n = hidden.sequences.n_times
+    how = f"the path of {n:,} times, and up to {limit.most} states with their parameters, in turns"
+    dims: dict[str, tuple[str, ...]] = dict.fromkeys(("n_occupied", "entropy", "log_likelihood", *free), ())
+    return GibbsPlan(how, sample, dims, hidden.labels)
+
+
+# --------------------------------------------------------------------------------- a chain
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """One chain: numbers without names of states; parameters; times in each state; the paths at some times."""
+
+    told: dict[str, np.ndarray]
+    values: dict[str, np.ndarray]
+    sizes: np.ndarray
+    paths: np.ndarray
+
+
+def _telling(hidden: Hidden) -> np.ndarray:
+    n = hidden.sequences.n_times
+    return np.unique(np.linspace(0, n - 1, min(n, _TIMES)).astype(int))
+
+
+def _chain(
+    hidden: Hidden, limit: Limit, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int], None]
+) -> _Drawn:
+    at, most = _telling(hidden), limit.most
+    state, values = _start(hidden, limit, rng)
+    kept = {name: np.empty((draws, *np.shape(values[name]))) for name in hidden.learned}
+    told = {name: np.empty(draws) for name in ("log_likelihood", "entropy", "alpha", "gamma", "kappa")}
+    told["n_occupied"] = np.empty(draws, np.int64)
+    sizes, paths = np.empty((draws, most), np.int64), np.empty((draws, len(at)), np.int16)
+    for draw in range(tune + draws):
+        for _ in range(_SWEEPS):
+            law: Any = hidden.law(values)
+            path = draw_path(law.chain, law.log_emission, rng, law.offsets)
+            before, state = state, draw_limit(limit, state, path.starts, path.moves, rng)
+            held, values = values, _of(state) | draw_emissions(hidden, path.states, values, rng)
+        i = draw - tune
+        if i >= 0:
+            sizes[i] = np.bincount(path.states, minlength=most)
+            shares = sizes[i][sizes[i] > 0] / sizes[i].sum()
+            told["n_occupied"][i], told["entropy"][i] = len(shares), -np.sum(shares * np.log(shares))
+            told["log_likelihood"][i], paths[i] = path.log_evidence, path.states[at]
+            for name in ("alpha", "gamma", "kappa"):
+                told[name][i] = getattr(before, name)
+            for name, array in kept.items():
+                array[i] = held[name]
+        report(draw + 1)
+    return _Drawn(told, kept, sizes, paths)
+
+
+def _of(state: LimitState) -> Values:
+    # What never happens is zero, so that no sequence is filtered with logarithms for its sake.
+    rows = {"initial": state.initial, "transition": state.transition}
+    return {name: np.where(p < _NEVER, 0.0, p) for name, p in rows.items()}
+
+
+def _start(hidden: Hidden, limit: Limit, rng: np.random.Generator) -> tuple[LimitState, Values]:
+    """Groups of similar rows, not the same number in every chain."""
+    rows, most = hidden.rows, limit.most
+    groups = int(rng.integers(min(_GROUPS[0], most), min(_GROUPS[1], most) + 1))
+    seen = ~np.isnan(rows).all(axis=1)
+    states = rng.integers(groups, size=len(rows))
+    if seen.sum() >= groups:
+        parts: Any = hidden.parts
+        features = np.concatenate([p.emission.features(rows[seen][:, list(p.at)]) for p in parts], axis=1)
+        states[seen] = k_means(features, groups, rng).labels
+    offsets, n = hidden.sequences.offsets, len(rows)
+    first = np.zeros(n, bool)
+    first[offsets[:-1][np.diff(offsets) > 0]] = True
+    later = np.flatnonzero(~first)
+    starts = np.bincount(states[first], minlength=most).astype(float)
+    pairs = states[later - 1] * most + states[later]
+    moves = np.bincount(pairs, minlength=most * most).reshape(most, most).astype(float)
+    begun = prior_state(limit, rng)
+    # From a flat β no state is too rare to be tried.
+    state = draw_limit(limit, replace(begun, beta=np.full(most, 1 / most)), starts, moves, rng)
+    calm = hidden.emitting(rows, np.eye(most)[states])  # where missing cells of matrices are drawn from
+    return state, _of(state) | draw_emissions(hidden, states, calm, rng)
+
+
+# --------------------------------------------------------------------------------- names for states
+
+
+def _named(hidden: Hidden, limit: Limit, found: list[_Drawn], rows: str) -> tuple[dict[str, Any], tuple[Note, ...]]:
+    """The groups of results, and what the verdict says of the states."""
+    chains, draws = len(found), len(found[0].sizes)
+    paths = np.concatenate([one.paths for one in found]).astype(np.int64)
+    some = paths[np.unique(np.linspace(0, len(paths) - 1, min(len(paths), _DRAWS)).astype(int))]
+    partition = point_partition(some, max_clusters=limit.most).labels
+    moves = relabel_to_pivot(paths, limit.most, partition)
+    sizes = np.take_along_axis(np.concatenate([one.sizes for one in found]), moves, axis=1)
+    flat = {name: np.concatenate([one.values[name] for one in found]) for name in hidden.learned}
+    values = hidden.permuted(flat, moves, lead=1)
+    count = int(partition.max()) + 1
+    order = np.arange(limit.most)
+    order[:count] = _rising(hidden, values, sizes > 0, count)
+    partition, sizes = np.argsort(order)[partition], sizes[:, order]
+    values = hidden.permuted(values, np.broadcast_to(order, moves.shape), lead=1)
+    groups: dict[str, Any] = {
+        "states": {
+            name: (("chain", "draw", *hidden.dims[name]), v.reshape(chains, draws, *v.shape[1:]))
+            for name, v in values.items()
+        }
+        | {"occupied": (("chain", "draw", "state"), (sizes > 0).reshape(chains, draws, -1))},
+        "occupied": _occupied(hidden, values, sizes, count),
+    }
+    n = hidden.sequences.n_times
+    if n <= min(_TIMES, _PAIRS):
+        at = hidden.sequences.at
+        groups["clusters"] = {
+            "partition": ((rows,), partition[at] + 1),
+            "together": ((rows, f"{rows}_2"), coclustering(some[:, at])),
+        }
+    return groups, _notes(np.concatenate([one.told["n_occupied"] for one in found]), sizes, count, limit)
+
+
+def _rising(hidden: Hidden, values: Mapping[str, np.ndarray], used: np.ndarray, count: int) -> np.ndarray:
+    """The states of the partition in the order of their first parameter, as states of other models are numbered."""
+    part = hidden.parts[0]
+    if not part.learned:
+        return np.arange(count)
+    name = next(n for n in part.names if n in part.learned)
+    own = values[name].reshape(len(used), used.shape[1], -1)[:, :count, 0]
+    return np.argsort(np.sum(own * used[:, :count], axis=0) / np.maximum(used[:, :count].sum(axis=0), 1), kind="stable")
+
+
+def _occupied(hidden: Hidden, values: Mapping[str, np.ndarray], sizes: np.ndarray, count: int) -> dict[str, Any]:
+    """States of the partition: how often they are in use, for how many times, and their parameters then."""
+    used = sizes[:, :count] > 0
+    out: dict[str, Any] = {
+        "probability": (("occupied_state",), used.mean(axis=0)),
+        "times": (("occupied_state",), sizes[:, :count].mean(axis=0)),
+    }
+    weight = used / np.maximum(used.sum(axis=0), 1)
+    for part in hidden.parts:
+        for name in part.learned:
+            dims = hidden.dims[name]
+            if dims[0] != "state":
+                continue
+            own = values[name][:, :count]
+            mean = np.einsum("sk,sk...->k...", weight, own)
+            spread = np.einsum("sk,sk...->k...", weight, (own - mean) ** 2)
+            out[name] = (("occupied_state", *dims[1:]), mean)
+            out[f"{name}_sd"] = (("occupied_state", *dims[1:]), np.sqrt(spread))
+    return out
+
+
+def _notes(number: np.ndarray, sizes: np.ndarray, count: int, limit: Limit) -> tuple[Note, ...]:
+    shares = np.bincount(number) / len(number)
+    ends = ", ".join(f"{k}: {p:.2f}" for k, p in enumerate(shares) if p >= 0.005)
+    held = ", ".join(f"{x:.1f}" for x in sizes[:, :count].mean(axis=0))
+    notes = [
+        Note("pass", "states", f"posterior of the number of states in use {ends}"),
+        Note("pass", "partition", f"the partition with the least expected loss has {count} states, of {held} times"),
+    ]
+    highest = int(np.quantile(number, 0.95, method="higher"))
+    if highest > _NEAR * limit.most:
+        text = f"{highest} states are in use (95 % of draws have no more), near the {limit.most} that there can be"
+        notes.append(Note("warn", "truncation", text, f"raise `most`, to {2 * limit.most} or more"))
+    return tuple(notes)

@@ -1,0 +1,145 @@
+"""Normal columns that go together in every state: one covariance matrix a state, or one for all.
+
+The PyMC side is that of mixtures (:class:`bayeslab.families.mixture.parts.FullNodes`): normal-inverse-Wishart priors
+in coordinates without constraints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from bayeslab.errors import ModelError
+from bayeslab.exact import emissions
+from bayeslab.families._emission_graph import refuse_dependent
+from bayeslab.families._weak_priors import refuse_constant
+from bayeslab.families.mixture.parts import FullNodes
+
+if TYPE_CHECKING:
+    from bayeslab.families.hmm import HMM
+
+__all__ = ["Joint", "joint_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """See :class:`bayeslab.families._emission_graph.Part` for what a part offers."""
+
+    columns: tuple[str, ...]
+    n_states: int
+    emission: Any
+    start: Mapping[str, np.ndarray] = field(default_factory=dict)
+    word: str = "gaussian"
+    name: str = ""
+    levels: np.ndarray = field(default_factory=lambda: np.array([]))
+    known: Mapping[str, np.ndarray] = field(default_factory=dict)
+    priors: Mapping[str, Any] = field(default_factory=dict)
+    spread: np.ndarray = field(default_factory=lambda: np.ones(1))
+    symmetric: bool = True
+
+    @property
+    def at(self) -> tuple[int, ...]:
+        return tuple(range(len(self.columns)))
+
+    @property
+    def tied(self) -> bool:
+        return bool(self.emission.covariance == "tied")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("mean", "covariance")
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        return self.names
+
+    def called(self, parameter: str) -> str:
+        return parameter
+
+    def parameter(self, name: str) -> str:
+        return name
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        d = len(self.columns)
+        return (self.n_states, d) if name == "mean" else (d, d) if self.tied else (self.n_states, d, d)
+
+    def dims(self, name: str, state: str) -> tuple[str, ...]:
+        if name == "mean":
+            return (state, "feature")
+        return ("feature", "feature_2") if self.tied else (state, "feature", "feature_2")
+
+    def labels(self) -> dict[str, np.ndarray]:
+        return {"feature": np.array(self.columns), "feature_2": np.array(self.columns)}
+
+    def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        return {name: np.asarray(values[name], float) for name in self.names}
+
+    def from_exact(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {name: theta[name] for name in self.names}
+
+    def default_prior(self, name: str) -> str:
+        prior = self.emission.prior
+        if name == "mean":
+            return f"Normal(mean of the data, covariance / {prior.kappa:g})"
+        return f"InverseWishart({prior.nu:g}, covariance of the data / {self.n_states ** (2 / len(self.columns)):.3g})"
+
+    def starting(self, values: Mapping[str, np.ndarray]) -> Joint:
+        return replace(self, start={name: values[name] for name in self.names})
+
+    # ------------------------------------------------------------------ PyMC
+
+    def variables(self, state: str) -> dict[str, Any]:
+        """Means and matrices, on PyMC's context stack."""
+        import pymc as pm
+
+        sd = ("feature",) if self.tied else (state, "feature")
+        own = _Named(self.emission, {name: self.dims(name, state) for name in self.names} | {"sd": sd})
+        nodes = FullNodes.of(cast(Any, own), self.n_states, self.start or None)
+        built = pm.modelcontext(None)
+        return {"mean": built["mean"], "covariance": built["covariance"], "_nodes": nodes}
+
+    def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
+        """log p(row | state), (N, K)."""
+        return values["_nodes"].log_density(rows[:, list(self.at)])
+
+    def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
+        """A random variable for each column, given the rows' states."""
+        return dict(zip(self.columns, values["_nodes"].draw(states, rows), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class _Named:
+    """What :meth:`FullNodes.of` asks of a part."""
+
+    emission: Any
+    dims: Mapping[str, tuple[str, ...]]
+    prefix: str = ""
+
+    @property
+    def covariance(self) -> str:
+        return str(self.emission.covariance)
+
+
+def joint_of(spec: HMM, rows: np.ndarray, scaled_by: np.ndarray, n_states: int, given: Mapping[str, Any]) -> Joint:
+    """The part on its data.
+
+    Raises
+    ------
+    ModelError, DataError
+        Other words than gaussian; known parameters; a constant column, or one that follows from others.
+    """
+    if spec.emission != "gaussian":
+        raise ModelError(
+            f"covariance: {spec.covariance} needs emission: gaussian for all columns", path=("model", "covariance")
+        )
+    if given:
+        raise ModelError(f"with covariance: {spec.covariance} all parameters are learned", path=("model", "parameters"))
+    columns = tuple(spec.columns)
+    refuse_constant(scaled_by, columns)
+    refuse_dependent(scaled_by, columns, "leave one out")
+    emission = emissions.gaussian(len(columns), cast(Any, spec.covariance)).with_prior(scaled_by, n_states)
+    emission.check(rows)
+    return Joint(columns, n_states, emission, spread=np.sqrt(emissions.column_variances(scaled_by)))

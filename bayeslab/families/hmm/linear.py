@@ -1,0 +1,453 @@
+"""Continuous hidden states: linear dynamical systems, their parameters by EM or NUTS, their states by Kalman.
+
+Without a ``dimension`` every column is a level that wanders, seen through noise (the local level model of [2]_):
+
+    level_t = level_{t-1} + Normal(0, level_sd)      y_t = level_t + Normal(0, noise_sd)
+
+With one, d hidden states with unit noise drive all columns: x_t = A x_{t-1} + w_t, y_t = C x_t + e_t. There the
+states can be turned without changing anything, so that EM finds one of many equal answers [1]_.
+
+The first level is vague: its standard deviation is a hundred times the column's.
+
+References
+----------
+.. [1] Shumway, Stoffer (1982). An approach to time series smoothing and forecasting using the EM algorithm.
+   Journal of Time Series Analysis 3, 253-264.
+.. [2] Durbin, Koopman (2012). Time Series Analysis by State Space Methods, 2nd ed., chapter 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.dataset import Data
+from bayeslab.errors import DataError, ModelError, OptionError, hint
+from bayeslab.exact import kalman
+from bayeslab.exact.answer import EMPlan
+from bayeslab.exact.emissions import column_variances
+from bayeslab.exact.kalman import LinearGaussian
+from bayeslab.families.hmm.sequences import Sequences, read_columns, sequences_of, spread
+from bayeslab.spec import Model
+
+if TYPE_CHECKING:
+    import pymc
+
+__all__ = [
+    "Linear",
+    "LinearProblem",
+    "decoded",
+    "graph",
+    "linear_of",
+    "log_likelihoods",
+    "plan",
+    "predictive",
+    "priors",
+]
+
+type Values = Mapping[str, np.ndarray]
+
+# Degrees of freedom of the inverse gamma priors of variances, and their scale in variances of the column.
+_NU, _SCALE = 1.0, 0.01
+# Standard deviation of the first state, in those of the column.
+_VAGUE = 100.0
+METHODS = ("smooth", "filter", "predict")
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """A model with continuous states, and its data.
+
+    Attributes
+    ----------
+    columns : tuple of str
+    dimension : int or None
+        None: a level for each column.
+    sequences : Sequences
+    rows : ndarray (n_times, n_columns)
+    centre, variances : ndarray (n_columns,)
+        Of the columns of the fit.
+    """
+
+    columns: tuple[str, ...]
+    dimension: int | None
+    sequences: Sequences
+    rows: np.ndarray
+    centre: np.ndarray
+    variances: np.ndarray
+
+    @property
+    def level(self) -> bool:
+        return self.dimension is None
+
+    @property
+    def n_states(self) -> int:
+        return self.dimension or len(self.columns)
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        return ("level_sd", "noise_sd") if self.level else ("transition", "loading", "noise_sd")
+
+    @property
+    def n_free(self) -> int:
+        """Free parameters; states of a given dimension can be turned, which takes d (d - 1) / 2 away."""
+        d, p = self.n_states, len(self.columns)
+        return 2 * p if self.level else d * d + p * d + p - d * (d - 1) // 2
+
+    @property
+    def dims(self) -> dict[str, tuple[str, ...]]:
+        along = ("feature",) if len(self.columns) > 1 else ()
+        if self.level:
+            return {"level_sd": along, "noise_sd": along}
+        return {"transition": ("state", "state_before"), "loading": ("feature", "state"), "noise_sd": along}
+
+    @property
+    def labels(self) -> dict[str, np.ndarray]:
+        states = np.arange(1, self.n_states + 1)
+        return {"feature": np.array(self.columns), "state": states, "state_before": states}
+
+    @property
+    def prior_scale(self) -> np.ndarray:
+        return _SCALE * self.variances
+
+    def system(self, values: Values) -> LinearGaussian:
+        """The system at values of what is unknown."""
+        p, d = len(self.columns), self.n_states
+        noise = np.diag(np.broadcast_to(values["noise_sd"], (p,)).astype(float) ** 2)
+        if self.level:
+            move = np.diag(np.broadcast_to(values["level_sd"], (p,)).astype(float) ** 2)
+            vague = np.diag(_VAGUE**2 * self.variances)
+            return LinearGaussian(self.centre, vague, np.eye(p), move, np.eye(p), noise)
+        offset = np.broadcast_to(self.centre, (len(self.rows), p)).copy()
+        start, unit = np.zeros(d), np.eye(d)
+        return LinearGaussian(start, unit, values["transition"], unit, values["loading"], noise, None, offset)
+
+    def values(self, system: LinearGaussian) -> dict[str, np.ndarray]:
+        """The inverse of :meth:`system`."""
+        noise = np.sqrt(np.diag(system.observation_noise))
+        out = {"noise_sd": noise}
+        if self.level:
+            out["level_sd"] = np.sqrt(np.diag(system.state_noise))
+        else:
+            out |= {"transition": system.transition, "loading": system.observation}
+        scalar = len(self.columns) == 1
+        return {n: v[0] if scalar and n in ("noise_sd", "level_sd") else v for n, v in out.items()}
+
+    def start(self, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
+        """Values to begin a search from."""
+        share = np.full((2, len(self.columns)), 0.5) if rng is None else rng.uniform(0.05, 0.95, (2, len(self.columns)))
+        sds = np.sqrt(self.variances) * share
+        scalar = len(self.columns) == 1
+        noise = sds[0][0] if scalar else sds[0]
+        if self.level:
+            return {"level_sd": sds[1][0] if scalar else sds[1], "noise_sd": noise}
+        own = rng if rng is not None else np.random.default_rng(0)
+        d, p = self.n_states, len(self.columns)
+        loading = own.standard_normal((p, d)) * np.sqrt(self.variances)[:, None] / np.sqrt(d)
+        return {
+            "transition": 0.7 * np.eye(d) + 0.1 * own.standard_normal((d, d)),
+            "loading": loading,
+            "noise_sd": noise,
+        }
+
+
+def linear_of(model: Model, data: Data) -> Linear:
+    """The model on its data; remembered on the data.
+
+    Raises
+    ------
+    DataError
+        Columns without values or spread.
+    """
+    if "linear" not in data.memo:
+        spec: Any = model.model
+        sequences = sequences_of(data, spec.sequence, spec.time)
+        read = read_columns(data, spec.columns, frozenset(), len(sequences.at))
+        base = read if data.origin is None else linear_of(model, data.origin).rows
+        for j, column in enumerate(spec.columns):
+            seen = base[~np.isnan(base[:, j]), j]
+            if len(seen) < 3 or np.ptp(seen) == 0:
+                why = "is constant" if len(seen) >= 3 else f"has {len(seen)} values"
+                raise DataError(f"column '{column}' {why}: a level cannot be told from noise")
+        centre = np.nanmean(base, axis=0)
+        own = Linear(
+            tuple(spec.columns), spec.dimension, sequences, spread(sequences, read), centre, column_variances(base)
+        )
+        data.memo["linear"] = own
+    found: Linear = data.memo["linear"]
+    return found
+
+
+# --------------------------------------------------------------------------------- EM
+
+
+@dataclass(frozen=True, eq=False)
+class LinearProblem:
+    """A linear dynamical system as EM sees it."""
+
+    linear: Linear
+    prior: bool
+
+    def expect(self, theta: Values) -> tuple[float, dict[str, Any]]:
+        own = self.linear
+        try:
+            new, evidence = kalman.em_step(
+                own.system(theta),
+                own.rows,
+                own.sequences.offsets,
+                fixed=(
+                    "start_mean",
+                    "start_covariance",
+                    *(("transition", "observation") if own.level else ("state_noise",)),
+                ),
+                diagonal=("state_noise", "observation_noise"),
+            )
+        except (np.linalg.LinAlgError, ModelError):
+            # A guess of an accelerated search may lie outside.
+            return -np.inf, {}
+        return float(evidence.sum()), {"next": new}
+
+    def update(self, statistics: Mapping[str, Any], theta: Values) -> dict[str, np.ndarray]:
+        own = self.linear
+        found = own.values(statistics["next"])
+        if not self.prior:
+            return found
+        offsets = own.sequences.offsets
+        moves = int(np.maximum(np.diff(offsets) - 1, 0).sum())
+        seen = int((~np.isnan(own.rows)).any(axis=1).sum())
+        scale = own.prior_scale[0] if len(own.columns) == 1 else own.prior_scale
+        for name, n in (("level_sd", moves), ("noise_sd", seen)):
+            if name in found:
+                found[name] = np.sqrt((scale + n * found[name] ** 2) / (_NU + n + 2))
+        return found
+
+    def log_prior(self, theta: Values) -> float:
+        if not self.prior:
+            return 0.0
+        total = 0.0
+        for name in ("level_sd", "noise_sd"):
+            if name in theta:
+                variance = np.asarray(theta[name]) ** 2
+                total -= float(np.sum((0.5 * _NU + 1) * np.log(variance) + 0.5 * self.linear.prior_scale / variance))
+        return total
+
+    def flatten(self, theta: Values) -> np.ndarray:
+        return np.concatenate(
+            [np.ravel(np.log(theta[n]) if n.endswith("_sd") else theta[n]) for n in self.linear.learned]
+        )
+
+    def unflatten(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        out, at = {}, 0
+        for name, like in self._shapes().items():
+            size = int(np.prod(like))
+            part = x[at : at + size].reshape(like)
+            out[name] = np.exp(np.clip(part, -300, 300)) if name.endswith("_sd") else part
+            at += size
+        return out
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        start = self.linear.start(None)
+        return {name: np.shape(start[name]) for name in self.linear.learned}
+
+
+def plan(linear: Linear) -> EMPlan:
+    """EM for the variances, and with a dimension for all matrices."""
+    return EMPlan(
+        how="the continuous states are integrated out by the Kalman smoother",
+        problem=lambda prior: LinearProblem(linear, prior),
+        start=linear.start,
+        values=lambda theta: {name: np.asarray(theta[name]) for name in linear.learned},
+        dims=linear.dims,
+        placed=lambda theta, given: {**theta, **given},
+        labels=linear.labels,
+        kinds={"level_sd": "positive", "noise_sd": "positive"},
+    )
+
+
+# --------------------------------------------------------------------------------- PyMC
+
+
+def graph(model: Model, linear: Linear, data: Data, purpose: str) -> pymc.Model:
+    """Standard deviations, and the evidence by the Kalman filter; to simulate, with levels drawn.
+
+    Raises
+    ------
+    ModelError
+        With a dimension: its states can be turned, and a sampler would wander.
+    """
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    from bayeslab.evidence import log_evidence
+
+    if not linear.level:
+        raise ModelError(
+            "continuous states of a given dimension can be turned without changing the model: use method em",
+            path=("model", "dimension"),
+        )
+    p = len(linear.columns)
+    built = pm.Model(coords={"feature": list(linear.columns)} if p > 1 else {})
+    begin = linear.start(None)
+    with built:
+        sds = {}
+        for name in ("level_sd", "noise_sd"):
+            scale = linear.prior_scale if p > 1 else float(linear.prior_scale[0])
+            own = {"shape": p} if p > 1 else {}
+            variance = pm.InverseGamma(
+                f"_{name.removesuffix('_sd')}_variance", _NU / 2, scale / 2, initval=np.asarray(begin[name]) ** 2, **own
+            )
+            sds[name] = pm.Deterministic(name, pt.sqrt(variance), **({"dims": ("feature",)} if p > 1 else {}))
+        if purpose != "fit":
+            return _simulated(model, linear, data, built, sds)
+        known = linear.system({"level_sd": np.ones(p), "noise_sd": np.ones(p)})
+        diagonal = {n: pt.diag(pt.atleast_1d(v) ** 2).ravel() for n, v in sds.items()}
+        parts = [
+            known.start_mean,
+            known.start_covariance.ravel(),
+            known.transition.ravel(),
+            diagonal["level_sd"],
+            known.observation.ravel(),
+            diagonal["noise_sd"],
+        ]
+        sizes = known.flat()[1]
+        flat = pt.concatenate([pt.as_tensor_variable(part) for part in parts])
+        rows = np.ascontiguousarray(linear.rows)
+        pm.Potential("evidence", log_evidence(kalman.KERNEL, flat, rows, linear.sequences.offsets, sizes))
+    return built
+
+
+def priors(linear: Linear) -> dict[str, str]:
+    """The priors of the standard deviations, for people; matrices have none."""
+    scale = ", ".join(f"{x:.4g}" for x in np.unique(linear.prior_scale / 2))
+    own = f"sqrt(InverseGamma({_NU / 2:g}, {scale}))"
+    return {name: own for name in linear.learned if name.endswith("_sd")}
+
+
+class _Given:
+    """A generator whose normal numbers are given."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self._values, self._at = values.ravel(), 0
+
+    def standard_normal(self, shape: tuple[int, ...]) -> np.ndarray:
+        size = int(np.prod(shape))
+        self._at += size
+        return self._values[self._at - size : self._at].reshape(shape)
+
+
+def _simulated(model: Model, linear: Linear, data: Data, built: pymc.Model, sds: Mapping[str, Any]) -> pymc.Model:
+    import pymc as pm
+    import pytensor.tensor as pt
+    from pytensor.graph.basic import Apply
+    from pytensor.graph.op import Op
+
+    class Rows(Op):
+        def make_node(self, noise: Any, *scales: Any) -> Apply:
+            return Apply(self, [noise, *scales], [pt.dmatrix()])
+
+        def perform(self, node: Any, inputs: Any, outputs: Any) -> None:
+            system = linear.system({"level_sd": inputs[1], "noise_sd": inputs[2]})
+            given: Any = _Given(inputs[0])
+            outputs[0][0] = kalman.simulate(system, linear.sequences.offsets, given)[1][linear.sequences.at]
+
+    noise = pm.Normal.dist(shape=2 * linear.sequences.n_times * len(linear.columns))
+    drawn = Rows()(noise, sds["level_sd"], sds["noise_sd"])
+    built.add_coord(model.data.rows, data.labels[model.data.rows].tolist())
+    for j, column in enumerate(linear.columns):
+        pm.Deterministic(column, drawn[:, j], dims=model.data.rows)
+    return built
+
+
+# --------------------------------------------------------------------------------- states
+
+
+def _each(linear: Linear, draws: Values, most: int | None = None) -> Iterator[dict[str, np.ndarray]]:
+    lacking = [name for name in linear.learned if name not in draws]
+    if lacking:
+        raise ModelError(f"'{lacking[0]}' is unknown: fit the model first")
+    n = len(draws[linear.learned[0]])
+    for i in range(n) if most is None else np.unique(np.linspace(0, n - 1, min(n, most)).astype(int)):
+        yield {name: draws[name][i] for name in linear.learned}
+
+
+def log_likelihoods(model: Model, linear: Linear, draws: Values) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Of each sequence; of a single one, of each row given the rows before it."""
+    several = linear.sequences.n_sequences > 1
+    out = []
+    for values in _each(linear, draws):
+        found = kalman.filter_states(linear.system(values), linear.rows, linear.sequences.offsets)
+        out.append(found.log_evidence if several else found.log_predictive[linear.sequences.at])
+    dims = ("sequence_number",) if several else (model.data.rows,)
+    return {"sequence" if several else "row": (dims, np.stack(out))}
+
+
+def predictive(
+    model: Model, linear: Linear, draws: Values, rng: np.random.Generator
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Replications of the rows given states drawn given all that was observed; missing cells are predictions."""
+    made = []
+    for values in _each(linear, draws):
+        system = linear.system(values)
+        states = kalman.sample_states(system, linear.rows, 1, rng, linear.sequences.offsets)[0][linear.sequences.at]
+        mean = states @ system.observation.T
+        if system.observation_offset is not None:
+            mean = mean + system.observation_offset[linear.sequences.at]
+        made.append(mean + rng.standard_normal(mean.shape) * np.sqrt(np.diag(system.observation_noise)))
+    whole = np.stack(made)
+    return {column: ((model.data.rows,), whole[:, :, j]) for j, column in enumerate(linear.columns)}
+
+
+def decoded(
+    linear: Linear,
+    draws: Values,
+    method: str,
+    times: Mapping[str, np.ndarray],
+    sequence: str | None,
+    called: str | None,
+    most: int = 200,
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Mean and standard deviation of the states at every time, mixed over draws."""
+    if method in ("viterbi", "posterior"):
+        method = "smooth"  # the most likely path of normal states is that of their means
+    if method not in METHODS:
+        raise OptionError(f"unknown method '{method}'{hint(method, METHODS)}")
+    # The variance within draws, and that of their means, about their running mean: levels far from zero lose no digits.
+    mean, within, between, n = np.zeros(0), np.zeros(0), np.zeros(0), 0
+    for values in _each(linear, draws, most):
+        one, variance = _states(linear, values, method)
+        n += 1
+        if n == 1:
+            mean, within, between = one, variance, np.zeros(one.shape)
+            continue
+        apart = one - mean
+        mean = mean + apart / n
+        within, between = within + variance, between + apart * (one - mean)
+    sd = np.sqrt((within + between) / n)
+    own = linear.sequences
+    names = own.names.astype(str).tolist()
+    if sequence is not None and sequence not in names:
+        raise DataError(f"there is no sequence '{sequence}'{hint(sequence, names)}")
+    kept = slice(None) if sequence is None else slice(*own.offsets[names.index(sequence) : names.index(sequence) + 2])
+    out = {} if called is None else {called: own.names[own.sequence][kept]}
+    out |= {name: values[kept] for name, values in times.items()}
+    for k in range(linear.n_states):
+        suffix = "" if linear.n_states == 1 else f"_{linear.columns[k]}" if linear.level else f"_{k + 1}"
+        out |= {f"state{suffix}": mean[kept, k], f"sd{suffix}": sd[kept, k]}
+    how = "averaged over posterior draws" if n > 1 else "at the fit"
+    return out, {"method": method, "about": f"{method}: mean and standard deviation of the state, {how}"}
+
+
+def _states(linear: Linear, values: Values, method: str) -> tuple[np.ndarray, np.ndarray]:
+    system = linear.system(values)
+    if method == "smooth":
+        found: Any = kalman.smooth(system, linear.rows, linear.sequences.offsets)
+        mean, covariance = found.mean, found.covariance
+    else:
+        found = kalman.filter_states(system, linear.rows, linear.sequences.offsets)
+        mean, covariance = (
+            (found.mean, found.covariance) if method == "filter" else (found.predicted_mean, found.predicted_covariance)
+        )
+    return mean, np.einsum("tii->ti", covariance)

@@ -1,0 +1,675 @@
+"""What several hidden chains emit.
+
+Three ways: every state of the product has parameters of its own, and parts are those of one chain
+(:class:`bayeslab.families._emission_graph.Part`); a part belongs to one chain, and the product looks it up
+(`OneChain`); or normal columns have a mean that is a sum of effects of all chains (`Additive`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.dataset import Data
+from bayeslab.errors import ModelError, hint
+from bayeslab.exact.emissions import column_variances
+from bayeslab.exact.emissions.additive import AdditiveGaussian
+from bayeslab.exact.mixture import k_means
+from bayeslab.exact.product_chain import ProductSpace
+from bayeslab.families import _emission_graph as emitted
+from bayeslab.families._emission_graph import Part
+from bayeslab.families._weak_priors import refuse_constant, scaled
+from bayeslab.families.hmm.joint import joint_of
+
+if TYPE_CHECKING:
+    from bayeslab.families.hmm import HMM
+    from bayeslab.families.hmm.product import ProductChain
+
+__all__ = ["Additive", "OneChain", "additive", "begin", "check_parameters", "parts_of"]
+
+# Starting points are found on at most so many rows.
+_SOME = 20_000
+# The best of so many ways to share groups of rows among chains.
+_TRIES = 20
+
+
+@dataclass(frozen=True, eq=False)
+class SpreadEmission:
+    """The emission of one chain, looked up for the states of the product.
+
+    Attributes
+    ----------
+    inner : Emission
+    space : ProductSpace
+    index : int
+        The chain.
+    seen_in : int or None
+        The state of the first chain in which rows come from this one; None: always.
+    """
+
+    inner: Any
+    space: ProductSpace
+    index: int
+    seen_in: int | None
+
+    @property
+    def prior(self) -> Any:
+        return self.inner.prior
+
+    def without_prior(self) -> SpreadEmission:
+        inner = self.inner
+        plain = inner.without_prior() if hasattr(inner, "without_prior") else replace(inner, prior=None)
+        return replace(self, inner=plain)
+
+    @property
+    def own(self) -> np.ndarray:
+        """The state of the chain in each state of the product."""
+        return self.space.states[:, self.index]
+
+    @property
+    def seen(self) -> np.ndarray:
+        """Whether the chain is seen in each state of the product."""
+        first = self.space.states[:, 0]
+        return np.ones(len(first), dtype=bool) if self.seen_in is None else first == self.seen_in
+
+    def check(self, rows: np.ndarray) -> None:
+        self.inner.check(rows)
+
+    def log_density(self, parameters: Mapping[str, Any], rows: np.ndarray) -> np.ndarray:
+        return np.where(self.seen, self.inner.log_density(parameters, rows)[:, self.own], 0.0)
+
+    def statistics(self, rows: np.ndarray, responsibilities: np.ndarray, parameters: Any = None) -> dict[str, Any]:
+        own = self.space.marginal(np.where(self.seen, responsibilities, 0.0), self.index)
+        return dict(self.inner.statistics(rows, np.ascontiguousarray(own), parameters))
+
+    def maximise(self, statistics: Any, parameters: Any = None) -> dict[str, Any]:
+        return dict(self.inner.maximise(statistics, parameters))
+
+    def log_prior(self, parameters: Any) -> float:
+        return float(self.inner.log_prior(parameters))
+
+    def sample(self, rng: np.random.Generator, parameters: Any, states: np.ndarray) -> np.ndarray:
+        return np.asarray(self.inner.sample(rng, parameters, self.own[states]))
+
+    def features(self, rows: np.ndarray) -> np.ndarray:
+        return np.asarray(self.inner.features(rows))
+
+
+@dataclass(frozen=True, eq=False)
+class OneChain:
+    """A part of one of several chains; see :class:`bayeslab.families._emission_graph.Part` for what it offers.
+
+    Attributes
+    ----------
+    inner : Part
+        As if the chain were alone, its names ending in the chain's.
+    chain : str
+    index : int
+    emission : SpreadEmission
+    """
+
+    inner: Part
+    chain: str
+    index: int
+    emission: SpreadEmission
+
+    @property
+    def n_states(self) -> int:
+        return self.emission.space.n_states
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def word(self) -> str:
+        return self.inner.word
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.inner.columns
+
+    @property
+    def at(self) -> tuple[int, ...]:
+        return self.inner.at
+
+    @property
+    def levels(self) -> np.ndarray:
+        return self.inner.levels
+
+    @property
+    def known(self) -> Mapping[str, np.ndarray]:
+        return self.inner.known
+
+    @property
+    def priors(self) -> Mapping[str, Any]:
+        return self.inner.priors
+
+    @property
+    def spread(self) -> np.ndarray:
+        return self.inner.spread
+
+    @property
+    def symmetric(self) -> bool:
+        return self.inner.symmetric
+
+    @property
+    def spherical(self) -> bool:
+        return self.inner.spherical
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.inner.names
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        return self.inner.learned
+
+    def called(self, parameter: str) -> str:
+        return self.inner.called(parameter)
+
+    def parameter(self, name: str) -> str:
+        return self.inner.parameter(name)
+
+    def owned(self, name: str) -> tuple[str, int] | None:
+        """The name without the chain's, and the chain."""
+        return (name.removesuffix(self.inner.suffix), self.index) if name in self.names else None
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self.inner.shape(name)
+
+    def dims(self, name: str, state: str) -> tuple[str, ...]:
+        return self.inner.dims(name, self.chain)
+
+    def labels(self) -> dict[str, np.ndarray]:
+        return self.inner.labels()
+
+    def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        return self.inner.to_exact(values)
+
+    def from_exact(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return self.inner.from_exact(theta)
+
+    def default_prior(self, name: str) -> str:
+        return self.inner.default_prior(name)
+
+    def starting(self, values: Mapping[str, np.ndarray]) -> OneChain:
+        return replace(self, inner=emitted.starting(self.inner, values))
+
+    def internal(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return emitted.internal(self.inner, values)
+
+    # ------------------------------------------------------------------ PyMC
+
+    def variables(self, state: str) -> dict[str, Any]:
+        """Its parameters, on PyMC's context stack."""
+        import pymc as pm
+
+        return emitted.parameters(pm.modelcontext(None), [self.inner], self.chain)
+
+    def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
+        """log p(row | state of the product), (N, S)."""
+        import pytensor.tensor as pt
+
+        out = emitted.log_density([self.inner], values, rows)[:, self.emission.own]
+        return out if self.emission.seen_in is None else pt.where(self.emission.seen, out, 0.0)
+
+    def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
+        """A random variable for each column, given the rows' states of the product."""
+        import pytensor.tensor as pt
+
+        return emitted.drawn(self.inner, values, pt.as_tensor_variable(self.emission.own)[states], len(rows))
+
+    @property
+    def switched(self) -> bool:
+        """Whether the chain is behind a switch."""
+        return self.emission.seen_in is not None
+
+    def emits(self, states: Any) -> Any:
+        """Whether rows in these states of the product come from this chain; also of PyTensor's variables."""
+        if isinstance(states, np.ndarray):
+            return self.emission.seen[states]
+        import pytensor.tensor as pt
+
+        return pt.as_tensor_variable(self.emission.seen)[states]
+
+
+@dataclass(frozen=True, eq=False)
+class Additive:
+    """Normal columns with additive effects; see :class:`bayeslab.families._emission_graph.Part` for what it offers.
+
+    Attributes
+    ----------
+    columns : tuple of str
+    chains : tuple of str
+    emission : AdditiveGaussian
+    spread : ndarray (n_columns,)
+        Standard deviations of the columns.
+    known : mapping of str to ndarray
+        All parameters, or none.
+    """
+
+    columns: tuple[str, ...]
+    chains: tuple[str, ...]
+    emission: Any
+    spread: np.ndarray
+    known: Mapping[str, np.ndarray]
+    start: Mapping[str, np.ndarray] = field(default_factory=dict)
+    word: str = "gaussian"
+    name: str = ""
+    levels: np.ndarray = field(default_factory=lambda: np.array([]))
+    priors: Mapping[str, Any] = field(default_factory=dict)
+    spherical: bool = False
+
+    @property
+    def at(self) -> tuple[int, ...]:
+        return tuple(range(len(self.columns)))
+
+    @property
+    def n_states(self) -> int:
+        return len(self.emission.design)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("mean", *(f"effect_{chain}" for chain in self.chains), "sd")
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        return () if self.known else self.names
+
+    @property
+    def symmetric(self) -> bool:
+        return not self.known
+
+    @property
+    def n_free(self) -> int:
+        return 0 if self.known else int(self.emission.n_free(self.n_states))
+
+    def called(self, parameter: str) -> str:
+        return parameter
+
+    def parameter(self, name: str) -> str:
+        return name
+
+    def owned(self, name: str) -> tuple[str, int] | None:
+        """What the name says without the chain's, and the chain."""
+        return ("effect", self.names.index(name) - 1) if name in self.names[1:-1] else None
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return _shape(name, self.chains, self.emission.sizes, len(self.columns))
+
+    def dims(self, name: str, state: str) -> tuple[str, ...]:
+        found = self.owned(name)
+        own = () if found is None else (self.chains[found[1]],)
+        return (*own, "feature") if len(self.columns) > 1 else own
+
+    def labels(self) -> dict[str, np.ndarray]:
+        return {"feature": np.array(self.columns)} if len(self.columns) > 1 else {}
+
+    def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        d = len(self.columns)
+        own = {name: np.asarray({**values, **self.known}[name], dtype=float) for name in self.names}
+        effects = [own[name].reshape(-1, d) for name in self.names[1:-1]]
+        coefficients = self.emission.coefficients(own["mean"].reshape(d), effects)
+        return {"coefficients": coefficients, "variance": own["sd"].reshape(d) ** 2}
+
+    def from_exact(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        effects = self.emission.effects(theta["coefficients"])
+        own = [theta["coefficients"][0], *effects, np.sqrt(theta["variance"])]
+        return {name: np.asarray(v).reshape(self.shape(name)) for name, v in zip(self.names, own, strict=True)}
+
+    def default_prior(self, name: str) -> str:
+        prior = self.emission.prior
+        if name == "sd":
+            return f"sqrt(InverseGamma({prior.nu / 2:.4g}, {_shown(prior.scale / 2)}))"
+        wide = f"sd / {np.sqrt(prior.kappa):.4g}"
+        return f"Normal({_shown(prior.mean)}, {wide})" if name == "mean" else f"Normal(0, {wide}), their sum zero"
+
+    def starting(self, values: Mapping[str, np.ndarray]) -> Additive:
+        return replace(self, start={name: values[name] for name in self.learned})
+
+    def internal(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Draws of the coordinates inside."""
+        if self.known:
+            return {}
+        n = len(values["sd"])
+        each = [self.to_exact({name: values[name][i] for name in self.names}) for i in range(n)]
+        return {"_coefficients": np.stack([own["coefficients"] for own in each])}
+
+    # ------------------------------------------------------------------ PyMC
+
+    def variables(self, state: str) -> dict[str, Any]:
+        """Mean, effects and standard deviations, on PyMC's context stack; coordinates without constraints inside."""
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        if self.known:
+            return {name: pt.as_tensor_variable(value) for name, value in self.known.items()}
+        emission, prior, d = self.emission, self.emission.prior, len(self.columns)
+        begin = self.to_exact(self.start) if self.start else {}
+        first = {"initval": np.maximum(begin["variance"], 1e-12)} if begin else {}
+        variance = pm.InverseGamma("_variance", prior.nu / 2, prior.scale / 2, shape=d, **first)
+        shape = emission.n_coefficients, d
+        centre = np.zeros(shape)
+        centre[0] = prior.mean
+        step = np.broadcast_to(np.maximum(self.spread, 1e-300) / self.n_states, shape)
+        own = {"initval": begin["coefficients"]} if begin else {}
+        wide = pt.sqrt(variance / prior.kappa)
+        b = pm.Normal("_coefficients", centre, wide, default_transform=scaled(centre, step), shape=shape, **own)
+        parts = [b[0], *(pt.dot(basis, b[at]) for basis, at in zip(emission.bases, emission.blocks, strict=True))]
+        return {
+            name: pm.Deterministic(name, value.reshape(self.shape(name)), dims=self.dims(name, state))
+            for name, value in zip(self.names, [*parts, pt.sqrt(variance)], strict=True)
+        }
+
+    def _means(self, values: Mapping[str, Any]) -> Any:
+        """(n_states, n_columns)."""
+        d = len(self.columns)
+        states = ProductSpace(self.emission.sizes).states
+        out = values["mean"].reshape((1, d))
+        for c, name in enumerate(self.names[1:-1]):
+            out = out + values[name].reshape((self.emission.sizes[c], d))[states[:, c]]
+        return out
+
+    def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
+        """log p(row | state of the product), (N, S)."""
+        import pytensor.tensor as pt
+
+        means, sd = self._means(values), values["sd"].reshape((len(self.columns),))
+        total = pt.zeros((len(rows), self.n_states))
+        for j, at in enumerate(self.at):
+            seen = ~np.isnan(rows[:, at])
+            z = (np.where(seen, rows[:, at], 0.0)[:, None] - means[:, j]) / sd[j]
+            own = -0.5 * z**2 - pt.log(sd[j]) - 0.5 * np.log(2 * np.pi)
+            total = total + (own if seen.all() else pt.where(seen[:, None], own, 0.0))
+        return total
+
+    def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
+        """A random variable for each column, given the rows' states of the product."""
+        import pymc as pm
+
+        means, sd = self._means(values)[states], values["sd"].reshape((len(self.columns),))
+        return {name: pm.Normal.dist(means[:, j], sd[j], shape=len(rows)) for j, name in enumerate(self.columns)}
+
+
+def _shown(values: Any) -> str:
+    values = np.unique(np.ravel(values))
+    return f"{values[0]:.4g}" if len(values) == 1 else "[" + ", ".join(f"{v:.4g}" for v in values) + "]"
+
+
+def _shape(name: str, chains: Sequence[str], sizes: Sequence[int], d: int) -> tuple[int, ...]:
+    own = tuple(k for chain, k in zip(chains, sizes, strict=True) if name == f"effect_{chain}")
+    return (*own, d) if d > 1 else own
+
+
+# --------------------------------------------------------------------------------- reading the spec
+
+
+def additive(spec: HMM) -> bool:
+    """Whether effects of chains add up.
+
+    Raises
+    ------
+    ModelError
+        Where they are meant to and cannot.
+    """
+    if spec.coupling != "factorial" or spec.effects == "joint":
+        return False
+    if spec.emission != "gaussian":
+        if spec.effects == "additive":
+            raise ModelError(
+                "effects are additive for emission: gaussian; for others write effects: joint",
+                path=("model", "effects"),
+            )
+        return False
+    if spec.covariance != "diagonal":
+        raise ModelError(
+            f"additive effects have one standard deviation a column; for covariance: {spec.covariance} write"
+            " effects: joint",
+            path=("model", "covariance"),
+        )
+    return True
+
+
+def check_parameters(spec: HMM, chain: ProductChain, layout: Sequence[tuple[str, str, tuple[str, ...]]]) -> None:
+    """Names and shapes of what a file gives.
+
+    Raises
+    ------
+    ModelError
+    """
+    if additive(spec):
+        _known_effects(spec, chain)
+        return
+    rest = {name: value for name, value in spec.parameters.items() if name not in chain.every}
+    if spec.coupling == "factorial":
+        if spec.covariance in ("full", "tied") and rest:
+            raise ModelError(
+                f"with covariance: {spec.covariance} all parameters are learned", path=("model", "parameters")
+            )
+        emitted.given_of(rest, layout, chain.n_states)
+        return
+    given = _shared(spec, chain, rest)
+    for c in _speaking(chain):
+        emitted.given_of(given[chain.names[c]], _layout(spec, chain, c), chain.sizes[c])
+
+
+def _speaking(chain: ProductChain) -> range:
+    """The chains that emit: behind a switch all but the first."""
+    return range(1 if chain.coupling == "switching" else 0, len(chain.names))
+
+
+def _layout(spec: HMM, chain: ProductChain, c: int) -> list[tuple[str, str, tuple[str, ...]]]:
+    """The parts of one chain."""
+    own = spec.columns if spec.emits is None else spec.emits.get(chain.names[c], [])
+    words = spec.emission if isinstance(spec.emission, str) else {k: v for k, v in spec.emission.items() if k in own}
+    return emitted.columns_of(own, words) if own else []
+
+
+def _shared(spec: HMM, chain: ProductChain, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Parameters of the emissions by chain, without the chain's name."""
+    home = {
+        f"{inner}_{chain.names[c]}": (chain.names[c], inner)
+        for c in _speaking(chain)
+        for inner in emitted.parameter_names(_layout(spec, chain, c))
+    }
+    out: dict[str, dict[str, Any]] = {name: {} for name in chain.names}
+    for name, value in given.items():
+        if name not in home:
+            allowed = (*chain.every, *home)
+            raise ModelError(
+                f"no parameter is called '{name}'{hint(name, allowed)}", path=("model", "parameters", name)
+            )
+        own, inner = home[name]
+        out[own][inner] = value
+    return out
+
+
+def _known_effects(spec: HMM, chain: ProductChain) -> dict[str, np.ndarray]:
+    """All parameters of additive columns as numbers, or none."""
+    names = ("mean", *(f"effect_{name}" for name in chain.names), "sd")
+    rest = {name: value for name, value in spec.parameters.items() if name not in chain.every}
+    for name in rest:
+        if name not in names:
+            allowed = (*chain.every, *names)
+            raise ModelError(
+                f"no parameter is called '{name}'{hint(name, allowed)}", path=("model", "parameters", name)
+            )
+    if not rest:
+        return {}
+    lost = [name for name in names if name not in rest]
+    if lost:
+        raise ModelError(
+            f"of additive effects all parameters are given, or none; '{lost[0]}' is not", path=("model", "parameters")
+        )
+    out = {}
+    for name in names:
+        path = ("model", "parameters", name)
+        shape = _shape(name, chain.names, chain.sizes, len(spec.columns))
+        try:
+            out[name] = np.asarray(rest[name], dtype=float)
+        except (TypeError, ValueError):
+            raise ModelError("numbers are meant: additive effects have the default priors", path=path) from None
+        if out[name].shape != shape:
+            raise ModelError(f"numbers of shape {shape} are meant, not {out[name].shape}", path=path)
+        if not np.all(np.isfinite(out[name])) or (name == "sd" and np.any(out[name] <= 0)):
+            raise ModelError(f"{'positive' if name == 'sd' else 'finite'} numbers are meant", path=path)
+    return out
+
+
+def parts_of(
+    spec: HMM,
+    data: Data,
+    chain: ProductChain,
+    layout: Sequence[tuple[str, str, tuple[str, ...]]],
+    rows: np.ndarray,
+    scaled_by: np.ndarray,
+) -> tuple[Any, ...]:
+    """What the chains of a spec emit; rows are in the order of the layout.
+
+    Raises
+    ------
+    ModelError, DataError
+    """
+    if additive(spec):
+        return (_additive_of(spec, chain, rows, scaled_by),)
+    rest = {name: value for name, value in spec.parameters.items() if name not in chain.every}
+    made = {"covariance": spec.covariance, "trials": spec.trials, "dof": spec.dof}
+    if chain.coupling == "factorial":
+        if spec.covariance in ("full", "tied"):
+            return (joint_of(spec, rows, scaled_by, chain.n_states, rest),)
+        return emitted.parts_of(data, layout, rows, scaled_by, chain.n_states, rest, **made)  # type: ignore[arg-type]
+    if spec.covariance in ("full", "tied"):
+        raise ModelError(
+            f"covariance: {spec.covariance} is for factorial chains with effects: joint; {chain.coupling} ones have"
+            " diagonal or spherical",
+            path=("model", "covariance"),
+        )
+    order = [column for _, _, own in layout for column in own]
+    given, out = _shared(spec, chain, rest), []
+    for c in _speaking(chain):
+        own = _layout(spec, chain, c)
+        at = [order.index(column) for _, _, columns in own for column in columns]
+        if at:
+            inner = emitted.parts_of(
+                data, own, rows[:, at], scaled_by[:, at], chain.sizes[c], given[chain.names[c]],
+                **made,  # type: ignore[arg-type]
+            )  # fmt: skip
+            out += [_one(chain, c, part, at) for part in inner]
+    return tuple(out)
+
+
+def _one(chain: ProductChain, c: int, part: Part, at: Sequence[int]) -> OneChain:
+    suffix = f"_{chain.names[c]}"
+    inner = replace(
+        part,
+        at=tuple(at[j] for j in part.at),
+        known={name + suffix: value for name, value in part.known.items()},
+        priors={name + suffix: value for name, value in part.priors.items()},
+        suffix=suffix,
+    )
+    seen_in = c - 1 if chain.coupling == "switching" else None
+    return OneChain(inner, chain.names[c], c, SpreadEmission(part.emission, chain.space, c, seen_in))
+
+
+def _additive_of(spec: HMM, chain: ProductChain, rows: np.ndarray, scaled_by: np.ndarray) -> Additive:
+    columns, known = tuple(spec.columns), _known_effects(spec, chain)
+    if not known:
+        refuse_constant(scaled_by, columns)
+    emission = AdditiveGaussian(chain.sizes, len(columns)).with_prior(scaled_by, chain.n_states)
+    emission.check(rows)
+    return Additive(columns, chain.names, emission, np.sqrt(column_variances(scaled_by)), known)
+
+
+# --------------------------------------------------------------------------------- beginnings
+
+
+def begin(hidden: Any, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Parameters of the emissions to begin a search at: of groups of similar rows."""
+    chain, rows = hidden.chain, hidden.rows[:_SOME]
+    out: dict[str, np.ndarray] = {}
+    if isinstance(hidden.parts[0], Additive):
+        part = hidden.parts[0]
+        found = part.from_exact(part.emission.begin(rows, rng))
+        return {name: found[name] for name in part.learned}
+    weights = _grouped(hidden, chain, rows, rng)
+    for part in hidden.parts:
+        statistics = part.emission.statistics(rows[:, list(part.at)], weights)
+        found = part.from_exact(part.emission.maximise(statistics))
+        out |= {name: found[name] for name in part.learned}
+    return out
+
+
+def _grouped(hidden: Any, chain: ProductChain, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Weights (n_rows, n_states) of the product from groups of similar rows."""
+    space = chain.space
+    log_weight = np.zeros((len(rows), space.n_states))
+    if chain.coupling == "coupled":
+        for c in range(len(chain.names)):
+            parts = [part for part in hidden.parts if part.index == c]
+            if parts:
+                log_weight += space.spread(np.log(_soft(_groups(parts, rows, chain.sizes[c], rng), rng)), c)
+    elif chain.coupling == "switching":
+        sizes = chain.sizes[1:]
+        groups = _groups(hidden.parts[: _count(hidden)], rows, sum(sizes), rng)
+        soft = _soft(groups[:, _shared_out(groups, sizes, rng)], rng)
+        ends = np.cumsum((0, *sizes))
+        log_weight = space.switched([np.log(soft[:, a:b]) for a, b in itertools.pairwise(ends)])
+    else:
+        groups = _groups(hidden.parts, rows, space.n_states, rng)
+        log_weight = np.log(_soft(groups[:, _arranged(groups, space, rng)], rng))
+    weights = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def _count(hidden: Any) -> int:
+    """The number of parts of the first chain that emits."""
+    return sum(part.index == hidden.parts[0].index for part in hidden.parts)
+
+
+def _groups(parts: Sequence[Any], rows: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Membership (n_rows, n) of groups of similar rows; rows without a cell in none of them more than another."""
+    own = [part.emission.features(rows[:, list(part.at)]) for part in parts]
+    seen = ~np.isnan(rows[:, sorted({j for part in parts for j in part.at})]).all(axis=1)
+    out = np.full((len(rows), n), 1.0 / n)
+    if seen.sum() >= n:
+        out[seen] = np.eye(n)[k_means(np.concatenate(own, axis=1)[seen], n, rng).labels]
+    return out
+
+
+def _soft(groups: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    n = groups.shape[1]
+    return 0.75 * groups + 0.25 * (0.5 / n + 0.5 * rng.dirichlet(np.ones(n), len(groups)))
+
+
+def _followed(groups: np.ndarray) -> np.ndarray:
+    """How often a group follows another."""
+    return groups[:-1].T @ groups[1:]
+
+
+def _shared_out(groups: np.ndarray, sizes: Sequence[int], rng: np.random.Generator) -> np.ndarray:
+    """Groups among the chains behind a switch: such that few steps lead from one chain's to another's."""
+    moves, chain = _followed(groups), np.repeat(np.arange(len(sizes)), sizes)
+    within = chain[:, None] == chain
+    tried = [rng.permutation(len(chain)) for _ in range(_TRIES)]
+    return max(tried, key=lambda order: float(moves[np.ix_(order, order)][within].sum()))
+
+
+def _arranged(groups: np.ndarray, space: ProductSpace, rng: np.random.Generator) -> np.ndarray:
+    """Groups as states of the product: such that chains that go their own ways explain the steps between them."""
+    moves = _followed(groups) + 1e-3
+    tried = [rng.permutation(space.n_states) for _ in range(_TRIES)]
+    return max(tried, key=lambda order: _apart(moves[np.ix_(order, order)], space))
+
+
+def _apart(moves: np.ndarray, space: ProductSpace) -> float:
+    """Log likelihood of transitions by chains that go their own ways."""
+    total = 0.0
+    for c in range(len(space.sizes)):
+        own = space.fold(moves, c)
+        total += float(np.sum(own * np.log(own / own.sum(axis=1, keepdims=True))))
+    return total

@@ -1,0 +1,254 @@
+"""A hidden Markov model as a PyMC graph: states summed out, or drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.dataset import Data
+from bayeslab.errors import ModelError
+from bayeslab.exact.forward_backward import GAUSSIAN_KERNEL, KERNEL, SPARSE_KERNEL, simulate_states
+from bayeslab.exact.markov_chain import classes, stationary
+from bayeslab.families import _emission_graph as emitted
+from bayeslab.families.hmm.chain import Chain
+from bayeslab.families.hmm.driven import DrivenChain
+from bayeslab.families.hmm.hidden import Hidden
+from bayeslab.families.hmm.joint import Joint
+from bayeslab.spec import Model
+
+if TYPE_CHECKING:
+    import pymc
+
+__all__ = ["chain_variables", "with_evidence", "written_out"]
+
+
+def with_evidence(hidden: Hidden) -> pymc.Model:
+    """Parameters, and log p(data | parameters) by forward-backward."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    from bayeslab.evidence import log_evidence
+
+    start = hidden.guess(None)
+    hidden.check_possible(start)
+    built, values = _parameters(hidden, start)
+    with built:
+        chain: Any = hidden.chain
+        offsets = hidden.sequences.offsets
+        if not hasattr(chain, "evidence") and chain.full and emitted.independent_normals(hidden.parts):
+            # Densities of rows and their moments inside the kernel: the graph around it has the size of the parameters.
+            log_start, log_transition = _log_chain(chain, values)
+            mean, deviation, columns = emitted.normal_parameters(hidden.parts, values)
+            flat = pt.concatenate([x.ravel() for x in (log_start, log_transition, mean, deviation)])
+            rows, sizes = np.ascontiguousarray(hidden.rows[:, columns]), np.array([chain.n_states, 1, chain.n_steps])
+            pm.Potential("evidence", log_evidence(GAUSSIAN_KERNEL, flat, offsets, sizes, rows))
+            return built
+        log_emission = emitted.log_density(hidden.parts, values, hidden.rows)
+        if hasattr(chain, "evidence"):
+            pm.Potential("evidence", chain.evidence(values, log_emission, offsets))
+            return built
+        log_start, log_transition = _log_chain(chain, values)
+        if chain.expanded:
+            log_emission = log_emission[:, chain.last]
+        flat = pt.concatenate([log_start.ravel(), log_transition.ravel(), log_emission.ravel()])
+        sizes = np.array([len(chain.last), 1, chain.n_steps])
+        edges = chain.edges
+        if edges is None:
+            evidence = log_evidence(KERNEL, flat, offsets, sizes)
+        else:
+            evidence = log_evidence(SPARSE_KERNEL, flat, offsets, sizes, edges.starts, edges.targets)
+        pm.Potential("evidence", evidence)
+    return built
+
+
+def _parameters(hidden: Hidden, start: Mapping[str, np.ndarray] | None) -> tuple[pymc.Model, dict[str, Any]]:
+    """A model with everything unknown as free random variables; all parameters as expressions."""
+    import pymc as pm
+
+    own = ("state", "next_state", *hidden.chain.labels())
+    built = pm.Model(coords={dim: hidden.labels[dim].tolist() for dim in own})
+    if hidden.chain.order == 2:
+        built.add_coord("state_before", hidden.states.tolist())
+    parts = [_starting(part, start) for part in hidden.parts] if start is not None else hidden.parts
+    with built:
+        values = chain_variables(hidden.chain, start)
+    return built, values | emitted.parameters(built, parts, "state")
+
+
+def _starting(part: Any, start: Mapping[str, np.ndarray]) -> Any:
+    return part.starting(start) if hasattr(part, "starting") else emitted.starting(part, start)
+
+
+def chain_variables(chain: Any, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
+    """Initial and transition probabilities, and whatever else the chain has, on PyMC's context stack."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    if hasattr(chain, "variables"):
+        return dict(chain.variables(start))
+    out: dict[str, Any] = {}
+    if chain.transition is not None:
+        out["transition"] = pt.as_tensor_variable(chain.transition)
+    given = chain.given if isinstance(chain, Chain) else {}
+    out |= {name: pt.as_tensor_variable(value) for name, value in given.items()}
+    for name in chain.learned:
+        a = chain.concentration(name)
+        begin = {} if start is None else {"initval": start[name]}
+        if (a > 0).all():
+            out[name] = pm.Dirichlet(name, a, dims=chain.dims(name), **begin)
+        else:
+            out[name] = pm.Deterministic(name, _with_zeros(name, a, start), dims=chain.dims(name))
+    if isinstance(chain.initial, str):
+        if chain.initial == "stationary":
+            known = chain.transition is not None
+            out["initial"] = stationary(chain.transition) if known else _stationary(out["transition"], chain.mask)
+    else:
+        out["initial"] = chain.initial
+    return out
+
+
+def _with_zeros(name: str, a: np.ndarray, start: Mapping[str, np.ndarray] | None) -> Any:
+    """Rows with zeros at some places, Dirichlet elsewhere; rows with as many places left are one variable."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    out = pt.zeros(a.shape)
+    sizes = (a > 0).sum(axis=1)
+    for n in np.unique(sizes):
+        rows = np.flatnonzero(sizes == n)
+        at = rows[:, None], np.stack([np.flatnonzero(a[row] > 0) for row in rows])
+        if n == 1:
+            out = pt.set_subtensor(out[at], 1.0)
+            continue
+        begin = {} if start is None else {"initval": start[name][at]}
+        out = pt.set_subtensor(out[at], pm.Dirichlet(f"_{name}_{n}", a[at], shape=a[at].shape, **begin))
+    return out
+
+
+def _stationary(transition: Any, mask: np.ndarray) -> Any:
+    """π with π A = π and Σ π = 1: of π (I - A + 1) = 1, which is regular where π is unique.
+
+    States that are left for good have nothing, and no part in the equations: rounding would leave them a little, and
+    below zero as often as above.
+    """
+    import pytensor.tensor as pt
+
+    found = classes(mask)
+    members = np.array(next(own for own, closed in zip(found.members, found.closed, strict=True) if closed))
+    matrix = pt.eye(len(members)) - transition[members[:, None], members] + 1.0
+    return pt.set_subtensor(pt.zeros(len(mask))[members], pt.linalg.solve(matrix.T, pt.ones(len(members))))
+
+
+def _log_chain(chain: Chain | DrivenChain, values: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Logarithms of the initial and transition probabilities of the computed chain."""
+    import pytensor.tensor as pt
+
+    initial = values["initial"]
+    if isinstance(initial, np.ndarray):
+        with np.errstate(divide="ignore"):
+            log_start = pt.as_tensor_variable(np.log(initial))
+    else:
+        log_start = pt.log(initial)
+    if chain.order == 2:
+        log_start = pt.concatenate([log_start, np.full(chain.n_states**2, -np.inf)])
+        both = [pt.log(values[name]).ravel() for name in ("second_transition", "transition")]
+        return log_start, pt.concatenate(both)
+    if isinstance(chain, DrivenChain):
+        return log_start, chain.log_transition(values)
+    edges = chain.edges
+    transition = values["transition"]
+    return log_start, pt.log(transition if edges is None else transition[edges.sources, edges.targets])
+
+
+# --------------------------------------------------------------------------------- simulation
+
+
+def written_out(model: Model, hidden: Hidden, data: Data) -> pymc.Model:
+    """Parameters, the path of the states, and a random variable for each column."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    rows = model.data.rows
+    built, values = _parameters(hidden, None)
+    with built:
+        built.add_coord(rows, data.labels[rows].tolist())
+        inputs = [pt.as_tensor_variable(values[name]) for name in hidden.chain.learned]
+        uniform = pm.Uniform.dist(shape=hidden.sequences.n_times)
+        path = _paths(hidden)(uniform, *inputs)
+        states = path[hidden.sequences.at]
+        pm.Deterministic("path", states, dims=rows)
+        switched = _behind_a_switch(hidden, values, states)
+        for column, variable in switched.items():
+            pm.Deterministic(column, variable, dims=rows)
+        for part in hidden.parts if not switched else ():
+            for column, variable in _drawn(part, hidden, values, states).items():
+                if isinstance(part, Joint) or hasattr(part, "computed"):
+                    pm.Deterministic(column, variable, dims=rows)
+                    continue
+                variable.name = column
+                built.register_rv(variable, column, dims=rows)
+    return built
+
+
+def _behind_a_switch(hidden: Hidden, values: Mapping[str, Any], states: Any) -> dict[str, Any]:
+    """Columns that come from one chain or another; none where there is no switch."""
+    import pytensor.tensor as pt
+
+    out: dict[str, Any] = {}
+    parts: tuple[Any, ...] = hidden.parts
+    for part in parts:
+        if not getattr(part, "switched", False):
+            continue
+        for column, variable in _drawn(part, hidden, values, states).items():
+            out[column] = pt.where(part.emits(states), variable, out[column]) if column in out else variable
+    return out
+
+
+def _drawn(part: Any, hidden: Hidden, values: Mapping[str, Any], states: Any) -> dict[str, Any]:
+    at = hidden.sequences.at
+    if not hasattr(part, "drawn"):
+        return emitted.drawn(part, values, states, len(at))
+    if isinstance(part, Joint) or hasattr(part, "computed"):
+        return dict(part.drawn(values, states, hidden.rows[at]))
+    if any(name.endswith("_before") for name in getattr(part, "inputs", ())):
+        raise ModelError("rows that depend on those before are not simulated; leave `window` out")
+    return dict(part.drawn(values, states, hidden.rows[at][:, 2:]))
+
+
+def _paths(hidden: Hidden) -> Any:
+    """An Op that draws the states of all sequences from uniform numbers and the chain's probabilities."""
+    import pytensor.tensor as pt
+    from pytensor.graph.basic import Apply
+    from pytensor.graph.op import Op
+
+    class Paths(Op):
+        def make_node(self, uniform: Any, *probabilities: Any) -> Apply:
+            return Apply(self, [uniform, *probabilities], [pt.lvector()])
+
+        def perform(self, node: Any, inputs: Any, outputs: Any) -> None:
+            uniform, *rest = inputs
+            outputs[0][0] = _drawn_path(hidden, uniform, rest)
+
+    return Paths()
+
+
+class _Given:
+    """A generator whose uniform numbers are given."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self._values = values
+
+    def random(self, n: int) -> np.ndarray:
+        return np.ascontiguousarray(self._values[:n])
+
+
+def _drawn_path(hidden: Hidden, uniform: np.ndarray, probabilities: list[np.ndarray]) -> np.ndarray:
+    chain: Any = hidden.chain
+    values = dict(zip(chain.learned, probabilities, strict=True))
+    if hasattr(chain, "simulated"):
+        return np.asarray(chain.simulated(values, uniform), dtype=np.int64)
+    law = chain.hidden(values)
+    found = simulate_states(law, hidden.sequences.offsets, _Given(uniform))  # type: ignore[arg-type]
+    return np.asarray(hidden.chain.last[found], dtype=np.int64)

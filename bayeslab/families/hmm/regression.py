@@ -1,0 +1,367 @@
+"""States that emit a regression: of inputs, of the column's own past, or of both.
+
+With inputs each state is a rule from x to y, and the model an input-output hidden Markov model [1]_. With a ``window``
+of w the w values before are inputs too: an autoregression that changes regime [2]_. The first w rows of a sequence, and
+rows that follow a missing value, have no complete past: they are conditioned on and say nothing of the state.
+
+Inside, inputs and normal outcomes are standardised by the data of the fit, and the weak prior of
+:class:`bayeslab.exact.emissions.Regression` is put on their coefficients there; results are in the data's units.
+
+References
+----------
+.. [1] Bengio, Frasconi (1995). An input output HMM architecture. NIPS 7, 427-434.
+.. [2] Hamilton (1989). A new approach to the economic analysis of nonstationary time series and the business cycle.
+   Econometrica 57, 357-384.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+
+from bayeslab.dataset import Data
+from bayeslab.errors import DataError, ModelError, hint
+from bayeslab.exact.emissions import Regression
+from bayeslab.families.hmm.sequences import Sequences, read_columns, spread
+
+if TYPE_CHECKING:
+    from bayeslab.families.hmm import HMM
+
+__all__ = ["Expert", "expert_of", "inputs_of", "known_regression"]
+
+_OUTCOMES = ("gaussian", "bernoulli", "poisson")
+
+
+@dataclass(frozen=True, eq=False)
+class Standardised:
+    """A regression on rows (1, inputs, outcome), with parameters in standardised units.
+
+    Attributes
+    ----------
+    inner : Regression
+    centre, scale : ndarray (n_columns,)
+        0 and 1 for the column of ones, and for outcomes that are not normal.
+    """
+
+    inner: Regression
+    centre: np.ndarray
+    scale: np.ndarray
+
+    @property
+    def prior(self) -> float | None:
+        return self.inner.prior
+
+    def without_prior(self) -> Standardised:
+        return replace(self, inner=replace(self.inner, prior=None))
+
+    def rows(self, rows: np.ndarray) -> np.ndarray:
+        return (rows - self.centre) / self.scale
+
+    def check(self, rows: np.ndarray) -> None:
+        self.inner.check(self.rows(rows))
+
+    def log_density(self, parameters: Mapping[str, Any], rows: np.ndarray) -> np.ndarray:
+        unit = np.where(np.isnan(rows[:, -1:]), 0.0, np.log(self.scale[-1]))
+        return self.inner.log_density(parameters, self.rows(rows)) - unit
+
+    def statistics(self, rows: np.ndarray, responsibilities: np.ndarray, parameters: Any = None) -> dict[str, Any]:
+        return self.inner.statistics(self.rows(rows), responsibilities, parameters)
+
+    def maximise(self, statistics: Any, parameters: Any = None) -> dict[str, Any]:
+        return dict(self.inner.maximise(statistics, parameters))
+
+    def expected_log_likelihood(self, statistics: Any, parameters: Any) -> float:
+        """In standardised units: up to a constant."""
+        return self.inner.expected_log_likelihood(statistics, parameters)
+
+    def log_prior(self, parameters: Any) -> float:
+        return self.inner.log_prior(parameters)
+
+    def features(self, rows: np.ndarray) -> np.ndarray:
+        return self.inner.features(rows)[:, 1:]
+
+
+@dataclass(frozen=True, eq=False)
+class Expert:
+    """The part of a model whose states are regressions; see :class:`bayeslab.families._emission_graph.Part`.
+
+    Attributes
+    ----------
+    word : str
+        gaussian, bernoulli or poisson.
+    columns : tuple of str
+        The outcome.
+    inputs : tuple of str
+    at : tuple of int
+        Positions in the rows: ones, inputs, outcome.
+    """
+
+    word: str
+    columns: tuple[str, ...]
+    inputs: tuple[str, ...]
+    at: tuple[int, ...]
+    n_states: int
+    emission: Any
+    start: Mapping[str, np.ndarray] = field(default_factory=dict)
+    name: str = ""
+    levels: np.ndarray = field(default_factory=lambda: np.array([]))
+    known: Mapping[str, np.ndarray] = field(default_factory=dict)
+    priors: Mapping[str, Any] = field(default_factory=dict)
+    spread: np.ndarray = field(default_factory=lambda: np.ones(1))
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether nothing given tells one state from another."""
+        return all(np.ptp(value, axis=0).max(initial=0) == 0 for value in self.known.values())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("intercept", "slope", "sd") if self.word == "gaussian" else ("intercept", "slope")
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        return tuple(name for name in self.names if name not in self.known)
+
+    def called(self, parameter: str) -> str:
+        return parameter
+
+    def parameter(self, name: str) -> str:
+        return name
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return (self.n_states, len(self.inputs)) if name == "slope" else (self.n_states,)
+
+    def dims(self, name: str, state: str) -> tuple[str, ...]:
+        return (state, "input") if name == "slope" else (state,)
+
+    def labels(self) -> dict[str, np.ndarray]:
+        return {"input": np.array(self.inputs)}
+
+    def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        centre, scale, values = self.emission.centre, self.emission.scale, {**values, **self.known}
+        slope = np.asarray(values["slope"], float)
+        level = np.asarray(values["intercept"], float) + slope @ centre[1:-1] - centre[-1]
+        out = {"coefficients": np.column_stack([level, slope * scale[1:-1]]) / scale[-1]}
+        return out | ({"variance": (np.asarray(values["sd"]) / scale[-1]) ** 2} if self.word == "gaussian" else {})
+
+    def from_exact(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        centre, scale = self.emission.centre, self.emission.scale
+        slope = theta["coefficients"][:, 1:] * scale[-1] / scale[1:-1]
+        out = {"intercept": centre[-1] + scale[-1] * theta["coefficients"][:, 0] - slope @ centre[1:-1], "slope": slope}
+        return out | ({"sd": scale[-1] * np.sqrt(theta["variance"])} if self.word == "gaussian" else {})
+
+    def default_prior(self, name: str) -> str:
+        if name == "sd":
+            return f"{self.emission.scale[-1]:.4g} sqrt(InverseGamma(1, {0.01 * self.emission.inner.spread:.4g}))"
+        spread = "10 sd" if self.word == "gaussian" else f"{1 / np.sqrt(self.emission.prior):.4g}"
+        return f"Normal(0, {spread}) for standardised inputs"
+
+    def starting(self, values: Mapping[str, np.ndarray]) -> Expert:
+        return replace(self, start={name: values[name] for name in self.learned})
+
+    # ------------------------------------------------------------------ with something known
+
+    def maximise_rest(self, statistics: Any, theta: Mapping[str, Any], *, prior: bool) -> dict[str, np.ndarray]:
+        """The most probable standard deviations about known lines, or lines where standard deviations are known."""
+        inner = self.emission.inner
+        if "slope" not in self.known:
+            # What a ridge on coefficients in units of the sd finds does not depend on the sd.
+            plain = inner if prior else replace(inner, prior=None)
+            return self.from_exact({**plain.maximise(statistics), "variance": self.to_exact(theta)["variance"]})
+        exact = self.to_exact(theta)
+        residual, n = inner.residual(statistics, exact["coefficients"]), statistics["weight"]
+        own = (inner.rate + 0.5 * residual) / (2 + 0.5 * n) if prior else residual / np.maximum(n, 1e-300)
+        return self.from_exact({**exact, "variance": own})
+
+    def log_prior_rest(self, theta: Mapping[str, Any]) -> float:
+        """Log density of what is learned where the rest is known."""
+        inner, exact = self.emission.inner, self.to_exact(theta)
+        variance = exact["variance"]
+        if "slope" in self.known:
+            return float(-np.sum(2 * np.log(variance) + inner.rate / variance))
+        return float(-0.5 * inner.prior * np.sum(exact["coefficients"] ** 2 / variance[:, None]))
+
+    def sample(self, rng: np.random.Generator, values: Mapping[str, Any], states: np.ndarray, rows: np.ndarray) -> Any:
+        """Outcomes (n_rows, 1) at the inputs of the rows, NaN where these are not known."""
+        emission, known = self.emission, ~np.isnan(rows).any(axis=1)
+        made = emission.inner.outcomes(rng, self.to_exact(values), states, np.where(np.isnan(rows), 0.0, emission.rows(
+            np.column_stack([rows, np.zeros(len(rows))]))[:, :-1]))  # fmt: skip
+        return np.where(known, emission.centre[-1] + emission.scale[-1] * made, np.nan)[:, None]
+
+    # ------------------------------------------------------------------ PyMC
+
+    def variables(self, state: str) -> dict[str, Any]:
+        """Intercepts, slopes and standard deviations in the data's units, on PyMC's context stack."""
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        emission = self.emission
+        inner, centre, scale = emission.inner, emission.centre, emission.scale
+        begin = self.to_exact(self.start) if self.start else {}
+        out: dict[str, Any] = {name: pt.as_tensor_variable(value) for name, value in self.known.items()}
+        spread: Any = 1.0
+        if self.word == "gaussian":
+            if "sd" not in self.known:
+                own = {"initval": np.maximum(begin["variance"], 1e-10)} if begin else {}
+                variance = pm.InverseGamma("_variance", 1.0, inner.rate, shape=self.n_states, **own)
+                out["sd"] = pm.Deterministic("sd", scale[-1] * pt.sqrt(variance), dims=(state,))
+            spread = (out["sd"] / scale[-1])[:, None]
+        if "slope" in self.known:
+            return out
+        own = {"initval": begin["coefficients"]} if begin else {}
+        shape = (self.n_states, inner.n_inputs)
+        # The intercept among them is one of standardised inputs, so that all are of order one.
+        b = pm.Normal("_coefficients", 0.0, spread / np.sqrt(cast(float, inner.prior)), shape=shape, **own)
+        slope = b[:, 1:] * (scale[-1] / scale[1:-1])
+        out["slope"] = pm.Deterministic("slope", slope, dims=(state, "input"))
+        out["intercept"] = pm.Deterministic(
+            "intercept", centre[-1] + scale[-1] * b[:, 0] - pt.dot(slope, centre[1:-1]), dims=(state,)
+        )
+        return out
+
+    def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
+        """log p(outcome | state, inputs), (N, K)."""
+        import pytensor.tensor as pt
+        from scipy.special import gammaln
+
+        own = rows[:, list(self.at)]
+        seen = ~np.isnan(own[:, -1])
+        y = np.where(seen, own[:, -1], 0.0)[:, None]
+        eta = values["intercept"] + pt.dot(own[:, 1:-1], values["slope"].T)
+        if self.word == "gaussian":
+            out = -0.5 * ((y - eta) / values["sd"]) ** 2 - pt.log(values["sd"]) - 0.5 * np.log(2 * np.pi)
+        elif self.word == "bernoulli":
+            out = y * eta - pt.softplus(eta)
+        else:
+            out = y * eta - pt.exp(eta) - gammaln(y + 1)
+        return out if seen.all() else pt.where(seen[:, None], out, 0.0)
+
+    def drawn(self, values: Mapping[str, Any], states: Any, inputs: np.ndarray) -> dict[str, Any]:
+        """A random variable for the outcome, given the rows' states and inputs (n_rows, n_inputs)."""
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        eta = values["intercept"][states] + (values["slope"][states] * inputs).sum(axis=1)
+        n = len(inputs)
+        if self.word == "gaussian":
+            return {self.columns[0]: pm.Normal.dist(eta, values["sd"][states], shape=n)}
+        if self.word == "bernoulli":
+            return {self.columns[0]: pm.Bernoulli.dist(p=pt.sigmoid(eta), shape=n)}
+        return {self.columns[0]: pm.Poisson.dist(pt.exp(eta), shape=n)}
+
+
+def inputs_of(spec: HMM) -> tuple[str, ...]:
+    """Names of what the outcome depends on."""
+    return (*spec.inputs, *(f"{spec.columns[0]}_{lag}_before" for lag in range(1, spec.window + 1)))
+
+
+def known_regression(spec: HMM, n_states: int, given: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """What is given of the lines of states, as numbers.
+
+    Raises
+    ------
+    ModelError
+        A name or shape that does not fit; an intercept without slopes.
+    """
+    n = len(spec.inputs) + spec.window
+    shapes: dict[str, tuple[int, ...]] = {"intercept": (n_states,), "slope": (n_states, n)}
+    if spec.emission == "gaussian":
+        shapes["sd"] = (n_states,)
+    out = {}
+    for name, value in given.items():
+        path = ("model", "parameters", name)
+        if name not in shapes:
+            raise ModelError(f"no parameter is called '{name}'{hint(name, shapes)}", path=path)
+        try:
+            own = np.asarray(value, dtype=float)
+        except (TypeError, ValueError):
+            raise ModelError("numbers are meant: lines of states have the default priors", path=path) from None
+        own = np.broadcast_to(own, shapes[name]).copy() if own.ndim == 0 else own
+        if own.shape != shapes[name]:
+            raise ModelError(f"{' × '.join(map(str, shapes[name]))} numbers are meant, not {own.shape}", path=path)
+        if not np.all(np.isfinite(own)) or (name == "sd" and np.any(own <= 0)):
+            raise ModelError(f"{'positive' if name == 'sd' else 'finite'} numbers are meant", path=path)
+        out[name] = own
+    if ("intercept" in out) != ("slope" in out):
+        lost = "slope" if "intercept" in out else "intercept"
+        raise ModelError(
+            f"intercept and slope are known together or learned together: '{lost}' is missing",
+            path=("model", "parameters"),
+        )
+    return out
+
+
+def expert_of(
+    spec: HMM, data: Data, sequences: Sequences, n_states: int, given: Mapping[str, Any]
+) -> tuple[Expert, np.ndarray]:
+    """The part, and the rows (n_times, outcome, ones, inputs).
+
+    Raises
+    ------
+    ModelError, DataError
+        A word without a regression; missing inputs; an input that does not vary.
+    """
+    if not isinstance(spec.emission, str) or spec.emission not in _OUTCOMES or len(spec.columns) != 1:
+        raise ModelError(
+            f"with inputs or a window there is one column, {', '.join(_OUTCOMES)}", path=("model", "emission")
+        )
+    known = known_regression(spec, n_states, given)
+    rows = _design(spec, data, sequences)
+    base = rows if data.origin is None else _design(spec, data.origin, _sequences(spec, data.origin))
+    usable = base[~np.isnan(base).any(axis=1)]
+    if len(usable) < n_states * rows.shape[1]:
+        raise DataError(
+            f"{len(usable)} rows with inputs and outcome cannot support {n_states} regressions on"
+            f" {rows.shape[1] - 2} inputs"
+        )
+    outcome, inputs = usable[:, 0], usable[:, 2:]
+    for j, name in enumerate(inputs_of(spec)):
+        if np.ptp(inputs[:, j]) == 0:
+            raise DataError(f"input '{name}' is constant; leave it out")
+    if spec.emission == "gaussian" and np.ptp(outcome) == 0:
+        raise DataError(f"column '{spec.columns[0]}' is constant ({outcome[0]:g}): leave it out")
+    normal = spec.emission == "gaussian"
+    centre = np.concatenate([[0.0], inputs.mean(axis=0), [outcome.mean() if normal else 0.0]])
+    scale = np.concatenate([[1.0], inputs.std(axis=0), [outcome.std() if normal else 1.0]])
+    kind = cast(Literal["gaussian", "bernoulli", "poisson"], spec.emission)
+    inner = Regression(inputs.shape[1] + 1, kind, 0.01 if normal else 0.1, 1.0)
+    at = (*range(1, rows.shape[1]), 0)
+    emission = Standardised(inner, centre, scale)
+    part = Expert(spec.emission, (spec.columns[0],), inputs_of(spec), at, n_states, emission, known=known)
+    ready = rows.copy()
+    # Without its inputs a row says nothing.
+    ready[np.isnan(rows[:, 1:]).any(axis=1), 0] = np.nan
+    ready[:, 1:] = np.where(np.isnan(rows[:, 1:]), 0.0, rows[:, 1:])
+    part.emission.check(ready[:, list(at)])
+    return replace(part, spread=np.array([outcome.std()])), ready
+
+
+def _sequences(spec: HMM, data: Data) -> Sequences:
+    from bayeslab.families.hmm.sequences import sequences_of
+
+    return sequences_of(data, spec.sequence, spec.time)
+
+
+def _design(spec: HMM, data: Data, sequences: Sequences) -> np.ndarray:
+    """Outcome, ones, inputs and the past, (n_times, 2 + n_inputs)."""
+    n_rows = len(sequences.at)
+    outcome = spread(sequences, read_columns(data, spec.columns, frozenset(), n_rows))
+    given = read_columns(data, spec.inputs, frozenset(), n_rows)
+    for j, name in enumerate(spec.inputs):
+        if not data.has(name):
+            raise DataError(f"the data have no column '{name}', an input")
+        lost = np.flatnonzero(np.isnan(given[:, j]))
+        if len(lost):
+            raise DataError(f"input '{name}', row {int(lost[0]) + 1}: the cell is missing; only outcomes may be")
+    inputs = spread(sequences, given)
+    age = np.arange(sequences.n_times) - np.repeat(sequences.offsets[:-1], np.diff(sequences.offsets))
+    past = []
+    for lag in range(1, spec.window + 1):
+        own = np.full(sequences.n_times, np.nan)
+        own[lag:] = outcome[:-lag, 0]
+        own[age < lag] = np.nan
+        past.append(own)
+    return np.column_stack([outcome, np.ones(sequences.n_times), inputs, *past])

@@ -1,0 +1,138 @@
+"""Latent features by expectation maximisation: factor analysis, principal components, binary patterns summed out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bayeslab.errors import ModelError
+from bayeslab.exact.answer import EMPlan
+from bayeslab.exact.binary_em import BinaryModes, BinaryProblem
+from bayeslab.exact.expectation_maximisation import restarted
+from bayeslab.exact.factor_analysis import FactorPrior, FactorProblem, Patterns, principal_components
+from bayeslab.exact.feature_matching import principal_axes
+from bayeslab.families.latent_features.model import Resolved, Written, refused_patterns
+
+__all__ = ["em", "factor_problem", "maximum_likelihood"]
+
+
+def em(seen: Resolved) -> EMPlan | str:
+    """How EM finds the mode of the posterior, or of the likelihood, or why it cannot."""
+    if seen.binary and (why := refused_patterns(seen)) is not None:
+        return f"{why}; use gibbs"
+    made: Any = _binary if seen.binary else factor_problem
+    what = "patterns of features summed out" if seen.binary else "scores integrated out"
+    likelihood = made(seen, False)
+    return EMPlan(
+        how=f"{seen.features} features, their {what} for {len(seen.rows):,} rows",
+        problem=lambda prior: made(seen, prior),
+        start=likelihood.start,
+        values=lambda theta: _values(seen, theta),
+        dims={n: d for n, d in seen.dims.items() if n != "scale"},
+        placed=lambda theta, given: {
+            **theta,
+            **{name: value.reshape(np.shape(theta[name])) for name, value in given.items()},
+        },
+        labels=seen.labels,
+        kinds={"noise": "positive", "probability": "unit"},
+        bounds=_bounds(seen, likelihood),
+    )
+
+
+def _bounds(seen: Resolved, likelihood: Any) -> dict[str, tuple[Any, float]]:
+    if seen.binary:
+        return {"probability": (0.0, 1.0)}
+    if isinstance(likelihood, FactorProblem) and likelihood.known_noise is None:
+        floor = likelihood.floor
+        return {"noise": (float(floor[0]) if likelihood.shared else floor, np.inf)}
+    return {}
+
+
+def _values(seen: Resolved, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """By the names in results: normal factors along principal axes, binary ones by the size of their loadings."""
+    out = {n: np.asarray(theta[n]) for n in seen.dims if n in theta}
+    loading = out["loading"]
+    if seen.binary:
+        order = np.argsort(-(loading**2).sum(axis=0), kind="stable")
+        out["loading"], out["probability"] = loading[:, order], out["probability"][order]
+    else:
+        out["loading"] = principal_axes(loading, np.broadcast_to(theta["noise"], (len(loading),)))
+    if seen.dims["noise"] == ():
+        out["noise"] = theta["noise"][0]
+    return out
+
+
+def _known(seen: Resolved) -> float | None:
+    return seen.noise[0] if isinstance(seen.noise[0], float) else None
+
+
+def _half_normal(seen: Resolved) -> np.ndarray:
+    """Scales of the half-normal priors of the noise."""
+    out = []
+    for given in seen.noise:
+        if isinstance(given, Written) and given.word == "HalfNormal" and "sigma" in given.arguments:
+            out.append(given.arguments["sigma"])
+        elif isinstance(given, Written):
+            path = ("model", "priors", "noise")
+            raise ModelError(f"the steps of EM need the prior HalfNormal(sigma) of noise, not {given}", path=path)
+        else:
+            out.append(1.0)
+    return np.array(out)
+
+
+def _scale(seen: Resolved) -> np.ndarray:
+    if any(isinstance(s, Written) for s in seen.scale):
+        raise ModelError(
+            "loadings and their scale have no joint mode (all of them at zero); give priors: {scale: a number}",
+            path=("model", "priors", "scale"),
+        )
+    return np.broadcast_to(np.array([s for s in seen.scale if isinstance(s, float)]), (len(seen.columns),))
+
+
+def factor_problem(seen: Resolved, prior: bool) -> FactorProblem:
+    """Normal factors, with the model's priors or without."""
+    assert seen.features is not None
+    own = None
+    if prior:
+        own = FactorPrior(_scale(seen), _half_normal(seen), seen.centre, seen.offset_scale)
+    return FactorProblem(
+        Patterns.of(seen.rows),
+        seen.features,
+        len(seen.noise) == 1,
+        seen.centre,
+        seen.spread,
+        seen.offset,
+        own,
+        _known(seen),
+    )
+
+
+def _binary(seen: Resolved, prior: bool) -> BinaryProblem:
+    assert seen.features is not None
+    own = None
+    if prior:
+        if min(seen.probability) < 1:
+            raise ModelError(
+                "the prior of the probabilities has no mode inside", path=("model", "priors", "probability")
+            )
+        own = BinaryModes(
+            float(_scale(seen)[0]), float(_half_normal(seen)[0]), seen.probability, float(seen.offset_scale[0])
+        )
+    return BinaryProblem(np.ascontiguousarray(seen.rows), seen.features, seen.offset, _known(seen), own)
+
+
+def maximum_likelihood(seen: Resolved) -> tuple[float, int]:
+    """The highest log likelihood, by closed form or of several searches, and the number of free parameters."""
+    if seen.features is None or (seen.binary and refused_patterns(seen) is not None):
+        return float("nan"), 0
+    problem: Any = _binary(seen, False) if seen.binary else factor_problem(seen, False)
+    closed = isinstance(problem, FactorProblem) and problem.shared and problem.known_noise is None
+    if closed and not np.isnan(seen.rows).any():
+        theta = principal_components(seen.rows, seen.features, with_mean=seen.offset)
+        return float(problem.expect(theta)[0]), problem.n_free
+    found = restarted(
+        problem, problem.start, restarts=4, rng=np.random.default_rng(0), variant="accelerated", tolerance=1e-7
+    )
+    return found.best.log_likelihood, problem.n_free

@@ -1,0 +1,197 @@
+"""Binary features by Gibbs sweeps: a fixed number of them, or as many as the buffet brings."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from bayeslab.digits import Moments
+from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
+from bayeslab.exact.binary_features import BinaryDraws, BinaryPrior, sample
+from bayeslab.exact.feature_matching import match_columns, permutations
+from bayeslab.families.latent_features.model import Resolved, Written
+
+__all__ = ["by_gibbs", "prior_of"]
+
+# Draws that go into summaries of the features.
+_DRAWS = 500
+
+
+def prior_of(seen: Resolved) -> BinaryPrior:
+    """The prior, as the sampler has it."""
+
+    def scale(given: Any) -> Any:
+        return given.density() if isinstance(given, Written) else given
+
+    return BinaryPrior(
+        seen.features,
+        scale(seen.noise[0]),
+        scale(seen.scale[0]),
+        seen.probability,
+        seen.alpha,
+        seen.centre if seen.offset else None,
+        float(seen.offset_scale[0]),
+    )
+
+
+def by_gibbs(seen: Resolved, rows: str) -> GibbsPlan:
+    """Entries of Z in turns, the weights integrated out."""
+
+    def run(
+        chains: int, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int, int], None]
+    ) -> GibbsDraws:
+        found = _chains(seen, chains, draws, tune, rng, report)
+        if seen.offset:
+            found = _facing(seen, found)
+        told = {name: np.stack([getattr(one, name) for one in found]) for name in _judged(seen)}
+        groups: dict[str, Any] = {"features": _summaries(seen, found, rows)}
+        if seen.features is None:
+            groups["states"] = _padded(found, groups["features"]["z"][1])
+        else:
+            told["loading"] = np.stack([np.stack([a.T for a in one.loading]) for one in found])
+            told["probability"] = np.stack([np.stack(one.probability) for one in found])
+        if seen.offset:
+            told["mean"] = np.stack([one.offset for one in found])
+        stats = {"lp": np.stack([one.log_joint for one in found])}
+        return GibbsDraws(told, stats, groups, (_number(seen, found),))
+
+    n, d = seen.rows.shape
+    many = "as many features as the buffet brings" if seen.features is None else f"{seen.features} features"
+    dims: dict[str, tuple[str, ...]] = dict.fromkeys(_judged(seen), ())
+    if seen.features is not None:
+        dims |= {"loading": ("column", "feature"), "probability": ("feature",)}
+    if seen.offset:
+        dims["mean"] = ("column",)
+    how = f"{n:,} rows of {d} columns, {many}, their weights integrated out"
+    return GibbsPlan(how, run, dims, seen.labels)
+
+
+def _judged(seen: Resolved) -> list[str]:
+    """What has a meaning whatever the features are called."""
+    out = ["n_features", "log_likelihood"]
+    out += ["noise"] if isinstance(seen.noise[0], Written) else []
+    out += ["scale"] if isinstance(seen.scale[0], Written) else []
+    out += ["alpha"] if seen.features is None and isinstance(seen.alpha, tuple) else []
+    return out
+
+
+def _chains(
+    seen: Resolved,
+    chains: int,
+    draws: int,
+    tune: int,
+    rng: np.random.Generator,
+    report: Callable[[int, int], None],
+) -> list[BinaryDraws]:
+    """Chains at the same time; what they draw does not depend on it."""
+    prior, lock, over = prior_of(seen), threading.Lock(), threading.Event()
+
+    def run(k: int, own: np.random.Generator) -> BinaryDraws:
+        def told(sweeps: int) -> None:
+            if over.is_set():
+                raise KeyboardInterrupt
+            with lock:
+                report(k, sweeps)
+
+        return sample(seen.rows, prior, draws=draws, tune=tune, rng=own, report=told)
+
+    with ThreadPoolExecutor(min(chains, os.cpu_count() or 1)) as pool:
+        tasks = [pool.submit(run, k, own) for k, own in enumerate(rng.spawn(chains))]
+        try:
+            return [task.result() for task in tasks]
+        except BaseException:
+            over.set()
+            raise
+
+
+def _facing(seen: Resolved, found: Sequence[BinaryDraws]) -> list[BinaryDraws]:
+    """Draws whose features face the same way: with an offset those that have one may be those that have it not.
+
+    As in the draw with the highest joint density, where fewer rows have a feature than not.
+    """
+    best = max(found, key=lambda one: float(one.log_joint.max()))
+    pivot = best.z[int(best.log_joint.argmax())]
+    pivot = np.where(2 * pivot.sum(axis=0) > len(pivot), 1 - pivot, pivot)
+    for one in found:
+        for s, z in enumerate(one.z):
+            names = match_columns(np.hstack([pivot, 1 - pivot]), z)
+            n, k = z.shape[0], pivot.shape[1]
+            back = np.where(names < 0, 2 * z.sum(axis=0) > n, names >= k)
+            if back.any():
+                one.offset[s] += one.loading[s][back].sum(axis=0)
+                one.z[s] = np.where(back, 1 - z, z).astype(np.int8)
+                one.loading[s] = np.where(back[:, None], -one.loading[s], one.loading[s])
+                one.probability[s] = np.where(back, 1 - one.probability[s], one.probability[s])
+    return list(found)
+
+
+def _number(seen: Resolved, found: Sequence[BinaryDraws]) -> Note:
+    number = np.concatenate([one.n_features for one in found])
+    shares = np.bincount(number) / len(number)
+    ends = ", ".join(f"{k}: {p:.2f}" for k, p in enumerate(shares) if p >= 0.005)
+    return Note("pass", "features", f"posterior of the number of features that some row has {ends}")
+
+
+def _padded(found: Sequence[BinaryDraws], pivot: np.ndarray) -> dict[str, Any]:
+    """Weights and probabilities of every draw: in the first slots the pivot's features, zeros where a draw has none."""
+    names = [[_slots(match_columns(pivot, z), pivot.shape[1]) for z in one.z] for one in found]
+    most = max((int(n.max()) + 1 for chain in names for n in chain if len(n)), default=1)
+    most = max(most, pivot.shape[1], 1)
+    shape = (len(found), len(found[0].noise))
+    loading, probability = np.zeros((*shape, found[0].offset.shape[1], most)), np.zeros((*shape, most))
+    for c, one in enumerate(found):
+        for s, slots in enumerate(names[c]):
+            loading[c, s][:, slots], probability[c, s, slots] = one.loading[s].T, one.probability[s]
+    return {
+        "loading": (("chain", "draw", "column", "slot"), loading),
+        "probability": (("chain", "draw", "slot"), probability),
+        "named": (("chain", "draw", "slot"), np.broadcast_to(np.arange(most) < pivot.shape[1], probability.shape)),
+    }
+
+
+def _slots(names: np.ndarray, first: int) -> np.ndarray:
+    """Features that are none of the pivot's come after them."""
+    out = names.copy()
+    out[names < 0] = first + np.arange((names < 0).sum())
+    return out
+
+
+def _summaries(seen: Resolved, found: Sequence[BinaryDraws], rows: str) -> dict[str, Any]:
+    """Features of all draws under one numbering, and the draw with the highest joint density."""
+    every = [(one, s) for one in found for s in range(len(one.z))]
+    top = int(np.argmax(np.concatenate([one.log_joint for one in found])))
+    best, at = every[top]
+    if seen.features is None:
+        order = np.argsort(-best.z[at].sum(axis=0), kind="stable")
+        pivot = best.z[at][:, order]
+    else:
+        # The numbering that the posterior has, too.
+        places = np.argsort(permutations(np.stack([one.loading[s].T for one, s in every]))[0], axis=1)
+        pivot = best.z[at][:, np.argsort(places[top])]
+    n, k = pivot.shape
+    d = best.offset.shape[1]
+    active, present = np.zeros((n, k)), np.zeros(k)
+    weights, rebuilt = Moments((k, d)), np.zeros((n, d))
+    some = np.unique(np.linspace(0, len(every) - 1, min(len(every), _DRAWS)).astype(int))
+    for i in some:
+        one, s = every[i]
+        z, loading = one.z[s], one.loading[s]
+        rebuilt += one.offset[s] + z @ loading
+        names = match_columns(pivot, z) if seen.features is None else places[i]
+        mine = names >= 0
+        active[:, names[mine]] += z[:, mine]
+        present[names[mine]] += z[:, mine].any(axis=0)
+        weights.add(loading[mine], names[mine])
+    return {
+        "active": ((rows, "feature"), active / len(some)),
+        "z": ((rows, "feature"), pivot),
+        "present": (("feature",), present / len(some)),
+        "loading": (("column", "feature"), weights.mean.T),
+        "loading_sd": (("column", "feature"), weights.sd.T),
+        "reconstruction": ((rows, "column"), rebuilt / len(some)),
+    }

@@ -1,0 +1,158 @@
+"""Rows under latent features, at draws of the parameters: densities, features, and what they make of the row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayeslab.digits import Moments
+from bayeslab.errors import OptionError
+from bayeslab.exact._factor_kernels import HEYWOOD
+from bayeslab.exact.factor_analysis import scores
+from bayeslab.families.latent_features.model import MOST_SUMMED, Resolved
+
+__all__ = ["features", "log_likelihoods"]
+
+# Draws that go into summaries; and Gibbs sweeps over a row's binary features where patterns are too many to sum.
+_DRAWS = 400
+_SWEEPS = 20
+
+
+def _patterns(rows: np.ndarray) -> Any:
+    """Groups of rows with the same cells: which rows, which cells."""
+    kinds, which = np.unique(~np.isnan(rows), axis=0, return_inverse=True)
+    for p, kind in enumerate(kinds):
+        yield np.flatnonzero(which.ravel() == p), np.flatnonzero(kind)
+
+
+def log_likelihoods(
+    seen: Resolved, loading: np.ndarray, mean: np.ndarray, noise: np.ndarray, probability: np.ndarray | None
+) -> np.ndarray:
+    """(S, N)."""
+    if seen.binary and loading.shape[2] > MOST_SUMMED:
+        raise OptionError(f"densities of rows need at most {MOST_SUMMED} binary features")
+    out = np.zeros((len(loading), len(seen.rows)))
+    groups = list(_patterns(seen.rows))
+    for i in range(len(out)):
+        for mine, cells in groups:
+            rows = np.ascontiguousarray(seen.rows[mine][:, cells])
+            if probability is None:
+                out[i, mine] = _normal(rows, mean[i, cells], loading[i, cells], noise[i, cells])
+            else:
+                from bayeslab.exact._feature_kernels import binary_pass
+
+                own = np.ascontiguousarray(loading[i, cells].T)
+                chance = np.clip(probability[i], 1e-12, 1 - 1e-12)
+                out[i, mine] = binary_pass(chance, own, mean[i, cells], float(noise[i, 0]), rows)[0]
+    return out
+
+
+def _normal(rows: np.ndarray, mean: np.ndarray, loading: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """log N(x; m, W W' + Ψ), by the matrix inversion lemma unless a column has next to no noise of its own."""
+    white, apart = loading / noise[:, None], (rows - mean) / noise
+    if (white**2).sum(axis=1).max(initial=0.0) >= HEYWOOD:
+        unit = np.sqrt((loading**2).sum(axis=1) + noise**2)
+        shares = loading / unit[:, None]
+        lower = np.linalg.cholesky(shares @ shares.T + np.diag((noise / unit) ** 2))
+        solved = np.linalg.solve(lower, ((rows - mean) / unit).T)
+        log_det = 2 * np.log(np.diag(lower)).sum() + 2 * np.log(unit).sum()
+        return np.asarray(-0.5 * (len(mean) * np.log(2 * np.pi) + log_det + (solved**2).sum(axis=0)))
+    lower = np.linalg.cholesky(np.eye(loading.shape[1]) + white.T @ white)
+    inner = np.linalg.solve(lower, white.T @ apart.T)
+    log_det = 2 * np.log(np.diag(lower)).sum() + 2 * np.log(noise).sum()
+    squares = (apart**2).sum(axis=1) - (inner**2).sum(axis=0)
+    return np.asarray(-0.5 * (len(mean) * np.log(2 * np.pi) + log_det + squares))
+
+
+def features(
+    seen: Resolved,
+    rows: str,
+    loading: np.ndarray,
+    mean: np.ndarray,
+    noise: np.ndarray,
+    probability: np.ndarray | None,
+    named: np.ndarray | None,
+    rng: np.random.Generator,
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """By name, dimensions and values: averages over draws.
+
+    ``named`` says which features, of a number that is not given, are the same in all draws.
+    """
+    some = np.unique(np.linspace(0, len(loading) - 1, min(len(loading), _DRAWS)).astype(int))
+    if probability is None:
+        return _scores(seen, rows, loading[some], mean[some], noise[some])
+    kept = np.arange(loading.shape[2]) if named is None else np.flatnonzero(named[0])
+    return _active(seen, rows, loading[some], mean[some], noise[some], probability[some], kept, rng)
+
+
+def _scores(
+    seen: Resolved, rows: str, loading: np.ndarray, mean: np.ndarray, noise: np.ndarray
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    n, (d, k) = len(seen.rows), loading.shape[1:]
+    score, within, rebuilt = Moments((n, k)), np.zeros((n, k)), np.zeros((n, d))
+    for w, m, s in zip(loading, mean, noise, strict=True):
+        centre, sd = scores(seen.rows, m, w, s)
+        score.add(centre)
+        within += sd**2 / len(loading)
+        rebuilt += m + centre @ w.T
+    squared = loading**2
+    whole = squared.sum(axis=2) + noise**2
+    common = squared.sum(axis=2) / whole
+    # Of the variance of the columns, which with noise of their own have no unit in common: of the standardised ones.
+    own = len(seen.noise) > 1
+    explained = (squared / whole[:, :, None]).mean(axis=1) if own else squared.sum(axis=1) / whole.sum(axis=1)[:, None]
+    return {
+        "score": ((rows, "feature"), score.mean),
+        "score_sd": ((rows, "feature"), np.sqrt(score.variance + within)),
+        "loading": (("column", "feature"), loading.mean(axis=0)),
+        "loading_sd": (("column", "feature"), loading.std(axis=0)),
+        "explained": (("feature",), explained.mean(axis=0)),
+        "communality": (("column",), common.mean(axis=0)),
+        "reconstruction": ((rows, "column"), rebuilt / len(loading)),
+    }
+
+
+def _active(
+    seen: Resolved,
+    rows: str,
+    loading: np.ndarray,
+    mean: np.ndarray,
+    noise: np.ndarray,
+    probability: np.ndarray,
+    kept: np.ndarray,
+    rng: np.random.Generator,
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    from bayeslab.exact._feature_kernels import binary_pass, draw_rows
+
+    n, (d, k) = len(seen.rows), loading.shape[1:]
+    active, rebuilt = np.zeros((n, k)), np.zeros((n, d))
+    groups = list(_patterns(seen.rows))
+    there = probability > 0  # under a buffet a draw need not have every feature
+    probability = np.clip(probability, 1e-12, 1 - 1e-12)
+    z = np.zeros((n, k), np.int8)
+    for w, m, s, p in zip(loading, mean, noise, probability, strict=True):
+        chance = np.zeros((n, k))
+        if k <= MOST_SUMMED:
+            for mine, cells in groups:
+                own = np.ascontiguousarray(w[cells].T)
+                part = np.ascontiguousarray(seen.rows[mine][:, cells])
+                chance[mine] = binary_pass(p, own, m[cells], float(s[0]), part)[1]
+        else:
+            draw_rows(rng, seen.rows, p, np.ascontiguousarray(w.T), m, float(s[0]), z, _SWEEPS)
+            chance = z.astype(float)
+        active += chance
+        rebuilt += m + chance @ w.T
+    active /= len(loading)
+    often = np.maximum(there.sum(axis=0)[kept], 1)
+    average = loading[:, :, kept].sum(axis=0) / often
+    apart = np.where(there[:, None, kept], loading[:, :, kept] - average, 0.0)
+    spread = np.sqrt((apart**2).sum(axis=0) / often)
+    return {
+        "active": ((rows, "feature"), active[:, kept]),
+        "z": ((rows, "feature"), (active[:, kept] > 0.5).astype(np.int8)),
+        "present": (("feature",), there.mean(axis=0)[kept]),
+        "loading": (("column", "feature"), average),
+        "loading_sd": (("column", "feature"), spread),
+        "reconstruction": ((rows, "column"), rebuilt / len(loading)),
+    }

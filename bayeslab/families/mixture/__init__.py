@@ -1,0 +1,706 @@
+"""Family ``mixture``: every row comes from one of K components, which one is not known.
+
+The component is summed out of the likelihood exactly (:mod:`bayeslab.exact.components`), so that the same pass over
+the rows serves EM, NUTS and the clustering afterwards. The numbering of components means nothing unless known
+labels, an ``order`` or different priors tell them apart: draws are renamed so that they agree (Stephens 2000), and
+``Fit.clusters`` gives summaries that need no names.
+
+References
+----------
+.. [1] McLachlan, Peel (2000). Finite Mixture Models. Wiley.
+.. [2] Frühwirth-Schnatter (2006). Finite Mixture and Markov Switching Models. Springer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import networkx as nx
+import numpy as np
+from pydantic import BeforeValidator, Field, model_validator
+
+from bayeslab.dataset import Data
+from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
+from bayeslab.exact.answer import EMPlan, GibbsPlan, Note, Plan, VariationalPlan
+from bayeslab.families._formula import parse_formula
+from bayeslab.families.mixture import exact_inference, expectation_maximisation, pymc_graph
+from bayeslab.families.mixture.model import Resolved, candidates, resolved
+from bayeslab.spec import ColumnName, Family, Model
+
+if TYPE_CHECKING:
+    import pymc
+
+    from bayeslab.families.mixture.component_shapes import Shapes
+
+__all__ = ["Mixture", "Spec", "bound", "check", "em", "exact", "factors", "graph", "network", "outcomes", "summed_out"]
+
+KINDS = ("gaussian", "student_t", "poisson", "binomial", "exponential", "bernoulli", "categorical")
+# Names that results use.
+_TAKEN = {"weights", "gate", "label", "component", "feature", "input", "evidence"}
+_PARAMETERS = {"mean", "sd", "covariance", "location", "scale", "scale_matrix", "dof", "rate", "probability"}
+
+
+_NUMBERS = "a number, a list of numbers to choose from, sampled, or dirichlet_process"
+
+
+def _as_components(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | list | str):
+        raise ValueError(f"{_NUMBERS}; not {value!r}")
+    if isinstance(value, str):
+        if value not in ("sampled", "dirichlet_process"):
+            raise ValueError(f"{_NUMBERS}; not '{value}'{hint(value, ('sampled', 'dirichlet_process'))}")
+        return value
+    each = value if isinstance(value, list) else [value]
+    if not each:
+        raise ValueError("a list to choose from needs at least one number")
+    for k in each:
+        if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= 1000:
+            bound = "at most 1,000 components" if isinstance(k, int) and k > 1000 else "at least 1 component"
+            raise ValueError(f"a mixture has {bound}, not {k!r}")
+    if isinstance(value, list) and len(set(value)) < len(value):
+        raise ValueError("each number of components once")
+    return value
+
+
+def _as_kinds(value: Any) -> Any:
+    each = list(value.values()) if isinstance(value, Mapping) else [value]
+    for word in each:
+        if word not in KINDS:
+            raise ValueError(f"unknown component '{word}'{hint(word, KINDS)}")
+    return value
+
+
+class Mixture(Family):
+    """A finite mixture."""
+
+    family: Literal["mixture"] = "mixture"
+    columns: list[ColumnName] = Field(
+        default_factory=list, max_length=1000, description="The columns that are modelled."
+    )
+    regression: str | None = Field(
+        default=None, description="Instead of columns: a formula `y ~ x`, and every component has its own coefficients."
+    )
+    components: Annotated[
+        int | list[int] | Literal["sampled", "dirichlet_process"], BeforeValidator(_as_components)
+    ] = Field(
+        description="How many; a list from which `choose` picks; sampled: a posterior over the number; or"
+        " dirichlet_process: no bound on it."
+    )
+    concentration: float | int | str = Field(
+        default="Gamma(1, 1)",
+        description="Of a process: α, a number; its prior Gamma(shape, rate); or empirical_bayes, where the marginal"
+        " likelihood is highest.",
+    )
+    discount: float | int = Field(
+        default=0, ge=0, lt=1, description="Of a process: above 0 it is a Pitman-Yor process, with more small clusters."
+    )
+    choose: Literal["bic", "aic", "icl", "evidence", "held_out"] = Field(
+        default="bic", description="How one of several numbers of components is chosen."
+    )
+    most: int = Field(
+        default=20,
+        ge=1,
+        le=1000,
+        description="Of a sampled number: at most so many components; of a process: where nuts and variational"
+        " break off the stick.",
+    )
+    component: Annotated[str | dict[str, str], BeforeValidator(_as_kinds)] = Field(
+        default="gaussian",
+        description="gaussian, student_t, poisson, binomial, exponential, bernoulli or categorical; or one for each"
+        " column, independent given the component.",
+    )
+    covariance: Literal["full", "tied", "diagonal", "spherical", "known"] = Field(
+        default="full", description="Of gaussian components: tied is one matrix for all; known is given in `known`."
+    )
+    known: Any = Field(default=None, description="The known covariance: a variance, one for each column, or a matrix.")
+    dof: float | int | None = Field(
+        default=None, gt=0, description="Degrees of freedom of student_t; left out: learned."
+    )
+    trials: int | str | None = Field(default=None, description="Trials of binomial columns: a number, or a column.")
+    gating: list[ColumnName] = Field(
+        default_factory=list, description="Columns on which the weights depend, by a multinomial logit."
+    )
+    labels: ColumnName | None = Field(
+        default=None, description="A column with the component of rows for which it is known; empty cells elsewhere."
+    )
+    label_noise: bool = Field(default=False, description="The labels may be wrong: their confusion matrix is learned.")
+    order: ColumnName | None = Field(
+        default=None,
+        description="Components are numbered by increasing location in this column; left out: by agreement.",
+    )
+    priors: dict[str, Any] = Field(
+        default_factory=dict,
+        description="weights: concentration of the Dirichlet; rate: Gamma(a, b); probability: Beta(a, b) or a"
+        " concentration; components: {mean, rows, dof, scale} of the normal-inverse-Wishart prior, or mean and sd:"
+        " expressions such as Normal(0, 2); correlation: LKJ(2), with covariance: full.",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Mixture:
+        if bool(self.columns) == (self.regression is not None):
+            raise ValueError("give the columns that are modelled, or a regression; one of the two")
+        if self.regression is not None and self.component not in ("gaussian", "bernoulli", "poisson"):
+            raise ValueError("the outcome of a regression is gaussian, bernoulli or poisson")
+        if self.regression is not None and (
+            isinstance(self.components, str) or self.labels or self.priors.keys() - {"weights"}
+        ):
+            raise ValueError("a mixture of regressions has a number of components and no labels; its priors are fixed")
+        if len(set(self.columns)) < len(self.columns):
+            raise ValueError("each column once")
+        for name in (*self.columns, *((self.labels,) if self.labels else ())):
+            if name in _TAKEN | _PARAMETERS:
+                raise ValueError(f"a column called '{name}' cannot be modelled: results use that name; rename it")
+        if isinstance(self.component, dict):
+            for name in self.component:
+                if name not in self.columns:
+                    raise ValueError(f"'{name}' in component is not among the columns{hint(name, self.columns)}")
+            for name in self.columns:
+                if name not in self.component:
+                    raise ValueError(f"component does not say what '{name}' is; give one of {listed(KINDS)}")
+        if self.words("binomial") and self.trials is None:
+            raise ValueError("binomial components need `trials`: a number, or a column")
+        if (self.covariance == "known") != (self.known is not None):
+            raise ValueError("covariance: known and `known`, the covariance, go together")
+        if self.label_noise and not self.labels:
+            raise ValueError("label_noise needs `labels`, the column of labels")
+        if self.gating and (isinstance(self.components, str) or self.labels):
+            raise ValueError("gating goes with a number of components and no labels")
+        if self.labels and not isinstance(self.components, int):
+            raise ValueError("known labels need a number of components")
+        own = self.model_fields_set & {"concentration", "discount"}
+        if self.components != "dirichlet_process" and own:
+            raise ValueError(f"{listed(sorted(own))}: only with components: dirichlet_process")
+        if self.components == "dirichlet_process" and "weights" in self.priors:
+            raise ValueError("the weights of a process have their prior from `concentration` and `discount`")
+        if isinstance(self.components, str) and self.order is not None:
+            what = "a sampled number of components" if self.components == "sampled" else "a process"
+            raise ValueError(f"the clusters of {what} have no names that `order` could give; leave it out")
+        if self.order is not None and self.regression is None and self.order not in self.columns:
+            raise ValueError(f"order: '{self.order}' is not among the columns{hint(self.order, self.columns)}")
+        if self.order is not None and self.labels:
+            raise ValueError("labels say which component is which; leave `order` out")
+        for name in self.priors:
+            known = ("weights", "rate", "probability", "components", "mean", "sd", "correlation")
+            if name not in known:
+                raise ValueError(f"unknown prior '{name}'{hint(name, known)}")
+        self._effective()
+        given = self.priors.get("components", {})
+        parts = ("mean", "rows", "dof", "scale")
+        if not isinstance(given, Mapping) or set(given) - set(parts):
+            raise ValueError(f"the prior of components is a mapping with {listed(parts)}")
+        return self
+
+    def _effective(self) -> None:
+        """Refuse keys that would say nothing."""
+        words = set(self.component.values()) if isinstance(self.component, dict) else {self.component}
+        if self.regression is not None:
+            words = {"regression"}
+        has_rate, has_probability = words & {"poisson", "exponential"}, words & {"bernoulli", "binomial", "categorical"}
+        idle = {
+            "most": (
+                not isinstance(self.components, str),
+                "bounds a number that is sampled, or the stick of a process; here the number is given",
+            ),
+            "choose": (not isinstance(self.components, list), "goes with a list of components to choose from"),
+            "covariance": ("gaussian" not in words, "is of gaussian columns, and there is none"),
+            "dof": ("student_t" not in words, "is of student_t columns, and there is none"),
+            "trials": ("binomial" not in words, "is the number of trials of binomial columns, and there is none"),
+        }
+        for key, (silent, why) in idle.items():
+            if silent and getattr(self, key) != type(self).model_fields[key].default:
+                raise ValueError(f"{key} {why}; leave it out")
+        priors = {
+            "rate": (not has_rate, "there is no poisson or exponential column"),
+            "probability": (not has_probability, "there is no bernoulli, binomial or categorical column"),
+            "components": (not words & {"gaussian", "student_t"}, "there is no gaussian or student_t column"),
+            "mean": ("gaussian" not in words, "there is no gaussian column"),
+            "sd": ("gaussian" not in words, "there is no gaussian column"),
+            "correlation": ("gaussian" not in words, "there is no gaussian column"),
+            "weights": (bool(self.gating), "with gating the weights follow from coefficients, whose prior is fixed"),
+        }
+        for key, value in self.priors.items():
+            if str(value).strip().startswith(("Ordered(", "PositiveOrdered(")):
+                raise ValueError(f"priors: {key}: components are put in order by `order: column`; leave {value} out")
+        for key, (silent, why) in priors.items():
+            if silent and key in self.priors:
+                raise ValueError(f"priors: {key} says nothing, for {why}; leave it out")
+
+    @property
+    def modelled(self) -> list[str]:
+        """The columns that are modelled: of a regression the outcome."""
+        return [parse_formula(self.regression).response] if self.regression is not None else list(self.columns)
+
+    def word(self, column: str) -> str:
+        """What the components are in a column."""
+        return self.component.get(column, "") if isinstance(self.component, dict) else self.component
+
+    def words(self, word: str) -> tuple[str, ...]:
+        """The columns in which components are ``word``."""
+        return tuple(c for c in self.columns if self.word(c) == word)
+
+
+Spec = Mixture
+
+
+def _spec(model: Model) -> Mixture:
+    assert isinstance(model.model, Mixture)
+    return model.model
+
+
+def _process(model: Model) -> bool:
+    return _spec(model).components == "dirichlet_process"
+
+
+# --------------------------------------------------------------------------------- the contract
+
+
+def check(model: Model, columns: set[str] | None) -> None:
+    """The data have the columns that are named."""
+    spec = _spec(model)
+    if not columns:
+        return
+    wanted = {
+        "columns" if spec.regression is None else "regression": spec.modelled,
+        "gating": spec.gating,
+        "labels": [spec.labels] if spec.labels else [],
+    }
+    wanted["trials"] = [spec.trials] if isinstance(spec.trials, str) else []
+    # A model of data that are to be simulated may have no column yet.
+    simulated = not any(name in columns for name in spec.modelled)
+    if spec.regression is not None:
+        wanted["regression"] = [*spec.modelled, *sorted(parse_formula(spec.regression).predictor_columns())]
+    for key, names in wanted.items():
+        for i, name in enumerate(names):
+            if name not in columns and not (simulated and key in ("columns", "regression", "labels")):
+                path = ("model", key) if isinstance(getattr(spec, key), str) else ("model", key, i)
+                raise ModelError(f"the data have no column '{name}'{hint(name, columns)}", path=path)
+
+
+def bound(model: Model, data: Data) -> Data:
+    """The data, once the model has been put on them: what a fit would refuse is refused here."""
+    if data.origin is None and any(data.has(name) for name in _spec(model).modelled):
+        _there(model, data)
+        candidates(model, data)
+    return data
+
+
+def factors(model: Model) -> set[str]:
+    """Columns of categories and of labels."""
+    spec = _spec(model)
+    return {*spec.words("categorical"), *((spec.labels,) if spec.labels else ()), *model.dims} - {"component"}
+
+
+def outcomes(model: Model, columns: set[str]) -> tuple[str, ...]:
+    """The columns."""
+    spec = _spec(model)
+    return (*spec.modelled, *((spec.labels,) if spec.labels and spec.label_noise else ()))
+
+
+def summed_out(model: Model, columns: set[str]) -> tuple[str, ...]:
+    """Nothing that would have to be recovered: components are summed out by the family itself."""
+    return ()
+
+
+def derived(model: Model, columns: set[str]) -> tuple[str, ...]:
+    """Nothing is computed from components in a draw."""
+    return ()
+
+
+def graph(
+    model: Model,
+    data: Data,
+    *,
+    purpose: Literal["fit", "predict", "simulate"] = "fit",
+    targets: Collection[str] = (),
+) -> pymc.Model:
+    """The mixture as a PyMC model.
+
+    To fit: its parameters, and one node ``evidence`` with the components summed out. To simulate: a node ``label`` for
+    the component of every row, and one for every column.
+    """
+    seen = _counted(model, data)
+    if purpose == "fit" and data.dataset.columns:
+        _there(model, data)
+        return pymc_graph.with_evidence(model, seen)
+    return pymc_graph.written_out(model, seen, data)
+
+
+def _counted(model: Model, data: Data) -> Resolved:
+    if _spec(model).components == "sampled":
+        raise ModelError(
+            "a sampled number of components has no graph of fixed size; use method gibbs, or give a number",
+            path=("model", "components"),
+        )
+    return resolved(model, data)
+
+
+def _there(model: Model, data: Data) -> None:
+    """The data have the columns, not only those that simulating needs."""
+    for i, name in enumerate(_spec(model).modelled):
+        if not data.has(name):
+            raise ModelError(
+                f"the data have no column '{name}'{hint(name, data.names())}", path=("model", "columns", i)
+            )
+
+
+def exact(model: Model, data: Data) -> Plan | str:
+    """In closed form only where every label is known."""
+    _there(model, data)
+    seen = resolved(model, data)
+    if seen.choice is not None:
+        return f"components are summed out, {expectation_maximisation.said(seen.choice)}"
+    if seen.design is not None or seen.problem.inputs is not None:
+        return "components are summed out"
+    return exact_inference.exact(seen)
+
+
+def em(model: Model, data: Data) -> EMPlan | str:
+    """The mode of the posterior, or of the likelihood, by expectation maximisation."""
+    if _process(model):
+        return "EM needs a number of components; a process has none: use gibbs, variational or nuts"
+    if _spec(model).components == "sampled":
+        return "EM needs a number of components, or a list to choose from; method gibbs samples the number"
+    _there(model, data)
+    return expectation_maximisation.em(resolved(model, data))
+
+
+def maximum_likelihood(model: Model, data: Data) -> tuple[float, int]:
+    """The highest log likelihood, NaN where it has no bound, and the number of free parameters."""
+    if _process(model):
+        return float("nan"), 0
+    return expectation_maximisation.maximum_likelihood(_with_parameters(model, data))
+
+
+def priors(model: Model, data: Data) -> dict[str, str]:
+    """The prior of each parameter; numbers the file does not give are on the scale of the data."""
+    seen = resolved(model, data)
+    out: dict[str, str] = {}
+    if seen.process is not None:
+        from bayeslab.families.mixture.dirichlet_process import prior_words
+
+        out |= prior_words(seen.process)
+    elif seen.problem.inputs is not None:
+        out["gate"] = f"Normal(0, {seen.problem.gate_precision**-0.5:.3g}) on standardised inputs"
+    elif seen.n_components > 1:
+        shown = ", ".join(f"{a:g}" for a in np.atleast_1d(seen.problem.concentration))
+        out["weights"] = f"Dirichlet({shown})"
+    for part in seen.parts.values():
+        out |= part.priors()
+    return out
+
+
+def gibbs(model: Model, data: Data) -> GibbsPlan | str:
+    """Labels and parameters in turns; or partitions, where the number of components is sampled."""
+    from bayeslab.families.mixture import gibbs_sampling
+
+    _there(model, data)
+    seen = resolved(model, data)
+    if seen.process is not None:
+        from bayeslab.families.mixture import dirichlet_process
+
+        return dirichlet_process.by_partitions(seen, model.data.rows)
+    if seen.number is not None:
+        return gibbs_sampling.number_sampled(seen, model.data.rows)
+    return gibbs_sampling.by_gibbs(seen)
+
+
+def variational(model: Model, data: Data) -> VariationalPlan | str:
+    """A posterior that is a product: of the rows' components, and of conjugate factors of the parameters."""
+    from bayeslab.families.mixture import variational_bayes
+
+    if _spec(model).components == "sampled":
+        return "it needs a number of components, or a list to choose from; method gibbs samples the number"
+    _there(model, data)
+    if _process(model):
+        return variational_bayes.sticks(resolved(model, data))
+    return variational_bayes.variational(resolved(model, data))
+
+
+def preferred(model: Model, data: Data) -> tuple[str, str] | None:
+    """Gibbs steps where the number of components is sampled."""
+    if _spec(model).components == "sampled":
+        return "gibbs", "Gibbs steps over partitions: the number of components is sampled"
+    if _process(model) and data.has(_spec(model).modelled[0]) and not isinstance(gibbs(model, data), str):
+        what = "Pitman-Yor" if _spec(model).discount else "Dirichlet"
+        seen = resolved(model, data)
+        if not seen.conjugate or "student_t" in seen.parts:
+            return "gibbs", (
+                f"Gibbs steps with auxiliary components: a {what} process without conjugate priors, nothing truncated"
+            )
+        return "gibbs", (
+            f"Gibbs and split-merge steps over partitions: a {what} process with its shares and the parameters of"
+            " clusters integrated out, nothing truncated"
+        )
+    return None
+
+
+def clusters(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Which component each row comes from, and which rows belong together: by name, dimensions and values."""
+    from bayeslab.families.mixture import gibbs_sampling
+
+    if "_labels" in draws:
+        from bayeslab.families.mixture import dirichlet_process
+
+        return dirichlet_process.summaries(draws["_labels"], model.data.rows)
+    seen = _with_parameters(model, data)
+    some = gibbs_sampling.some_draws({name: draws[name] for name in seen.dims})
+    return gibbs_sampling.cluster_summaries(seen, _responsibilities(seen, some), model.data.rows, rng)
+
+
+def shapes(model: Model, data: Data, draws: Mapping[str, np.ndarray], columns: Sequence[str] | None) -> Shapes:
+    """What components look like over one column, or over two normal ones."""
+    from bayeslab.families.mixture import component_shapes
+
+    return component_shapes.shapes(_with_parameters(model, data), draws, columns)
+
+
+def partition_shapes(model: Model, data: Data, partition: np.ndarray, columns: Sequence[str] | None) -> Shapes:
+    """What the clusters of one partition look like, their parameters at the mode given it."""
+    from bayeslab.families.mixture import component_shapes, dirichlet_process
+
+    own, draws = dirichlet_process.as_components(resolved(model, data), partition)
+    return component_shapes.shapes(own, draws, columns)
+
+
+def cluster_number_prior(model: Model, data: Data) -> np.ndarray | None:
+    """Probabilities of 0, 1, 2, ... clusters before the data, of a process with few enough rows."""
+    from bayeslab.families.mixture import dirichlet_process
+
+    seen = resolved(model, data)
+    return None if seen.process is None else dirichlet_process.number_prior(seen.process, len(seen.rows))
+
+
+def network(model: Model, data: Data) -> nx.DiGraph:
+    """Parameters, the label, and the columns."""
+    spec = _spec(model)
+    rows = model.data.rows
+    seen = resolved(model, data) if any(data.has(c) for c in spec.modelled) else None
+    sizes = {dim: len(labels) for dim, labels in seen.labels.items()} if seen is not None else {}
+    if rows in data.labels:
+        sizes[rows] = len(data.labels[rows])
+    along = (rows,) if rows in sizes else ()
+    out = nx.DiGraph(dims=sizes)
+    shown = str(spec.components) if isinstance(spec.components, int | str) else "chosen"
+    top = "gate" if spec.gating else "weights"
+    out.add_node(top, kind="random", text="logit" if spec.gating else "Dirichlet", dims=("component",) if seen else ())
+    out.add_node("label", kind="discrete", inner=True, text=f"of {shown}", dims=along)
+    out.add_edge(top, "label")
+    for name in spec.gating:
+        out.add_node(name, kind="data", dims=along)
+        out.add_edge(name, "label")
+    parts = seen.parts.values() if seen is not None else ()
+    for part in parts:
+        for name, dims in part.dims.items():
+            kept = tuple(d for d in dims if d in sizes)
+            out.add_node(name, kind="random", text="", dims=kept)
+    for part in parts:
+        for column in part.columns:
+            out.add_node(column, kind="observed" if data.has(column) else "random", text=spec.word(column), dims=along)
+            out.add_edge("label", column)
+            for name in part.dims:
+                if not name.startswith("p_") or name == f"p_{column}":
+                    out.add_edge(name, column)
+    return out
+
+
+# --------------------------------------------------------------------------------- names of components
+
+
+def ordered(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Draws in which components are numbered by the model's ``order``, where it has one."""
+    spec = _spec(model)
+    if spec.order is None:
+        return dict(draws)
+    from bayeslab.exact.clusters import ordered as by_location
+
+    seen = resolved(model, data)
+    name, column = seen.location(spec.order)
+    return _renamed(seen, draws, by_location(np.asarray(draws[name])[..., column]))
+
+
+def _renamed(seen: Resolved, draws: Mapping[str, np.ndarray], moves: np.ndarray) -> dict[str, np.ndarray]:
+    from bayeslab.exact.clusters import permute, permute_labels
+
+    out = dict(draws)
+    named = {name for name, dims in seen.dims.items() if dims[:1] == ("component",) and name in draws}
+    for name in named | _inner(seen, draws):
+        out[name] = permute(np.asarray(draws[name]), moves)
+    if "gate" in out:
+        out["gate"] = out["gate"] - out["gate"][:, :1]
+        if "_gate" in draws:
+            out["_gate"] = out["gate"][:, 1:]
+    if "label" in draws:
+        out["label"] = permute_labels(np.asarray(draws["label"]), moves)
+    return out
+
+
+def _inner(seen: Resolved, draws: Mapping[str, np.ndarray]) -> set[str]:
+    """Inner parameters of the graph, one set for each component."""
+    return {n for n, v in draws.items() if n.startswith("_") and np.ndim(v) > 1 and v.shape[1] == seen.n_components}
+
+
+def _with_parameters(model: Model, data: Data) -> Resolved:
+    seen = resolved(model, data)
+    if seen.number is not None:
+        raise OptionError(
+            "a sampled number of components leaves no draws of parameters; fit again with the number you settle on"
+        )
+    return seen
+
+
+def exchangeable(model: Model, data: Data) -> bool:
+    """Whether components can trade places without changing the model."""
+    spec, seen = _spec(model), resolved(model, data)
+    even = np.ndim(seen.problem.concentration) == 0 and seen.process is None
+    return seen.n_components > 1 and even and not spec.labels and seen.number is None
+
+
+def unnamed(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
+) -> tuple[set[str], dict[str, np.ndarray], tuple[Note, ...]] | None:
+    """Of a process whose stick was broken off everything that is one for each component; clusters are counted."""
+    if not _process(model) or "weights" not in draws:
+        return None
+    from bayeslab.families.mixture import dirichlet_process
+
+    seen = resolved(model, data)
+    names = {name for name, dims in seen.dims.items() if dims[:1] == ("component",)}
+    names |= {name for name in draws if name.startswith("_")}
+    told = dirichlet_process.counted(_responsibilities(seen, draws), rng)
+    return names, told, dirichlet_process.truncated(seen, draws)
+
+
+def continued(model: Model, data: Data) -> Model:
+    """The model with the priors that a fit had written out, so that more rows do not change them."""
+    from bayeslab.families.mixture import dirichlet_process
+
+    spec = _spec(model)
+    priors = dirichlet_process.written_priors(spec, resolved(model, data))
+    return model.model_copy(update={"model": spec.model_copy(update={"priors": priors})})
+
+
+def joined(
+    model: Model, data: Data, labels: np.ndarray, alphas: np.ndarray, seed: int, options: Any
+) -> dict[int, Mapping[str, np.ndarray]]:
+    """States of chains in which the rows that follow the labelled ones have joined the clusters of these."""
+    from bayeslab.families.mixture import dirichlet_process
+
+    return dirichlet_process.joined(resolved(model, data), labels, alphas, seed, options)
+
+
+def numbering(model: Model) -> str | None:
+    """The rule by which the file says that components are numbered, in every draw."""
+    order = _spec(model).order
+    return None if order is None else f"components are numbered by where they lie in '{order}'"
+
+
+# So many rows tell which component is which.
+_TELLING = 100
+
+
+def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], str] | None:
+    """Draws in which components have names that agree: by the ``order``, or as their responsibilities agree best."""
+    if not exchangeable(model, data):
+        return None
+    from bayeslab.exact.clusters import relabel_by_probabilities
+
+    seen = resolved(model, data)
+    kept = {name for name, dims in seen.dims.items() if dims[:1] == ("component",)} | _inner(seen, draws)
+    if seen.problem.inputs is not None and "_gate" in draws:
+        kept.add("_gate")
+    if _spec(model).order is not None:
+        return {n: v for n, v in ordered(model, data, draws).items() if n in kept}, "the component"
+    rows = np.unique(np.linspace(0, len(seen.rows) - 1, _TELLING).astype(int))
+    chances = np.stack([r for _, r in _responsibilities(seen, draws, rows)])
+    moves = relabel_by_probabilities(chances)
+    if seen.by is not None:
+        # Names agree now; which is which is settled by a column, the same in every run.
+        name, at = seen.location(seen.by)
+        centres = _renamed(seen, {name: draws[name]}, moves)[name][..., at].mean(axis=0)
+        moves = moves[:, np.argsort(centres, kind="stable")]
+    return {n: v for n, v in _renamed(seen, draws, moves).items() if n in kept}, "the component"
+
+
+# --------------------------------------------------------------------------------- from draws
+
+
+def _responsibilities(seen: Resolved, draws: Mapping[str, np.ndarray], rows: np.ndarray | None = None) -> Any:
+    """Log evidence (N,) and responsibilities (N, K) at each draw."""
+    problem = seen.problem if rows is None else expectation_maximisation.some_rows(seen.problem, rows)
+    names = list(seen.dims)
+    for i in range(len(draws[names[0]])):
+        yield problem.responsibilities(seen.theta({name: draws[name][i] for name in names}))
+
+
+def log_likelihoods(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray]
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Log density of each row at each draw, its component summed out; of partitions, given all other rows."""
+    _there(model, data)
+    if "_labels" in draws:
+        from bayeslab.families.mixture import dirichlet_process
+
+        return {"row": ((model.data.rows,), dirichlet_process.log_densities(resolved(model, data), draws))}
+    seen = _with_parameters(model, data)
+    return {"row": ((model.data.rows,), np.stack([e for e, _ in _responsibilities(seen, draws)]))}
+
+
+def predictive(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Replications of the rows at each draw."""
+    if "_labels" in draws:
+        from bayeslab.families.mixture import dirichlet_process
+
+        return dirichlet_process.replications(resolved(model, data), draws, model.data.rows, rng)
+    seen = _with_parameters(model, data)
+    names, n_rows = list(seen.dims), len(seen.rows)
+    columns = [c for part in seen.parts.values() for c in part.columns]
+    out = np.empty((len(draws[names[0]]), n_rows, len(columns)))
+    for i in range(len(out)):
+        theta = seen.theta({name: draws[name][i] for name in names})
+        labels = expectation_maximisation.draw_labels(seen.problem, theta, n_rows, rng)
+        at = 0
+        for name, part in seen.parts.items():
+            own = seen.own(name, theta)
+            made = part.sample(rng, own, labels, seen.rows[:, [seen.columns.index(c) for c in part.given]])
+            out[i, :, at : at + made.shape[1]] = made
+            at += made.shape[1]
+    whole = {c for part in seen.parts.values() if part.discrete for c in part.columns}
+    return {
+        c: ((model.data.rows,), out[..., j].astype(np.int64) if c in whole else out[..., j])
+        for j, c in enumerate(columns)
+    }
+
+
+def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+    """P(component | row) for new rows, averaged over the posterior draws."""
+    if _spec(model).regression is None:
+        # A column that is not there is more often misspelt than unknown; cells that are not known are left empty.
+        _there(model, new)
+    if "_labels" in draws:
+        from bayeslab.families.mixture import dirichlet_process
+
+        labels = new.labels.get(model.data.rows, np.arange(len(resolved(model, new).rows)))
+        return {model.data.rows: labels} | dirichlet_process.membership(
+            resolved(model, seen), resolved(model, new), draws
+        )
+    on = _with_parameters(model, new)
+    names = list(on.dims)
+    n = len(draws[names[0]])
+    some = np.unique(np.linspace(0, n - 1, min(n, _DRAWS)).astype(int))
+    total = np.zeros((len(on.rows), on.n_components))
+    for _, r in _responsibilities(on, {name: draws[name][some] for name in names}):
+        total += r
+    if (lost := total.sum(axis=1) == 0).any():
+        raise DataError(f"row {int(np.argmax(lost)) + 1} of the new data is impossible in every component")
+    total /= total.sum(axis=1, keepdims=True)
+    labels = new.labels.get(model.data.rows, np.arange(len(total)))
+    return {model.data.rows: labels} | {f"P({name})": total[:, k] for k, name in enumerate(on.names)}
+
+
+# So many draws are averaged: their Monte Carlo error is a twentieth of the posterior's sd.
+_DRAWS = 400

@@ -1,0 +1,325 @@
+"""Process mixtures whose components have no conjugate prior: chains in which clusters keep their parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bayeslab.errors import ModelError, OptionError, Stopped
+from bayeslab.exact import auxiliary_process as process
+from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note, SteppedChains
+from bayeslab.exact.auxiliary_process import Atoms, BaseLaw, IndependentNormals, StudentsT, sweep
+from bayeslab.exact.clusters import canonical
+from bayeslab.exact.dirichlet_process import ProcessPrior, draw_concentration, frozen, restaurant, thawed
+from bayeslab.families.mixture.dirichlet_process import drawn_shares
+from bayeslab.families.mixture.model import Resolved
+from bayeslab.families.mixture.parts import Gaussian, StudentT
+from bayeslab.families.mixture.prior_numbers import numbers
+
+__all__ = ["by_auxiliary", "joined", "kept_of"]
+
+type Arrays = Mapping[str, np.ndarray]
+
+# What is told of each draw, free of the names of clusters.
+TOLD = ("n_clusters", "entropy", "largest", "log_likelihood", "alpha")
+# More rows take too long one after the other with fresh components for each.
+_MOST_ROWS = 20_000
+# What components are made of, and how many steps bring it to its posterior where rows are added to a fit.
+_ATOMS, _SETTLING = ("means", "roots", "dofs"), 20
+# Partitions are kept of so many cells a chain at most, but of so many draws at least.
+_KEPT_CELLS, _KEPT = 5_000_000, 10
+
+# Priors of means and sds, as distributions of scipy: parameters of the model language, and how these are given there.
+_LAWS: dict[str, tuple[tuple[str, ...], Callable[..., tuple[str, dict[str, float]]]]] = {
+    "Normal": (("mu", "sigma"), lambda mu, sigma: ("norm", {"loc": mu, "scale": sigma})),
+    "StudentT": (("nu", "mu", "sigma"), lambda nu, mu, sigma: ("t", {"df": nu, "loc": mu, "scale": sigma})),
+    "Cauchy": (("alpha", "beta"), lambda alpha, beta: ("cauchy", {"loc": alpha, "scale": beta})),
+    "Laplace": (("mu", "b"), lambda mu, b: ("laplace", {"loc": mu, "scale": b})),
+    "Uniform": (("lower", "upper"), lambda lower, upper: ("uniform", {"loc": lower, "scale": upper - lower})),
+    "HalfNormal": (("sigma",), lambda sigma: ("halfnorm", {"scale": sigma})),
+    "HalfCauchy": (("beta",), lambda beta: ("halfcauchy", {"scale": beta})),
+    "Exponential": (("lam",), lambda lam: ("expon", {"scale": 1 / lam})),
+    "Gamma": (("alpha", "beta"), lambda alpha, beta: ("gamma", {"a": alpha, "scale": 1 / beta})),
+    "InverseGamma": (("alpha", "beta"), lambda alpha, beta: ("invgamma", {"a": alpha, "scale": beta})),
+    "LogNormal": (("mu", "sigma"), lambda mu, sigma: ("lognorm", {"s": sigma, "scale": float(np.exp(mu))})),
+}
+
+
+def base_law(seen: Resolved) -> BaseLaw | str:
+    """Where components come from, or why these steps do not know it."""
+    parts = list(seen.parts.values())
+    if len(parts) > 1:
+        return "columns of several kinds go with conjugate priors only; use nuts"
+    part = parts[0]
+    if np.isnan(seen.rows).any():
+        return "components without a conjugate prior take no missing cells here; use nuts"
+    if isinstance(part, StudentT):
+        assert part.emission.prior is not None
+        return StudentsT(part.emission.prior, part.emission.dof)
+    if not isinstance(part, Gaussian) or part.lkj is not None:
+        return "these components have no conjugate prior; use nuts"
+    words = {name: law for name, (law, _) in _LAWS.items()}
+    try:
+        laws = {name: _frozen(*numbers(part.free[name], words, name)) for name in ("mean", "sd")}
+    except ModelError as error:
+        return f"{error.message}; use nuts"
+    return IndependentNormals(laws["mean"], laws["sd"], seen.rows.std(axis=0))
+
+
+def _frozen(word: str, given: tuple[Any, ...]) -> Any:
+    from scipy import stats
+
+    name, parameters = _LAWS[word][1](*(float(x) for x in given))
+    return getattr(stats, name)(**parameters)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sampler:
+    """Chains as arrays: see :class:`bayeslab.exact.answer.SteppedChains`."""
+
+    law: BaseLaw
+    rows: np.ndarray
+    prior: ProcessPrior
+
+    def begin(self, rng: np.random.Generator, draws: int, tune: int) -> Arrays:
+        """Every other chain begins in one cluster, the others with a partition from the prior."""
+        seed: Any = rng.bit_generator.seed_seq
+        n, alpha = len(self.rows), self.prior.begin
+        labels = np.zeros(n, np.int64)
+        if int(seed.spawn_key[-1]) % 2:
+            labels = restaurant(n, alpha, discount=self.prior.discount, rng=rng)
+        atoms = self.law.update(rng, self.rows, labels, self.law.draw(rng, int(labels.max()) + 1))
+        return self.at(labels, atoms, alpha, rng, draws, tune)
+
+    def joined(
+        self, labels: np.ndarray, alpha: float, rng: np.random.Generator, draws: int, tune: int
+    ) -> Mapping[str, np.ndarray]:
+        """A chain that begins at a partition of the first rows, the others seated."""
+        first = self.rows[: len(labels)]
+        atoms = self.law.draw(rng, int(labels.max()) + 1)
+        for _ in range(_SETTLING):
+            atoms = self.law.update(rng, first, labels, atoms)
+        given = (self.law, self.rows, labels, atoms, alpha, self.prior.discount, rng)
+        return self.at(*process.seated(*given), alpha, rng, draws, tune)
+
+    def at(
+        self, labels: np.ndarray, atoms: Atoms, alpha: float, rng: np.random.Generator, draws: int, tune: int
+    ) -> Arrays:
+        """A chain that begins there, with room for what is kept."""
+        n, d = self.rows.shape
+        kept = min(draws, max(_KEPT, _KEPT_CELLS // n))
+        return {
+            **_arrays(labels, atoms, alpha, rng),
+            "kept_means": np.zeros((kept, 1, d)),
+            "kept_roots": np.zeros((kept, 1, d, d)),
+            "kept_dofs": np.zeros((kept, 1)),
+            "done": np.array(0),
+            "tune": np.array(tune),
+            "told": np.zeros((draws, len(TOLD))),
+            "kept": np.zeros((kept, n), np.int32),
+            "kept_alpha": np.zeros(kept),
+        }
+
+    def advance(self, chain: Arrays, sweeps: int) -> Arrays:
+        rng, labels, alpha = thawed(chain["rng"]), chain["labels"].astype(np.int64), float(chain["alpha"])
+        atoms = Atoms(chain["means"], chain["roots"], chain["dofs"])
+        told, kept, alphas = (chain[name].copy() for name in ("told", "kept", "kept_alpha"))
+        held = [chain[f"kept_{name}"].copy() for name in _ATOMS]
+        done, tune = int(chain["done"]), int(chain["tune"])
+        for draw in range(done - tune, done - tune + sweeps):
+            labels, atoms = sweep(self.law, self.rows, labels, atoms, alpha, self.prior.discount, rng)
+            count = len(atoms.means)
+            if isinstance(self.prior.alpha, tuple):
+                alpha = draw_concentration(self.prior, alpha, count, len(labels), rng)
+            if draw < 0:
+                continue
+            told[draw] = self._told(labels, atoms, alpha)
+            place = draw * len(kept) // len(told)
+            if (draw + 1) * len(kept) // len(told) > place:
+                kept[place], alphas[place] = canonical(labels), alpha
+                own = atoms.some(np.argsort(np.unique(labels, return_index=True)[1]))
+                held = [_with_room(values, count) for values in held]
+                for values, name in zip(held, _ATOMS, strict=True):
+                    values[place, :count] = getattr(own, name)
+        now = {"done": np.array(done + sweeps), "tune": chain["tune"], "told": told, "kept": kept, "kept_alpha": alphas}
+        now |= {f"kept_{name}": values for name, values in zip(_ATOMS, held, strict=True)}
+        return {**_arrays(labels, atoms, alpha, rng), **now}
+
+    def _told(self, labels: np.ndarray, atoms: Atoms, alpha: float) -> tuple[float, ...]:
+        share = np.bincount(labels) / len(labels)
+        fit = atoms.log_density(self.rows)[np.arange(len(labels)), labels].sum()
+        return len(share), float(-np.sum(share * np.log(share))), float(share.max()), float(fit), alpha
+
+
+def _with_room(values: np.ndarray, count: int) -> np.ndarray:
+    """The same with places for so many clusters."""
+    short = count - values.shape[1]
+    if short <= 0:
+        return values
+    return np.concatenate([values, np.zeros((len(values), short, *values.shape[2:]))], axis=1)
+
+
+def _arrays(labels: np.ndarray, atoms: Atoms, alpha: float, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    own = {"means": atoms.means, "roots": atoms.roots, "dofs": atoms.dofs}
+    return {"labels": labels.astype(np.int32), "alpha": np.array(alpha), "rng": frozen(rng), **own}
+
+
+def by_auxiliary(seen: Resolved, rows: str) -> GibbsPlan | str:
+    """Rows and parameters of clusters in turns, auxiliary components for what no row has; or why not."""
+    prior = seen.process
+    assert prior is not None
+    if isinstance(prior.alpha, str):
+        return "empirical_bayes goes with conjugate components; give the concentration a number, or Gamma(1, 1)"
+    law = base_law(seen)
+    if isinstance(law, str):
+        return law
+    if len(seen.rows) > _MOST_ROWS:
+        return (
+            f"components without a conjugate prior are offered for up to {_MOST_ROWS:,} rows; use nuts or variational"
+        )
+    sampler = _Sampler(law, np.ascontiguousarray(seen.rows, float), prior)
+    told = TOLD if isinstance(prior.alpha, tuple) else TOLD[:-1]
+
+    def finish(chains: Mapping[int, Arrays]) -> GibbsDraws:
+        return _finished(told, chains, rows)
+
+    def sample(
+        chains: int, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int, int], None]
+    ) -> GibbsDraws:
+        ends = {}
+        for k, own in enumerate(rng.spawn(chains)):
+            ends[k] = sampler.advance(sampler.begin(own, draws, tune), draws + tune)
+            report(k, draws + tune)
+        return finish(ends)
+
+    how = f"{len(seen.rows):,} labels and the parameters of their clusters in turns, with auxiliary components"
+    dims: dict[str, tuple[str, ...]] = dict.fromkeys(told, ())
+    return GibbsPlan(how, sample, dims, {}, SteppedChains(sampler.begin, sampler.advance, finish))
+
+
+def _finished(names: tuple[str, ...], chains: Mapping[int, Arrays], rows: str) -> GibbsDraws:
+    n_draws = min((int(chain["done"] - chain["tune"]) for chain in chains.values()), default=0)
+    first = next(iter(chains.values()), None)
+    many = 0 if first is None else n_draws * len(first["kept"]) // len(first["told"])
+    if first is None or many < 1:
+        raise Stopped("stopped before every chain had kept a draw; go on with `bayeslab fit --resume RUN`")
+    told = np.stack([chain["told"][:n_draws] for chain in chains.values()])
+    draws = {name: told[..., TOLD.index(name)] for name in names}
+    draws["n_clusters"] = draws["n_clusters"].astype(np.int64)
+    of_draw = np.minimum(np.arange(n_draws) * len(first["kept"]) // len(first["told"]), many - 1)
+    counts = np.bincount(draws["n_clusters"].ravel())
+    groups: dict[str, Any] = {
+        "partitions": {
+            "labels": (("chain", "kept", rows), np.stack([chain["kept"][:many] for chain in chains.values()])),
+            "concentration": (("chain", "kept"), np.stack([c["kept_alpha"][:many] for c in chains.values()])),
+            "of_draw": (("chain", "draw"), np.tile(of_draw, (len(chains), 1))),
+            **_held(chains, many),
+        },
+        "number": {
+            "n_clusters": (("number",), np.arange(1, len(counts))),
+            "probability": (("number",), counts[1:] / counts.sum()),
+        },
+    }
+    shown = ", ".join(f"{k}: {p:.2f}" for k, p in enumerate(counts / counts.sum()) if p >= 0.005)
+    notes = (Note("pass", "clusters", f"posterior of the number of clusters {shown}"),)
+    return GibbsDraws(draws, {"log_likelihood": told[..., TOLD.index("log_likelihood")]}, groups, notes)
+
+
+def _held(chains: Mapping[int, Arrays], many: int) -> dict[str, Any]:
+    """The parameters of clusters of all chains."""
+    dims = {"means": ("coordinate",), "roots": ("coordinate", "coordinate_2"), "dofs": ()}
+    room = max(chain["kept_dofs"].shape[1] for chain in chains.values())
+    out = {}
+    for name in _ATOMS:
+        each = [_with_room(chain[f"kept_{name}"][:many], room) for chain in chains.values()]
+        out[name] = (("chain", "kept", "cluster", *dims[name]), np.stack(each))
+    return out
+
+
+# --------------------------------------------------------------------------------- what draws say
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Kept partitions and the parameters of their clusters, as :class:`.dirichlet_process.Kept` has partitions.
+
+    Attributes
+    ----------
+    law : BaseLaw
+    rows : ndarray (N, d)
+        Those of the fit.
+    discount : float
+    labels : ndarray (S, N) of int
+    alphas : ndarray (S,)
+    of_draw : ndarray (draws,)
+    atoms : Atoms
+        Of the most clusters that a partition has, (S, K, ...).
+    """
+
+    law: BaseLaw
+    rows: np.ndarray
+    discount: float
+    labels: np.ndarray
+    alphas: np.ndarray
+    of_draw: np.ndarray
+    atoms: Atoms
+
+    def _at(self, s: int) -> tuple[np.ndarray, Atoms, float, float]:
+        """A partition, the components of its clusters, α and the discount."""
+        labels, a = self.labels[s].astype(np.int64), self.atoms
+        count = int(labels.max()) + 1
+        own = Atoms(a.means[s, :count], a.roots[s, :count], a.dofs[s, :count])
+        return labels, own, float(self.alphas[s]), self.discount
+
+    @cached_property
+    def _alone(self) -> np.ndarray:
+        return self.law.log_marginal(self.rows)
+
+    def predictions(self, rows: np.ndarray, which: Iterable[int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        alone = self.law.log_marginal(rows)
+        return (process.predict(*self._at(s), rows, alone) for s in which)
+
+    def left_out(self) -> Iterator[np.ndarray]:
+        return (process.leave_one_out(*self._at(s), self.rows, self._alone) for s in range(len(self.labels)))
+
+    def replicated(self, seen: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
+        labels, atoms, alpha, discount = self._at(s)
+        weights = drawn_shares(discount, labels, alpha, rng)
+        atoms = atoms.joined(self.law.draw(rng, len(weights) - len(atoms.means)))
+        return atoms.sample(rng, rng.choice(len(weights), size=len(seen.rows), p=weights))
+
+
+def kept_of(seen: Resolved, draws: Mapping[str, np.ndarray]) -> Held:
+    """From draws with what the group ``partitions`` holds.
+
+    Raises
+    ------
+    OptionError
+        The fit is of an earlier version, which kept no parameters.
+    """
+    law = base_law(seen)
+    assert not isinstance(law, str)
+    assert seen.process is not None
+    if "_means" not in draws:
+        raise OptionError("the parameters of clusters were not kept in this fit; fit again")
+    atoms = Atoms(*(draws[f"_{name}"] for name in _ATOMS))
+    kept = (draws["_labels"], draws["_concentration"], draws["_of_draw"])
+    return Held(law, np.ascontiguousarray(seen.rows, float), seen.process.discount, *kept, atoms)
+
+
+def joined(
+    seen: Resolved, labels: np.ndarray, alphas: np.ndarray, seed: int, options: Any
+) -> dict[int, Mapping[str, np.ndarray]]:
+    """Chains that begin at partitions of the first rows (chains, n), the others seated."""
+    law = base_law(seen)
+    if isinstance(law, str):
+        raise OptionError(law)
+    assert seen.process is not None
+    sampler = _Sampler(law, np.ascontiguousarray(seen.rows, float), seen.process)
+    begun = enumerate(np.random.default_rng(seed).spawn(len(labels)))
+    given = (options.draws, options.tune)
+    return {k: sampler.joined(labels[k].astype(np.int64), float(alphas[k]), rng, *given) for k, rng in begun}

@@ -1,0 +1,104 @@
+"""What components look like, averaged over draws: ellipses over two columns, densities over one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bayeslab.errors import OptionError, hint
+from bayeslab.families.mixture.model import Resolved
+from bayeslab.families.mixture.parts import Gaussian, Part, Regression, StudentT
+
+__all__ = ["Shapes", "shapes"]
+
+# Densities are averaged over so many draws.
+_DRAWS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Shapes:
+    """Components over one or two columns.
+
+    Attributes
+    ----------
+    columns : tuple of str
+    points : ndarray (N, 1 or 2)
+    ellipses : (ndarray (K, 2), ndarray (K, 2, 2)) or None
+        Means and covariances over two columns.
+    densities : (ndarray (G,), ndarray (K, G))
+        Places, and densities times weights, over one.
+    discrete : bool
+    """
+
+    columns: tuple[str, ...]
+    points: np.ndarray
+    ellipses: tuple[np.ndarray, np.ndarray] | None
+    densities: tuple[np.ndarray, np.ndarray]
+    discrete: bool
+
+
+def shapes(seen: Resolved, draws: Mapping[str, np.ndarray], columns: Sequence[str] | None) -> Shapes:
+    """Over the columns asked for, or the first two normal ones, or the first."""
+    modelled = [c for part in seen.parts.values() for c in part.columns]
+    normal = [c for part in seen.parts.values() if isinstance(part, Gaussian | StudentT) for c in part.columns]
+    for name in columns or ():
+        if name not in modelled:
+            raise OptionError(f"no column '{name}' is modelled{hint(name, modelled)}")
+    if any(isinstance(part, Regression) for part in seen.parts.values()):
+        raise OptionError("components of regressions have no shape of their own; take responsibilities")
+    wanted = tuple(columns or (normal[:2] if len(normal) > 1 else modelled[:1]))
+    if len(wanted) > 2 or (len(wanted) == 2 and not set(wanted) <= set(normal)):
+        raise OptionError("components are shown over one column, or over two normal ones; name these in columns")
+    at = [seen.columns.index(c) for c in wanted]
+    points = seen.rows[:, at]
+    if len(wanted) == 2:
+        return Shapes(wanted, points, _ellipses(seen, draws, wanted), (np.empty(0), np.empty((0, 0))), False)
+    part = next(part for part in seen.parts.values() if wanted[0] in part.columns)
+    values = points[~np.isnan(points[:, 0]), 0]
+    low, high = values.min(), values.max()
+    places = np.arange(low, high + 1) if part.discrete else np.linspace(low, high, 300)
+    rows = np.full((len(places), len(seen.columns)), np.nan)
+    rows[:, at[0]] = places
+    for extra in part.given:
+        # Trials differ from row to row; their middle stands for them.
+        k = seen.columns.index(extra)
+        rows[:, k] = np.nanmedian(seen.rows[:, k])
+    problem, names = replace(seen.problem, rows=rows, allowed=None, inputs=None), list(seen.dims)
+    some = np.unique(np.linspace(0, len(draws[names[0]]) - 1, _DRAWS).astype(int))
+    total = np.zeros((seen.n_components, len(places)))
+    for i in some:
+        theta = seen.theta({name: draws[name][i] for name in names})
+        own = {k: v for k, v in theta.items() if k not in ("weights", "gate")}
+        weights = theta.get("weights", np.full(seen.n_components, 1 / seen.n_components))
+        total += weights[:, None] * np.exp(problem.emission.log_density(own, rows).T)
+    return Shapes(wanted, values[:, None], None, (places, total / len(some)), part.discrete)
+
+
+def _ellipses(
+    seen: Resolved, draws: Mapping[str, np.ndarray], columns: tuple[str, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    parts = [next(part for part in seen.parts.values() if c in part.columns) for c in columns]
+    k = seen.n_components
+    means, covariances = np.empty((k, 2)), np.zeros((k, 2, 2))
+    for j, (part, column) in enumerate(zip(parts, columns, strict=True)):
+        theta = part.theta({name: draws[name].mean(axis=0) for name in part.dims})
+        own = part.columns.index(column)
+        means[:, j] = theta["mean"][:, own]
+        for i, (other, name) in enumerate(zip(parts, columns, strict=True)):
+            if other is part:
+                covariances[:, j, i] = _matrix(part, theta, k)[:, own, part.columns.index(name)]
+    return means, covariances
+
+
+def _matrix(part: Part, theta: Mapping[str, np.ndarray], k: int) -> np.ndarray:
+    d = len(part.columns)
+    if isinstance(part, StudentT):
+        return np.asarray(theta["scale"])
+    if "variance" in theta:
+        variance = (
+            theta["variance"] if theta["variance"].ndim == 2 else np.repeat(theta["variance"][:, None], d, axis=1)
+        )
+        return np.einsum("kd,de->kde", variance, np.eye(d))
+    return np.broadcast_to(part.emission.covariances(theta), (k, d, d))

@@ -1,0 +1,552 @@
+"""Mixtures whose components come from a Dirichlet or Pitman-Yor process: chains over partitions, and what they say."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from bayeslab.errors import ModelError, OptionError, Stopped
+from bayeslab.exact import dirichlet_process as process
+from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note, SteppedChains
+from bayeslab.exact.clusters import coclustering, point_partition
+from bayeslab.exact.dirichlet_process import ProcessPrior, ProcessProblem
+from bayeslab.families.mixture.model import Resolved
+from bayeslab.families.mixture.prior_numbers import numbers
+
+if TYPE_CHECKING:
+    from bayeslab.families.mixture import Mixture
+
+__all__ = ["MOST_PAIRS", "Kept", "Partitions", "by_partitions", "drawn_shares", "kept_of", "process_prior", "summaries"]
+
+# Matrices of pairs of rows are made of so many at most.
+MOST_PAIRS = 2_000
+# Partitions are kept of so many cells a chain at most, but of so many draws at least.
+_KEPT_CELLS, _KEPT = 5_000_000, 10
+# So many partitions go into summaries, fewer of many rows.
+_SUMMARISED, _SUMMARISED_CELLS = 500, 20_000_000
+# Pairs of rows are counted in so many draws, as long as these have so many pairs.
+_PAIRED, _PAIRED_CELLS = 4_000, 100_000_000
+
+# So many sweeps are made for a draw; of many rows, where they are dear, one, with all splits and merges after it.
+_SWEEPS, _PROPOSALS, _FEW_ROWS = 5, 25, 10_000
+
+type Arrays = Mapping[str, np.ndarray]
+
+
+def process_prior(spec: Mixture) -> ProcessPrior:
+    """The prior as the file gives it: a number, Gamma(a, b), or empirical_bayes."""
+    given, path = spec.concentration, ("model", "concentration")
+    alpha: process.Concentration
+    if given == "empirical_bayes":
+        alpha = "empirical_bayes"
+    elif isinstance(given, str):
+        try:
+            _, (a, b) = numbers(given, {"Gamma": ("alpha", "beta")}, "concentration")
+        except ModelError as error:
+            text = error.message.replace("the prior of 'concentration' is", "the concentration is a number, or")
+            raise ModelError(text, path=path, offset=error.offset) from None
+        alpha = (float(a), float(b))
+    else:
+        alpha = float(given)
+    try:
+        return ProcessPrior(alpha, float(spec.discount))
+    except OptionError as error:
+        raise ModelError(error.message, path=path) from None
+
+
+def problem_of(seen: Resolved) -> ProcessProblem:
+    """The rows and components of a mixture with the prior of its process."""
+    assert seen.process is not None
+    return ProcessProblem(seen.problem.emission, seen.rows, seen.process)
+
+
+def keeps_parameters(seen: Resolved) -> bool:
+    """Whether the parameters of clusters cannot be integrated out."""
+    return not seen.conjugate or "student_t" in seen.parts
+
+
+# --------------------------------------------------------------------------------- chains
+
+
+@dataclass(frozen=True, eq=False)
+class _Sampler:
+    """Chains as arrays: see :class:`bayeslab.exact.answer.SteppedChains`."""
+
+    problem: ProcessProblem
+    moves: process.Moves
+
+    @cached_property
+    def _lock(self) -> threading.Lock:
+        return threading.Lock()
+
+    def alpha(self, rng: np.random.Generator) -> float | None:
+        """That of empirical Bayes: the same for all chains, from the seed that they share."""
+        if self.problem.prior.alpha != "empirical_bayes":
+            return None
+        with self._lock:
+            if "estimate" not in self.__dict__:
+                seed: Any = rng.bit_generator.seed_seq
+                own = np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=(1 << 31,)))
+                self.__dict__["estimate"] = process.empirical_concentration(self.problem, own)
+        return float(self.__dict__["estimate"])
+
+    def begin(self, rng: np.random.Generator, draws: int, tune: int) -> Arrays:
+        """Every other chain begins in one cluster."""
+        seed: Any = rng.bit_generator.seed_seq
+        return self.at(process.start(self.problem, int(seed.spawn_key[-1]), rng, self.alpha(rng)), draws, tune)
+
+    def at(self, state: process.State, draws: int, tune: int) -> Arrays:
+        """A chain that begins in a state, with room for what is kept."""
+        n = len(self.problem.rows)
+        kept = min(draws, max(_KEPT, _KEPT_CELLS // n))
+        return {
+            **state,
+            "done": np.array(0),
+            "tune": np.array(tune),
+            "told": np.zeros((draws, len(process.TOLD))),
+            "kept": np.zeros((kept, n), np.int32),
+            "kept_alpha": np.zeros(kept),
+        }
+
+    def advance(self, chain: Arrays, sweeps: int) -> Arrays:
+        done, tune, told, kept = int(chain["done"]), int(chain["tune"]), chain["told"].copy(), chain["kept"].copy()
+        alphas = chain["kept_alpha"].copy()
+        draw = np.arange(done - tune, done - tune + sweeps)
+        place = np.maximum(draw, 0) * len(kept) // len(told)
+        # The last of the draws that share a place, so that a chain can be gone on with from its last one.
+        keep = (draw >= 0) & ((draw + 1) * len(kept) // len(told) > place)
+        state = {name: chain[name] for name in ("labels", "alpha", "rng")}
+        # The first half of tuning is a search.
+        search = draw < tune // 2 - tune
+        state, found = process.advance(self.problem, state, keep, self.moves, search)
+        values = np.stack([found[name] for name in process.TOLD], axis=1)
+        told[draw[draw >= 0]] = values[draw >= 0]
+        kept[place[keep]] = found["labels"]
+        alphas[place[keep]] = found["alpha"][keep]
+        now = np.array(done + sweeps)
+        return {**state, "done": now, "tune": chain["tune"], "told": told, "kept": kept, "kept_alpha": alphas}
+
+
+def sampler_of(problem: ProcessProblem) -> _Sampler:
+    """With as many sweeps a draw as suit the rows."""
+    sweeps = _SWEEPS if len(problem.rows) <= _FEW_ROWS else 1
+    return _Sampler(problem, process.Moves(sweeps, _PROPOSALS // sweeps))
+
+
+def by_partitions(seen: Resolved, rows: str) -> GibbsPlan | str:
+    """Partitions of the rows, the parameters of clusters integrated out; or why not."""
+    problem = problem_of(seen)
+    if keeps_parameters(seen):
+        from bayeslab.families.mixture.auxiliary import by_auxiliary
+
+        return by_auxiliary(seen, rows)
+    try:
+        _ = problem.base
+    except OptionError as error:
+        return f"{error.message}; use nuts" if "missing" not in error.message else error.message
+    sampler = sampler_of(problem)
+    told = ["n_clusters", "entropy", "largest", "log_joint"]
+    told += ["alpha"] if isinstance(problem.prior.alpha, tuple) else []
+
+    def finish(chains: Mapping[int, Arrays]) -> GibbsDraws:
+        return _finished(seen, sampler, told, chains, rows)
+
+    def sample(
+        chains: int, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int, int], None]
+    ) -> GibbsDraws:
+        ends = {}
+        for k, own in enumerate(rng.spawn(chains)):
+            ends[k] = sampler.advance(sampler.begin(own, draws, tune), draws + tune)
+            report(k, draws + tune)
+        return finish(ends)
+
+    how = f"partitions of {len(seen.rows):,} rows, parameters integrated out, with split-merge moves"
+    dims: dict[str, tuple[str, ...]] = dict.fromkeys(told, ())
+    return GibbsPlan(how, sample, dims, {}, SteppedChains(sampler.begin, sampler.advance, finish))
+
+
+def _finished(
+    seen: Resolved, sampler: _Sampler, names: list[str], chains: Mapping[int, Arrays], rows: str
+) -> GibbsDraws:
+    n_draws = min((int(chain["done"] - chain["tune"]) for chain in chains.values()), default=0)
+    if n_draws < 1:
+        raise Stopped("stopped before every chain had a draw after tuning; go on with `bayeslab fit --resume RUN`")
+    told = np.stack([chain["told"][:n_draws] for chain in chains.values()])
+    draws = {name: told[..., process.TOLD.index(name)] for name in names}
+    draws["n_clusters"] = draws["n_clusters"].astype(np.int64)
+    room, size = next(iter(chains.values()))["kept"].shape[0], next(iter(chains.values()))["told"].shape[0]
+    many = n_draws * room // size
+    if not many:
+        raise Stopped("stopped before every chain had kept a partition; go on with `bayeslab fit --resume RUN`")
+    labels = np.stack([chain["kept"][:many] for chain in chains.values()])
+    alphas = np.stack([chain["kept_alpha"][:many] for chain in chains.values()])
+    of_draw = np.minimum(np.arange(n_draws) * room // size, many - 1)
+    number = draws["n_clusters"].ravel()
+    counts = np.bincount(number)
+    found = np.arange(1, len(counts))
+    groups: dict[str, Any] = {
+        "partitions": {
+            "labels": (("chain", "kept", rows), _narrow(labels)),
+            "concentration": (("chain", "kept"), alphas),
+            "of_draw": (("chain", "draw"), np.tile(of_draw, (len(chains), 1))),
+        },
+        "number": {"n_clusters": (("number",), found), "probability": (("number",), counts[1:] / counts.sum())},
+    }
+    stats = {
+        "lp": told[..., process.TOLD.index("log_joint")],
+        "moved": told[..., process.TOLD.index("moved")],
+        "accepted": told[..., process.TOLD.index("accepted")],
+    }
+    return GibbsDraws(draws, stats, groups, _notes(sampler, told, alphas, counts))
+
+
+def _narrow(labels: np.ndarray) -> np.ndarray:
+    return labels.astype(np.int16) if labels.max(initial=0) < 1 << 15 else labels
+
+
+def _notes(sampler: _Sampler, told: np.ndarray, alphas: np.ndarray, counts: np.ndarray) -> tuple[Note, ...]:
+    shares = counts / counts.sum()
+    shown = [(k, p) for k, p in enumerate(shares) if p >= 0.005]
+    ends = ", ".join(f"{k}: {p:.2f}" for k, p in shown[:12]) + (", ..." if len(shown) > 12 else "")
+    share = 100 * float(np.mean(told[..., process.TOLD.index("accepted")]))
+    notes = [
+        Note("pass", "clusters", f"posterior of the number of clusters {ends}"),
+        Note("pass", "split-merge", f"{share:.1f} % of the proposals to split or merge clusters were accepted"),
+    ]
+    if sampler.problem.prior.alpha == "empirical_bayes":
+        alpha, text = float(alphas.flat[-1]), "the concentration with the highest marginal likelihood is"
+        if process.ENDS[0] < alpha < process.ENDS[1]:
+            notes.append(Note("pass", "concentration", f"{text} {alpha:.4g}"))
+        else:
+            notes.append(
+                Note(
+                    "warn",
+                    "concentration",
+                    f"the likelihood rises to the end {alpha:g} of the concentrations tried",
+                    "give the concentration, or a prior such as Gamma(1, 1)",
+                )
+            )
+    return tuple(notes)
+
+
+# --------------------------------------------------------------------------------- what partitions say
+
+
+class Kept(Protocol):
+    """Kept partitions of all chains, and what goes with them."""
+
+    @property
+    def labels(self) -> np.ndarray:
+        """(S, N) of int."""
+        ...
+
+    @property
+    def of_draw(self) -> np.ndarray:
+        """Which of them stands for each draw, (draws,)."""
+        ...
+
+    def predictions(self, rows: np.ndarray, which: Iterable[int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Of new rows given each of some partitions: log density (M,), and probabilities of its clusters and a new one.
+
+        Clusters are in the order in which they first appear.
+        """
+        ...
+
+    def left_out(self) -> Iterator[np.ndarray]:
+        """Log density of each row of the fit given all others, (N,), by partition."""
+        ...
+
+    def replicated(self, seen: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
+        """As many rows as ``seen`` has, from shares and parameters drawn given a partition."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Partitions:
+    """Partitions with the parameters of clusters integrated out.
+
+    Attributes
+    ----------
+    problem : ProcessProblem
+        On the rows of the fit.
+    labels : ndarray (S, N) of int
+    alphas : ndarray (S,)
+    of_draw : ndarray (draws,)
+        Which of them stands for each draw.
+    """
+
+    problem: ProcessProblem
+    labels: np.ndarray
+    alphas: np.ndarray
+    of_draw: np.ndarray
+
+    def predictions(self, rows: np.ndarray, which: Iterable[int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        return (self.problem.predict(self.labels[s], float(self.alphas[s]), rows) for s in which)
+
+    def left_out(self) -> Iterator[np.ndarray]:
+        return (self.problem.leave_one_out(z, a) for z, a in zip(self.labels, self.alphas, strict=True))
+
+    def replicated(self, seen: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
+        labels = self.labels[s].astype(np.int64)
+        weights, theta = drawn_components(self.problem, labels, float(self.alphas[s]), rng)
+        # A new cluster for the rest of the stick is the last of them, of rows that share it.
+        z = rng.choice(len(weights), size=len(seen.rows), p=weights)
+        made = []
+        for name, part in seen.parts.items():
+            given = seen.rows[:, [seen.columns.index(c) for c in part.given]]
+            made.append(part.sample(rng, seen.own(name, theta), z, given))
+        return np.concatenate(made, axis=1)
+
+
+def kept_of(seen: Resolved, draws: Mapping[str, np.ndarray]) -> Kept:
+    """From draws with what the group ``partitions`` holds."""
+    if keeps_parameters(seen):
+        from bayeslab.families.mixture.auxiliary import kept_of
+
+        return kept_of(seen, draws)
+    return Partitions(problem_of(seen), draws["_labels"], draws["_concentration"], draws["_of_draw"])
+
+
+def some_labels(labels: np.ndarray) -> np.ndarray:
+    """As many partitions (S, N) as summaries take."""
+    most = max(20, min(_SUMMARISED, _SUMMARISED_CELLS // max(labels.shape[1], 1)))
+    return labels[np.unique(np.linspace(0, len(labels) - 1, min(len(labels), most)).astype(int))].astype(np.int64)
+
+
+def summaries(labels: np.ndarray, rows: str) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Point partitions under two losses, and for few enough rows how often two are together."""
+    some = some_labels(labels)
+    out: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
+        "partition": ((rows,), point_partition(some).labels),
+        "partition_binder": ((rows,), point_partition(some, loss="binder").labels),
+    }
+    if some.shape[1] <= MOST_PAIRS:
+        # Of few rows pairs are counted in more draws than point partitions are searched among.
+        most = min(len(labels), _PAIRED, max(len(some), _PAIRED_CELLS // some.shape[1] ** 2))
+        at = np.unique(np.linspace(0, len(labels) - 1, most).astype(int))
+        out["together"] = ((rows, f"{rows}_2"), coclustering(labels[at].astype(np.int64)))
+    return out
+
+
+def prior_words(prior: ProcessPrior) -> dict[str, str]:
+    """The prior of shares, in words."""
+    alpha = prior.alpha
+    if isinstance(alpha, tuple):
+        said = {"alpha": f"Gamma({alpha[0]:g}, {alpha[1]:g})"}
+        shown = "alpha"
+    else:
+        said, shown = {}, "by empirical Bayes" if isinstance(alpha, str) else f"{alpha:g}"
+    kind = f"PitmanYor({shown}, discount {prior.discount:g})" if prior.discount else f"DirichletProcess({shown})"
+    return said | {"weights": kind}
+
+
+def log_densities(seen: Resolved, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Log density of each row at each draw (draws, M).
+
+    Of new rows, each on its own, given the rows of the fit and their partition; of those of the fit each given all
+    others and theirs, which is what leaving one out averages.
+    """
+    found = kept_of(seen.of_fit, draws)
+    if seen is seen.of_fit:
+        each = list(found.left_out())
+    else:
+        each = [density for density, _ in found.predictions(seen.rows, range(len(found.labels)))]
+    return np.stack(each)[found.of_draw]
+
+
+def membership(seen: Resolved, on: Resolved, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """P(cluster | row) for new rows, clusters those of the point partition, and last that of a new cluster.
+
+    In each draw a row joins a cluster of that draw; a fellow row, chosen at random there, says which cluster of the
+    point partition that is.
+    """
+    found = kept_of(seen, draws)
+    partition = point_partition(some_labels(found.labels)).labels
+    n_clusters = int(partition.max()) + 1
+    n = len(found.labels)
+    some = np.unique(np.linspace(0, n - 1, min(n, _PREDICTED)).astype(int))
+    total = np.zeros((len(on.rows), n_clusters + 1))
+    for s, (_, p) in zip(some, found.predictions(on.rows, some), strict=True):
+        first = np.unique(found.labels[s], return_inverse=True)[1]
+        share = np.zeros((p.shape[1] - 1, n_clusters))
+        np.add.at(share, (first, partition), 1.0)
+        share /= share.sum(axis=1, keepdims=True)
+        total[:, :-1] += p[:, :-1] @ share
+        total[:, -1] += p[:, -1]
+    total /= len(some)
+    names = [*(f"P({k + 1})" for k in range(n_clusters)), "P(new)"]
+    return {name: total[:, k] for k, name in enumerate(names)}
+
+
+# So many partitions are averaged to predict.
+_PREDICTED = 400
+
+
+def replications(
+    seen: Resolved, draws: Mapping[str, np.ndarray], rows: str, rng: np.random.Generator
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Replications of rows at each draw: shares and parameters of its clusters are drawn, and then rows from these."""
+    found = kept_of(seen.of_fit, draws)
+    columns = [c for part in seen.parts.values() for c in part.columns]
+    out = np.stack([found.replicated(seen, int(s), rng) for s in found.of_draw])
+    whole = {c for part in seen.parts.values() if part.discrete for c in part.columns}
+    return {c: ((rows,), out[..., j].astype(np.int64) if c in whole else out[..., j]) for j, c in enumerate(columns)}
+
+
+def drawn_components(
+    problem: ProcessProblem, labels: np.ndarray, alpha: float, rng: np.random.Generator
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """Shares and parameters of clusters given a partition, and of so many pieces of the rest as hold all but 1e-4.
+
+    Given the partition the shares are Dirichlet(n_1 - σ, ..., n_t - σ, α + t σ), and the rest of the stick is broken
+    like a new one with concentration α + t σ.
+    """
+    weights = drawn_shares(problem.prior.discount, labels, alpha, rng)
+    member = np.eye(len(weights))[labels]
+    return weights, dict(problem.emission.draw(rng, problem.emission.statistics(problem.rows, member)))
+
+
+def drawn_shares(sigma: float, labels: np.ndarray, alpha: float, rng: np.random.Generator) -> np.ndarray:
+    """Those of the clusters, and of pieces of the rest."""
+    count = int(labels.max()) + 1
+    sizes = np.bincount(labels, minlength=count)
+    shares = rng.dirichlet(np.append(sizes - sigma, alpha + count * sigma))
+    pieces = []
+    left, k = float(shares[-1]), 0
+    while left > _REST and k < _PIECES:
+        k += 1
+        v = rng.beta(1 - sigma, alpha + (count + k) * sigma)
+        pieces.append(left * v)
+        left *= 1 - v
+    weights = np.concatenate([shares[:-1], pieces])
+    return np.asarray(weights / weights.sum())
+
+
+# What is left of a stick that is no longer broken.
+_REST, _PIECES = 1e-4, 200
+
+
+# --------------------------------------------------------------------------------- a stick that was broken off
+
+
+def counted(responsibilities: Any, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Numbers free of names from draws of all rows' components: clusters, entropy of their shares, the largest."""
+    out: dict[str, list[float]] = {"n_clusters": [], "entropy": [], "largest": [], "log_likelihood": []}
+    for evidence, r in responsibilities:
+        cumulated = np.cumsum(r, axis=1)
+        z = (rng.random((len(r), 1)) * cumulated[:, -1:] >= cumulated).sum(axis=1)
+        sizes = np.bincount(z)
+        share = sizes[sizes > 0] / len(z)
+        out["n_clusters"].append(len(share))
+        out["entropy"].append(float(-np.sum(share * np.log(share))))
+        out["largest"].append(float(share.max()))
+        out["log_likelihood"].append(float(np.sum(evidence)))
+    arrays = {name: np.array(values) for name, values in out.items()}
+    return arrays | {"n_clusters": arrays["n_clusters"].astype(np.int64)}
+
+
+def truncated(seen: Resolved, draws: Mapping[str, np.ndarray]) -> tuple[Note, ...]:
+    """How much the broken-off stick leaves out."""
+    assert seen.process is not None
+    left, n, most = draws["remainder"], len(seen.rows), seen.n_components
+    alphas = np.atleast_1d(draws.get("alpha", seen.process.begin))
+    some = alphas[np.unique(np.linspace(0, len(alphas) - 1, 200).astype(int))]
+    bound = float(np.mean([process.truncation_bound(n, most, float(a), seen.process.discount) for a in some]))
+    text = (
+        f"the last of {most} pieces of the stick, which stands for all that follow, holds {left.mean():.2g} of it"
+        f" (95 % of draws at most {np.quantile(left, 0.95):.2g}); the density of the rows is off by at most {bound:.2g}"
+    )
+    if left.mean() > _REMAINDER:
+        return (Note("warn", "truncation", text, f"raise `most`, to {2 * most} or more; gibbs truncates nothing"),)
+    return (Note("pass", "truncation", text),)
+
+
+# So much of a stick in its last piece may be felt.
+_REMAINDER = 0.01
+
+
+# --------------------------------------------------------------------------------- rows that come later
+
+
+def written_priors(spec: Mixture, seen: Resolved) -> dict[str, Any]:
+    """The priors of a file, and those on the scale of the data as numbers."""
+    out = dict(spec.priors)
+    normal = [part for part in seen.parts.values() if hasattr(part.emission.prior, "kappa")]
+    if len(normal) == 1 and not out.keys() & {"mean", "sd", "correlation"}:
+        prior = normal[0].emission.prior
+        out["components"] = {
+            "mean": np.asarray(prior.mean).tolist(),
+            "rows": float(prior.kappa),
+            "dof": float(prior.nu),
+            "scale": np.asarray(prior.scale).tolist(),
+        }
+    rates = [part for name, part in seen.parts.items() if name in ("poisson", "exponential")]
+    if rates and "rate" not in out:
+        pairs = {(float(a), float(b)) for part in rates for a, b in zip(*_each(part.emission), strict=True)}
+        if len(pairs) > 1 or len(normal) > 1:
+            raise OptionError(
+                "rates of several columns have priors on the scale of each: give priors: {rate: Gamma(a, b)} in the"
+                " model that is to get more rows"
+            )
+        a, b = pairs.pop()
+        out["rate"] = f"Gamma({a!r}, {b!r})"
+    return out
+
+
+def _each(emission: Any) -> tuple[np.ndarray, np.ndarray]:
+    first, second = (np.broadcast_to(p, (emission.n_columns,)) for p in emission.prior)
+    return first, second
+
+
+def joined(
+    seen: Resolved, labels: np.ndarray, alphas: np.ndarray, seed: int, options: Any
+) -> dict[int, Mapping[str, np.ndarray]]:
+    """Chains that begin at partitions of the first rows (chains, n), the others seated."""
+    if keeps_parameters(seen):
+        from bayeslab.families.mixture.auxiliary import joined
+
+        return joined(seen, labels, alphas, seed, options)
+    problem = problem_of(seen)
+    sampler = sampler_of(problem)
+    out = {}
+    for k, rng in enumerate(np.random.default_rng(seed).spawn(len(labels))):
+        begun = process.start(problem, 0, rng, float(alphas[k])) | {"labels": labels[k]}
+        out[k] = sampler.at(process.seated(problem, begun), options.draws, options.tune)
+    return out
+
+
+# --------------------------------------------------------------------------------- for drawing
+
+
+def as_components(seen: Resolved, partition: np.ndarray) -> tuple[Resolved, dict[str, np.ndarray]]:
+    """A mixture of the clusters of a partition as components, and one draw: their mode given it."""
+    count = int(partition.max()) + 1
+    problem = replace(seen.problem, n_components=count)
+    member = np.eye(count)[partition]
+    theta = dict(problem.emission.maximise(problem.emission.statistics(problem.rows, member)))
+    theta["weights"] = member.mean(axis=0)
+    own = replace(seen, problem=problem, names=np.arange(1, count + 1))
+    return own, {name: value[None] for name, value in own.values(theta).items()}
+
+
+def number_prior(prior: ProcessPrior, n: int) -> np.ndarray | None:
+    """Probabilities of 0, 1, ... clusters of n rows, α averaged over its prior; of few enough rows only."""
+    if isinstance(prior.alpha, str) or n > _FEW:
+        return None
+    if not isinstance(prior.alpha, tuple):
+        return process.table_probabilities(n, prior.alpha, prior.discount)
+    from scipy.stats import gamma
+
+    shape, rate = prior.alpha
+    alphas = gamma.ppf((np.arange(40) + 0.5) / 40, shape, scale=1 / rate)
+    each = [process.table_probabilities(n, max(float(a), 1e-6), prior.discount) for a in alphas]
+    return np.asarray(np.mean(each, axis=0))
+
+
+# Of more rows their number of clusters before the data would take too long.
+_FEW = 1_000

@@ -1,0 +1,86 @@
+"""Mixtures whose labels are all known, in closed form, as the engine ``exact`` reports them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bayeslab.errors import OptionError
+from bayeslab.exact.answer import Plan
+from bayeslab.exact.known_components import KnownComponents, Marginal, component_marginals
+from bayeslab.families.mixture.model import Resolved
+from bayeslab.families.mixture.parts import Categories
+
+__all__ = ["exact"]
+
+
+def exact(seen: Resolved) -> Plan | str:
+    """The closed form, where every label is known and every prior is conjugate."""
+    allowed = seen.problem.allowed
+    if allowed is None:
+        return "components are summed out"
+    unknown = int((allowed.sum(axis=1) != 1).sum())
+    if unknown:
+        return f"the components of {unknown} rows are summed out"
+    if not seen.conjugate:
+        return "the priors of mean, sd or correlation are not conjugate"
+    answer = Known(KnownComponents(seen.problem), seen)
+    try:
+        if not np.isfinite(answer.log_evidence):
+            return "the evidence is not finite"
+    except (OptionError, AttributeError) as error:
+        return error.message if isinstance(error, OptionError) else "the components have no conjugate prior"
+    how = f"all labels are known: {len(seen.names)} conjugate components"
+    return Plan(how, lambda: answer, dims=answer.dims, labels=answer.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """The posterior: see :class:`bayeslab.exact.answer.Answer`."""
+
+    found: KnownComponents
+    seen: Resolved
+
+    @property
+    def dims(self) -> Mapping[str, tuple[str, ...]]:
+        return self.seen.dims
+
+    @property
+    def labels(self) -> Mapping[str, np.ndarray]:
+        return self.seen.labels
+
+    @property
+    def log_evidence(self) -> float:
+        return self.found.log_evidence
+
+    @cached_property
+    def _marginals(self) -> dict[str, tuple[Marginal, tuple[Any, ...]]]:
+        """By name in results, with what to take of the array."""
+        out: dict[str, tuple[Marginal, tuple[Any, ...]]] = {"weights": (self.found.weights, ())}
+        for name, part in self.seen.parts.items():
+            statistics = self.seen.own(name, self.found.statistics)
+            laws = component_marginals(part.emission, statistics)
+            if isinstance(part, Categories):
+                for j, column in enumerate(part.columns):
+                    out[f"p_{column}"] = (laws["probability"], (slice(None), j, slice(len(part.states[j]))))
+                continue
+            prefix = next(iter(part.dims)).removesuffix(next(iter(laws)))
+            out |= {f"{prefix}{key}": (law, ()) for key, law in laws.items()}
+        return out
+
+    def mean(self) -> Mapping[str, np.ndarray]:
+        return {name: law.mean()[at] for name, (law, at) in self._marginals.items()}
+
+    def sd(self) -> Mapping[str, np.ndarray]:
+        return {name: law.sd()[at] for name, (law, at) in self._marginals.items()}
+
+    def quantile(self, probability: float) -> Mapping[str, np.ndarray]:
+        return {name: law.quantile(probability)[at] for name, (law, at) in self._marginals.items()}
+
+    def draws(self, rng: np.random.Generator, n: int) -> Mapping[str, np.ndarray]:
+        each = [self.seen.values(theta) for theta in self.found.draws(rng, n)]
+        return {name: np.stack([values[name] for values in each]) for name in self.dims}

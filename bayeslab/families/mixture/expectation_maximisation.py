@@ -1,0 +1,215 @@
+"""Mixtures as problems for EM: starts, searches that repair bad components, and what is still wrong at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bayeslab.errors import BayeslabError, EngineRefusal, ModelError, OptionError
+from bayeslab.exact.answer import EMPlan, Note, Searched
+from bayeslab.exact.emissions import Parameters
+from bayeslab.exact.expectation_maximisation import Restarts
+from bayeslab.exact.mixture import (
+    MixtureOptions,
+    MixtureProblem,
+    fit_mixture,
+    merging,
+    search,
+    start_from_labels,
+    starting_labels,
+)
+from bayeslab.exact.mixture_choice import ComponentChoice
+from bayeslab.families.mixture.model import Resolved, without_prior
+from bayeslab.families.mixture.parts import Gaussian, StudentT
+
+__all__ = ["draw_labels", "em", "first_guess", "maximum_likelihood", "said", "some_rows"]
+
+
+def first_guess(seen: Resolved) -> Parameters | None:
+    """Where the first search starts: labels that may be wrong still say which component is which."""
+    if "label" not in seen.parts:
+        return None
+    codes = seen.rows[:, seen.columns.index(seen.parts["label"].columns[0])]
+    told = ~np.isnan(codes)
+    guess = np.full((len(codes), seen.n_components), 1 / seen.n_components)
+    guess[told] = np.eye(seen.n_components)[codes[told].astype(int)]
+    return start_from_labels(seen.problem, guess)
+
+
+def em(seen: Resolved) -> EMPlan:
+    """How EM finds the mode of the posterior, or of the likelihood."""
+    problem = seen.problem
+
+    def start(rng: np.random.Generator) -> Mapping[str, Any]:
+        return problem.update(problem.statistics(starting_labels(problem, "k_means", rng)))
+
+    return EMPlan(
+        how=f"{seen.n_components} components, summed out for {len(seen.rows):,} rows",
+        problem=lambda prior: _with_priors(seen) if prior else without_prior(problem),
+        start=start,
+        values=lambda theta: seen.numbered(seen.values(theta)),
+        dims=seen.dims,
+        placed=lambda theta, given: _placed(seen, theta, given),
+        labels=seen.labels,
+        kinds={name: _kind(name) for name in seen.dims},
+        search=lambda prior, restarts, rng, progress, how: _search(seen, prior, restarts, rng, progress, how),
+        bounds={n: (0.0, 1.0) for n in seen.dims if n in ("weights", "probability") or n.startswith("p_")},
+    )
+
+
+def _with_priors(seen: Resolved) -> MixtureProblem:
+    if not seen.conjugate:
+        raise ModelError("EM with priors needs conjugate ones: use nuts")
+    return seen.problem
+
+
+# What values quantities can have, by how their names end; others are real.
+_KINDS = {
+    "weights": "simplex",
+    "probability": "unit",
+    "covariance": "matrix",
+    "scale_matrix": "matrix",
+    **dict.fromkeys(("sd", "scale", "dof", "rate"), "positive"),
+}
+
+
+def _kind(name: str) -> str:
+    if name.startswith("p_"):
+        return "simplex"
+    return next((kind for word, kind in _KINDS.items() if name == word or name.endswith(f"_{word}")), "real")
+
+
+def _placed(seen: Resolved, theta: Mapping[str, Any], given: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
+    """Parameters with some of their values in results put in place."""
+    for name in given:
+        for spread, matrix in (("sd", "covariance"), ("scale", "scale_matrix")):
+            if name.endswith(spread) and name.removesuffix(spread) + matrix in seen.dims:
+                whole = name.removesuffix(spread) + matrix
+                raise OptionError(
+                    f"initvals: '{name}' follows from '{whole}'; give that", path=("inference", "initvals", name)
+                )
+    values = {**seen.values(theta), **given}
+    if "gate" in given:
+        # Against the first component, as everywhere.
+        values["gate"] = values["gate"] - values["gate"][0]
+    return seen.theta(values)
+
+
+def _search(
+    seen: Resolved, prior: bool, restarts: int, rng: np.random.Generator, progress: Any, how: Mapping[str, Any]
+) -> Searched:
+    """Searches from k-means and from unlike starts, in which components that collapse or merge are planted anew."""
+    hard = how["variant"] == "hard"
+    options = MixtureOptions(
+        method="hard" if hard else "map" if prior else "em",
+        variant="em" if hard else how["variant"],
+        restarts=restarts,
+        tolerance=how["tolerance"],
+        max_iterations=how["max_iterations"],
+        unlike=True,
+    )
+    problem = seen.problem if prior else without_prior(seen.problem)
+    begin: Any = how.get("begin")
+    first = first_guess(seen)
+
+    def start(own: np.random.Generator) -> Parameters:
+        assert begin is not None
+        guess = starting_labels(problem, "k_means", own)
+        return dict(begin(problem.update(problem.statistics(guess))))
+
+    problem, searches = search(problem, options, rng=rng, start=first if begin is None else start, progress=progress)
+    ends = tuple(s.result for s in searches if s.result is not None)
+    if not ends:
+        raise EngineRefusal(
+            f"in each of {restarts} searches a component collapsed on a few equal rows, where the likelihood has no"
+            " bound; take prior: use, fewer components, or covariance: tied"
+        )
+    best = max(ends, key=lambda end: end.log_posterior)
+    chosen = next(s for s in searches if s.result is best)
+    notes = _repairs(chosen.repaired)
+    if not notes and (lost := sum(any("collapsed" in text for text in s.repaired) for s in searches)):
+        text = f"in {lost} of {len(searches)} searches a component collapsed on a few equal rows and was planted anew"
+        notes.append(Note("pass", "repaired", text))
+    if (failed := len(searches) - len(ends)) > 0:
+        text = f"{failed} of {len(searches)} searches ended in a component without spread"
+        notes.append(Note("warn", "collapse", text, "take prior: use, or fewer components"))
+    place = np.argsort(seen.ranking(seen.values(best.parameters)))
+    for j, k in merging(problem, best.parameters) if problem.n_components > 1 else []:
+        pair = " and ".join(str(seen.names[i]) for i in sorted(place[[j, k]]))
+        notes.append(Note("warn", "merged", f"two components ({pair}) say the same", "take fewer components"))
+    notes += _alike(seen, problem, best.parameters)
+    if seen.choice is not None:
+        notes.append(Note("pass", "components", said(seen.choice)))
+    return Searched(Restarts(best, ends, searches[-1].interrupted), tuple(notes))
+
+
+def _repairs(texts: list[str]) -> list[Note]:
+    """What was repaired on the way; numbers of components meant something only then."""
+    out = []
+    for word, what in (("collapsed", "collapsed on a few equal rows"), ("merged", "said the same as another")):
+        times = sum(word in text for text in texts)
+        if times:
+            often = "once" if times == 1 else f"{times} times"
+            out.append(Note("pass", "repaired", f"{often} a component {what} and was planted anew"))
+    return out
+
+
+def _alike(seen: Resolved, problem: MixtureProblem, theta: Parameters) -> list[Note]:
+    """Components all of whose rows are the same: what they say of spread is the prior's."""
+    own = [
+        seen.columns.index(c)
+        for part in seen.parts.values()
+        if isinstance(part, Gaussian | StudentT)
+        for c in part.columns
+    ]
+    if not own or problem.n_components == 1:
+        return []
+    labels = problem.responsibilities(theta)[1].argmax(axis=1)
+    order, out = seen.ranking(seen.values(theta)), []
+    for place, k in enumerate(order):
+        rows = problem.rows[labels == k][:, own]
+        if len(rows) > 1 and not np.any(rows != rows[0]):
+            text = f"all {len(rows)} rows of component {seen.names[place]} are the same: its spread is the prior's"
+            out.append(Note("warn", "equal rows", text, "remove duplicates if they are mistakes, or say what is known"))
+    return out
+
+
+def maximum_likelihood(seen: Resolved) -> tuple[float, int]:
+    """The highest of several searches without priors, and the number of free parameters."""
+    problem = without_prior(seen.problem)
+    try:
+        found = fit_mixture(problem, MixtureOptions(tolerance=1e-8), rng=np.random.default_rng(0))
+    except BayeslabError:
+        return float("nan"), problem.n_free
+    return found.log_likelihood, problem.n_free
+
+
+def said(choice: ComponentChoice) -> str:
+    """The choice of the number of components, in a line."""
+    scores = ", ".join(f"{k}: {s:.1f}" for k, s in zip(choice.numbers, choice.scores, strict=True))
+    return f"{choice.best} components, chosen by {choice.criterion} ({scores}; the highest is best)"
+
+
+def some_rows(problem: MixtureProblem, rows: np.ndarray) -> MixtureProblem:
+    """The problem on some of its rows."""
+
+    def some(values: np.ndarray | None) -> np.ndarray | None:
+        return None if values is None else values[rows]
+
+    return replace(
+        problem,
+        rows=problem.rows[rows],
+        allowed=some(problem.allowed),
+        inputs=some(problem.inputs),
+        row_weights=some(problem.row_weights),
+    )
+
+
+def draw_labels(problem: MixtureProblem, theta: Mapping[str, Any], n_rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Components of new rows, before anything of them is seen."""
+    log_weights = np.atleast_2d(replace(problem, allowed=None).log_weights(theta))
+    cumulated = np.cumsum(np.exp(log_weights), axis=1)
+    return np.asarray((rng.random((n_rows, 1)) * cumulated[:, -1:] >= cumulated).sum(axis=1))

@@ -1,0 +1,154 @@
+"""Mixtures by Gibbs steps: a fixed number of components, or the number itself; and what draws say about clusters."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from bayeslab.errors import OptionError
+from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
+from bayeslab.exact.clusters import coclustering, point_partition
+from bayeslab.exact.component_number import integrable, sample_component_number
+from bayeslab.exact.emissions import Product
+from bayeslab.exact.mixture import MixtureOptions, fit_mixture
+from bayeslab.exact.mixture_gibbs import gibbs as draws_of
+from bayeslab.families.mixture.expectation_maximisation import first_guess
+from bayeslab.families.mixture.model import Resolved
+
+__all__ = ["by_gibbs", "cluster_summaries", "number_sampled"]
+
+# Matrices of pairs of rows are made of so many at most.
+MOST_PAIRS = 2_000
+# So many draws of the labels go into summaries.
+_LABEL_DRAWS = 500
+_WRITTEN = "the priors of mean, sd or correlation are not conjugate"
+
+
+def by_gibbs(seen: Resolved) -> GibbsPlan | str:
+    """Labels and parameters in turns, or why not."""
+    if seen.problem.inputs is not None:
+        return "a gate has no conjugate prior; use nuts or em"
+    if not seen.conjugate:
+        return f"{_WRITTEN}; use nuts"
+    for emission in _parts(seen.problem.emission):
+        if not hasattr(emission, "draw"):
+            return f"{type(emission).__name__} components have no conjugate prior; use nuts"
+        if getattr(emission, "covariance", "") == "tied":
+            return "one covariance for all components has no closed form here; use full or diagonal, or nuts"
+
+    def sample(
+        chains: int, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int, int], None]
+    ) -> GibbsDraws:
+        problem, found = seen.problem, []
+        for k, own in enumerate(rng.spawn(chains)):
+            # Each chain from an end of EM of its own: Gibbs steps leave a lower mode only slowly.
+            options = MixtureOptions(method="map", restarts=1, start="k_means++", max_iterations=50, repairs=1)
+            start = fit_mixture(problem, options, rng=own, start=first_guess(seen)).parameters
+            found.append(draws_of(problem, start, draws=draws, tune=tune, rng=own))
+            report(k, tune + draws)
+        values = [[seen.values({n: v[i] for n, v in one.parameters.items()}) for i in range(draws)] for one in found]
+        arrays = {n: np.stack([np.stack([v[n] for v in chain]) for chain in values]) for n in seen.dims}
+        return GibbsDraws(arrays, {"log_likelihood": np.stack([one.log_likelihood for one in found])})
+
+    how = f"{len(seen.rows):,} labels and the parameters of {seen.n_components} components in turns"
+    return GibbsPlan(how, sample, seen.dims, seen.labels)
+
+
+def _parts(emission: Any) -> list[Any]:
+    return [part for _, part in emission.parts.values()] if isinstance(emission, Product) else [emission]
+
+
+def number_sampled(seen: Resolved, rows: str) -> GibbsPlan | str:
+    """Partitions of the rows, parameters integrated out, and so the number of components; or why not."""
+    assert seen.number is not None
+    if not seen.conjugate:
+        return f"{_WRITTEN}, so that components cannot be integrated out; give those of components, or a number"
+    try:
+        integrable(seen.problem.emission, seen.rows)
+    except OptionError as error:
+        return error.message
+    prior = seen.number
+    highest = len(prior.log_probability)
+
+    def sample(
+        chains: int, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int, int], None]
+    ) -> GibbsDraws:
+        found = sample_component_number(
+            seen.problem.emission,
+            seen.rows,
+            rng=rng,
+            prior=prior,
+            draws=draws,
+            tune=tune,
+            chains=chains,
+            cores=min(chains, os.cpu_count() or 1),
+        )
+        joint = prior.log_joint(len(seen.rows))
+        given = np.exp(joint - np.where(np.isfinite(joint), joint, -np.inf).max(axis=1, keepdims=True, initial=-1e300))
+        cumulated = np.cumsum(given, axis=1)[found.n_clusters]
+        point = rng.random((chains, draws, 1)) * cumulated[..., -1:]
+        number = 1 + (point >= cumulated).sum(axis=-1)
+        flat = found.labels.reshape(-1, found.labels.shape[-1])
+        groups: dict[str, Any] = {
+            "number": {
+                "probability": (("n_components",), found.probability),
+                "probability_of_clusters": (("n_components",), found.clusters),
+            },
+            "clusters": _summaries(_thinned(flat), rows),
+        }
+        ends = ", ".join(f"{k}: {p:.2f}" for k, p in enumerate(found.probability, 1) if p >= 0.005)
+        accepted = 100 * float(np.mean(found.accepted))
+        notes = (
+            Note("pass", "components", f"posterior of the number of components {ends}"),
+            Note("pass", "merge-split", f"{accepted:.0f} % of the proposals to merge or split clusters were accepted"),
+        )
+        drawn = {"n_components": number, "n_clusters": found.n_clusters}
+        return GibbsDraws(drawn, {"lp": found.log_density}, groups, notes)
+
+    labels = {"n_components": np.arange(1, highest + 1)}
+    how = f"partitions of {len(seen.rows):,} rows into up to {highest} components, parameters integrated out"
+    return GibbsPlan(how, sample, {"n_components": (), "n_clusters": ()}, labels)
+
+
+def _thinned(values: np.ndarray) -> np.ndarray:
+    return values[np.unique(np.linspace(0, len(values) - 1, min(len(values), _LABEL_DRAWS)).astype(int))]
+
+
+def _summaries(labels: np.ndarray, rows: str) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """The partition with the least expected variation of information, and how often rows are together."""
+    if labels.shape[1] > MOST_PAIRS:
+        return {}
+    return {
+        "partition": ((rows,), point_partition(labels).labels),
+        "together": ((rows, f"{rows}_2"), coclustering(labels)),
+    }
+
+
+def cluster_summaries(
+    seen: Resolved, responsibilities: Iterable[tuple[Any, np.ndarray]], rows: str, rng: np.random.Generator
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Summaries from the responsibilities at every draw.
+
+    Probabilities use the names of components, and mean something where draws have been renamed to agree; the partition
+    and how often two rows are together do not.
+    """
+    total, labels, n = np.zeros((len(seen.rows), seen.n_components)), [], 0
+    for _, r in responsibilities:
+        total += r
+        n += 1
+        cumulated = np.cumsum(r, axis=1)
+        labels.append((rng.random((len(r), 1)) * cumulated[:, -1:] >= cumulated).sum(axis=1))
+    probability = total / max(n, 1)
+    out: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
+        "probability": ((rows, "component"), probability),
+        "component_of": ((rows,), probability.argmax(axis=1)),
+    }
+    return out | _summaries(np.stack(labels), rows)
+
+
+def some_draws(draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """So many draws as summaries of clusters take."""
+    return {name: _thinned(values) for name, values in draws.items()}

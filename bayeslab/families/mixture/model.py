@@ -1,0 +1,654 @@
+"""A mixture and its data as arrays: rows, components with their priors, known labels, the gate's inputs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.dataset import Data
+from bayeslab.digits import check_size
+from bayeslab.errors import DataError, ModelError, OptionError, hint
+from bayeslab.exact import emissions
+from bayeslab.exact.component_number import NumberPrior
+from bayeslab.exact.dirichlet_process import ProcessPrior
+from bayeslab.exact.mixture import MixtureProblem
+from bayeslab.exact.mixture_choice import ComponentChoice, choose_components
+from bayeslab.families._design import Design
+from bayeslab.families._emission_graph import refuse_dependent
+from bayeslab.families._formula import parse_formula
+from bayeslab.families.mixture.parts import Categories, Gaussian, OneParameter, Part, Regression, StudentT
+from bayeslab.families.mixture.prior_numbers import beta_or_gamma, concentration, gaussian_prior, lkj
+from bayeslab.spec import Model
+
+if TYPE_CHECKING:
+    from bayeslab.families.mixture import Mixture
+
+__all__ = ["Candidates", "Resolved", "candidates", "resolved", "without_prior"]
+
+# The chance of a right label before there are data, as pseudocounts beside 1 for every label: their number.
+_TRUST = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Resolved:
+    """A mixture on its data.
+
+    Attributes
+    ----------
+    parts : dict of str to Part
+    problem : MixtureProblem
+        With the priors; of a mixture with an unknown number of components that with the most.
+    columns : tuple of str
+        What the columns of the rows are.
+    names : ndarray
+        Of the components.
+    number : NumberPrior or None
+        Where the number of components is sampled.
+    choice : ComponentChoice or None
+        Where it was chosen.
+    by : str or None
+        The column by whose locations components are numbered.
+    design : Design or None
+        Of a regression.
+    process : ProcessPrior or None
+        Where components come from a Dirichlet or Pitman-Yor process.
+    origin : Resolved or None
+        The same on the data of the fit, where these are other data.
+    """
+
+    parts: Mapping[str, Part]
+    problem: MixtureProblem
+    columns: tuple[str, ...]
+    names: np.ndarray
+    inputs: tuple[str, ...] = ()
+    scales: tuple[np.ndarray, np.ndarray] | None = None
+    number: NumberPrior | None = None
+    choice: ComponentChoice | None = None
+    by: str | None = None
+    design: Design | None = None
+    process: ProcessPrior | None = None
+    origin: Resolved | None = None
+
+    @property
+    def of_fit(self) -> Resolved:
+        """The mixture on the data of the fit, where this one is on other data."""
+        return self if self.origin is None else self.origin
+
+    @property
+    def n_components(self) -> int:
+        return self.problem.n_components
+
+    @property
+    def rows(self) -> np.ndarray:
+        return self.problem.rows
+
+    @property
+    def labels(self) -> dict[str, np.ndarray]:
+        """Of the dimensions of the parameters."""
+        out = {"component": self.names}
+        if self.inputs:
+            out["input"] = np.array(["Intercept", *self.inputs])
+        for part in self.parts.values():
+            out |= part.labels
+        return out
+
+    @property
+    def dims(self) -> dict[str, tuple[str, ...]]:
+        """Of the parameters in results."""
+        out: dict[str, tuple[str, ...]] = {"gate": ("component", "input")} if self.inputs else {}
+        if not self.inputs:
+            out["weights"] = ("component",)
+        for part in self.parts.values():
+            out |= part.dims
+        return out
+
+    @property
+    def conjugate(self) -> bool:
+        """Whether all priors are those of the emission."""
+        return not self.free_nodes() and all(getattr(part, "lkj", None) is None for part in self.parts.values())
+
+    def free_nodes(self) -> dict[str, str]:
+        """Parameters whose priors are in the model language, as nodes of a graph."""
+        out = {}
+        for part in self.parts.values():
+            for name, text in getattr(part, "free", {}).items():
+                full = f"{part.prefix}{name}"  # type: ignore[attr-defined]
+                out[f"{full}[{', '.join(part.dims[full])}]"] = text
+        return out
+
+    def values(self, theta: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Parameters of the problem by their names in results."""
+        out = {name: theta[name] for name in ("weights", "gate") if name in theta}
+        for name, part in self.parts.items():
+            out |= part.values(self.own(name, theta))
+        return {name: np.asarray(out[name]) for name in self.dims}
+
+    def location(self, column: str) -> tuple[str, int]:
+        """The parameter and the position in its last axis by which components are numbered."""
+        return _location(self.parts, column)
+
+    def numbered(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The values with components in the order of their locations in a column, unless labels name them."""
+        return self.renumbered(values, self.ranking(values))
+
+    def ranking(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The order of the components by their locations in a column, unless labels name them."""
+        if self.by is None:
+            return np.arange(self.n_components)
+        name, at = self.location(self.by)
+        return np.argsort(values[name][:, at], kind="stable")
+
+    def renumbered(self, values: Mapping[str, np.ndarray], order: np.ndarray) -> dict[str, np.ndarray]:
+        """The values with components in this order."""
+        own = {n for n, dims in self.dims.items() if dims[:1] == ("component",)}
+        out = {n: v[order] if n in own else v for n, v in values.items()}
+        return out | {"gate": out["gate"] - out["gate"][0]} if "gate" in out else out
+
+    def own(self, part: str, theta: Mapping[str, Any]) -> dict[str, Any]:
+        """One part's parameters."""
+        if len(self.parts) == 1:
+            return {name: value for name, value in theta.items() if name not in ("weights", "gate")}
+        return {n.removeprefix(f"{part}."): v for n, v in theta.items() if n.startswith(f"{part}.")}
+
+    def theta(self, values: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """The inverse of :meth:`values`."""
+        out = {name: values[name] for name in ("weights", "gate") if name in values}
+        for name, part in self.parts.items():
+            own = part.theta(values)
+            out |= own if len(self.parts) == 1 else {f"{name}.{key}": value for key, value in own.items()}
+        return out
+
+
+def _location(parts: Mapping[str, Part], column: str) -> tuple[str, int]:
+    for part in parts.values():
+        if column in part.columns or column in getattr(part, "terms", ()):
+            return part.location(column)
+    known = [name for part in parts.values() for name in (*part.columns, *getattr(part, "terms", ()))]
+    raise ModelError(f"order: '{column}' is neither a column nor a term{hint(column, known)}", path=("model", "order"))
+
+
+def resolved(model: Model, data: Data) -> Resolved:
+    """The mixture on its data; remembered on the data.
+
+    Priors on the scale of the data, the number of components and their names are those of the fit.
+    """
+    if "mixture" not in data.memo:
+        spec: Any = model.model
+        if data.origin is not None:
+            data.memo["mixture"] = _on(resolved(model, data.origin), spec, model, data)
+        else:
+            data.memo["mixture"] = _first(spec, model, data)
+    found: Resolved = data.memo["mixture"]
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """A mixture on the data of its fit, for each number of components that it may have.
+
+    Attributes
+    ----------
+    parts : dict of int to dict of str to Part
+    problems : dict of int to MixtureProblem
+        Weak priors depend on the number of components: each has those it would have alone.
+    columns, names, inputs, scales, design
+        See :class:`Resolved`; ``names`` are those of the most components.
+    """
+
+    parts: Mapping[int, Mapping[str, Part]]
+    problems: Mapping[int, MixtureProblem]
+    columns: tuple[str, ...]
+    names: np.ndarray
+    scales: tuple[np.ndarray, np.ndarray] | None
+    design: Design | None
+
+
+def candidates(model: Model, data: Data) -> Candidates:
+    """The mixtures there may be on the data of their fit; remembered on the data.
+
+    Raises
+    ------
+    ModelError, DataError
+        What does not fit.
+    """
+    if "mixture candidates" not in data.memo:
+        data.memo["mixture candidates"] = _candidates(model, data)
+    found: Candidates = data.memo["mixture candidates"]
+    return found
+
+
+def _candidates(model: Model, data: Data) -> Candidates:
+    spec: Any = model.model
+    design = None
+    if spec.regression is None:
+        columns = _column_names(spec)
+        rows = _rows(spec, data, columns)
+    else:
+        design = _designed(spec, data)
+        part, rows = _regression(spec, data, design, None)
+        columns = part.reads
+    names, allowed = _components(spec, model, data)
+    inputs, scales = _inputs(spec, data, None)
+    parts: dict[int, Mapping[str, Part]] = {}
+    problems: dict[int, MixtureProblem] = {}
+    with _named(columns):
+        for n in spec.components if isinstance(spec.components, list) else [len(names)]:
+            # Where the number is sampled, one prior serves all numbers: on the scale of all the data.
+            own = 1 if isinstance(spec.components, str) else n
+            parts[n] = {"regression": part} if design is not None else _parts(spec, data, rows, columns, own)
+            problems[n] = MixtureProblem(
+                _emission(parts[n], columns),
+                rows,
+                n,
+                concentration(spec, n),
+                allowed=allowed,
+                inputs=inputs,
+                gate_precision=0.1,
+            )
+            _check_rows(spec, problems[n], columns)
+            if spec.order is not None:
+                _location(parts[n], spec.order)
+    return Candidates(parts, problems, columns, names, scales, design)
+
+
+def _first(spec: Mixture, model: Model, data: Data) -> Resolved:
+    found = candidates(model, data)
+    choice = None
+    n = len(found.names)
+    if isinstance(spec.components, list):
+        with _named(found.columns):
+            choice = _chosen(spec, found)
+        n = choice.best
+    problem = found.problems[n]
+    number = None
+    if spec.components == "sampled":
+        if np.ptp(problem.concentration) > 0:
+            text = "the components of a sampled number are all alike a priori: one number, not one for each"
+            raise ModelError(text, path=("model", "priors", "weights"))
+        number = NumberPrior.uniform(n, float(np.ravel(problem.concentration)[0]))
+    by = None if spec.labels else spec.order or spec.modelled[0]
+    process = None
+    if spec.components == "dirichlet_process":
+        from bayeslab.families.mixture.dirichlet_process import process_prior
+
+        process = process_prior(spec)
+    return Resolved(
+        found.parts[n],
+        problem,
+        found.columns,
+        found.names[:n],
+        tuple(spec.gating),
+        found.scales,
+        number,
+        choice,
+        by,
+        found.design,
+        process,
+    )
+
+
+def _on(fitted: Resolved, spec: Mixture, model: Model, data: Data) -> Resolved:
+    """The mixture of a fit on other data."""
+    if fitted.design is not None:
+        part = fitted.parts["regression"]
+        assert isinstance(part, Regression)
+        _, rows = _regression(spec, data, fitted.design, part)
+    else:
+        rows = _rows(spec, data, fitted.columns)
+    _, allowed = _components(spec, model, data, len(fitted.names))
+    inputs, _ = _inputs(spec, data, fitted.scales)
+    with _named(fitted.columns):
+        for part in fitted.parts.values():
+            own = [fitted.columns.index(c) for c in part.reads]
+            part.emission.check(rows[:, own])
+    problem = replace(fitted.problem, rows=rows, allowed=allowed, inputs=inputs)
+    return replace(fitted, problem=problem, origin=fitted)
+
+
+# --------------------------------------------------------------------------------- data
+
+
+class _named:
+    """Errors of emissions, which know columns by number, with the columns' names and rows counted from one."""
+
+    def __init__(self, columns: tuple[str, ...]) -> None:
+        self.columns = columns
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if isinstance(error, DataError):
+            text = re.sub(r"\bcolumn (\d+)", lambda m: f"column '{self.columns[int(m[1])].strip()}'", error.message)
+            text = re.sub(r"\brow (\d+)", lambda m: f"row {int(m[1]) + 1}", text)
+            raise DataError(text, where=error.where, path=error.path) from None
+
+
+def _column_names(spec: Mixture) -> tuple[str, ...]:
+    more = (spec.trials,) if isinstance(spec.trials, str) else ()
+    noisy = (spec.labels,) if spec.labels and spec.label_noise else ()
+    return (*spec.columns, *more, *noisy)
+
+
+def _rows(spec: Mixture, data: Data, columns: tuple[str, ...]) -> np.ndarray:
+    """(N, D), NaN where a cell is missing; no row where the data have none of the columns."""
+    n = len(data.labels.get(data.dataset.rows, ())) if any(data.has(name) for name in spec.columns) else 0
+    categorical = set(spec.words("categorical")) | ({spec.labels} if spec.labels else set())
+    out = np.full((n, len(columns)), np.nan)
+    for j, name in enumerate(columns):
+        if not data.has(name):
+            continue
+        term = data.term(name, missing=True)
+        if term.dims != (data.dataset.rows,):
+            raise DataError(f"column '{name}' does not hold one value a row")
+        if name in categorical:
+            codes = np.asarray(term.codes, float)
+            out[:, j] = np.where(codes < 0, np.nan, codes)
+        elif term.value is None:
+            raise DataError(_text_found(spec, data, name, term))
+        else:
+            out[:, j] = np.asarray(term.value, float)
+            if np.isinf(out[:, j]).any():
+                row = int(np.isinf(out[:, j]).argmax())
+                raise DataError(f"column '{name}', row {row + 1}: {out[row, j]:g}; leave the cell empty if not known")
+            if data.origin is None:
+                check_size(out[:, j], f"column '{name}'")
+    return out
+
+
+def _text_found(spec: Mixture, data: Data, name: str, term: Any) -> str:
+    if data.origin is None:
+        return f"column '{name}' is text, and its components are {spec.word(name)}; give it 'categorical' in component"
+    words = data.labels.get(name, ())
+    for row, code in enumerate(np.asarray(term.codes) if term.codes is not None else ()):
+        if code >= 0 and not _number(words[code]):
+            told = f"column '{name}', row {row + 1}: '{words[code]}' is no number, as the column holds in the fit"
+            return f"{told}; leave the cell empty if not known"
+    return f"column '{name}' is text; it holds numbers in the fit"
+
+
+def _number(text: Any) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _components(
+    spec: Mixture, model: Model, data: Data, number: int | None = None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Names of the components, and which of them each row may come from."""
+    n = number or (max(spec.components) if isinstance(spec.components, list) else spec.components)
+    n = spec.most if isinstance(n, str) else int(n)
+    levels = data.labels.get(spec.labels, np.array([])) if spec.labels else np.array([])
+    declared = model.dims.get("component")
+    names = np.arange(1, n + 1)
+    if isinstance(declared, list):
+        if len(declared) < n or (number is None and len(declared) > n):
+            raise ModelError(
+                f"the dimension 'component' has {len(declared)} names for {n} components", path=("dims", "component")
+            )
+        names = np.array([str(x) for x in declared[:n]])
+    elif len(levels):
+        if len(levels) > n:
+            raise ModelError(
+                f"column '{spec.labels}' has {len(levels)} labels for {n} components; use at least {len(levels)}",
+                path=("model", "components"),
+            )
+        names = np.array([*(str(x) for x in levels), *(str(i) for i in range(len(levels) + 1, n + 1))])
+    if not spec.labels or spec.label_noise or not data.has(spec.labels):
+        return names, None
+    codes = np.asarray(data.term(spec.labels, missing=True).codes)
+    words = [str(x) for x in levels]
+    unknown = [w for w in words if w not in names]
+    if unknown:
+        raise DataError(
+            f"column '{spec.labels}': '{unknown[0]}' is not the name of a component{hint(unknown[0], names)}"
+        )
+    place = np.array([[str(x) for x in names].index(w) for w in words], dtype=int)
+    allowed = np.ones((len(codes), len(names)), bool)
+    seen = codes >= 0
+    allowed[seen] = np.eye(len(names), dtype=bool)[place[codes[seen]]]
+    return names, allowed
+
+
+def _inputs(
+    spec: Mixture, data: Data, scales: tuple[np.ndarray, np.ndarray] | None
+) -> tuple[np.ndarray | None, tuple[np.ndarray, np.ndarray] | None]:
+    """The gate's inputs with a column of ones, standardised as in the fit."""
+    if not spec.gating:
+        return None, None
+    x = np.column_stack(
+        [np.asarray(data.term(name, role="a predictor of the weights").value, float) for name in spec.gating]
+    )
+    if scales is None:
+        sd = x.std(axis=0)
+        for name, spread in zip(spec.gating, sd, strict=True):
+            if not spread > 0:
+                raise DataError(f"column '{name}' is constant: it cannot tell components apart; leave it out of gating")
+        scales = x.mean(axis=0), sd
+    return np.column_stack([np.ones(len(x)), (x - scales[0]) / scales[1]]), scales
+
+
+def _check_rows(spec: Mixture, problem: MixtureProblem, columns: tuple[str, ...]) -> None:
+    if not len(problem.rows):
+        return
+    for j, name in enumerate(columns if spec.regression is None else ()):
+        cells = problem.rows[:, j]
+        cells = cells[~np.isnan(cells)]
+        if not len(cells):
+            raise DataError(f"column '{name}' has no value; leave it out of columns")
+        if spec.word(name) not in ("categorical", "binomial") and np.ptp(cells) == 0:
+            raise DataError(f"column '{name}' is constant: it cannot tell components apart; leave it out of columns")
+    if isinstance(spec.components, str):
+        # Rows without a single cell, and fewer rows than components, are no obstacle where no number is given.
+        problem.emission.check(problem.rows)
+        return
+    problem.check()
+
+
+def _chosen(spec: Mixture, found: Candidates) -> ComponentChoice:
+    """Which number of components scores best: by the likelihood, or by the evidence under each number's priors."""
+    path, problems = ("model", "choose"), found.problems
+    if spec.choose == "evidence":
+        parts = next(iter(found.parts.values())).values()
+        if any(getattr(part, "free", None) or getattr(part, "lkj", None) for part in parts):
+            raise ModelError("the evidence needs conjugate priors, not those of mean, sd or correlation", path=path)
+    else:
+        problems = {k: without_prior(problem) for k, problem in problems.items()}
+    rng = np.random.default_rng(0)
+    try:
+        return choose_components(problems.__getitem__, tuple(problems), criterion=spec.choose, rng=rng)
+    except OptionError as error:
+        raise ModelError(error.message, path=path) from None
+
+
+def without_prior(problem: MixtureProblem) -> MixtureProblem:
+    """The problem whose posterior is the likelihood."""
+    return replace(problem, emission=_plain(problem.emission), concentration=1.0, gate_precision=1e-6)
+
+
+def _plain(emission: Any) -> Any:
+    if isinstance(emission, emissions.Product):
+        parts = {name: (columns, replace(e, prior=None)) for name, (columns, e) in emission.parts.items()}
+        return replace(emission, parts=parts)
+    return replace(emission, prior=None)
+
+
+# --------------------------------------------------------------------------------- regressions
+
+
+def _designed(spec: Mixture, data: Data) -> Design:
+    assert spec.regression is not None
+    formula = parse_formula(spec.regression)
+    return Design.of(formula, data, np.arange(len(data.labels.get(data.dataset.rows, ()))))
+
+
+def _regression(spec: Mixture, data: Data, design: Design, known: Regression | None) -> tuple[Regression, np.ndarray]:
+    """The part, and rows of standardised inputs and the outcome; ``known`` is the part of the fit."""
+    assert spec.regression is not None
+    n = len(data.labels.get(data.dataset.rows, ()))
+    design = design if known is None else design.on(parse_formula(spec.regression), data, np.arange(n))
+    x = np.column_stack([*([np.ones(n)] if design.intercept else []), design.matrix])
+    outcome = spec.modelled[0]
+    y = np.full(n, np.nan)
+    if data.has(outcome):
+        y = np.asarray(data.term(outcome, missing=True).value, float)
+    if known is None:
+        seen = y[~np.isnan(y)]
+        gaussian = spec.component == "gaussian"
+        centre, scale = x.mean(axis=0) if design.intercept else np.zeros(x.shape[1]), x.std(axis=0)
+        if design.intercept:
+            centre[0], scale[0] = 0.0, 1.0
+        if not (scale > 0).all():
+            name = design.names[int(np.argmin(scale[int(design.intercept) :] > 0))]
+            raise DataError(f"'{name}' is constant: leave it out of the regression")
+        if gaussian and (not len(seen) or np.ptp(seen) == 0):
+            raise DataError(f"column '{outcome}' is constant or empty: there is nothing to explain")
+        middle = float(seen.mean()) if gaussian and design.intercept else 0.0
+        emission = emissions.Regression(x.shape[1], spec.component)  # type: ignore[arg-type]
+        terms = (*(["Intercept"] if design.intercept else []), *design.names)
+        known = Regression((outcome,), emission, terms, centre, scale, middle)
+        rows = np.column_stack([(x - centre) / scale, y - middle])
+        return replace(known, emission=emission.with_prior(rows, 1)), rows
+    return known, np.column_stack([(x - known.centre) / known.scale, y - known.middle])
+
+
+# --------------------------------------------------------------------------------- parts
+
+
+def _emission(parts: Mapping[str, Part], columns: tuple[str, ...]) -> Any:
+    if len(parts) == 1:
+        return next(iter(parts.values())).emission
+    return emissions.Product(
+        {n: (tuple(columns.index(c) for c in part.reads), part.emission) for n, part in parts.items()}
+    )
+
+
+def _parts(spec: Mixture, data: Data, rows: np.ndarray, columns: tuple[str, ...], n_components: int) -> dict[str, Part]:
+    words = list(dict.fromkeys(spec.word(c) for c in spec.columns))
+    several = len([w for w in words if w != "categorical"]) > 1
+    out: dict[str, Part] = {}
+    for word in words:
+        own = tuple(c for c in spec.columns if spec.word(c) == word)
+        some = rows[:, [columns.index(c) for c in own]]
+        prefix = f"{word}_" if several else ""
+        out[word] = _MAKERS[word](spec, data, own, some, n_components, prefix)
+    if spec.labels and spec.label_noise:
+        out["label"] = _label_part(spec, data, n_components)
+    return out
+
+
+def _gaussian(
+    spec: Mixture, data: Data, own: tuple[str, ...], rows: np.ndarray, n_components: int, prefix: str
+) -> Part:
+    free: dict[str, str] = {n: str(spec.priors[n]) for n in ("mean", "sd") if n in spec.priors}
+    # Of one column each of these is a variance.
+    one = len(own) == 1 and spec.covariance in ("full", "spherical")
+    covariance = "diagonal" if one else spec.covariance
+    eta = lkj(spec)
+    if eta is not None and covariance != "full":
+        text = "the prior of correlations goes with several gaussian columns and covariance: full"
+        raise ModelError(text, path=("model", "priors", "correlation"))
+    if (free or eta is not None) and "components" in spec.priors:
+        text = "priors of components are conjugate ones; give them, or mean, sd and correlation"
+        raise ModelError(text, path=("model", "priors"))
+    if free and (len(free) < 2 or (covariance not in ("diagonal", "spherical") and eta is None)):
+        raise ModelError(
+            "priors of mean and sd go together, and with covariance: diagonal or spherical (or a single column); with"
+            " full also give correlation: LKJ(2)",
+            path=("model", "priors"),
+        )
+    try:
+        emission: Any = emissions.gaussian(len(own), covariance, known=spec.known)
+    except OptionError as error:
+        raise ModelError(error.message, path=("model", "covariance")) from None
+    if covariance in ("full", "tied") and eta is None:
+        _refuse_dependent(spec, rows, own)
+    if free and not len(rows):
+        prior = emissions.NormalPrior(np.zeros(len(own)), 0.01, 3.0, np.ones(len(own)))
+    else:
+        prior = gaussian_prior(spec, emission, rows, n_components)
+    return Gaussian(own, replace(emission, prior=prior), prefix, free=free, lkj=eta)
+
+
+def _refuse_dependent(spec: Mixture, rows: np.ndarray, own: tuple[str, ...]) -> None:
+    """The weak prior on the scale of the data would be singular; one of the file need not be."""
+    given = spec.priors.get("components")
+    if not (isinstance(given, Mapping) and "scale" in given):
+        refuse_dependent(rows, own, "leave one out, or give priors: {components: {scale: ..}}")
+
+
+def _student(spec: Mixture, data: Data, own: tuple[str, ...], rows: np.ndarray, n_components: int, prefix: str) -> Part:
+    emission = emissions.StudentT(len(own), spec.dof)
+    _refuse_dependent(spec, rows, own)
+    return StudentT(own, replace(emission, prior=gaussian_prior(spec, emission, rows, n_components)), prefix)
+
+
+def _one(make: Callable[[Mixture, int], Any]) -> Callable[..., Part]:
+    def maker(
+        spec: Mixture, data: Data, own: tuple[str, ...], rows: np.ndarray, n_components: int, prefix: str
+    ) -> Part:
+        emission = make(spec, len(own))
+        word = spec.word(own[0])
+        if (found := beta_or_gamma(spec, word)) is not None:
+            emission = replace(emission, prior=found)
+        elif not len(rows) and word in ("poisson", "exponential"):
+            raise ModelError(
+                "the prior of the rates is on the scale of the data, and there are none; give"
+                " priors: {rate: Gamma(a, b)}",
+                path=("model", "priors"),
+            )
+        else:
+            emission = emission.with_prior(rows, n_components)
+        trials = (spec.trials,) if word == "binomial" and isinstance(spec.trials, str) else ()
+        return OneParameter(word, own, emission, prefix, trials)
+
+    return maker
+
+
+def _binomial(spec: Mixture, n: int) -> Any:
+    if isinstance(spec.trials, str) and n > 1:
+        raise ModelError(
+            "one column of trials serves one binomial column; give trials as a number", path=("model", "trials")
+        )
+    return emissions.Binomial(n, spec.trials if isinstance(spec.trials, int) else None)
+
+
+def _categories(
+    spec: Mixture, data: Data, own: tuple[str, ...], rows: np.ndarray, n_components: int, prefix: str
+) -> Part:
+    states = tuple(tuple(np.asarray(data.labels.get(c, ())).tolist()) for c in own)
+    for c, s in zip(own, states, strict=True):
+        if not s:
+            raise ModelError(f"the states of '{c}' are not known without data; give them: dims: {{{c}: [..]}}")
+        if len(s) < 2:
+            raise DataError(f"column '{c}' is constant: it cannot tell components apart; leave it out of columns")
+    return Categories(
+        own, emissions.Categorical(tuple(map(len, states)), concentration(spec, 1, "probability")), states
+    )
+
+
+def _label_part(spec: Mixture, data: Data, n_components: int) -> Part:
+    """Reported labels: a column of categories whose table is the confusion matrix, believed to be right more often."""
+    assert spec.labels is not None
+    states = tuple(str(x) for x in data.labels.get(spec.labels, ()))
+    n = len(states)
+    prior = 1.0 + _TRUST * n * np.eye(n_components, n)
+    return Categories((spec.labels,), emissions.Categorical((n,), prior[:, None, :]), (states,))
+
+
+_MAKERS: dict[str, Callable[..., Part]] = {
+    "gaussian": _gaussian,
+    "student_t": _student,
+    "poisson": _one(lambda spec, n: emissions.Poisson(n)),
+    "exponential": _one(lambda spec, n: emissions.Exponential(n)),
+    "bernoulli": _one(lambda spec, n: emissions.Bernoulli(n)),
+    "binomial": _one(_binomial),
+    "categorical": _categories,
+}

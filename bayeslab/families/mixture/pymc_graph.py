@@ -1,0 +1,186 @@
+"""A mixture as a PyMC graph: with the components summed out, or with one node for the labels and each column."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.dataset import Data, Dataset, bind
+from bayeslab.errors import ModelError
+from bayeslab.exact.mixture import MixtureFit, MixtureOptions, fit_mixture
+from bayeslab.families import graph as graphs
+from bayeslab.families.mixture.expectation_maximisation import first_guess
+from bayeslab.families.mixture.model import Resolved
+from bayeslab.families.mixture.parts import Nodes
+from bayeslab.spec import Model
+
+if TYPE_CHECKING:
+    import pymc
+
+__all__ = ["with_evidence", "written_out"]
+
+
+def start_of(seen: Resolved) -> dict[str, Any]:
+    """The mode of the posterior, from a few searches: where chains start."""
+    problem = seen.problem
+    if np.max(problem.concentration) < 1 and problem.inputs is None:
+        # A Dirichlet that favours few components has no mode inside.
+        problem = replace(problem, concentration=1.0)
+    found: MixtureFit = fit_mixture(
+        problem,
+        MixtureOptions(method="map", restarts=3, max_iterations=200, tolerance=1e-3, repairs=1),
+        rng=np.random.default_rng(0),
+        start=first_guess(seen),
+    )
+    return dict(found.parameters)
+
+
+def with_evidence(model: Model, seen: Resolved) -> pymc.Model:
+    """Parameters, and log p(rows | parameters) with every row's component summed out."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    from bayeslab.evidence import log_evidence
+    from bayeslab.exact.components import ANY
+
+    problem = seen.problem
+    # A stick may have more pieces than there are rows.
+    start = start_of(seen) if seen.process is None or len(seen.rows) >= seen.n_components else None
+    if seen.process is not None and start is not None:
+        # Pieces of a stick fall in size.
+        order = np.argsort(-start["weights"], kind="stable")
+        start = seen.theta(seen.renumbered(seen.values(start), order))
+    built = _begun(model, seen)
+    with built:
+        log_weights = _mixing(seen, start)
+        nodes = {
+            name: part.nodes(seen.n_components, None if start is None else seen.own(name, start))
+            for name, part in seen.parts.items()
+        }
+        only = next(iter(nodes.values()))
+        plain = problem.allowed is None and problem.inputs is None and not np.isnan(problem.rows).any()
+        if len(nodes) == 1 and plain and hasattr(only, "kernel"):
+            kernel, parameters, rows, constant = only.kernel(problem.rows)
+            value = log_evidence(kernel, pt.concatenate([log_weights, *parameters]), rows) + constant
+        else:
+            terms = _log_density(seen, nodes)
+            if problem.inputs is not None or problem.allowed is not None:
+                terms = terms + (log_weights if problem.inputs is not None else log_weights[None, :])
+                log_weights = pt.zeros(seen.n_components)
+            if problem.allowed is not None:
+                terms = terms + np.where(problem.allowed, 0.0, -np.inf)
+            value = log_evidence(ANY, pt.concatenate([log_weights, terms.ravel()]), np.array([seen.n_components]))
+        pm.Potential("evidence", value)
+    return built
+
+
+def _begun(model: Model, seen: Resolved) -> pymc.Model:
+    """A model with the dimensions of the parameters, and the parameters whose priors are in the model language."""
+    import pymc as pm
+
+    nodes, dims = seen.free_nodes(), {dim: labels.tolist() for dim, labels in seen.labels.items()}
+    if not nodes:
+        return pm.Model(coords=dims)
+    lowered = model.model_copy(update={"model": graphs.Graph(nodes=dict(nodes)), "dims": dims})
+    try:
+        graphs.check(lowered, set())
+        built = graphs.graph(lowered, bind(lowered, Dataset({}, model.data.rows), ()))
+    except ModelError as error:
+        where = error.path[2].partition("[")[0] if len(error.path) > 2 else ""
+        raise ModelError(error.message, path=("model", "priors", where), offset=error.offset) from None
+    for dim, labels in dims.items():
+        if dim not in built.coords:
+            built.add_coord(dim, labels)
+    return built
+
+
+def _log_density(seen: Resolved, nodes: dict[str, Nodes]) -> Any:
+    """log p(row | component), (N, K)."""
+    terms: Any = 0.0
+    for name, part in seen.parts.items():
+        own = [seen.columns.index(c) for c in part.reads]
+        terms = terms + nodes[name].log_density(seen.rows[:, own])
+    return terms
+
+
+def _mixing(seen: Resolved, start: dict[str, Any] | None) -> Any:
+    """Log weights (K,), or (N, K) where a gate makes them."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    problem, k = seen.problem, seen.n_components
+    if problem.inputs is not None:
+        shape = (k - 1, problem.inputs.shape[1])
+        begin = None if start is None else start["gate"][1:]
+        free = pm.Normal("_gate", 0.0, problem.gate_precision**-0.5, shape=shape, initval=begin)
+        gate = pm.Deterministic("gate", pt.concatenate([pt.zeros((1, shape[1])), free]), dims=("component", "input"))
+        eta = pt.dot(problem.inputs, gate.T)
+        return eta - pt.logsumexp(eta, axis=1, keepdims=True)
+    if seen.process is not None:
+        return _sticks(seen, None if start is None else start["weights"])
+    if k == 1:
+        return pt.log(pm.Deterministic("weights", pt.ones(1), dims="component"))
+    begin = None
+    if start is not None:
+        begin = np.maximum(start["weights"], 0.1 / k)
+        begin = begin / begin.sum()
+    concentration = np.broadcast_to(np.asarray(problem.concentration, float), (k,))
+    return pt.log(pm.Dirichlet("weights", concentration, dims="component", initval=begin))
+
+
+def _sticks(seen: Resolved, start: np.ndarray | None) -> Any:
+    """Log weights (K,) of a process whose stick is broken off: the last is what remains."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    prior, k = seen.process, seen.n_components
+    assert prior is not None
+    if isinstance(prior.alpha, str):
+        raise ModelError(
+            "empirical_bayes goes with methods gibbs and variational; give a number, or a prior such as Gamma(1, 1)",
+            path=("model", "concentration"),
+        )
+    alpha: Any = prior.alpha
+    if isinstance(alpha, tuple):
+        alpha = pm.Gamma("alpha", alpha=alpha[0], beta=alpha[1])
+    if k == 1:
+        raise ModelError("a stick needs at least two pieces: raise `most`", path=("model", "most"))
+    begin = None
+    if start is not None:
+        held = np.maximum(start, 0.1 / k)
+        begin = np.clip(held[:-1] / np.cumsum(held[::-1])[::-1][:-1], 0.01, 0.99)
+    rises = prior.discount * np.arange(1, k)
+    v = pm.Beta("_stick", 1 - prior.discount, alpha + rises, shape=k - 1, initval=begin)
+    left = pt.concatenate([pt.zeros(1), pt.cumsum(pt.log1p(-v))])
+    log_weights = pt.concatenate([pt.log(v), pt.zeros(1)]) + left
+    pm.Deterministic("weights", pt.exp(log_weights), dims="component")
+    pm.Deterministic("remainder", pt.exp(log_weights[-1]))
+    return log_weights
+
+
+def written_out(model: Model, seen: Resolved, data: Data) -> pymc.Model:
+    """Parameters, ``label`` for each row, and a node for each column."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    rows = model.data.rows
+    n_rows = len(data.labels[rows]) if rows in data.labels else 1
+    built = _begun(model, seen)
+    with built:
+        if rows in data.labels:
+            built.add_coord(rows, data.labels[rows].tolist())
+        dims = rows if rows in data.labels else None
+        log_weights = _mixing(seen, None)
+        nodes = {name: part.nodes(seen.n_components, None) for name, part in seen.parts.items()}
+        p = pt.exp(log_weights)
+        p = p if seen.problem.inputs is not None else pt.repeat(p[None, :], n_rows, axis=0)
+        label = pm.Categorical("label", p=p, dims=dims)
+        for name, part in seen.parts.items():
+            own = np.full((n_rows, len(part.reads)), np.nan)
+            if len(seen.rows):
+                own = seen.rows[:, [seen.columns.index(c) for c in part.reads]]
+            for column, node in zip(part.columns, nodes[name].draw(label, own), strict=True):
+                pm.Deterministic(column, node, dims=dims)
+    return built

@@ -1,0 +1,160 @@
+"""Mixtures by variational EM: conjugate factors of the parameters, and responsibilities of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from bayeslab.errors import DataError, OptionError
+from bayeslab.exact.answer import Note, VariationalEnd, VariationalPlan
+from bayeslab.exact.mixture import MixtureProblem, merging, starting_labels
+from bayeslab.exact.variational_mixture import VariationalFit, climb, prepared
+from bayeslab.exact.variational_process import StickFit, climb_sticks
+from bayeslab.families.mixture.expectation_maximisation import first_guess, said
+from bayeslab.families.mixture.model import Resolved
+
+__all__ = ["sticks", "variational"]
+
+# A component that holds less is not needed.
+_UNUSED = 0.5
+# So much of a stick in its last piece may be felt.
+_REMAINDER = 0.01
+
+
+def variational(seen: Resolved) -> VariationalPlan | str:
+    """The plan, or why there is none."""
+    if not seen.conjugate:
+        return "the priors of mean, sd or correlation are not conjugate; use nuts"
+    if getattr(seen.problem.emission, "covariance", "") == "tied":
+        return "one covariance for all components has no closed form here; use full or diagonal, or nuts"
+    try:
+        problem = prepared(seen.problem)
+        rows = problem.rows
+        problem.emission.log_base(rows)
+        problem.emission.log_marginal(
+            problem.statistics(np.full((len(rows), seen.n_components), 1 / seen.n_components))
+        )
+    except (OptionError, DataError) as error:
+        return error.message
+    mixing = "normal × " if problem.inputs is not None else "Dirichlet × " if seen.n_components > 1 else ""
+    even = np.ndim(problem.concentration) == 0 and seen.by is not None
+    return VariationalPlan(
+        how=f"{mixing}{seen.n_components} conjugate components × {len(rows):,} labels, as if independent of each other",
+        search=lambda rng, tolerance, most, progress: _search(seen, problem, rng, tolerance, most, progress),
+        dims=seen.dims,
+        labels=seen.labels,
+        log_copies=float(gammaln(seen.n_components + 1)) if even else 0.0,
+        otherwise="sample with method nuts" + ("" if problem.inputs is not None else " or gibbs"),
+    )
+
+
+def _search(
+    seen: Resolved,
+    problem: MixtureProblem,
+    rng: np.random.Generator,
+    tolerance: float,
+    max_iterations: int,
+    progress: Callable[[int, float], None],
+) -> VariationalEnd:
+    guess = first_guess(seen)
+    begin = starting_labels(problem, "k_means", rng) if guess is None else problem.responsibilities(guess)[1]
+    fit = climb(problem, begin, tolerance=tolerance, max_iterations=max_iterations, progress=progress)
+    # Of one mode, so one order of the components serves all draws.
+    order = seen.ranking(seen.values(fit.mode()))
+
+    def draw(own: np.random.Generator, n: int) -> dict[str, np.ndarray]:
+        each = [seen.renumbered(seen.values(fit.draw(own)), order) for _ in range(n)]
+        return {name: np.stack([values[name] for values in each]) for name in seen.dims}
+
+    def log_ratios(own: np.random.Generator, n: int) -> np.ndarray:
+        return np.array([fit.log_ratio(fit.draw(own)) for _ in range(n)])
+
+    return VariationalEnd(fit.trace, fit.converged, draw, log_ratios, _groups(fit, order), _notes(seen, fit, order))
+
+
+def sticks(seen: Resolved) -> VariationalPlan | str:
+    """The plan for a process whose stick is broken off, or why there is none."""
+    assert seen.process is not None
+    prior = seen.process
+    if not seen.conjugate:
+        return "the priors of mean, sd or correlation are not conjugate; use nuts"
+    if getattr(seen.problem.emission, "covariance", "") == "tied":
+        return "one covariance for all components has no closed form here; use full or diagonal, or nuts"
+    if prior.discount and isinstance(prior.alpha, tuple):
+        return "with a discount the concentration has no closed form here; give a number, or use gibbs or nuts"
+    most = min(seen.n_components, len(seen.rows))
+    try:
+        problem = prepared(replace(seen.problem, n_components=most))
+        problem.emission.log_base(problem.rows)
+    except (OptionError, DataError) as error:
+        return error.message
+    if most < 2:
+        return "a stick needs at least two pieces: raise `most`"
+    dims = seen.dims | ({"alpha": ()} if not isinstance(prior.alpha, float) else {})
+    labels = seen.labels | {"component": seen.names[:most]}
+    named = replace(seen, names=seen.names[:most], problem=problem)
+
+    def search(
+        rng: np.random.Generator, tolerance: float, max_iterations: int, progress: Callable[[int, float], None]
+    ) -> VariationalEnd:
+        begin = starting_labels(problem, "k_means", rng)
+        fit = climb_sticks(problem, prior, begin, tolerance=tolerance, max_iterations=max_iterations, progress=progress)
+
+        def draw(own: np.random.Generator, n: int) -> dict[str, np.ndarray]:
+            each = []
+            for _ in range(n):
+                theta = fit.draw(own)
+                more = {"alpha": np.asarray(theta.pop("alpha"))}
+                theta.pop("sticks")
+                each.append(named.values(theta) | more)
+            return {name: np.stack([values[name] for values in each]) for name in dims}
+
+        def log_ratios(own: np.random.Generator, n: int) -> np.ndarray:
+            return np.array([fit.log_ratio(fit.draw(own)) for _ in range(n)])
+
+        groups: dict[str, Any] = {"variational": {"expected_rows": (("component",), fit.counts)}}
+        return VariationalEnd(fit.trace, fit.converged, draw, log_ratios, groups, _stick_notes(fit))
+
+    return VariationalPlan(
+        how=f"a stick of {most} pieces × conjugate components × {len(seen.rows):,} labels, as if independent",
+        search=search,
+        dims=dims,
+        labels=labels,
+        otherwise="sample with method gibbs, which truncates nothing, or nuts",
+    )
+
+
+def _stick_notes(fit: StickFit) -> tuple[Note, ...]:
+    used = int(np.sum(fit.counts >= _UNUSED))
+    notes = [Note("pass", "clusters", f"{used} of {len(fit.counts)} components hold rows")]
+    text = f"the last piece of the stick, which stands for all that follow, holds {fit.remainder:.2g} of it"
+    if fit.remainder > _REMAINDER or used == len(fit.counts):
+        notes.append(Note("warn", "truncation", text, f"raise `most`, to {2 * len(fit.counts)} or more"))
+    else:
+        notes.append(Note("pass", "truncation", text))
+    if isinstance(fit.alpha, float) and fit.prior.alpha == "empirical_bayes":
+        notes.append(Note("pass", "concentration", f"the bound is highest at the concentration {fit.alpha:.4g}"))
+    return tuple(notes)
+
+
+def _groups(fit: VariationalFit, order: np.ndarray) -> dict[str, dict[str, Any]]:
+    return {"variational": {"expected_rows": (("component",), fit.counts[order])}}
+
+
+def _notes(seen: Resolved, fit: VariationalFit, order: np.ndarray) -> tuple[Note, ...]:
+    notes = [Note("pass", "components", said(seen.choice))] if seen.choice is not None else []
+    empty = [str(seen.names[i]) for i, k in enumerate(order) if fit.counts[k] < _UNUSED]
+    if empty:
+        text = f"{len(empty)} of {seen.n_components} components hold no rows ({', '.join(empty)}): fewer would do"
+        notes.append(Note("pass", "unused", text))
+    place = np.argsort(order)
+    pairs = merging(fit.problem, fit.mode()) if seen.n_components > 1 else []
+    for j, k in pairs:
+        if min(fit.counts[[j, k]]) >= _UNUSED:
+            pair = f"{seen.names[place[j]]} and {seen.names[place[k]]}"
+            notes.append(Note("warn", "merged", f"two components ({pair}) say the same", "take fewer components"))
+    return tuple(notes)

@@ -1,0 +1,489 @@
+"""Topics by Gibbs steps over the topics of words: chains as arrays, and what their draws say together.
+
+Topics trade places within a chain and between chains. Within a chain each draw is paired with the mean of those before;
+chains are paired with the one of the highest probability, and those that found other topics are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from bayeslab.errors import Stopped
+from bayeslab.exact import topics as lda
+from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note, SteppedChains
+from bayeslab.exact.topic_concentrations import draw_alpha, draw_beta
+from bayeslab.exact.topics import Corpus, TopicPrior
+from bayeslab.families.topics.documents import Documents, counted
+
+__all__ = [
+    "SAME",
+    "Kept",
+    "by_gibbs",
+    "held_out_group",
+    "held_out_note",
+    "of_draw",
+    "per_word",
+    "some_pairs",
+    "topics_note",
+]
+
+# Topics are taken as the same from this affinity on, the sum over words of √(p q): 1 for equal ones.
+SAME = 0.7
+# Means are over so many draws at most, unless cells are few; predictions over so many of each chain.
+_MEANS, _FEW_CELLS = 200, 20_000
+_KEPT, _KEPT_CELLS = 10, 20_000_000
+# The probability of words is looked at for so many pairs of document and word at most.
+_PAIRS = 20_000
+# Held-out documents are judged by so many draws of all chains together, each with so many particles, which draw so many
+# earlier words anew at each word.
+_JUDGED, _PARTICLES, _FRESH = 40, 6, 20
+
+type Arrays = Mapping[str, np.ndarray]
+type Kept = Mapping[str, tuple[tuple[str, ...], np.ndarray]]
+
+
+def by_gibbs(spec: Any, documents: Documents, apart: Documents | None) -> GibbsPlan:
+    """The plan: see :class:`bayeslab.exact.answer.GibbsPlan`."""
+    from bayeslab.families.topics import prior_of
+
+    sampler = _Sampler(
+        documents.corpus,
+        prior_of(spec),
+        spec.alpha == "learned",
+        spec.beta == "learned",
+        # Given unequal numbers topics are told apart by them.
+        not isinstance(spec.alpha, list) or len(set(spec.alpha)) == 1,
+        documents.bounds,
+        None if documents.day is None else _dated(spec, documents),
+    )
+    n = sampler.prior.n_topics
+    dims: dict[str, tuple[str, ...]] = {"log_joint": (), "log_word": ()}
+    # Each topic's is told with the topics: convergence is judged by what needs no names.
+    dims |= {"alpha_total": ()} if sampler.learn_alpha else {}
+    dims |= {"beta": ()} if sampler.learn_beta else {}
+    dims |= {"tau": ()} if sampler.learn_tau else {}
+
+    def finish(states: Mapping[int, Arrays]) -> GibbsDraws:
+        return _finished(sampler, documents, apart, states)
+
+    def sample(
+        chains: int, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int, int], None]
+    ) -> GibbsDraws:
+        ends = {}
+        for k, own in enumerate(rng.spawn(chains)):
+            ends[k] = sampler.advance(sampler.begin(own, draws, tune), draws + tune)
+            report(k, draws + tune)
+        return finish(ends)
+
+    how = f"topics of {documents.corpus.n_tokens:,} words drawn in turns, topics and proportions integrated out"
+    labels = {"topic": np.arange(1, n + 1), "word": documents.vocabulary, documents.dim: documents.labels}
+    if sampler.dated is not None:
+        labels["day"] = documents.dates[: sampler.dated[0].n_days]
+    return GibbsPlan(how, sample, dims, labels, SteppedChains(sampler.begin, sampler.advance, finish))
+
+
+def _dated(spec: Any, documents: Documents) -> tuple[Any, Any]:
+    """Documents day by day, and the prior of their days' concentrations."""
+    from bayeslab.exact.topic_sequence import DatedCorpus, SequencePrior
+    from bayeslab.families.topics import prior_of
+
+    assert documents.day is not None
+    learned = spec.tau == "learned"
+    tau = {} if learned else {"tau": float(spec.tau)}
+    return DatedCorpus(documents.corpus, documents.day), SequencePrior(prior_of(spec), learn_tau=learned, **tau)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sampler:
+    """Chains of documents; in one language or several, all days alike or day by day.
+
+    Words of several languages are numbered together, and a topic is a distribution of the words of each.
+    """
+
+    corpus: Corpus
+    prior: TopicPrior
+    learn_alpha: bool
+    learn_beta: bool
+    exchangeable: bool
+    bounds: np.ndarray
+    dated: tuple[Any, Any] | None = None
+
+    @property
+    def learn_tau(self) -> bool:
+        return self.dated is not None and bool(self.dated[1].learn_tau)
+
+    @cached_property
+    def paired(self) -> Any:
+        """The documents of each language."""
+        from bayeslab.exact.paired_topics import PairedCorpus
+
+        sides = []
+        for begin, end in pairwise(self.bounds):
+            own = (self.corpus.words >= begin) & (self.corpus.words < end)
+            sizes = np.bincount(self.corpus.document[own], minlength=self.corpus.n_documents)
+            words = self.corpus.words[own] - begin
+            sides.append(Corpus(words, np.append(0, np.cumsum(sizes)), int(end - begin)))
+        return PairedCorpus(sides)
+
+    def _swept(self, now: Arrays, many: int) -> Arrays:
+        """The state of the topics so many sweeps later."""
+        state = {name.removeprefix("state_"): value for name, value in now.items() if name.startswith("state_")}
+        prior = TopicPrior(now["alpha"], float(now["beta"]))
+        if self.dated is not None:
+            from bayeslab.exact import topic_sequence
+
+            after = topic_sequence.run(self.dated[0], state, self.dated[1], many)
+        elif len(self.bounds) > 2:
+            from bayeslab.exact import paired_topics
+
+            after = paired_topics.run(self.paired, state, prior, many)
+        else:
+            after = lda.run(self.corpus, state, prior, many)
+        return {f"state_{name}": value for name, value in after.items()}
+
+    def _first(self, rng: np.random.Generator) -> Arrays:
+        if self.dated is not None:
+            from bayeslab.exact import topic_sequence
+
+            state = topic_sequence.start(*self.dated, rng)
+        elif len(self.bounds) > 2:
+            from bayeslab.exact import paired_topics
+
+            state = paired_topics.start(self.paired, self.prior.n_topics, rng)
+        else:
+            state = lda.start(self.corpus, self.prior.n_topics, rng)
+        return {f"state_{name}": value for name, value in state.items()}
+
+    @cached_property
+    def pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return some_pairs(self.corpus)
+
+    def begin(self, rng: np.random.Generator, draws: int, tune: int) -> Arrays:
+        """Words in random topics, and room for what is kept."""
+        k, v, d = self.prior.n_topics, self.corpus.n_words, self.corpus.n_documents
+        kept = max(1, min(_KEPT, draws, _KEPT_CELLS // (k * v)))
+        return {
+            **self._first(rng),
+            "seed": rng.integers(0, 1 << 63, 2),
+            "done": np.array(0),
+            "tune": np.array(tune),
+            "alpha": self.prior.alpha.copy(),
+            "beta": np.array(self.prior.beta),
+            "order": np.arange(k),
+            "log_joint": np.zeros(draws),
+            "log_word": np.zeros(draws),
+            "share": np.zeros((draws, k)),
+            "alphas": np.zeros((draws if self.learn_alpha else 0, k)),
+            "betas": np.zeros(draws if self.learn_beta else 0),
+            "taus": np.zeros(draws if self.learn_tau else 0),
+            "day": np.zeros((self.dated[0].n_days if self.dated is not None else 0, k)),
+            "day_square": np.zeros((self.dated[0].n_days if self.dated is not None else 0, k)),
+            "summed": np.array(0),
+            "phi": np.zeros((k, v)),
+            "phi_square": np.zeros((k, v)),
+            "theta": np.zeros((d, k)),
+            "theta_square": np.zeros((d, k)),
+            "kept": np.array(0),
+            "kept_phi": np.zeros((kept, k, v), np.float32),
+            "kept_size": np.zeros((kept, len(self.bounds) - 1, k), np.float32),
+            "kept_alpha": np.zeros((kept, k)),
+            "kept_beta": np.zeros(kept),
+        }
+
+    def advance(self, state: Arrays, n_sweeps: int) -> Arrays:
+        """So many sweeps; how they are cut into pieces changes nothing."""
+        now: dict[str, Any] = {name: np.array(value) for name, value in state.items()}
+        end = int(now["done"]) + n_sweeps
+        while (done := int(now["done"])) < end:
+            left = min(end, int(now["tune"])) - done
+            many = max(1, left) if not (self.learn_alpha or self.learn_beta) else 1
+            now |= self._swept(now, many)
+            self._concentrations(now, done)
+            now["done"] = np.array(done + many)
+            if done >= now["tune"]:
+                self._record(now, done - int(now["tune"]))
+        return now
+
+    def _concentrations(self, now: dict[str, Any], sweep: int) -> None:
+        if not (self.learn_alpha or self.learn_beta):
+            return
+        # A generator of its own for each sweep, so that nothing but arrays need be kept.
+        rng = np.random.default_rng([*now["seed"].tolist(), sweep])
+        by_document, by_word = _counts(self.corpus, now["state_z"], self.prior.n_topics)
+        if self.learn_alpha:
+            now["alpha"] = draw_alpha(now["alpha"], by_document, rng)
+        if self.learn_beta:
+            now["beta"] = np.array(draw_beta(float(now["beta"]), by_word, rng))
+
+    def _record(self, now: dict[str, Any], draw: int) -> None:
+        k, draws = self.prior.n_topics, len(now["log_joint"])
+        by_document, by_word = _counts(self.corpus, now["state_z"], k)
+        alpha, beta = now["alpha"], float(now["beta"])
+        of_days = None if self.dated is None else np.exp(now["state_path"])
+        each = alpha if of_days is None else of_days[self.dated[0].day]  # type: ignore[index]
+        now["log_joint"][draw] = _log_joint(by_document, by_word, each, beta, self.bounds)
+        sizes = np.add.reduceat(by_word, self.bounds[:-1], axis=0) + beta * np.diff(self.bounds)[:, None]
+        theta = by_document + each
+        theta_size = theta.sum(axis=1, keepdims=True)
+        theta /= theta_size
+        documents, words, counts = self.pairs
+        of_word = sizes[np.searchsorted(self.bounds, words, side="right") - 1]
+        chance = np.einsum("pk,pk->p", theta[documents], (by_word[words] + beta) / of_word)
+        now["log_word"][draw] = counts @ np.log(chance) / counts.sum()
+        small = k * self.corpus.n_words + k * self.corpus.n_documents <= _FEW_CELLS
+        summed = small or draw % max(1, draws // _MEANS) == 0
+        kept, room = int(now["kept"]), len(now["kept_beta"])
+        keep = kept < room and (draw + 1) * room >= (kept + 1) * draws
+        if summed or keep:
+            phi_size = np.repeat(sizes, np.diff(self.bounds), axis=0).T
+            phi = (by_word.T + beta) / phi_size
+        if summed:
+            if self.exchangeable and now["summed"]:
+                now["order"] = lda.align(now["phi"] / now["summed"], phi)
+            order = now["order"]
+            _add(now, "phi", phi[order], phi_size[order])
+            _add(now, "theta", theta[:, order], theta_size)
+            if of_days is not None:
+                share = (of_days / of_days.sum(axis=1, keepdims=True))[:, order]
+                now["day"] += share
+                now["day_square"] += share**2
+            now["summed"] = now["summed"] + 1
+        order = now["order"]
+        now["share"][draw] = by_document.sum(axis=0)[order] / self.corpus.n_tokens
+        if self.learn_alpha:
+            now["alphas"][draw] = alpha[order]
+        if self.learn_beta:
+            now["betas"][draw] = beta
+        if self.learn_tau:
+            now["taus"][draw] = float(now["state_tau"])
+        if keep:
+            # Documents to come are of the last day.
+            last = alpha if of_days is None else of_days[-1]
+            now["kept_phi"][kept], now["kept_alpha"][kept], now["kept_beta"][kept] = phi[order], last[order], beta
+            now["kept_size"][kept] = sizes[:, order]
+            now["kept"] = np.array(kept + 1)
+
+
+def some_pairs(corpus: Corpus) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Some pairs of document and word, and how often each is there."""
+    keys, counts = np.unique(corpus.document * corpus.n_words + corpus.words, return_counts=True)
+    some = np.unique(np.linspace(0, len(keys) - 1, min(len(keys), _PAIRS)).astype(int))
+    return keys[some] // corpus.n_words, keys[some] % corpus.n_words, counts[some]
+
+
+def _counts(corpus: Corpus, z: np.ndarray, n_topics: int) -> tuple[np.ndarray, np.ndarray]:
+    """Words by document and topic, and by word and topic."""
+    by_document = np.bincount(corpus.document * n_topics + z, minlength=corpus.n_documents * n_topics)
+    by_word = np.bincount(corpus.words.astype(np.int64) * n_topics + z, minlength=corpus.n_words * n_topics)
+    return by_document.reshape(-1, n_topics), by_word.reshape(-1, n_topics)
+
+
+def _log_joint(
+    by_document: np.ndarray, by_word: np.ndarray, alpha: np.ndarray, beta: float, bounds: np.ndarray
+) -> float:
+    """log p(words, topics of words | alpha, beta): cells without words add nothing."""
+    each = np.broadcast_to(alpha, by_document.shape)
+    rows, topics = np.nonzero(by_document)
+    own = each[rows, topics]
+    documents = float((gammaln(by_document[rows, topics] + own) - gammaln(own)).sum())
+    lengths, whole = by_document.sum(axis=1), alpha.sum(axis=-1)
+    documents -= float((gammaln(lengths + whole) - gammaln(whole)).sum())
+    counts = by_word[by_word > 0]
+    words = float(gammaln(counts + beta).sum() - len(counts) * gammaln(beta))
+    sizes, width = np.add.reduceat(by_word, bounds[:-1], axis=0), beta * np.diff(bounds)[:, None]
+    return documents + words - float((gammaln(sizes + width) - gammaln(width)).sum())
+
+
+def _add(now: dict[str, Any], name: str, mean: np.ndarray, size: np.ndarray) -> None:
+    """A Dirichlet distribution's mean and mean square, given the topics of words, to the sums."""
+    now[name] += mean
+    now[f"{name}_square"] += mean * (mean * size + 1) / (size + 1)
+
+
+# --------------------------------------------------------------------------------- chains together
+
+
+def _finished(
+    sampler: _Sampler, documents: Documents, apart: Documents | None, states: Mapping[int, Arrays]
+) -> GibbsDraws:
+    chains = {k: s for k, s in sorted(states.items()) if int(s["done"]) > int(s["tune"])}
+    if not chains:
+        raise Stopped("interrupted before any draw after tuning; `bayeslab fit --resume RUN` goes on from here")
+    length = min(int(s["done"]) - int(s["tune"]) for s in chains.values())
+    each = list(chains.values())
+    joint = np.stack([s["log_joint"][:length] for s in each])
+    best = int(np.argmax(joint.mean(axis=1)))
+    orders, likeness = _paired(sampler, each, best)
+    alike = likeness.min(axis=1) >= SAME
+    agreeing = np.flatnonzero(alike)
+    share = np.stack([s["share"][:length][:, order] for s, order in zip(each, orders, strict=True)])
+    by_size = np.argsort(-share[agreeing].mean(axis=(0, 1)), kind="stable") if sampler.exchangeable else slice(None)
+    orders, likeness, share = [order[by_size] for order in orders], likeness[:, by_size], share[..., by_size]
+    group: dict[str, Any] = {
+        **_means(each, orders, agreeing, documents.dim, sampler.dated is not None),
+        "share": (("chain", "draw", "topic"), share),
+        "likeness": (("chain", "topic"), likeness),
+        "word_share": (("word",), documents.word_shares),
+        "n_words": ((documents.dim,), documents.corpus.lengths),
+        "agrees": (("chain",), alike),
+    }
+    if documents.languages:
+        group["language"] = (("word",), np.repeat(documents.languages, np.diff(documents.bounds)))
+    groups: dict[str, Any] = {"topics": group, "topic_draws": _kept(each, orders)}
+    notes = topics_note(list(chains), likeness, best)
+    if apart is not None:
+        judged = held_out_group(apart, groups["topic_draws"])
+        groups["held_out"] = judged
+        notes.append(held_out_note(judged))
+    drawn = {"log_joint": joint, "log_word": np.stack([s["log_word"][:length] for s in each])}
+    if sampler.learn_alpha:
+        alphas = np.stack([s["alphas"][:length][:, o] for s, o in zip(each, orders, strict=True)])
+        drawn["alpha_total"] = alphas.sum(axis=2)
+        group["alpha"] = (("chain", "draw", "topic"), alphas)
+    if sampler.learn_beta:
+        drawn["beta"] = np.stack([s["betas"][:length] for s in each])
+    if sampler.learn_tau:
+        drawn["tau"] = np.stack([s["taus"][:length] for s in each])
+    return GibbsDraws(drawn, {"lp": joint}, groups, tuple(notes))
+
+
+def _paired(sampler: _Sampler, each: list[Arrays], best: int) -> tuple[list[np.ndarray], np.ndarray]:
+    """For each chain which of its topics goes with which of the best chain's, and the affinity of the two."""
+    means = [s["phi"] / max(int(s["summed"]), 1) for s in each]
+    n = sampler.prior.n_topics
+    orders = [lda.align(means[best], own) if sampler.exchangeable else np.arange(n) for own in means]
+    likeness = [
+        np.sqrt(means[best] * own[order]).sum(axis=1) for own, order in zip(means, orders, strict=True)
+    ]  # fmt: skip
+    # Of several languages the mean affinity.
+    return orders, np.minimum(np.stack(likeness) / (len(sampler.bounds) - 1), 1.0)
+
+
+def _means(each: list[Arrays], orders: list[np.ndarray], agreeing: np.ndarray, dim: str, dated: bool) -> dict[str, Any]:
+    """Means and standard deviations over the chains that agree."""
+    out = {}
+    total = sum(int(each[c]["summed"]) for c in agreeing)
+    of_days = [("day", ("day", "topic"), 1)] if dated else []
+    for name, dims, axis in (("phi", ("topic", "word"), 0), ("theta", (dim, "topic"), 1), *of_days):
+        mean = sum(np.take(each[c][name], orders[c], axis) for c in agreeing) / total
+        square = sum(np.take(each[c][f"{name}_square"], orders[c], axis) for c in agreeing) / total
+        # A variable and a dimension cannot both be called day.
+        name = "day_share" if name == "day" else name
+        out[name] = (dims, np.asarray(mean))
+        out[f"{name}_sd"] = (dims, np.sqrt(np.maximum(square - mean**2, 0.0)))
+    return out
+
+
+def _kept(each: list[Arrays], orders: list[np.ndarray]) -> dict[str, Any]:
+    """Some draws of every chain, to predict from: given the topics of words, a topic is Dirichlet(size · phi)."""
+    phi, size, alpha, beta, chain = [], [], [], [], []
+    for c, (state, order) in enumerate(zip(each, orders, strict=True)):
+        n = int(state["kept"])
+        phi.append(state["kept_phi"][:n][:, order])
+        size.append(state["kept_size"][:n][..., order])
+        alpha.append(state["kept_alpha"][:n][:, order])
+        beta.append(state["kept_beta"][:n])
+        chain += [c] * n
+    return {
+        "phi": (("kept", "topic", "word"), np.concatenate(phi)),
+        "size": (("kept", "side", "topic"), np.concatenate(size)),
+        "alpha": (("kept", "topic"), np.concatenate(alpha)),
+        "beta": (("kept",), np.concatenate(beta)),
+        "from_chain": (("kept",), np.array(chain)),
+    }
+
+
+def topics_note(chains: list[int], likeness: np.ndarray, best: int) -> list[Note]:
+    """Which topics all chains have."""
+    same = likeness >= SAME
+    if not same.shape[1]:
+        text = "no topic with a hundredth of the words stays for half of the draws: there is none to tell"
+        return [Note("warn", "topics", text, "give a number of topics, or a larger beta, which makes fewer of them")]
+    lone = np.flatnonzero(~same.all(axis=0))
+    if len(chains) == 1:
+        return [Note("warn", "topics", "one chain cannot say whether topics are found again", "run several chains")]
+    if not len(lone):
+        n = same.shape[1]
+        which = f"all {n} topics are" if n > 1 else "the topic is"
+        text = f"{which} found by all {len(chains)} chains (affinity at least {SAME:g})"
+        return [Note("pass", "topics", text)]
+    agreeing = int(same.all(axis=1).sum())
+    shown = ", ".join(f"{k + 1} (by {int(same[:, k].sum())})" for k in lone[:8]) + (" ..." if len(lone) > 8 else "")
+    n = len(chains)
+    text = (
+        f"{len(lone)} of {counted(same.shape[1], 'topic')} not found by all {n} chains: {shown}; words and proportions"
+        f" are those of the {agreeing} of {n} chains that agree with the most probable one, chain {chains[best]}"
+    )
+    return [
+        Note("warn", "topics", text, "run longer (tune), take fewer topics, or rely only on topics all chains find")
+    ]
+
+
+# --------------------------------------------------------------------------------- held out
+
+
+def held_out_group(apart: Documents, kept: Kept) -> dict[str, Any]:
+    """Log probability of documents given draws: by document and draw."""
+    chain = kept["from_chain"][1]
+    some = np.unique(np.linspace(0, len(chain) - 1, min(len(chain), _JUDGED)).astype(int))
+    there = apart.take(np.flatnonzero(apart.corpus.lengths))
+    rng = np.random.default_rng(0)
+    each = [
+        lda.held_out(there.corpus, *draw, rng, **more, particles=_PARTICLES, fresh=_FRESH)
+        for draw, more in (of_draw(there, kept, s) for s in some)
+    ]
+    return {
+        "log_probability": (("held_out_draw", "held_out_document"), np.stack(each)),
+        "from_chain": (("held_out_draw",), chain[some]),
+        "n_words": (("held_out_document",), there.corpus.lengths),
+    }
+
+
+def of_draw(documents: Documents, kept: Kept, s: int) -> tuple[tuple[np.ndarray, TopicPrior], dict[str, Any]]:
+    """What is known of topics in one of the draws that are kept, to judge or place documents by."""
+    phi, prior = kept["phi"][1][s].astype(float), TopicPrior(kept["alpha"][1][s], float(kept["beta"][1][s]))
+    # Draws of topics themselves have no size.
+    sizes = kept["size"][1][s] if "size" in kept else None
+    return (phi, prior), {"sizes": sizes, "sides": documents.sides}
+
+
+def held_out_note(judged: Kept) -> Note:
+    value, error = per_word(*(judged[name][1] for name in ("log_probability", "n_words", "from_chain")))
+    n, words = len(judged["n_words"][1]), int(judged["n_words"][1].sum())
+    text = (
+        f"log probability of a word in {counted(n, 'held-out document')} ({counted(words, 'word')}) {value:.4f} ±"
+        f" {error:.2g} (Monte Carlo error); perplexity {np.exp(-value):,.1f}"
+    )
+    return Note("pass", "held out", text)
+
+
+def per_word(log_probability: np.ndarray, n_words: np.ndarray, chain: np.ndarray) -> tuple[float, float]:
+    """Log probability of a word of documents, and its Monte Carlo error.
+
+    Parameters
+    ----------
+    log_probability : ndarray (n_draws, n_documents)
+        Given each draw of the topics.
+    chain : ndarray (n_draws,)
+        Where each draw is from: with three chains or more the error is the jackknife's over chains, else over draws.
+    """
+    groups = chain if len(np.unique(chain)) >= 3 else np.arange(len(chain))
+    names = np.unique(groups)
+    whole = _averaged(log_probability) / n_words.sum()
+    if len(names) < 2:
+        return whole, float("nan")
+    left = np.array([_averaged(log_probability[groups != name]) for name in names]) / n_words.sum()
+    n = len(names)
+    return whole, float(np.sqrt((n - 1) / n * ((left - left.mean()) ** 2).sum()))
+
+
+def _averaged(log_probability: np.ndarray) -> float:
+    most = log_probability.max(axis=0)
+    return float((most + np.log(np.exp(log_probability - most).mean(axis=0))).sum())

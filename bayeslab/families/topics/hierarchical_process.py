@@ -1,0 +1,287 @@
+"""Topics whose number is not fixed, by Gibbs steps: which topics are there most of the time, and how many there are.
+
+Topics come and go. Within a chain each draw's topics are paired with those seen so far, or are new; what is told are
+those that are there in half of the draws or more of the chain of the highest probability, and how many other chains
+have them too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from bayeslab.errors import Stopped
+from bayeslab.exact import topic_process
+from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note, SteppedChains
+from bayeslab.exact.topic_process import ProcessPrior
+from bayeslab.exact.topics import Corpus
+from bayeslab.families.topics.documents import Documents
+from bayeslab.families.topics.gibbs_sampling import SAME, held_out_group, held_out_note, some_pairs, topics_note
+
+__all__ = ["by_gibbs"]
+
+# Topics are told that are in this share of the draws with so large a share of the words.
+_THERE, _LARGE = 0.5, 0.01
+_START = 10
+# Corpora of fewer words have several sweeps for each draw, so many at most.
+_SHORT, _SWEEPS = 20_000, 5
+# Weight of a topic that is not there.
+_NONE = 1e-30
+_MEANS, _KEPT, _KEPT_CELLS, _MOST_SEEN = 200, 10, 20_000_000, 300
+
+type Arrays = Mapping[str, np.ndarray]
+
+
+def by_gibbs(prior: ProcessPrior, documents: Documents, apart: Documents | None) -> GibbsPlan:
+    """The plan: see :class:`bayeslab.exact.answer.GibbsPlan`."""
+    sampler = _Sampler(documents.corpus, prior)
+    dims: dict[str, tuple[str, ...]] = dict.fromkeys(_recorded(prior), ())
+
+    def finish(states: Mapping[int, Arrays]) -> GibbsDraws:
+        return _finished(sampler, documents, apart, states)
+
+    def sample(
+        chains: int, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int, int], None]
+    ) -> GibbsDraws:
+        ends = {}
+        for k, own in enumerate(rng.spawn(chains)):
+            ends[k] = sampler.advance(sampler.begin(own, draws, tune), draws + tune)
+            report(k, draws + tune)
+        return finish(ends)
+
+    each = f", {sampler.sweeps} times for each draw" if sampler.sweeps > 1 else ""
+    how = f"topics of {documents.corpus.n_tokens:,} words drawn in turns{each}, among those there are and new ones"
+    labels = {"word": documents.vocabulary, documents.dim: documents.labels, "topic": np.arange(1, _MOST_SEEN + 1)}
+    return GibbsPlan(how, sample, dims, labels, SteppedChains(sampler.begin, sampler.advance, finish))
+
+
+def _recorded(prior: ProcessPrior) -> tuple[str, ...]:
+    more = [name for name in ("alpha", "gamma") if not isinstance(getattr(prior, name), float | int)]
+    return ("n_topics", "n_large", "log_words", "log_word", *more, *(["beta"] if prior.learn_beta else []))
+
+
+@dataclass(frozen=True, eq=False)
+class _Sampler:
+    corpus: Corpus
+    prior: ProcessPrior
+
+    @cached_property
+    def pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return some_pairs(self.corpus)
+
+    @property
+    def sweeps(self) -> int:
+        """For each draw: topics of few words come and go slowly, and what is kept of a draw costs more than a sweep."""
+        return int(np.clip(_SHORT // max(self.corpus.n_tokens, 1), 1, _SWEEPS))
+
+    def begin(self, rng: np.random.Generator, draws: int, tune: int) -> Arrays:
+        """Words in a few random topics, and room for what is kept."""
+        v, d = self.corpus.n_words, self.corpus.n_documents
+        first = topic_process.start(self.corpus, self.prior, rng, n_topics=min(_START, self.corpus.n_tokens))
+        return {
+            **{f"state_{name}": value for name, value in first.items()},
+            "done": np.array(0),
+            "tune": np.array(tune),
+            "draws": np.array(draws),
+            **{f"draw_{name}": np.zeros(draws) for name in _recorded(self.prior)},
+            "summed": np.array(0),
+            "there": np.zeros(0, int),
+            "share": np.zeros(0),
+            **{name: np.zeros((0, v)) for name in ("phi", "phi_square", "counts")},
+            **{name: np.zeros((d, 0)) for name in ("theta", "theta_square")},
+            "kept": np.array(0),
+        }
+
+    def advance(self, state: Arrays, n_sweeps: int) -> Arrays:
+        """So many draws; how they are cut into pieces changes nothing."""
+        now: dict[str, Any] = {name: np.array(value) for name, value in state.items()}
+        end = int(now["done"]) + n_sweeps
+        while (done := int(now["done"])) < end:
+            many = max(1, min(end, int(now["tune"])) - done)
+            own = topic_process.run(self.corpus, _own(now), self.prior, many * self.sweeps)
+            now |= {f"state_{name}": value for name, value in own.items()}
+            now["done"] = np.array(done + many)
+            if done >= now["tune"]:
+                self._record(now, own, done - int(now["tune"]))
+        return now
+
+    def _record(self, now: dict[str, Any], own: Arrays, draw: int) -> None:
+        draws, corpus = int(now["draws"]), self.corpus
+        phi, theta = topic_process.topics(corpus, own), topic_process.proportions(corpus, own)
+        sizes = np.bincount(own["z"], minlength=len(phi))
+        documents, words, counts = self.pairs
+        chance = np.einsum("pk,pk->p", theta[documents, :-1], phi.T[words]) + theta[documents, -1] / corpus.n_words
+        values = {
+            "n_topics": len(phi),
+            "n_large": int((sizes >= _LARGE * corpus.n_tokens).sum()),
+            "log_words": topic_process.log_words(corpus, own),
+            "log_word": counts @ np.log(chance) / counts.sum(),
+            **{name: float(own[name]) for name in ("alpha", "gamma", "beta")},
+        }
+        for name in _recorded(self.prior):
+            now[f"draw_{name}"][draw] = values[name]
+        if draw % max(1, draws // _MEANS) == 0:
+            self._sum(now, own, phi, theta, sizes)
+        room = max(1, min(_KEPT, draws, _KEPT_CELLS // (len(phi) * corpus.n_words)))
+        kept = int(now["kept"])
+        if kept < room and (draw + 1) * room >= (kept + 1) * draws:
+            rng = np.random.default_rng([*own["seed"].tolist(), int(own["sweep"]), 1])
+            every, prior, known = topic_process.given(corpus, own, rng)
+            now[f"kept_phi_{kept}"], now[f"kept_alpha_{kept}"] = every.astype(np.float32), prior.alpha
+            now[f"kept_beta_{kept}"], now[f"kept_size_{kept}"] = np.array(prior.beta), known
+            now["kept"] = np.array(kept + 1)
+
+    def _sum(self, now: dict[str, Any], own: Arrays, phi: np.ndarray, theta: np.ndarray, sizes: np.ndarray) -> None:
+        """This draw's topics to the sums of those they are paired with."""
+        beta = float(own["beta"])
+        # By the words they have: what the prior adds makes all small ones alike.
+        counts = np.maximum(phi * (sizes + beta * self.corpus.n_words)[:, None] - beta, 0)
+        large = np.flatnonzero(sizes >= _LARGE * self.corpus.n_tokens)
+        slot, seen = np.full(len(phi), -1), len(now["there"])
+        slot[large] = paired(_shares(now["counts"]), _shares(counts[large]))
+        new = large[slot[large] < 0][: max(0, _MOST_SEEN - seen)]
+        slot[new] = seen + np.arange(len(new))
+        extra, told = len(new), np.flatnonzero(slot >= 0)
+        now["there"] = np.append(now["there"], np.zeros(extra, int))
+        now["share"] = np.append(now["share"], np.zeros(extra))
+        for name, axis in (("phi", 0), ("phi_square", 0), ("counts", 0), ("theta", 1), ("theta_square", 1)):
+            width = [(0, extra if a == axis else 0) for a in (0, 1)]
+            now[name] = np.pad(now[name], width)
+        at = slot[told]
+        now["there"][at] += 1
+        now["share"][at] += sizes[told] / self.corpus.n_tokens
+        now["counts"][at] += counts[told]
+        of_topic = sizes[told] + beta * self.corpus.n_words
+        of_document = self.corpus.lengths + float(own["alpha"])
+        for name, mean, size, index in (
+            ("phi", phi[told], of_topic[:, None], np.s_[at]),
+            ("theta", theta[:, told], of_document[:, None], np.s_[:, at]),
+        ):
+            now[name][index] += mean
+            now[f"{name}_square"][index] += mean * (mean * size + 1) / (size + 1)
+        now["summed"] = now["summed"] + 1
+
+
+def _own(now: Arrays) -> dict[str, np.ndarray]:
+    return {name.removeprefix("state_"): value for name, value in now.items() if name.startswith("state_")}
+
+
+def _shares(counts: np.ndarray) -> np.ndarray:
+    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-300)
+
+
+def paired(reference: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """For each topic of ``other`` the number of the one of ``reference`` that it is, or -1: one to one, alike."""
+    out = np.full(len(other), -1)
+    if not len(reference):
+        return out
+    likeness = np.minimum(np.sqrt(other) @ np.sqrt(reference).T, 1.0)
+    rows, columns = linear_sum_assignment(-likeness)
+    same = likeness[rows, columns] >= SAME
+    out[rows[same]] = columns[same]
+    return out
+
+
+# --------------------------------------------------------------------------------- chains together
+
+
+def _finished(
+    sampler: _Sampler, documents: Documents, apart: Documents | None, states: Mapping[int, Arrays]
+) -> GibbsDraws:
+    chains = {k: s for k, s in sorted(states.items()) if int(s["done"]) > int(s["tune"])}
+    if not chains:
+        raise Stopped("interrupted before any draw after tuning; `bayeslab fit --resume RUN` goes on from here")
+    length = min(int(s["done"]) - int(s["tune"]) for s in chains.values())
+    each = list(chains.values())
+    names = _recorded(sampler.prior)
+    drawn = {name: np.stack([s[f"draw_{name}"][:length] for s in each]) for name in names}
+    drawn |= {name: drawn[name].astype(np.int64) for name in ("n_topics", "n_large")}
+    best = int(np.argmax(drawn["log_word"].mean(axis=1)))
+    group, likeness, words = _told(each, best, documents)
+    kept = _kept(each, group["phi"][1], words)
+    notes = [_number(drawn["n_topics"]), *topics_note(list(chains), likeness, best)]
+    groups: dict[str, Any] = {"topics": group, "topic_draws": kept}
+    if apart is not None:
+        groups["held_out"] = held_out_group(apart, kept)
+        notes.append(held_out_note(groups["held_out"]))
+    return GibbsDraws(drawn, {}, groups, tuple(notes))
+
+
+def _told(each: list[Arrays], best: int, documents: Documents) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
+    """The topics that are told, means over draws of the best chain; how like each chain's nearest is; their words."""
+    state = each[best]
+    summed, there = int(state["summed"]), state["there"]
+    told = np.flatnonzero(there >= _THERE * summed)
+    share = state["share"] / summed
+    told = told[np.argsort(-share[told], kind="stable")]
+    phi = state["phi"][told] / there[told][:, None]
+    theta = state["theta"][:, told] / summed
+    phi_square = state["phi_square"][told] / there[told][:, None]
+    theta_square = state["theta_square"][:, told] / summed
+    words = _shares(state["counts"][told])
+    likeness = np.zeros((len(each), len(told)))
+    for c, other in enumerate(each):
+        own = other["there"] >= _THERE * int(other["summed"])
+        alike = np.minimum(np.sqrt(words) @ np.sqrt(_shares(other["counts"][own])).T, 1.0)
+        rows, columns = linear_sum_assignment(-alike)
+        likeness[c, rows] = alike[rows, columns]
+    group: dict[str, Any] = {
+        "phi": (("topic", "word"), phi),
+        "phi_sd": (("topic", "word"), np.sqrt(np.maximum(phi_square - phi**2, 0))),
+        "theta": ((documents.dim, "topic"), theta),
+        "theta_sd": ((documents.dim, "topic"), np.sqrt(np.maximum(theta_square - theta**2, 0))),
+        "share": (("topic",), share[told]),
+        "there": (("topic",), there[told] / summed),
+        "likeness": (("chain", "topic"), likeness),
+        "word_share": (("word",), documents.word_shares),
+        "n_words": ((documents.dim,), documents.corpus.lengths),
+    }
+    return group, likeness, words
+
+
+def _kept(each: list[Arrays], told: np.ndarray, words: np.ndarray) -> dict[str, Any]:
+    """Some draws of every chain: first the topics that are told, then the others, filled up with some of no weight."""
+    phi, alpha, size, beta, chain = [], [], [], [], []
+    for c, state in enumerate(each):
+        for i in range(int(state["kept"])):
+            own, weight, known = (state[f"kept_{name}_{i}"] for name in ("phi", "alpha", "size"))
+            b = float(state[f"kept_beta_{i}"])
+            slot = paired(words, _shares(np.maximum(np.rint(own * known[:, None] - b), 0)))
+            at = np.flatnonzero(slot >= 0)
+            others = np.setdiff1d(np.arange(len(own)), at)
+            mine, share, whole = told.astype(np.float32), np.full(len(told), _NONE), np.ones(len(told))
+            mine[slot[at]], share[slot[at]], whole[slot[at]] = own[at], weight[at], known[at]
+            phi.append(np.vstack([mine, own[others]]))
+            alpha.append(np.append(share, weight[others]))
+            size.append(np.append(whole, known[others]))
+            beta.append(b)
+            chain.append(c)
+    most = max(len(a) for a in alpha)
+    filled = [np.vstack([p, np.full((most - len(p), p.shape[1]), 1 / p.shape[1], np.float32)]) for p in phi]
+    return {
+        "phi": (("kept", "topic_of_draw", "word"), np.stack(filled)),
+        "size": (("kept", "side", "topic_of_draw"), _level(size, most, 1.0)[:, None]),
+        "alpha": (("kept", "topic_of_draw"), _level(alpha, most, _NONE)),
+        "beta": (("kept",), np.array(beta)),
+        "from_chain": (("kept",), np.array(chain)),
+    }
+
+
+def _level(rows: list[np.ndarray], length: int, filler: float) -> np.ndarray:
+    """Rows of the same length."""
+    return np.stack([np.append(row, np.full(length - len(row), filler)) for row in rows])
+
+
+def _number(n_topics: np.ndarray) -> Note:
+    values, counts = np.unique(n_topics, return_counts=True)
+    each = [(n, p) for n, p in zip(values, counts / counts.sum(), strict=True) if p >= 0.005]
+    if len(each) > 6:
+        low, high = np.quantile(n_topics, [0.055, 0.945], method="nearest")
+        return Note("pass", "number", f"{low} to {high} topics have words (89 % of the draws)")
+    shown = ", ".join(f"{n}: {p:.2f}" for n, p in each)
+    return Note("pass", "number", f"posterior of the number of topics that have words {shown}")
