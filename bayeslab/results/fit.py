@@ -51,10 +51,35 @@ class Fit(Fitted):
         Parameters
         ----------
         var_names
-            Only these nodes.
+            Only these nodes, or rows by the name that the summary prints: ``"b"``, ``"b[size]"``.
         ci_prob, ci_kind
             Probability and kind (``eti``: equal tails, ``hdi``: highest density) of the interval.
+
+        Raises
+        ------
+        OptionError
+            There is no such node or row; the message has the nearest name.
         """
+        from bayeslab.results.render import pick_rows
+
+        if var_names is None:
+            return self._summary(None, ci_prob, ci_kind)
+        names = [var_names] if isinstance(var_names, str) else [str(name) for name in var_names]
+        exact = self.data_tree.children.get("exact_posterior")
+        nodes = {str(name) for group in (self.posterior, exact) if group is not None for name in group.data_vars}
+        if nodes.issuperset(names):
+            return self._summary(names, ci_prob, ci_kind)
+        if {"cross_validation", "parent_sets"} & self.data_tree.children.keys():
+            # Their rows are not those of nodes.
+            return pick_rows(self._summary(None, ci_prob, ci_kind), names)
+        holding = [name if name in nodes else name.partition("[")[0] for name in names]
+        for name in holding:
+            if name not in nodes:
+                raise OptionError(f"no variable '{name}' in the posterior{hint(name, sorted(nodes))}")
+        return pick_rows(self._summary(list(dict.fromkeys(holding)), ci_prob, ci_kind), names)
+
+    def _summary(self, var_names: list[str] | None, ci_prob: float, ci_kind: Literal["eti", "hdi"]) -> pd.DataFrame:
+        """The summary of whole nodes."""
         from bayeslab.results.render import summary
 
         if "cross_validation" in self.data_tree.children and var_names is None:
@@ -103,7 +128,7 @@ class Fit(Fitted):
         found = pd.DataFrame({"value": group["score"].to_numpy(), "sd over folds": spread}, index=names)
         return pd.concat([found, summary(self.posterior.to_dataset())])
 
-    def _exact_summary(self, var_names: str | list[str] | None, ci_prob: float) -> pd.DataFrame:
+    def _exact_summary(self, var_names: list[str] | None, ci_prob: float) -> pd.DataFrame:
         """Exact statistics; of nodes that have none (nonlinear ones) those of the independent draws."""
         import pandas as pd
 
@@ -111,7 +136,7 @@ class Fit(Fitted):
 
         group, draws = self._exact_group(ci_prob), self.posterior.to_dataset()
         shown = [str(name) for name in draws.data_vars if not str(name).startswith("_")]
-        wanted = [var_names] if isinstance(var_names, str) else var_names or shown
+        wanted = var_names or shown
         if all(name in group for name in wanted):
             return exact_summary(group, var_names, ci_prob)
         parts = [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
@@ -32,6 +33,7 @@ __all__ = [
     "exact_summary",
     "fit_html",
     "image",
+    "pick_rows",
     "plain_table",
     "print_summary",
     "print_verdict",
@@ -144,6 +146,33 @@ def summary(
         frame.insert(2, "median", medians)
         frame.loc[heavy, list(_OF_MEANS)] = np.nan
     return frame
+
+
+def pick_rows(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """The rows of a summary with these labels; a node's name stands for all of its rows.
+
+    Parameters
+    ----------
+    names
+        Such as ``b`` or ``b[size]``; accents may be one sign or two.
+
+    Raises
+    ------
+    OptionError
+        There is no such row, with the nearest name.
+    """
+    labels = [_composed(str(label)) for label in frame.index]
+    chosen: list[int] = []
+    for name in map(_composed, names):
+        rows = [i for i, label in enumerate(labels) if label == name or label.startswith(f"{name}[")]
+        if not rows:
+            raise OptionError(f"the summary has no row '{name}'{hint(name, labels)}")
+        chosen += rows
+    return frame.iloc[chosen]
+
+
+def _composed(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
 
 
 def _chosen(posterior: xr.Dataset | xr.DataTree, var_names: str | Sequence[str] | None) -> list[Block]:
