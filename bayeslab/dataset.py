@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -33,6 +33,10 @@ __all__ = [
     "Memory",
     "bind",
     "check_exact",
+    "frame_columns",
+    "frame_series",
+    "number_in",
+    "slip_of",
     "whole_numbers",
 ]
 
@@ -199,6 +203,19 @@ class Dataset:
         levels = {name: shorter(names, (name,)) for name, names in self.levels.items()}
         return replace(self, columns=columns, levels=levels)
 
+    def complete(self, wanted: Container[str] | None = None) -> Dataset:
+        """The dataset, where every column could be read, or every one of those that are wanted.
+
+        Raises
+        ------
+        DataError
+            A column holds neither numbers nor text.
+        """
+        for name, reason in self.left_out.items():
+            if wanted is None or name in wanted:
+                raise DataError(reason)
+        return self
+
     def joined(self, other: Dataset) -> Dataset:
         """These columns and those of another table; ``other`` gives the row dimension."""
         for name in self.columns.keys() & other.columns.keys():
@@ -226,7 +243,7 @@ class Dataset:
         for name, value in raw.items():
             try:
                 values, missing = _read_values(name, value, f"{what}: column '{name}'", cells)
-            except _NeitherNumbersNorText as error:
+            except UnusableColumn as error:
                 left_out[name] = error.message
                 continue
             if values.ndim != 1:
@@ -264,7 +281,7 @@ class Dataset:
                 continue
             try:
                 values, missing = _read_values(name, value, f"{what}: '{name}'", cells)
-            except _NeitherNumbersNorText as error:
+            except UnusableColumn as error:
                 left_out[name] = error.message
                 continue
             if values.ndim == 0 or name in source.dims:
@@ -288,7 +305,7 @@ class Dataset:
         return tables.joined(cls(columns, source.rows, levels, left_out))
 
 
-class _NeitherNumbersNorText(DataError):
+class UnusableColumn(DataError):
     """A column that no model can use, such as one of dates; it stops only a model that names it."""
 
 
@@ -296,8 +313,14 @@ def _is_frame(value: Any) -> bool:
     return hasattr(value, "columns") and hasattr(value, "shape") and not isinstance(value, np.ndarray)
 
 
-def frame_columns(frame: Any) -> dict[str, Any]:
-    """Columns of a pandas, polars or pyarrow table."""
+def frame_series(frame: Any) -> dict[str, Any]:
+    """Columns of a pandas, polars or pyarrow table as narwhals series.
+
+    Raises
+    ------
+    DataError
+        It is no such table, or two columns have one name.
+    """
     import narwhals as nw
 
     try:
@@ -311,13 +334,18 @@ def frame_columns(frame: Any) -> dict[str, Any]:
     doubled = [name for name, count in Counter(names).items() if count > 1]
     if doubled:
         raise DataError(f"the column '{doubled[0]}' is there twice")
+    return dict(zip(names, native.iter_columns(), strict=True))
+
+
+def frame_columns(frame: Any) -> dict[str, Any]:
+    """Columns of a pandas, polars or pyarrow table."""
     return {
-        str(name): series.to_native()
+        name: series.to_native()
         if _order(series.to_native()) is not None
         else series.to_list()
         if _nullable(series)
         else series.to_numpy()
-        for name, series in zip(native.columns, native.iter_columns(), strict=True)
+        for name, series in frame_series(frame).items()
     }
 
 
@@ -382,7 +410,7 @@ def _as_given(value: Any, what: str) -> tuple[np.ndarray, np.ndarray | None]:
         return array.astype(np.float64), None
     if array.dtype.kind in "UTSO":
         return _from_objects(array, what)
-    raise _NeitherNumbersNorText(f"{what} holds {array.dtype}; numbers and text can be used (turn dates into numbers)")
+    raise UnusableColumn(f"{what} holds {array.dtype}; numbers and text can be used (turn dates into numbers)")
 
 
 _LARGEST = 2**63 - 1
@@ -458,6 +486,9 @@ def _lists_of_words(value: Any) -> bool:
     return lists and any(len(cell) for cell in cells) and all(isinstance(word, str) for cell in cells for word in cell)
 
 
+_NUMBER = bool | int | float | np.integer | np.floating | np.bool_
+
+
 def _from_objects(array: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray | None]:
     flat = array.astype(object).ravel()
     if set(map(type, flat)) <= {str, float, type(None)}:  # the common case, without a loop over cells
@@ -467,7 +498,7 @@ def _from_objects(array: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray 
             return text.reshape(array.shape), gone.reshape(array.shape) if gone.any() else None
     missing = np.array([cell is None or type(cell).__name__ == "NAType" or cell != cell for cell in flat])
     kinds = {str if isinstance(cell, str) else type(cell) for cell, gone in zip(flat, missing, strict=True) if not gone}
-    if all(issubclass(kind, bool | int | float | np.integer | np.floating | np.bool_) for kind in kinds):
+    if all(issubclass(kind, _NUMBER) for kind in kinds):
         cells = [None if gone else cell for cell, gone in zip(flat, missing, strict=True)]
         if kinds and all(issubclass(kind, bool | int | np.integer | np.bool_) for kind in kinds) and not missing.any():
             return whole_numbers(cells, what).reshape(array.shape), None
@@ -475,11 +506,14 @@ def _from_objects(array: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray 
         numbers = np.array([np.nan if cell is None else float(cell) for cell in cells])
         return numbers.reshape(array.shape), None
     if kinds - {str}:
-        odd = next(i for i, cell in enumerate(flat) if not missing[i] and not isinstance(cell, str))
+        present = [i for i, gone in enumerate(missing) if not gone]
+        odd = next((i for i in present if not isinstance(flat[i], str | _NUMBER)), None)
+        if odd is None:  # numbers among text
+            odd = next(i for i in present if not isinstance(flat[i], str))
         kind = type(flat[odd]).__name__
         if str in kinds:
-            raise _NeitherNumbersNorText(f"{what} mixes text and {kind} (row {odd + 1}); a column is numbers or text")
-        raise _NeitherNumbersNorText(
+            raise UnusableColumn(f"{what} mixes text and {kind} (row {odd + 1}); a column is numbers or text")
+        raise UnusableColumn(
             f"{what} holds {kind} (row {odd + 1}); a column is numbers or text: make numbers of it, say days"
         )
     text = as_text(["" if gone else cell for cell, gone in zip(flat, missing, strict=True)], what)
@@ -881,7 +915,7 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
     out.slips = {
         name: slip
         for name, column in columns.items()
-        if column.text and plain_name(name) not in known and (slip := _slip(name, column)) is not None
+        if column.text and plain_name(name) not in known and (slip := slip_of(name, column)) is not None
     }
     return out
 
@@ -900,7 +934,7 @@ def number_in(word: str) -> float | None:
         return None
 
 
-def _slip(name: str, column: Column) -> str | None:
+def slip_of(name: str, column: Column) -> str | None:
     """Why a column of text cannot be used: nearly all of its cells are numbers, or it is numbers as text."""
     cells = column.values.ravel()
     if cells.size and cells[0].startswith(WORDS_APART):

@@ -398,7 +398,7 @@ class Network:
         from bayeslab.io.tables import read_dataset
         from bayeslab.spec import DataSource
 
-        columns = read_dataset(DataSource(), None, table).columns
+        columns = read_dataset(DataSource(), None, table).complete().columns
         for name in columns:
             if name in self.variables and name not in self.states:
                 raise OptionError(f"a table of evidence holds states, '{name}' is continuous: query row by row")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import networkx as nx
 import numpy as np
 
-from bayeslab.dataset import Column, Dataset, as_values
+from bayeslab.dataset import Column, Dataset, as_values, number_in, slip_of
 from bayeslab.errors import DataError, ModelError, OptionError, hint
 from bayeslab.exact.mixed_network import MixedNetwork
 from bayeslab.exact.network import DiscreteNetwork
@@ -260,6 +260,7 @@ def learn(
     if method is not None and method not in SEARCHES:
         raise OptionError(f"unknown search '{method}'{hint(method, SEARCHES)}")
     table = _read(data)
+    _refuse_slips(table, (score_options or {}).get("states") or ())
     if method == _INCOMPLETE:
         if isinstance(table, Observations) and table.elsewhere is not None:
             raise OptionError(f"the search '{method}' needs the rows in memory; they are in DuckDB: take tabu")
@@ -355,9 +356,28 @@ def _read(data: Any) -> Any:
     from bayeslab.spec import DataSource
 
     if isinstance(data, str | os.PathLike | Mapping | Dataset):
-        return read_dataset(DataSource(), None, data)
+        found = read_dataset(DataSource(), None, data).complete()
+        for name, column in found.columns.items():
+            if column.values.ndim != 1:
+                raise DataError(f"column '{name}' does not hold one value a row")
+        return found
     # A dataframe knows the different words of its columns already.
     return {name: column for name, column in columns_of(data).items() if name != DataSource().rows}
+
+
+def _refuse_slips(table: Any, known: Container[str]) -> None:
+    """Refuse columns of numbers among which a word has strayed, but for those whose states are known."""
+    from bayeslab.structure.incomplete import Incomplete
+
+    if isinstance(table, Observations | Incomplete):
+        return
+    for name, column in columns_of(table).items():
+        if isinstance(column, CodedColumn):
+            if all(number_in(word) is None for word in column.words):
+                continue
+            column = Column(np.array([*column.words, ""])[column.codes], None, column.codes < 0)
+        if isinstance(column, Column) and column.text and name not in known and (slip := slip_of(name, column)):
+            raise DataError(slip)
 
 
 def _completed(

@@ -56,7 +56,10 @@ def extended(
             "rows are added to fits by method gibbs of mixtures with components: dirichlet_process; fit again"
         )
     source = fit.model.data.model_copy(update={"table": None, "arrays": None, "tables": {}})
-    whole = longer(fit.data.dataset, read_dataset(source, None, data, fit.model.declared()).plain())
+    whole = longer(
+        fit.data.dataset,
+        read_dataset(source, None, data, fit.model.declared()).complete(fit.data.dataset.columns).plain(),
+    )
     model = family.continued(fit.model, fit.data)
     bound = bind(model, whole, family.factors(model), fit.data.memory())
     family.check(model, bound.names())

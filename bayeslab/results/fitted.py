@@ -133,7 +133,8 @@ def bound_to(fit: Fitted, given: Any) -> Data:
         present = set(given) if isinstance(given, Mapping) else None
         used = {n: d for n, d in used.items() if present is None or n in present}
     source = source.model_copy(update={"dims": used})
-    new = read_dataset(source, None, given, fit.model.declared()).over(fit.data.dataset)
+    new = read_dataset(source, None, given, fit.model.declared())
+    new = new.complete(fit.data.dataset.columns).over(fit.data.dataset)
     bound = bind(fit.model, new, family.factors(fit.model), fit.data.memory())
     bound.origin = fit.data
     return bound

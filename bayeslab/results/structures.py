@@ -62,7 +62,7 @@ class Structures(StructureDraws):
         """
         import pandas as pd
 
-        columns = read_dataset(DataSource(), None, table).columns
+        columns = read_dataset(DataSource(), None, table).complete().columns
         for name in columns:
             self.variable(name)
         n_rows = len(next(iter(columns.values())).values)

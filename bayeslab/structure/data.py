@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab.dataset import Column, Dataset, as_values
+from bayeslab.dataset import Column, Dataset, as_values, frame_series
 from bayeslab.errors import DataError, hint
 
 __all__ = ["Kind", "Observations"]
@@ -203,23 +203,30 @@ class Observations:
 def columns_of(data: Any) -> dict[str, Any]:
     """Columns as Column objects or plain sequences."""
     if isinstance(data, Dataset):
-        return {name: column for name, column in data.columns.items() if column.values.ndim == 1}
+        return {name: column for name, column in data.complete().columns.items() if column.values.ndim == 1}
     if isinstance(data, Mapping):
-        return {str(name): column for name, column in data.items()}
-    import narwhals as nw
-
-    try:
-        frame = nw.from_native(data, eager_only=True)
-    except TypeError:
-        raise DataError(f"{type(data).__name__} is not a table bayeslab can read (pandas, polars, pyarrow)") from None
-    if len(set(frame.columns)) < len(frame.columns):
-        raise DataError("two columns have the same name; rename one")
+        return {str(name): _one_a_row(str(name), column) for name, column in data.items()}
     plain = {}
-    for name in frame.columns:
-        series = frame[name]
+    for name, series in frame_series(data).items():
         numbers = series.dtype.is_numeric() and not series.null_count()
-        plain[str(name)] = series.to_numpy() if numbers else _coded(series)
+        plain[name] = series.to_numpy() if numbers else _one_a_row(name, _coded(series))
     return plain
+
+
+def _one_a_row(name: str, column: Any) -> Any:
+    """The column, of which each row has one value."""
+    if isinstance(column, Column | CodedColumn):
+        return column
+    if isinstance(column, str | bytes) or not hasattr(column, "__len__") or getattr(column, "ndim", 1) != 1:
+        raise DataError(f"column '{name}' does not hold one value a row")
+    if isinstance(column, np.ndarray) and column.dtype.kind != "O":
+        return column
+    if any(kind.__hash__ is None or issubclass(kind, tuple) for kind in set(map(type, column))):
+        values, missing = as_values(column, f"column '{name}'")  # which refuses most of them
+        if values.ndim != 1:
+            raise DataError(f"column '{name}' does not hold one value a row")
+        return Column(values, None, missing)
+    return column
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +245,10 @@ def _coded(series: Any) -> Any:
     native = series.to_native()
     if not hasattr(native, "factorize"):  # pandas has it
         return series.to_list()
-    codes, words = native.factorize()
+    try:
+        codes, words = native.factorize()
+    except TypeError:  # cells that have no hash, such as lists
+        return series.to_list()
     words = list(words)
     if all(isinstance(word, str) for word in words):
         return CodedColumn(words, np.asarray(codes, dtype=np.int64))

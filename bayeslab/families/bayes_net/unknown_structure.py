@@ -494,6 +494,9 @@ def _columns(spec: BayesNet, data: Data) -> dict[str, Column]:
         if data.has(name) and name not in offered and (not spec.variables or name in spec.variables):
             term = data.term(name, missing=True)
             offered[name] = Column(np.asarray(term.value), tuple(str(d) for d in term.dims))
+    for name in spec.variables or offered:
+        if name in data.dataset.columns:
+            data.look_at(name)
     if not spec.variables:
         return offered
     for name in spec.variables:
