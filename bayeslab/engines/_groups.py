@@ -106,13 +106,16 @@ def on_the_way(job: Job, model: pymc.Model) -> frozenset[str]:
     return frozenset(used - shows) | shown | frozenset(job.latent)
 
 
-def remedies(job: Job, model: pymc.Model) -> Remedies:
-    """What can be changed about a model: nodes that the user wrote, and which of them are centred hierarchies."""
+def remedies(job: Job, model: pymc.Model, *, tempered: bool = False) -> Remedies:
+    """What can be changed about a model: nodes that the user wrote, and which of them are centred hierarchies.
+
+    ``tempered`` says whether method smc can take it instead.
+    """
     from pymc import Laplace, Logistic, Normal, StudentT
     from pytensor.graph.traversal import ancestors
 
     if job.model.model.family != "graph":
-        return Remedies(rewritable=False)
+        return Remedies(rewritable=False, tempered=tempered)
     scaled = {kind.rv_op.__class__: -1 for kind in (Normal, Laplace, Logistic, StudentT)}
     free = set(model.free_RVs)
     centred = [
@@ -122,7 +125,7 @@ def remedies(job: Job, model: pymc.Model) -> Remedies:
         and type(rv.owner.op) in scaled
         and any(a in free for a in ancestors([rv.owner.op.dist_params(rv.owner)[-1]]))
     ]
-    return Remedies(centred=tuple(centred))
+    return Remedies(centred=tuple(centred), tempered=tempered)
 
 
 def relabelled(job: Job, groups: dict[str, xr.Dataset]) -> tuple[dict[str, xr.Dataset], list[Finding]]:
@@ -148,14 +151,17 @@ def relabelled(job: Job, groups: dict[str, xr.Dataset]) -> tuple[dict[str, xr.Da
     arrays, what = found
     after = posterior.assign({n: (posterior[n].dims, v.reshape(*shape, *v.shape[1:])) for n, v in arrays.items()})
     moved = int(np.sum(~np.all([_unmoved(flat[n], v) for n, v in arrays.items()], axis=0)))
-    before = max(_worst_r_hat(posterior[n].to_numpy()) for n in arrays)
     now = max(_worst_r_hat(after[n].to_numpy()) for n in arrays)
     rule = family.numbering(job.model) if hasattr(family, "numbering") else None
-    why, done = (rule, "renumbered") if rule else (f"the states of {what} can trade places", "renamed to agree")
-    text = (
-        f"{why}: {moved:,} of {shape[0] * shape[1]:,} draws were {done};"
-        f" worst R-hat {before:.3g} before, {now:.3g} after"
-    )
+    why, done = (rule, "renumbered") if rule else (f"the states of {what} can trade places", "renamed")
+    if moved:
+        before = max(_worst_r_hat(posterior[n].to_numpy()) for n in arrays)
+        text = (
+            f"{why}: {moved:,} of {shape[0] * shape[1]:,} draws were {done if rule else f'{done} to agree'};"
+            f" worst R-hat {before:.3g} before, {now:.3g} after"
+        )
+    else:
+        text = f"{why}, and no draw had to be {done}"
     return groups | {"posterior": after}, [Finding("pass", "relabelled", what, now, text)]
 
 

@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 
 from bayeslab import registry
 from bayeslab.dataset import Data
-from bayeslab.engines._approximate import Target
+from bayeslab.engines._approximate import Target, improper
 from bayeslab.engines._density import Density, copy_callback, ready
 from bayeslab.engines._groups import constrained, on_the_way, posterior_groups, relabelled, remedies
 from bayeslab.engines._job import Job, Outcome
@@ -145,7 +145,7 @@ def run(job: Job) -> Outcome:
         target_accept=beginning.target_accept,
         notes=[*beginning.told, *notes, *renamed],
         aside=on_the_way(job, density.model),
-        remedies=remedies(job, density.model),
+        remedies=remedies(job, density.model, tempered=not improper(density.model)),
     )
     clock.lap("diagnose")
     return Outcome(groups, verdict, drawn.complete, clock.laps)

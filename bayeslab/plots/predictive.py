@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,18 @@ from bayeslab.plots._figure import ACCENT, BAND, MUTED, OTHER, figure, plain
 
 __all__ = ["calibration_curve", "density_overlay", "pit_ecdf", "statistic"]
 
+# So many values at most have a mark each on their axis.
+_TICKS = 12
+
 
 def density_overlay(
-    observed: np.ndarray, replicated: np.ndarray, name: str, *, discrete: bool, n_lines: int = 50
+    observed: np.ndarray,
+    replicated: np.ndarray,
+    name: str,
+    *,
+    discrete: bool,
+    levels: Sequence[object] | None = None,
+    n_lines: int = 50,
 ) -> Any:
     """Histogram outlines of replications in the background, of the data in front.
 
@@ -22,6 +32,10 @@ def density_overlay(
         Shape (cell,).
     replicated
         Shape (draw, cell).
+    discrete
+        Whether all are whole numbers, each with a bin of its own where there are few.
+    levels
+        What the numbers 0, 1, ... stand for, where they stand for names.
     """
     made, axes = figure()
     chosen = replicated[np.linspace(0, len(replicated) - 1, min(n_lines, len(replicated))).astype(int)]
@@ -32,6 +46,10 @@ def density_overlay(
         axes.stairs(heights, edges, color=MUTED, alpha=0.25, linewidth=0.8, label=label)
     axes.stairs(np.histogram(observed, edges, density=True)[0], edges, color=ACCENT, linewidth=2, label="data")
     axes.set(xlabel=name, ylabel="density", ylim=(0, None))
+    if discrete and len(edges) - 1 <= _TICKS:
+        values = (edges[:-1] + 0.5).astype(int)
+        axes.set_xticks(values, [str(value if levels is None else levels[value]) for value in values])
+        axes.set_ylabel("share")
     for line in axes.legend(frameon=False).get_patches():
         line.set_alpha(1.0)
     plain(axes)

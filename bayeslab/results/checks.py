@@ -104,10 +104,13 @@ class Remedies:
         Whether its nodes are written by the user, who can write them otherwise.
     centred
         Nodes whose scale is unknown too, so that they would better be that scale times a standard normal.
+    tempered
+        Whether method smc, whose draws come from all modes by their mass, can take the model instead.
     """
 
     rewritable: bool = True
     centred: tuple[str, ...] = ()
+    tempered: bool = False
 
     def __call__(self, *others: str) -> str:
         """These remedies, those of hierarchies among them if there are any; one line."""
@@ -423,7 +426,9 @@ def _why_apart(numbers: NDArray[np.intp], label: _Labels, remedies: Remedies) ->
             remedy = f"wrap the distribution of {block.name} (or what else tells components apart) in Ordered(...)"
             return reason, remedy if remedies.rewritable else apart
     reason = "; chains sit in different places: several modes or label switching"
-    return reason, f"order interchangeable components with Ordered(...), or {apart}" if remedies.rewritable else apart
+    ways = ["take method smc"] * remedies.tempered
+    ways += ["order interchangeable components with Ordered(...)"] * remedies.rewritable
+    return reason, ", or ".join(filter(None, (", ".join(ways), apart)))
 
 
 def _draws(block: Block, position: int) -> Array:

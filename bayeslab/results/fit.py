@@ -543,6 +543,29 @@ class Fit(Fitted):
 
         return calibration(self, data, bins, node, ci_prob, seed)
 
+    def plot(self, what: str | None = None, *, columns: Sequence[str] | None = None) -> Any:
+        """A picture of the fit; a matplotlib figure.
+
+        Parameters
+        ----------
+        what
+            None: the picture that suits the model: regions of a learner, components of a mixture, the path of a hidden
+            Markov model, the function of a Gaussian process, loadings of latent features, words of topics, the
+            probabilities of edges where structures were sampled; else the data over replications. Other names are those
+            of ``fit.learner.plot``, :meth:`plot_clusters`, :meth:`plot_states`, ``fit.process.plot``,
+            :meth:`plot_features`, ``fit.topics.plot``, ``fit.structures.plot`` and :meth:`plot_check`.
+        columns
+            What is drawn over, where that can be chosen.
+
+        Raises
+        ------
+        OptionError
+            There is no such picture of this model.
+        """
+        from bayeslab.results import pictures
+
+        return pictures.draw(self, what or pictures.first(self), columns)
+
     def plot_check(self, what: str = "density", *, node: str | None = None) -> Any:
         """A drawing of a predictive check; a matplotlib figure.
 

@@ -179,7 +179,10 @@ def plot_check(fit: Fitted, what: str, node: str | None) -> Any:
     observed, drawn = both[name]
     if what == "density":
         discrete = bool(np.all(observed == np.floor(observed)) and np.all(drawn[:50] == np.floor(drawn[:50])))
-        return predictive.density_overlay(observed, drawn, name, discrete=discrete)
+        levels = fit.data.labels.get(name) if discrete else None
+        if levels is not None and len(levels) <= max(observed.max(), drawn.max()):
+            levels = None
+        return predictive.density_overlay(observed, drawn, name, discrete=discrete, levels=levels)
     if what == "pit":
         from bayeslab.results.calibrate import uniform_bands
 

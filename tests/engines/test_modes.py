@@ -58,6 +58,20 @@ def test_approximations_lie_at_the_highest_mode(method):
     assert np.median(drawn(fit("far", method))) == pytest.approx(mean, abs=0.3 * sd)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("prior", "proper"), [("Normal(0, 10)", True), ("Flat()", False)])
+def test_chains_in_two_modes_are_sent_to_smc_where_that_can_be(prior, proper):
+    """Two narrow humps far apart; without a proper prior smc has nothing to start from."""
+    nodes = {"mu": prior, "y[obs]": "Normal(mu ** 2, 1)"}
+    model = bl.Model(model=bl.Graph(nodes=nodes), data={"rows": "obs"})
+    found = bl.fit(
+        model, {"y": np.full(4, 30.0)}, "nuts", seed=1, runs=None, progress=False, draws=300, tune=300, cores=1
+    )
+    assert len(set(np.sign(drawn(found)).ravel())) == 2  # chains in both
+    (advice,) = (f.advice for f in found.verdict.findings if f.check == "R-hat")
+    assert ("method smc" in advice) == proper
+
+
 @pytest.mark.parametrize("which", CLUSTERS)
 def test_chains_that_agree_in_a_minor_mode_are_not_believed(which):
     """Here R-hat sees nothing: all four chains are around zero, and nearly all of the posterior is elsewhere."""

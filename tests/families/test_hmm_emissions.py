@@ -507,6 +507,25 @@ def test_an_order_is_not_called_trading_places():
     assert "trade places" not in said["ordered"]
 
 
+@pytest.mark.parametrize("order", [None, "y"])
+def test_where_no_draw_is_renamed_nothing_is_compared(order):
+    """R-hat before and after is of what was changed; here the components are 40 sds apart, and draws never swap them."""
+    rng = np.random.default_rng(0)
+    y = np.concatenate([rng.normal(0, 1, 40), rng.normal(40, 1, 40)])
+    declared = bl.Model(name="m", model={"family": "mixture", "columns": ["y"], "components": 2, "order": order})
+    for seed in range(6):
+        fit = bl.fit(declared, {"y": y}, "gibbs", draws=20, tune=20, chains=1, seed=seed, runs=None, progress=False)
+        said = next(f.message for f in fit.verdict.findings if f.check == "relabelled")
+        if "20 of 20 draws" in said:
+            assert "R-hat" in said and "before" in said
+        else:
+            word = "renumbered" if order else "renamed"
+            assert said.endswith(f", and no draw had to be {word}") and "R-hat" not in said
+            break
+    else:
+        raise AssertionError("in none of six seeds the components began in their order")
+
+
 def test_gibbs_steps_are_not_told_to_reparametrise():
     """Too few draws, of the number of components among others: all that helps is more of them."""
     rng = np.random.default_rng(1)

@@ -204,6 +204,18 @@ def test_a_shifted_chain_fails_and_is_named(rng):
     assert "R-hat" in one(verdict, "bulk ESS").advice
 
 
+@pytest.mark.parametrize("rewritable", [True, False])
+@pytest.mark.parametrize("tempered", [True, False])
+def test_chains_in_different_modes_are_told_of_smc_where_it_can_take_the_model(rng, rewritable, tempered):
+    x = rng.normal(size=(CHAINS, DRAWS))
+    x[2] += 9
+    able = Remedies(rewritable=rewritable, tempered=tempered)
+    advice = one(judge_mcmc(tree({"x": x}), remedies=able), "R-hat").advice
+    assert advice.startswith("take method smc, ") == tempered
+    assert ("Ordered" in advice) == rewritable
+    assert advice.endswith("give priors that tell the modes apart")
+
+
 def test_a_slightly_shifted_chain_warns(rng):
     x = rng.normal(size=(CHAINS, 4000))
     x[0] += 0.35

@@ -1,0 +1,56 @@
+"""The pictures of a fit by their names: the one that suits the model first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from bayeslab.errors import OptionError
+
+if TYPE_CHECKING:
+    from bayeslab.results.fit import Fit
+
+__all__ = ["draw", "first"]
+
+_FIRST = {
+    "learner": "regions",
+    "mixture": "components",
+    "hmm": "path",
+    "gaussian_process": "function",
+    "latent_features": "loadings",
+    "topics": "words",
+}
+
+
+def first(fit: Fit) -> str:
+    """The name of the picture that is drawn where none is named."""
+    return "edges" if _has_structures(fit) else _FIRST.get(fit.model.model.family, "density")
+
+
+def draw(fit: Fit, what: str, columns: Sequence[str] | None) -> Any:
+    """The figure, as the method of the fit makes it: see :meth:`bayeslab.results.fit.Fit.plot`."""
+    family = fit.model.model.family
+    if family == "learner":
+        return fit.learner.plot(what, inputs=None if columns is None else list(columns))
+    if family == "mixture":
+        return fit.plot_clusters(what, columns=None if columns is None else list(columns))
+    if family in ("hmm", "gaussian_process"):
+        drawn = fit.plot_states if family == "hmm" else fit.process.plot
+        return drawn(what, column=_one(columns))
+    if columns:
+        raise OptionError(f"columns: pictures of the family {family} are not over columns of choice")
+    if family == "latent_features":
+        return fit.plot_features(what)
+    if family == "topics":
+        return fit.topics.plot(what)
+    return fit.structures.plot(what) if _has_structures(fit) else fit.plot_check(what)
+
+
+def _has_structures(fit: Fit) -> bool:
+    return "parent_sets" in fit.data_tree.children
+
+
+def _one(columns: Sequence[str] | None) -> str | None:
+    if columns and len(columns) > 1:
+        raise OptionError(f"columns: one, not {', '.join(columns)}")
+    return columns[0] if columns else None

@@ -1,0 +1,62 @@
+"""``fit.plot()`` and ``bayeslab plot RUN``: the picture that suits the model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeslab as bl
+from bayeslab.cli import main
+from bayeslab.errors import OptionError
+
+RNG = np.random.default_rng(2)
+A = RNG.random(60) < 0.4
+STATES = pd.DataFrame(
+    {"smoking": A, "cough": RNG.random(60) < np.where(A, 0.9, 0.2), "snow": RNG.random(60) < 0.5}
+).map(lambda x: "yes" if x else "no")
+
+
+@pytest.fixture(scope="module")
+def structures(tmp_path_factory):
+    model = bl.Model(name="s", model={"family": "bayes_net", "structure": {}})
+    options = {"draws": 200, "chains": 2, "cores": 1}
+    return bl.fit(model, STATES, "structure", runs=tmp_path_factory.mktemp("runs"), progress=False, seed=1, **options)
+
+
+def test_structures_are_drawn_by_their_edges(structures, capsys):
+    figure = structures.plot()
+    axes = figure.axes[0]
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == list(structures.structures.names)
+    edges = structures.structures.edges().set_index(["source", "target"])["probability"]
+    shown = axes.images[0].get_array()
+    names = list(structures.structures.names)
+    for (a, b), p in edges.items():
+        assert shown[names.index(a), names.index(b)] == pytest.approx(p)
+    assert structures.plot("consensus").axes
+    with pytest.raises(SystemExit) as ended:
+        main(["plot", str(structures.folder)])
+    assert ended.value.code == 0
+    assert "edges.png" in capsys.readouterr().out
+    assert (structures.folder / "edges.png").exists()
+    with pytest.raises(OptionError, match="unknown picture 'edge'; did you mean 'edges'"):
+        structures.plot("edge")
+    with pytest.raises(OptionError, match="not over columns of choice"):
+        structures.plot("edges", columns=["snow"])
+
+
+def test_a_check_of_states_has_their_names_on_its_axis():
+    yes_no = {"states": ["yes", "no"]}
+    model = bl.Model(model={"family": "bayes_net", "variables": {"smoking": yes_no, "snow": yes_no}})
+    fit = bl.fit(model, STATES[["smoking", "snow"]], runs=None, progress=False, seed=1, draws=50)
+    axes = fit.plot().axes[0]
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["yes", "no"]
+    np.testing.assert_allclose(axes.get_xticks(), [0, 1])
+
+
+def test_the_first_picture_of_a_family():
+    model = bl.Model(model={"family": "mixture", "columns": ["x"], "components": 2})
+    fit = bl.fit(
+        model, {"x": np.r_[RNG.normal(size=20), RNG.normal(9, 1, 20)]}, "em", runs=None, progress=False, seed=1
+    )
+    assert [a.get_xlabel() for a in fit.plot().axes] == [a.get_xlabel() for a in fit.plot_clusters().axes]
