@@ -1,7 +1,8 @@
 """Says so when code is compiled: the first use of a kernel on a machine takes seconds, and silence looks like a hang.
 
 numba tells listeners when it compiles; what comes from its cache is not told. A thread writes one line to standard
-error after a second of compiling, three in a log: in a terminal it is updated and goes away, elsewhere it stays.
+error after a second of compiling, three in a log: in a terminal it is updated and goes away, in a log it stays. In a
+notebook it is an output of the cell that is empty again when compiling has ended: nothing of it is saved.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 __all__ = ["announce"]
 
 # Seconds of compiling before anything is said, between looks, and of a pause after which compiling is over.
 _PATIENCE, _PATIENCE_OF_A_LOG, _EVERY, _PAUSE = 1.0, 3.0, 0.2, 0.6
+_WORDS = "compiling, once on this machine"
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 _announced = threading.Lock()
@@ -29,7 +31,13 @@ def announce(stream: TextIO | None = None) -> None:
         Where to; standard error when left out.
     """
     if _announced.acquire(blocking=False):
-        threading.Thread(target=_watch, args=(stream or sys.stderr,), name="compiling", daemon=True).start()
+        place = _Notebook() if stream is None and _in_notebook() else _Stream(stream or sys.stderr)
+        threading.Thread(target=_watch, args=(place,), name="compiling", daemon=True).start()
+
+
+def _in_notebook() -> bool:
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return type(shell).__name__ == "ZMQInteractiveShell"
 
 
 class _Clock:
@@ -57,7 +65,18 @@ class _Clock:
         (self.on_start if event.is_start else self.on_end)(event)
 
 
-def _watch(stream: TextIO) -> None:
+class _Place(Protocol):
+    """Where it is said."""
+
+    patience: float
+
+    @property
+    def closed(self) -> bool: ...
+    def show(self, seconds: float, *, first: bool) -> None: ...
+    def end(self, seconds: float) -> None: ...
+
+
+def _watch(place: _Place) -> None:
     # numba is imported by who needs it. Of its module the class comes last, and the clock passes for one of its kind.
     while (module := sys.modules.get("numba.core.event")) is None or not hasattr(module, "Listener"):
         time.sleep(_EVERY)
@@ -67,30 +86,58 @@ def _watch(stream: TextIO) -> None:
     shown = 0.0
     while True:
         time.sleep(_EVERY)
-        if stream.closed:  # who began it has put another in its place, as tests do
+        if place.closed:
             return
         seconds = clock.running()
-        if seconds > (_PATIENCE if stream.isatty() else _PATIENCE_OF_A_LOG):
-            _show(stream, seconds, first=not shown)
+        if seconds > place.patience:
+            place.show(seconds, first=not shown)
             shown = seconds
         elif shown and not seconds:
-            _end(stream, shown)
+            place.end(shown)
             shown = 0.0
 
 
-def _show(stream: TextIO, seconds: float, *, first: bool) -> None:
-    words = "compiling, once on this machine"
-    if stream.isatty():
-        frame = _FRAMES[int(seconds / _EVERY) % len(_FRAMES)]
-        stream.write(f"\r\x1b[2K{frame} {words} … {seconds:.0f} s")
-    elif first:
-        stream.write(f"{words} …\n")
-    stream.flush()
+class _Stream:
+    """A terminal, whose line is updated and goes away, or a log."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.patience = _PATIENCE if stream.isatty() else _PATIENCE_OF_A_LOG
+
+    @property
+    def closed(self) -> bool:
+        """Who began it has put another in its place, as tests do."""
+        return self._stream.closed
+
+    def show(self, seconds: float, *, first: bool) -> None:
+        if self._stream.isatty():
+            frame = _FRAMES[int(seconds / _EVERY) % len(_FRAMES)]
+            self._stream.write(f"\r\x1b[2K{frame} {_WORDS} … {seconds:.0f} s")
+        elif first:
+            self._stream.write(f"{_WORDS} …\n")
+        self._stream.flush()
+
+    def end(self, seconds: float) -> None:
+        self._stream.write("\r\x1b[2K" if self._stream.isatty() else f"compiled in {seconds:.0f} s\n")
+        self._stream.flush()
 
 
-def _end(stream: TextIO, seconds: float) -> None:
-    if stream.isatty():
-        stream.write("\r\x1b[2K")
-    else:
-        stream.write(f"compiled in {seconds:.0f} s\n")
-    stream.flush()
+class _Notebook:
+    """An output of a cell, emptied when compiling has ended."""
+
+    patience, closed = _PATIENCE, False
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+
+    def show(self, seconds: float, *, first: bool) -> None:
+        from IPython.display import display
+
+        text = {"text/plain": f"{_WORDS} … {seconds:.0f} s"}
+        if first:
+            self._handle = display(text, raw=True, display_id=True)
+        else:
+            self._handle.update(text, raw=True)
+
+    def end(self, seconds: float) -> None:
+        self._handle.update({"text/plain": ""}, raw=True)

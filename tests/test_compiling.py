@@ -7,10 +7,11 @@ import pty
 import subprocess
 import sys
 import time
+from typing import ClassVar
 
 import pytest
 
-from bayeslab.compiling import _Clock, _end, _show
+from bayeslab.compiling import _Clock, _Stream
 
 SLOW = """
 import sys, time
@@ -57,6 +58,30 @@ def test_a_terminal_shows_a_line_that_goes_away():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::DeprecationWarning")
+def test_nothing_of_it_is_saved_in_a_notebook():
+    import nbformat
+    from nbclient import NotebookClient
+
+    class Watching(NotebookClient):
+        """Keeps the texts of all messages, those that later ones replace as well."""
+
+        texts: ClassVar[list[str]] = []
+
+        def process_message(self, msg, cell, cell_index):
+            self.texts.append(str(msg["content"].get("data", {}).get("text/plain", msg["content"].get("text", ""))))
+            return super().process_message(msg, cell, cell_index)
+
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(SLOW.format(seconds=2))])
+    client = Watching(book, timeout=100)
+    client.execute()
+    assert any("compiling, once on this machine … 1 s" in text for text in client.texts)
+    outputs = book.cells[0].outputs
+    assert "compil" not in "".join(str(output.get("text", output.get("data"))) for output in outputs)
+    assert "answer" in "".join(output.get("text", "") for output in outputs)
+
+
+@pytest.mark.slow
 def test_small_questions_compile_nothing():
     """A network whose joint table is small is answered without numba."""
     code = """
@@ -83,7 +108,8 @@ def test_clock_bridges_the_pauses_between_kernels():
 
 @pytest.mark.parametrize("seconds", [4.0])
 def test_words_for_a_log(seconds, capsys):
-    _show(sys.stdout, seconds, first=True)
-    _show(sys.stdout, seconds, first=False)
-    _end(sys.stdout, seconds)
+    log = _Stream(sys.stdout)
+    log.show(seconds, first=True)
+    log.show(seconds, first=False)
+    log.end(seconds)
     assert capsys.readouterr().out == "compiling, once on this machine …\ncompiled in 4 s\n"
