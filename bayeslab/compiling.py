@@ -123,21 +123,28 @@ class _Stream:
 
 
 class _Notebook:
-    """An output of a cell, emptied when compiling has ended."""
+    """An output of a cell, emptied when compiling has ended or, if that comes first, the cell."""
 
     patience, closed = _PATIENCE, False
 
     def __init__(self) -> None:
         self._handle: Any = None
+        self._lock = threading.Lock()
+        # Before the cell is known to be idle, when what saves the notebook listens no more.
+        sys.modules["IPython"].get_ipython().events.register("post_run_cell", lambda _: self.end(0.0))
 
     def show(self, seconds: float, *, first: bool) -> None:
         from IPython.display import display
 
         text = {"text/plain": f"{_WORDS} … {seconds:.0f} s"}
-        if first:
-            self._handle = display(text, raw=True, display_id=True)
-        else:
-            self._handle.update(text, raw=True)
+        with self._lock:
+            if first:
+                self._handle = display(text, raw=True, display_id=True)
+            elif self._handle is not None:
+                self._handle.update(text, raw=True)
 
     def end(self, seconds: float) -> None:
-        self._handle.update({"text/plain": ""}, raw=True)
+        with self._lock:
+            if self._handle is not None:
+                self._handle.update({"text/plain": ""}, raw=True)
+            self._handle = None

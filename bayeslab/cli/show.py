@@ -75,6 +75,7 @@ def _show_topics(
                 "perplexity": judged.perplexity,
                 "n_documents": judged.n_documents,
                 "n_words": judged.n_words,
+                "n_unknown": judged.n_unknown,
             }
         print_json(content)
         return

@@ -52,12 +52,15 @@ class HeldOut:
     mcse : float
         Its Monte Carlo standard error.
     n_documents, n_words : int
+    n_unknown : int
+        Words that the fit does not know, which are left out.
     """
 
     log_probability: float
     mcse: float
     n_documents: int
     n_words: int
+    n_unknown: int = 0
 
     @property
     def perplexity(self) -> float:
@@ -65,9 +68,12 @@ class HeldOut:
         return float(np.exp(-self.log_probability))
 
     def __str__(self) -> str:
+        words = counted(self.n_words, "word")
+        if self.n_unknown:
+            words += f", and {counted(self.n_unknown, 'other')} not in the vocabulary"
         return (
             f"log probability of a word {self.log_probability:.4f} ± {self.mcse:.2g} (Monte Carlo error), perplexity"
-            f" {self.perplexity:,.1f}, in {counted(self.n_documents, 'document')} with {counted(self.n_words, 'word')}"
+            f" {self.perplexity:,.1f}, in {counted(self.n_documents, 'document')} with {words}"
         )
 
 
@@ -365,14 +371,16 @@ class FittedTopics:
         data
             Documents; None: those that the model's ``held_out`` left out.
         """
+        n_unknown = 0
         if data is None and "held_out" in self._fit.data_tree.children:
             group = self._fit.data_tree["held_out"].to_dataset()
             found = {str(n): (tuple(map(str, v.dims)), v.to_numpy()) for n, v in group.data_vars.items()}
         else:
-            found = held_out_group(self._apart(data), self.draws)
+            documents = self._apart(data)
+            found, n_unknown = held_out_group(documents, self.draws), int(documents.unknown.sum())
         value, error = per_word(*(found[name][1] for name in ("log_probability", "n_words", "from_chain")))
         sizes = found["n_words"][1]
-        return HeldOut(value, error, len(sizes), int(sizes.sum()))
+        return HeldOut(value, error, len(sizes), int(sizes.sum()), n_unknown)
 
     def coherence(
         self,

@@ -34,14 +34,15 @@ def test_topics_are_shown(capsys, run):
 
 
 def test_topics_as_json_with_documents_held_out_and_a_page(capsys, run, tmp_path):
-    (tmp_path / "new.csv").write_text('text\n"the ship, the sea and the stars"\n"flour and butter"\n')
+    (tmp_path / "new.csv").write_text('text\n"the ship, the sea and the stars"\n"flour and butter, wholly unheard"\n')
     page = tmp_path / "topics.html"
     words = ("--held-out", str(tmp_path / "new.csv"), "--html", str(page), "--json", "--relevance", "0.5")
     _, out, _ = call(capsys, "show", str(run), "--topics", *words)
     found = json.loads(out)
     assert [topic["topic"] for topic in found["topics"]] == [1, 2, 3, 4]
     assert sum(topic["share"] for topic in found["topics"]) == pytest.approx(1)
-    assert found["held_out"]["n_words"] == 5 and -7 < found["held_out"]["log_probability"] < -3
+    assert (found["held_out"]["n_words"], found["held_out"]["n_unknown"]) == (5, 2)
+    assert -7 < found["held_out"]["log_probability"] < -3
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 

@@ -118,6 +118,10 @@ def test_held_out_probability_is_that_given_the_documents_of_the_fit(tiny_fit, m
     exact = log_evidence([*TINY, new]) - log_evidence(TINY)
     found = tiny_fit.topics.held_out({"text": [new]})
     assert found.n_words == 4 and 0 < found.mcse < 0.01
+    assert "vocabulary" not in str(found)
+    strange = tiny_fit.topics.held_out({"text": [[*new, "unheard"]]})  # without a warning, which would be an error
+    assert strange.log_probability == found.log_probability
+    assert str(strange) == f"{found}, and 1 other not in the vocabulary"
     assert abs(found.log_probability - exact / 4) < 4 * found.mcse
     # With words of topics at their means, as if the new ones said nothing of them, it would be far off.
     kept = tiny_fit.topics.draws
@@ -246,8 +250,7 @@ def test_new_documents_are_placed(planted, planted_fit):
     phi, _, documents = planted
     order = lda.align(phi, planted_fit.topics.phi)
     new = [["w00", "w03", "w05"] * 8, ["w25", "w21", "unheard"] * 6]
-    with pytest.warns(UserWarning, match="6 of 42 words"):
-        wide = planted_fit.predict({"text": new}, "probabilities")
+    wide = planted_fit.predict({"text": new}, "probabilities")  # and no warning: the table has the unknown ones
     assert wide[f"P(topic {order[0] + 1})"][0] > 0.9 and wide[f"P(topic {order[2] + 1})"][1] > 0.8
     assert wide["words"].tolist() == [24, 12] and wide["unknown"].tolist() == [0, 6]
     long = planted_fit.predict({"text": new[:1]}, "mean")
@@ -597,5 +600,5 @@ def test_what_topics_do_not_have():
     assert seen.to_numpy().tolist() == [2, 1, 1, 1, 1, 2]
     with pytest.raises(OptionError, match="no documents were held out"):
         fit.topics.held_out()
-    with pytest.raises(DataError, match="no words of the fit's vocabulary"), pytest.warns(UserWarning, match="2 of 2"):
+    with pytest.raises(DataError, match="no words of the fit's vocabulary"):
         fit.topics.held_out({"text": [["x", "y"]]})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -166,18 +165,10 @@ def every_document(model: Model, data: Data) -> Documents:
 def new_documents(
     model: Model, data: Data, vocabulary: Sequence[str] | np.ndarray, blocks: np.ndarray | None = None
 ) -> Documents:
-    """Other documents in the words of a fit; unknown words are left out, which a warning says."""
+    """Other documents in the words of a fit; words that it does not know are counted in ``unknown`` and left out."""
     words = [str(word) for word in vocabulary]
     own = [words] if blocks is None else [words[a:b] for a, b in pairwise(blocks)]
-    found = _from_counts(model, data, own[0]) if _spec(model).counted else _from_text(model, data, own)
-    unknown, known = int(found.unknown.sum()), found.corpus.n_tokens
-    if unknown:
-        warnings.warn(
-            f"{unknown:,} of {counted(unknown + known, 'word')} of the new documents not in the vocabulary of the fit:"
-            " left out",
-            stacklevel=2,
-        )
-    return found
+    return _from_counts(model, data, own[0]) if _spec(model).counted else _from_text(model, data, own)
 
 
 def _column(model: Model, data: Data, name: str, key: str) -> Column:
