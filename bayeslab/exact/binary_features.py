@@ -47,6 +47,12 @@ _WIDEST = 700.0
 _TRADES, _FEW = 2, 5
 # A chain begins with the best of so many short ones, which take half of the tuning.
 _STARTS = 4
+# Sds that rows are at least from zero where more than 99 of 100 have some feature: sqrt(p / (1 - p)).
+_FAR = 10.0
+# Chains with an offset in place of a level go on for so many times as long as they had.
+_MORE = 2
+# Sds of the rows that an offset's prior is wide, where an offset stands for a level.
+_OFFSET_WIDTH = 3.0
 # Those see so many rows at most; then all rows are drawn at the weights found, the noise falling to what it is.
 _SOME_ROWS, _HEATS = 400, tuple(np.geomspace(8.0, 1.0, 40))
 
@@ -215,18 +221,23 @@ class _Chain:
             )
 
     def complements(self) -> None:
-        """With an offset: features of the rows that have them become features of those that have not.
+        """Features of the rows that have them become features of those that have not.
 
-        m, z_k and a_k explain what m + a_k, 1 - z_k and -a_k do; no way leads from one to the other row by row.
+        Beside m, an offset or a feature that all rows have, z_k and a_k explain what m + a_k, 1 - z_k and -a_k do; no
+        way leads from one to the other row by row. The first feature that all rows have stands for an offset, as long
+        as no other becomes one of these.
         """
         n, size = len(self.x), self.size - self.always
-        if not self.always or not size:
+        level = None if self.always else next(iter(np.flatnonzero(self.own.all(axis=0))), None)
+        if not size or (not self.always and level is None):
             return
         scales = self.scales(self.scale)
         now = log_likelihood(self.x, self.used, self.noise, scales)
         for k in self.always + self.rng.integers(0, size, min(size, _COMPLEMENTS)):
             ones = int(self.z[:, k].sum())
             if self.prior.features is None and ones == n:
+                continue
+            if level is not None and ones in (0, n):
                 continue
             self.z[:, k] = 1 - self.z[:, k]
             other = log_likelihood(self.x, self.used, self.noise, scales)
@@ -496,7 +507,8 @@ def _begun(
 
     Single features come and go easily, but several that together say what fewer could say better stay for long, the
     longer the more rows have them: the short chains see some of the rows only. A fixed number of features takes over
-    the largest that a buffet has found.
+    the largest that a buffet has found. Where rows are far from zero a feature may have to be their level, and weights
+    as large as that let no further feature begin: half of the short chains, or all, have an offset in its place.
     """
     sweeps, free = tune // (2 * _STARTS), prior
     every = x
@@ -504,21 +516,74 @@ def _begun(
         x = x[np.sort(rng.choice(len(x), _SOME_ROWS, replace=False))]
     if prior.features is not None:
         free = replace(prior, features=None, alpha=1.0)
-    ends: list[tuple[float, _Chain]] = []
-    for start in range(_STARTS if sweeps else 1):
-        chain = _start(x, free, rng)
-        for i in range(sweeps):
+    level = _level(x) if sweeps and prior.offset is None else 0.0
+    # So far that one feature at least is that of nearly all rows, chains from nothing would only ever look for it.
+    kinds = [_levelled(x, free)] if level > _FAR else [free, _levelled(x, free)] if level > 1 else [free]
+    ends: list[list[_Chain]] = [[] for _ in kinds]
+    made = 0
+
+    def swept(chain: _Chain) -> _Chain:
+        nonlocal made
+        for _ in range(sweeps):
             _step(chain)
-            report(start * sweeps + i + 1)
-        ends.append((_heights(chain)[1], chain))
-    best = max(ends, key=lambda end: end[0])[1]
-    if prior.features is not None:
-        chain = _start(x, prior, rng)
-        largest = np.argsort(-best.own.sum(axis=0), kind="stable")[: prior.features]
-        chain.z[:, chain.always : chain.always + len(largest)] = best.own[:, largest]
-        chain.noise, chain.scale, chain.x = best.noise, best.scale, best.x
-        best = chain
-    return (best if len(x) == len(every) else _extended(best, every)), _STARTS * sweeps
+            made += 1
+            report(made)
+        return chain
+
+    for start in range(_STARTS if sweeps else 1):
+        ends[start % len(kinds)].append(swept(_start(x, kinds[start % len(kinds)], rng)))
+    leaders = [max(same, key=_height) for same in ends]
+    for end in leaders:
+        # What is missing now hardly begins later.
+        for _ in range(_MORE if end.prior.offset is not prior.offset else 0):
+            swept(end)
+    best = max((_adopted(end, x, prior) for end in leaders), key=_height)
+    return (best if len(x) == len(every) else _extended(best, every)), made
+
+
+def _level(x: np.ndarray) -> float:
+    """How far from zero rows are, in sds that they vary by."""
+    seen = x[:, ~np.isnan(x).all(axis=0)]
+    spread = np.mean(np.nanvar(seen, axis=0))
+    return float(np.sqrt(np.mean(np.nanmean(seen, axis=0) ** 2) / spread)) if spread > 0 else 0.0
+
+
+def _levelled(x: np.ndarray, prior: BinaryPrior) -> BinaryPrior:
+    """The prior with an offset near the level of the rows, and weights of the size that they vary by."""
+    there = ~np.isnan(x)
+    centre = np.where(there, x, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+    spread = float(np.sqrt(np.nanmean((x - centre) ** 2))) or 1.0
+    return replace(prior, scale=lambda v: -0.5 * (v / spread) ** 2, offset=centre, offset_scale=_OFFSET_WIDTH * spread)
+
+
+def _adopted(end: _Chain, x: np.ndarray, prior: BinaryPrior) -> _Chain:
+    """A chain of the model's prior that begins where one of a buffet has ended: the largest of its features.
+
+    An offset that the model has not becomes a feature of all rows.
+    """
+    if end.prior is prior:
+        return end
+    largest = end.own[:, np.argsort(-end.own.sum(axis=0), kind="stable")]
+    level = end.prior.offset if prior.offset is None else None
+    if level is not None:
+        largest = np.hstack([np.ones((len(x), 1), np.int8), largest])
+    largest = largest[:, : prior.features]
+    chain = _start(x, prior, end.rng)
+    size = largest.shape[1] if prior.features is None else prior.features
+    room = _ROOM if prior.features is None else 0
+    chain.z = np.zeros((len(x), chain.always + size + room), np.int8)
+    chain.z[:, : chain.always] = 1
+    chain.z[:, chain.always : chain.always + largest.shape[1]] = largest
+    chain.size, chain.noise = chain.always + size, end.noise
+    if prior.features is None:
+        chain.alpha = end.alpha
+    if level is None:
+        chain.scale, chain.x = end.scale, end.x
+    else:
+        chain.x = end.x + level
+        if callable(prior.scale):
+            chain.scale = float(np.sqrt(np.mean(chain._mean_weights()[: largest.shape[1]] ** 2)))
+    return chain
 
 
 def _extended(few: _Chain, x: np.ndarray) -> _Chain:
@@ -592,6 +657,10 @@ def sample(
             told["log_likelihood"][i], told["log_joint"][i] = _heights(chain)
         report(i + tune + 1)
     return BinaryDraws(z, loading, probability, offsets, n_features=n_features, **told)
+
+
+def _height(chain: _Chain) -> float:
+    return _heights(chain)[1]
 
 
 def _heights(chain: _Chain) -> tuple[float, float]:

@@ -147,8 +147,12 @@ class FactorProblem:
         return np.array([np.sqrt(np.mean(own**2))]) if self.shared else np.maximum(own, 1e-300)
 
     def start(self, rng: np.random.Generator) -> dict[str, Array]:
-        """Random loadings; noise of some two thirds of the sds."""
+        """Random loadings, which have the level of columns without means; noise of some two thirds of the sds."""
         loading = 0.5 * self.spread[:, None] * rng.standard_normal((self.n_columns, self.n_features))
+        if not self.with_mean:
+            # Scores and loadings that share a level otherwise than one to its size approach that very slowly.
+            along = rng.standard_normal(self.n_features)
+            loading += np.outer(self.centre, along / np.linalg.norm(along))
         noise = np.array([np.sqrt(np.mean(self.spread**2))]) if self.shared else self.spread
         noise = 0.7 * noise if self.known_noise is None else np.full(len(noise), self.known_noise)
         return {"mean": self.centre if self.with_mean else 0.0 * self.centre, "loading": loading, "noise": noise}

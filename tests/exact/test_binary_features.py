@@ -213,6 +213,39 @@ def test_planted_factors_are_recovered(k):
     assert abs(draws.noise.mean() - 0.4) < 0.03
 
 
+@pytest.mark.parametrize("k", [5, None])
+@pytest.mark.parametrize("level", [2.0**4, 2.0**13])
+def test_planted_factors_far_from_zero_without_an_offset(k, level):
+    """A feature is the level, and the others begin although weights may be as large as it; which side has one is open."""
+    x, z, _ = planted()
+    prior = BinaryPrior(k, half_normal(1.0), half_normal(level))
+    draws = sample(x + level, prior, draws=60, tune=200, rng=np.random.default_rng(6))
+    best = draws.z[int(draws.log_joint.argmax())]
+    assert best.all(axis=0).sum() == 1
+    for j in range(4):
+        share = (best == z[:, j : j + 1]).mean(axis=0)
+        assert max(share.max(), 1 - share.min()) > 0.97
+    assert abs(draws.noise.mean() - 0.4) < 0.03
+    # Sides trade places: no row alone could turn a feature round.
+    sides = {tuple(2 * one.sum(axis=0) > len(x)) for one in draws.z}
+    assert len(sides) > 2
+
+
+def test_rows_with_an_offset_may_be_anywhere():
+    """A law: rows moved by a constant have the same features, with the same random numbers."""
+    x = np.round(planted(n=60)[0] * 256) / 256
+    made = []
+    for level in (0.0, 2.0**17):
+        prior = BinaryPrior(4, half_normal(1.0), half_normal(1.0), offset=x.mean(axis=0) + level, offset_scale=3.0)
+        made.append(sample(x + level, prior, draws=40, tune=80, rng=np.random.default_rng(7)))
+    before, after = made
+    np.testing.assert_array_equal(np.stack(after.z), np.stack(before.z))
+    for name in ("noise", "scale", "log_likelihood", "log_joint"):
+        np.testing.assert_allclose(getattr(after, name), getattr(before, name), rtol=1e-6, err_msg=name)
+    np.testing.assert_allclose(np.stack(after.loading), np.stack(before.loading), atol=1e-6)
+    np.testing.assert_allclose(after.offset - 2.0**17, before.offset, atol=1e-6)
+
+
 @pytest.mark.slow
 def test_features_of_thousands_of_rows_are_found():
     """beta-process-factor: row by row sums of two features that have become one would stay so."""

@@ -141,7 +141,7 @@ def test_spreads_of_loadings_far_from_zero():
 def test_scores_of_normal_features_far_from_zero():
     """Averages over draws whose features have large scores: means and sds as NumPy has them."""
     rng = np.random.default_rng(3)
-    data = pd.DataFrame(1e7 + rng.normal(size=(6, 2)), columns=["a", "b"])
+    data = pd.DataFrame(5e4 + rng.normal(size=(6, 2)), columns=["a", "b"])
     spec = model("ab", features=1, mean="zero", priors={"noise": 1.0, "scale": 1.0})
     seen = resolved(spec, bl.check(spec, data))
     loading = np.ones((50, 2, 1))
@@ -166,6 +166,92 @@ def test_noise_of_binary_features_far_from_zero():
     assert float(noise.mean()) == pytest.approx(expected, abs=0.01)
     with pytest.raises(DataError, match=r"column 'd' has the mean 1.05e\+06, .* mean: own"):
         bl.fit(spec, data - 1e4 + 2.0**20 + [0, 0, 0, 9], "gibbs", **QUICK)
+
+
+def test_default_priors_have_the_size_of_what_loadings_explain():
+    """Without means that is the distance from zero: loadings held to the sds would have to be many, or far too small."""
+    data = normal_rows() + np.array([30.0, -40.0])
+    size = np.sqrt((data.to_numpy() ** 2).mean(axis=0))
+    pooled = np.sqrt((size**2).mean())
+    spread = np.sqrt(data.to_numpy().var(axis=0).mean())
+    for spec, loading, noise in (
+        (model("ab", features=1, mean="zero"), pooled, spread),
+        (model("ab", features=1, kind="binary"), pooled, spread),
+        (model("ab", features=1), spread, spread),
+        (model("ab", features=1, kind="binary", mean="own"), spread, spread),
+    ):
+        seen = resolved(spec, bl.check(spec, data))
+        scale = seen.scale[0] if isinstance(seen.scale[0], float) else seen.scale[0].arguments["sigma"]
+        assert scale == pytest.approx(loading) and seen.noise[0].arguments["sigma"] == pytest.approx(noise)
+
+
+def test_maximum_without_means_far_from_zero():
+    """Tipping and Bishop's closed form about zero: one axis is the level."""
+    rng = np.random.default_rng(4)
+    rows = rng.standard_normal((40, 1)) @ [[1.0, -0.8, 0.5, 0.9]] + 0.4 * rng.standard_normal((40, 4))
+    data = pd.DataFrame(rows + 2.0**14, columns=list("abcd"))
+    fit = bl.fit(model("abcd", features=2, mean="zero"), data, "em", prior="ignore", tolerance=1e-9, **QUICK)
+    second = data.to_numpy().T @ data.to_numpy() / 40
+    values, vectors = np.linalg.eigh(second)
+    variance = values[:2].mean()
+    kept = vectors[:, 2:] * (values[2:] - variance)
+    found = fit.posterior.to_dataset()["loading"].values.reshape(4, 2)
+    # What is left of a slope so flat moves the log likelihood by less than 1e-6.
+    np.testing.assert_allclose(found @ found.T, kept @ vectors[:, 2:].T, rtol=1e-3)
+    assert float(fit.summary().loc["noise"].iloc[0]) == pytest.approx(np.sqrt(variance), rel=1e-3)
+    told = {f.check: f.status for f in fit.verdict.findings}
+    assert told["optimum"] == "pass" and told["level"] == "warn" and "mean: own" in str(fit.verdict)
+
+
+@pytest.mark.slow
+def test_posterior_without_means_far_from_zero_is_quadrature():
+    """A principal component that is the level, with NUTS along it and across it; the grid is about its axes."""
+    data = normal_rows() + 200.0
+    fit = bl.fit(
+        model("ab", features=1, mean="zero", priors={"noise": "HalfNormal(1)", "scale": 200.0}), data, "nuts", **QUICK
+    )
+    assert {f.name for f in fit.verdict.findings if f.status == "fail"} == set()
+    n, rows = len(data), data.to_numpy()
+    along, across = rows.sum(axis=1) / np.sqrt(2), (rows[:, 0] - rows[:, 1]) / np.sqrt(2)
+    u, v, s = np.meshgrid(
+        np.linspace(120, 700, 120), np.linspace(-1.5, 1.5, 121), np.linspace(0.5, 2.2, 100), indexing="ij"
+    )
+    # The normal density of rows about zero, by the direction of the loadings and the one across it.
+    length = np.hypot(u, v)
+    a, b, c = (along**2).sum(), (along * across).sum(), (across**2).sum()
+    with_it = (u**2 * a + 2 * u * v * b + v**2 * c) / length**2
+    beside = (v**2 * a - 2 * u * v * b + u**2 * c) / length**2
+    logs = -0.5 * n * np.log((length**2 + s**2) * s**2) - 0.5 * (with_it / (length**2 + s**2) + beside / s**2)
+    logs += -0.5 * (length / 200.0) ** 2 - 0.5 * s**2
+    p = np.exp(logs - logs.max())
+    p /= p.sum()
+    draws = fit.posterior.to_dataset()
+    loading = draws["loading"].values[..., 0]
+    sign = np.sign(loading.sum(axis=-1))
+    for exact, drawn in (
+        (u, sign * loading.sum(axis=-1) / np.sqrt(2)),
+        (v, sign * (loading[..., 0] - loading[..., 1]) / np.sqrt(2)),
+        (s, draws["noise"].values),
+    ):
+        mean, parts = float((p * exact).sum()), drawn.reshape(-1, 100).mean(axis=1)
+        assert abs(drawn.mean() - mean) < 4.5 * parts.std(ddof=1) / np.sqrt(len(parts)) + 1e-3
+
+
+def test_columns_without_digits_are_refused():
+    """By check as by fit, as in other families; and columns without means whose level leaves no digits for the noise."""
+    data = normal_rows()
+    blunt = data.assign(b=data["b"] * 1e-15 + 1.0)
+    for kind in ("gaussian", "binary"):
+        for mean in ("own", "zero"):
+            spec = model("ab", features=1, kind=kind, mean=mean)
+            for run in (bl.check, lambda spec, data: bl.fit(spec, data, **QUICK)):
+                with pytest.raises(DataError, match=r"'b' varies by .* doubles of that size hold only"):
+                    run(spec, blunt)
+    for run in (bl.check, lambda spec, data: bl.fit(spec, data, **QUICK)):
+        with pytest.raises(DataError, match=r"column '.' has the mean .* mean: own"):
+            run(model("ab", features=1, mean="zero"), data + 2.0**20)
+        with pytest.raises(DataError, match="column 'a' is as small as"):
+            run(model("ab", features=1), data * 1e-160)
 
 
 def test_planted_features_of_rows(by_gibbs):

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LatentFeatures", "Spec", "check", "em", "exact", "factors", "gibbs", "graph", "network", "outcomes"]
 
+# Sds from zero from which on columns without means are remarked upon.
+_FAR = 10.0
 # Names that results use.
 _TAKEN = {
     "active",
@@ -377,12 +379,18 @@ def features(
 
 
 def remarks(model: Model, data: Data) -> list[tuple[str, str, float | None, str, str]]:
-    """Rows without a single cell."""
-    empty = int(np.isnan(resolved(model, data).rows).all(axis=1).sum())
-    if not empty:
-        return []
-    text = f"{empty} rows have no cell of these columns: they say nothing"
-    return [("empty rows", "", empty, text, "leave them out")]
+    """Rows without a single cell; columns without means that are far from zero."""
+    seen = resolved(model, data)
+    out: list[tuple[str, str, float | None, str, str]] = []
+    if empty := int(np.isnan(seen.rows).all(axis=1).sum()):
+        text = f"{empty} rows have no cell of these columns: they say nothing"
+        out.append(("empty rows", "", empty, text, "leave them out"))
+    if not seen.offset and len(seen.rows) and seen.pooled > 0:
+        level = float(np.sqrt(np.mean(seen.centre**2))) / seen.pooled
+        if level > _FAR:
+            text = f"columns are {level:.3g} of their sds from zero: with mean: zero a feature has to be their level"
+            out.append(("level", "", level, text, "write mean: own unless zero means that nothing is there"))
+    return out
 
 
 def network(model: Model, data: Data) -> nx.DiGraph:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.dataset import Data
+from bayeslab.digits import check_digits, check_size, constant
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact.priors import NAMES, log_density
 from bayeslab.expressions import parse
@@ -24,9 +25,9 @@ __all__ = ["MOST_SUMMED", "Resolved", "Written", "refused_patterns", "resolved"]
 # Of the means: a normal prior that many sds of the data wide.
 _WIDE = 10.0
 _WIDE_BINARY = 3.0
-# Levels of columns without means, in sds of the columns, from which on digits of the noise are lost: where the scale
-# of the weights is known, and where it is drawn.
-_FARTHEST_KNOWN, _FARTHEST_DRAWN = 1e7, 1e5
+# Levels of columns without means, in sds of the columns, from which on digits of the noise are lost: of binary features
+# where the scale of the weights is known, and where it is drawn; of normal ones, whose covariances have the squares.
+_FARTHEST_KNOWN, _FARTHEST_DRAWN, _FARTHEST_NORMAL = 1e7, 1e5, 1e5
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,11 @@ class Resolved:
         return float(np.sqrt(np.mean(self.spread**2)))
 
     @property
+    def size(self) -> np.ndarray:
+        """What loadings are as large as (D,): sds about the means, or, without means, about zero."""
+        return _sizes(self.centre, self.spread, self.offset)
+
+    @property
     def labels(self) -> dict[str, np.ndarray]:
         out = {"column": np.array(self.columns)}
         if self.features is not None:
@@ -149,14 +155,18 @@ def _first(model: Model, data: Data) -> Resolved:
     if noise is not None:
         own_noise = (noise,) * len(each)
     scale = _written(spec, "scale")
-    own_scale: tuple[Scale, ...] = tuple(float(s) for s in each)
+    # Where columns have no means of their own, loadings are as large as their level.
+    size = _sizes(centre, spread, spec.with_mean)
+    whole = float(np.sqrt(np.mean(size**2)))
+    own_scale: tuple[Scale, ...] = tuple(float(s) for s in size) if spec.noise == "own" else (whole,)
     if scale is not None:
         own_scale = (scale,)
     elif spec.kind == "binary":
-        own_scale = (Written("HalfNormal", {"sigma": pooled}),)
-    if spec.kind == "binary" and not spec.with_mean:
-        known = not isinstance(own_scale[0], Written)
-        _check_level(spec.columns, centre, pooled, _FARTHEST_KNOWN if known else _FARTHEST_DRAWN)
+        own_scale = (Written("HalfNormal", {"sigma": whole}),)
+    if not spec.with_mean:
+        drawn = isinstance(own_scale[0], Written)
+        binary = _FARTHEST_DRAWN if drawn else _FARTHEST_KNOWN
+        _check_level(spec.columns, centre, pooled, binary if spec.kind == "binary" else _FARTHEST_NORMAL)
     alpha = _pair(spec, "alpha", "Gamma", (1.0, 1.0))
     probability = _pair(spec, "probability", "Beta", (1.0, 1.0))
     assert isinstance(probability, tuple)
@@ -179,7 +189,12 @@ def _rows(spec: LatentFeatures, data: Data) -> np.ndarray:
         if np.isinf(out[:, j]).any():
             row = int(np.isinf(out[:, j]).argmax())
             raise DataError(f"column '{name}', row {row + 1}: {out[row, j]:g}; leave the cell empty if not known")
+        check_size(out[:, j], f"column '{name}'")
     return out
+
+
+def _sizes(centre: np.ndarray, spread: np.ndarray, with_mean: bool) -> np.ndarray:
+    return spread if with_mean else np.hypot(centre, spread)
 
 
 def _scales(spec: LatentFeatures, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -199,9 +214,11 @@ def _scales(spec: LatentFeatures, rows: np.ndarray) -> tuple[np.ndarray, np.ndar
         seen = rows[~np.isnan(rows[:, j]), j]
         if len(seen) < 2:
             raise DataError(f"column '{name}' has {len(seen)} values: too few; leave it out")
-        if spec.noise == "own" and np.ptp(seen) == 0:
+        check_digits(name, seen)
+        if spec.noise == "own" and constant(seen):
             raise DataError(f"column '{name}' is constant: it has no noise of its own; leave it out")
     centre, spread = np.nanmean(rows, axis=0), np.nanstd(rows, axis=0)
+    spread[[constant(column[~np.isnan(column)]) for column in rows.T]] = 0.0
     if not spread.any():
         raise DataError("every column is constant; there is nothing to explain")
     return centre, spread
@@ -212,7 +229,8 @@ def _check_level(columns: Sequence[str], centre: np.ndarray, pooled: float, fart
 
     Weights of the size of the level have a precision of (noise / level)^2 beside counts of rows: a double holds both
     up to levels of 10^7 sds of the noise. Where the weights' scale is drawn, chains pass through values too small for
-    the level, at which every row wants many features that are all alike.
+    the level, at which every row wants many features that are all alike. A covariance with that level has a condition
+    number of (level / noise)^2: at 10^5 the log likelihood of hundreds of rows is right to 1e-4 still.
     """
     j = int(np.argmax(np.abs(centre)))
     if (level := abs(float(centre[j]))) > farthest * pooled:

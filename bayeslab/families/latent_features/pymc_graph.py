@@ -55,16 +55,20 @@ def _gaussian(seen: Resolved) -> Any:
 
 
 def _guess(seen: Resolved) -> dict[str, np.ndarray]:
-    """Principal components of the standardised columns, missing cells at their means: where chains start."""
+    """Principal components of the standardised columns, missing cells at their means: where chains start.
+
+    Without means columns are measured from zero, and a component is their level.
+    """
     assert seen.features is not None
-    spread = np.where(seen.spread > 0, seen.spread, 1.0)
-    filled = np.where(np.isnan(seen.rows), 0.0, (seen.rows - seen.centre) / spread)
+    size = np.where(seen.size > 0, seen.size, 1.0)
+    origin = seen.centre if seen.offset else np.zeros(len(size))
+    filled = (np.where(np.isnan(seen.rows), seen.centre, seen.rows) - origin) / size
     k = min(seen.features, len(seen.columns) - 1)
-    found = principal_components(filled, k)
+    found = principal_components(filled, k, with_mean=seen.offset)
     loading = np.zeros((len(seen.columns), seen.features))
-    loading[:, :k] = found["loading"] * spread[:, None]
+    loading[:, :k] = found["loading"] * size[:, None]
     loading[loading == 0] = 1e-2 * seen.pooled
-    noise = max(float(found["noise"][0]), 0.05) * spread
+    noise = np.maximum(float(found["noise"][0]) * size, 0.05 * np.where(seen.spread > 0, seen.spread, 1.0))
     if len(seen.noise) == 1:
         noise = np.array([np.sqrt(np.mean(noise**2))])
     return {"mean": seen.centre, "loading": loading, "noise": noise}
@@ -77,16 +81,24 @@ def _triangle(seen: Resolved, start: dict[str, np.ndarray]) -> Any:
     last element of the diagonal has one degree of freedom, so that the element is normal up to its sign, and W W' does
     not depend on the sign. It is left free: kept positive, it holds chains in which the other loadings of its column
     have the wrong sign at zero, a mode that is none of the model's.
+
+    Without means the loadings of a level far from zero differ by little among columns, and along coordinates of their
+    own no step would be right for both. Independent normal loadings are that about any axes: there the triangle is one
+    of the principal axes of where chains start, the first of which is the level.
     """
     import pymc as pm
     import pytensor.tensor as pt
 
     assert seen.features is not None
     k, d = seen.features, len(seen.columns)
-    order = pivots(start["loading"], seen.spread)
     scale = _scale(seen)
-    unit = np.array([s for s in seen.scale if isinstance(s, float)] or [seen.pooled])
-    begin = triangular((start["loading"] / np.broadcast_to(unit, (d,))[:, None])[order])
+    unit = np.array([s for s in seen.scale if isinstance(s, float)] or [np.sqrt(np.mean(seen.size**2))])
+    white = start["loading"] / np.broadcast_to(unit, (d,))[:, None]
+    if seen.offset:
+        axes = np.eye(d)[:, pivots(start["loading"], seen.size)]
+    else:
+        axes = np.linalg.svd(white, full_matrices=True)[0]
+    begin = triangular(axes.T @ white)
     low = np.tril_indices(d, -1, k)
     first = np.diag(begin[:k])
     last = pm.Normal("_last", shape=1, initval=first[-1:])
@@ -99,7 +111,8 @@ def _triangle(seen: Resolved, start: dict[str, np.ndarray]) -> Any:
     unit_triangle = pt.zeros((d, k))
     unit_triangle = pt.set_subtensor(unit_triangle[np.arange(k), np.arange(k)], diagonal)
     unit_triangle = pt.set_subtensor(unit_triangle[low], below)
-    return unit_triangle[np.argsort(order)] * (scale if scale.ndim == 0 else scale[:, None])
+    turned = unit_triangle[np.argmax(axes, axis=1)] if seen.offset else pt.dot(axes, unit_triangle)
+    return turned * (scale if scale.ndim == 0 else scale[:, None])
 
 
 def _scale(seen: Resolved) -> Any:
@@ -107,7 +120,7 @@ def _scale(seen: Resolved) -> Any:
     import pytensor.tensor as pt
 
     if isinstance(seen.scale[0], Written):
-        return seen.scale[0].node("scale", initval=seen.pooled)
+        return seen.scale[0].node("scale", initval=float(np.sqrt(np.mean(seen.size**2))))
     values = np.array(seen.scale, float)
     return pt.as_tensor_variable(values if len(values) > 1 else values[0])
 
