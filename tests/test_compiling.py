@@ -7,6 +7,7 @@ import pty
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -96,6 +97,17 @@ net.query({"b": "u"}), net.most_probable({"b": "u"}), net.joint(["b", "a"]), net
 print("numba" in sys.modules)
 """
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_a_check_of_a_net_with_hidden_variables_compiles_nothing():
+    """Expected counts are for the fit; what can be wrong shows before."""
+    code = f"""
+import sys
+import bayeslab as bl
+bl.check({str(Path(__file__).parents[1] / "models" / "candy_hidden.yaml")!r})
+print([name for name in ("numba", "pymc") if name in sys.modules])
+"""
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def test_clock_bridges_the_pauses_between_kernels():

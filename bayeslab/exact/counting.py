@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 
 from bayeslab.errors import DataError
 
-__all__ = ["Families", "distinct_rows", "distinct_words", "family_counts", "skipped_weight"]
+__all__ = [
+    "Families",
+    "check_codes",
+    "checked_weights",
+    "distinct_rows",
+    "distinct_words",
+    "family_counts",
+    "skipped_weight",
+]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.integer]
@@ -132,8 +140,14 @@ def _counted(
     return index.split(flat), skipped
 
 
-def packed(codes: Codes, cards: NDArray[np.int64]) -> Codes:
-    """Codes by column in the smallest integers that hold them, checked against the numbers of states."""
+def check_codes(codes: Codes, cards: NDArray[np.int64]) -> Codes:
+    """Codes as an array, checked against the numbers of states.
+
+    Raises
+    ------
+    DataError
+        Of another shape, no integers, or beyond the states.
+    """
     codes = np.asarray(codes)
     if codes.ndim != 2 or codes.shape[1] != len(cards):
         raise DataError(f"codes of shape {codes.shape} for {len(cards)} variables; give one row a case")
@@ -150,6 +164,12 @@ def packed(codes: Codes, cards: NDArray[np.int64]) -> Codes:
                 f"column {v} has codes from {low[v]} to {high[v]}; its variable has the states 0 to {cards[v] - 1}"
                 " (-1: missing)"
             )
+    return codes
+
+
+def packed(codes: Codes, cards: NDArray[np.int64]) -> Codes:
+    """Codes by column in the smallest integers that hold them, checked against the numbers of states."""
+    codes = check_codes(codes, cards)
     kind = np.int8 if max(cards, default=0) <= 127 else np.int16 if max(cards) <= 32767 else np.int32
     if codes.flags.f_contiguous:
         return np.ascontiguousarray(codes.T, dtype=kind)

@@ -31,7 +31,15 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from bayeslab.errors import DataError, ModelError, OptionError, hint
-from bayeslab.exact.counting import Array, Codes, Families, family_counts, skipped_weight
+from bayeslab.exact.counting import (
+    Array,
+    Codes,
+    Families,
+    check_codes,
+    checked_weights,
+    family_counts,
+    skipped_weight,
+)
 from bayeslab.exact.expectation_maximisation import Parameters, Statistics
 from bayeslab.exact.incomplete_rows import IncompleteRows
 from bayeslab.exact.local_models import FreeTable, LocalModel
@@ -297,12 +305,10 @@ class TableProblem:
         Holds the tables that are known.
     local : mapping of str to LocalModel
         For each variable with unknown parameters.
-    rows : IncompleteRows
     """
 
     network: DiscreteNetwork
     local: Mapping[str, LocalModel]
-    rows: IncompleteRows
     codes: Codes
     weights: Array | None
 
@@ -332,8 +338,14 @@ class TableProblem:
         for v in local:
             if v not in network.states:
                 raise ModelError(f"'{v}' is not a variable{hint(v, network.states)}")
-        rows = IncompleteRows.of(network.states, network.parents, codes, weights)
-        return cls(network, dict(local), rows, np.asarray(codes), weights)
+        codes = check_codes(codes, Families.of(network.states, network.parents).cards)
+        checked_weights(weights, len(codes))
+        return cls(network, dict(local), codes, weights)
+
+    @cached_property
+    def rows(self) -> IncompleteRows:
+        """The rows taken apart, when the first step needs them: that takes compiled code, which no check waits for."""
+        return IncompleteRows.of(self.network.states, self.network.parents, self.codes, self.weights)
 
     def tables(self, theta: Parameters) -> list[Array]:
         """All tables, in the order of the variables."""
