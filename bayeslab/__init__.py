@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from bayeslab.dataset import Dataset as Dataset
     from bayeslab.errors import BayeslabError as BayeslabError
     from bayeslab.estimators import estimator as estimator
-    from bayeslab.families.bayes_net import BayesNet as BayesNet
-    from bayeslab.families.gaussian_process import GaussianProcess as GaussianProcess
+    from bayeslab.families.bayes_net.spec import BayesNet as BayesNet
+    from bayeslab.families.gaussian_process.spec import GaussianProcess as GaussianProcess
     from bayeslab.families.graph import Graph as Graph
-    from bayeslab.families.hmm import HMM as HMM
+    from bayeslab.families.hmm.spec import HMM as HMM
     from bayeslab.families.hypotheses import Hypotheses as Hypotheses
-    from bayeslab.families.latent_features import LatentFeatures as LatentFeatures
+    from bayeslab.families.latent_features.spec import LatentFeatures as LatentFeatures
     from bayeslab.families.learner import Learner as Learner
-    from bayeslab.families.mixture import Mixture as Mixture
-    from bayeslab.families.regression import Regression as Regression
-    from bayeslab.families.topics import Topics as Topics
+    from bayeslab.families.mixture.spec import Mixture as Mixture
+    from bayeslab.families.regression.spec import Regression as Regression
+    from bayeslab.families.topics.spec import Topics as Topics
     from bayeslab.fitting import check as check
     from bayeslab.fitting import fit as fit
     from bayeslab.fitting import open_run as open  # noqa: F401

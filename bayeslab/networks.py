@@ -82,16 +82,18 @@ def _from_path(path: str | os.PathLike[str]) -> Network:
 
 def _plain(model: Any) -> Plain:
     from bayeslab.families import bayes_net
+    from bayeslab.families.bayes_net import spec
 
-    if not isinstance(model.model, bayes_net.BayesNet):
+    if not isinstance(model.model, spec.BayesNet):
         raise ModelError(f"a network is of the family bayes_net; this model is of the family {model.model.family}")
     return bayes_net.plain(model)
 
 
 def _fitted(fit: Any) -> Plain:
     from bayeslab.families import bayes_net
+    from bayeslab.families.bayes_net import spec
 
-    if not isinstance(fit.model.model, bayes_net.BayesNet):
+    if not isinstance(fit.model.model, spec.BayesNet):
         raise ModelError(f"a network is of the family bayes_net; this fit is of the family {fit.model.model.family}")
     if "parent_sets" in fit.data_tree.children:
         raise ModelError(
@@ -536,7 +538,7 @@ class Network:
         """The network as a model of the family ``bayes_net``, every table given."""
         import re
 
-        from bayeslab.families.bayes_net import BayesNet
+        from bayeslab.families.bayes_net.spec import BayesNet
         from bayeslab.spec import Model
 
         plain = self.plain
@@ -571,13 +573,14 @@ def decisions(source: Any) -> InfluenceDiagram:
         such a :class:`bayeslab.Model`.
     """
     from bayeslab.families import bayes_net
+    from bayeslab.families.bayes_net import spec
     from bayeslab.io import modelfile
     from bayeslab.spec import Model
 
     if isinstance(source, Model):
         return bayes_net.diagram(source)
     file = modelfile.read(source)
-    if not isinstance(file.model.model, bayes_net.BayesNet):
+    if not isinstance(file.model.model, spec.BayesNet):
         raise ModelError(f"an influence diagram is a bayes_net; this model is of the family {file.model.model.family}")
     with file.located():
         return bayes_net.diagram(file.model)

@@ -8,6 +8,9 @@ import sys
 import time
 from pathlib import Path
 
+import networkx as nx
+import pytest
+
 PACKAGE = Path(__file__).parents[1] / "bayeslab"
 HEAVY = {"pymc", "arviz", "sklearn", "pytensor", "numba"}
 
@@ -52,8 +55,9 @@ def imports(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("bayeslab."):
             folder = PACKAGE.joinpath(*node.module.split(".")[1:])
-            inside = {a.name for a in node.names if (folder / f"{a.name}.py").exists()}
-            found |= {f"{node.module}.{name}" for name in inside} or {node.module}
+            for name in (alias.name for alias in node.names):
+                inside = (folder / f"{name}.py").exists() or (folder / name / "__init__.py").exists()
+                found.add(f"{node.module}.{name}" if inside else node.module)
         elif isinstance(node, ast.ImportFrom) and node.module == "bayeslab":
             found |= {f"bayeslab.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
@@ -72,6 +76,30 @@ def test_imports_go_one_way():
             seen += 1
             assert layer(target) <= layer(module), f"{module} imports {target}"
     assert seen > 50
+
+
+def edges() -> dict[str, set[str]]:
+    """Which modules each module imports: at the top, inside functions, and for types alone."""
+    modules = {}
+    for path in PACKAGE.rglob("*.py"):
+        module = ".".join(("bayeslab", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
+        modules[module] = imports(path) - {module, "bayeslab"}
+    del modules["bayeslab"]  # which names its public parts lazily
+    return {module: targets & modules.keys() for module, targets in modules.items()}
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    circles = [sorted(circle) for circle in nx.strongly_connected_components(nx.DiGraph(edges())) if len(circle) > 1]
+    assert not circles
+
+
+def test_circles_would_be_found(tmp_path, monkeypatch):
+    (tmp_path / "one.py").write_text("def f():\n    from bayeslab.two import g\n")
+    (tmp_path / "two.py").write_text("if TYPE_CHECKING:\n    from bayeslab.one import f\n")
+    (tmp_path / "__init__.py").write_text("")
+    monkeypatch.setattr(sys.modules[__name__], "PACKAGE", tmp_path)
+    with pytest.raises(AssertionError, match=r"bayeslab\.one"):
+        test_no_modules_import_each_other_in_a_circle()
 
 
 def test_only_engines_and_families_know_pymc():

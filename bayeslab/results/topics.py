@@ -169,7 +169,7 @@ class FittedTopics:
         return self._drawn_from_posterior()
 
     def _drawn_from_posterior(self) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-        from bayeslab.families.topics import Topics, prior_of
+        from bayeslab.families.topics.spec import Topics, prior_of
 
         spec = self._fit.model.model
         assert isinstance(spec, Topics)

@@ -18,13 +18,14 @@ from bayeslab import registry
 from bayeslab.expressions import FUNCTIONS
 from bayeslab.families._distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE
 from bayeslab.families._likelihoods import LIKELIHOODS
-from bayeslab.families.bayes_net import BayesNet, Decision, Utility, Variable
+from bayeslab.families.bayes_net import Decision, Utility, Variable
+from bayeslab.families.bayes_net.spec import BayesNet
 from bayeslab.families.bayes_net.unknown_structure import Structure
-from bayeslab.families.hmm import HMM
+from bayeslab.families.hmm.spec import HMM
 from bayeslab.families.learner import Learner
-from bayeslab.families.mixture import Mixture
-from bayeslab.families.regression import Regression
-from bayeslab.families.topics import Topics
+from bayeslab.families.mixture.spec import Mixture
+from bayeslab.families.regression.spec import Regression
+from bayeslab.families.topics.spec import Topics
 from bayeslab.spec import DataSource, Model
 
 

@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 
 import bayeslab as bl
 from bayeslab.exact import topics as lda
-from bayeslab.families import topics as family
+from bayeslab.families.topics import spec
 from bayeslab.families.topics.documents import documents_of
 from tests.families._combinations import all_pairs, answered, refused_alike
 
@@ -121,7 +121,7 @@ def compare(c: dict[str, Any]) -> bool:
         assert sorted(theirs) == sorted(mine)
     if c["topics"] == "hdp" or c["time"] is not None or c["topics"] ** corpus.n_tokens > 3000:
         return False
-    prior = family.prior_of(model.model)
+    prior = spec.prior_of(model.model)
     # What is learned begins at its default.
     alpha = {"learned": 1 / c["topics"], None: 1 / c["topics"]}.get(
         c["alpha"] if not isinstance(c["alpha"], list) else ""

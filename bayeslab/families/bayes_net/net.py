@@ -16,11 +16,11 @@ from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.expressions import FUNCTIONS, Evaluator, Term, parse
 from bayeslab.families._local import Local, constant, local
 from bayeslab.families.bayes_net.normal_nodes import Linear, linears, values_of
-from bayeslab.families.bayes_net.unknown_structure import sampled, unknown
+from bayeslab.families.bayes_net.structure_spec import sampled, unknown
 from bayeslab.spec import RESERVED, Model
 
 if TYPE_CHECKING:
-    from bayeslab.families.bayes_net import BayesNet
+    from bayeslab.families.bayes_net.spec import BayesNet
 
 __all__ = ["Net", "Resolved", "codes_from", "codes_of", "net_of", "parameter_values", "resolved"]
 

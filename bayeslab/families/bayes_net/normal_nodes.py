@@ -29,7 +29,7 @@ from bayeslab.families._local import Place
 
 if TYPE_CHECKING:
     from bayeslab.exact.conjugate import NormalInverseGamma
-    from bayeslab.families.bayes_net import BayesNet
+    from bayeslab.families.bayes_net.spec import BayesNet
 
 __all__ = ["Linear", "centred", "linears", "prior_of", "values_of"]
 

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import networkx as nx
 import numpy as np
-from pydantic import Field, ValidationError, field_validator, model_validator
 
-from bayeslab import registry
 from bayeslab.dataset import Column, Data, Dataset
-from bayeslab.errors import DataError, EngineRefusal, ModelError, OptionError, hint
-from bayeslab.spec import Model, Problem
-from bayeslab.spec import Spec as Frozen
+from bayeslab.errors import DataError, ModelError, OptionError, hint
+from bayeslab.families.bayes_net.net import codes_from
+from bayeslab.families.bayes_net.structure_spec import (
+    _SCORE_OPTIONS,
+    HIDDEN,
+    PATH,
+    Structure,
+    _at,
+    as_structure,
+    sampled,
+    unknown,
+)
+from bayeslab.spec import Model
 
 if TYPE_CHECKING:
     from bayeslab.exact.answer import Plan as ExactPlan
-    from bayeslab.families.bayes_net import BayesNet
+    from bayeslab.families.bayes_net.spec import BayesNet
     from bayeslab.structure.chains._imputing import Cells
     from bayeslab.structure.constraints import Constraints
     from bayeslab.structure.data import Observations
@@ -32,252 +38,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "Structure", "as_structure", "plan", "sampled", "unknown"]
 
-PATH = ("model", "structure")
-# Temperatures that let chains cross between modes, and steps between their exchanges; orders need none.
-_LADDER = {
-    "structure": (1.0, 0.8, 0.6, 0.45, 0.3, 0.2),
-    "order": (1.0,),
-    "partition": (1.0, 0.7, 0.5, 0.35, 0.2),
-}
-_EXCHANGE_EVERY = {"structure": 2000, "order": 100, "partition": 100}
-_SCORE_OPTIONS = ("equivalent_sample_size", "alpha_mu", "alpha_w", "nu")
-_SAMPLER_OPTIONS = {"structure": ("reversal", "renewal"), "order": (), "partition": ("reversal",)}
 # So many variables at most are summed over without being asked to.
 _EXACT = 13
 _CONTINUOUS = ("bge", "gaussian_bic")
-_WORDS = ("naive_bayes", "tan")
-# The search that takes hidden variables and missing cells.
-HIDDEN = "structural_em"
-# In a prior of single edges, the probability of those not named.
-_DEFAULT = "default"
-# The order in which constraints are put together: the one that contradicts those before it is where the error points.
-_CONSTRAINTS = ("max_parents", "forbidden", "tiers", "candidates", "required")
-
-Number = float | int
-
-
-class Structure(Frozen):
-    """An unknown structure: how structures are scored, which ones may be, and how they are sampled."""
-
-    score: str | None = Field(
-        default=None, description="Left out: bdeu for states, bge for numbers, mixed_bic for both. Or bds, k2, bic, ..."
-    )
-    equivalent_sample_size: Number | None = Field(default=None, gt=0, description="Of bdeu and bds; 10 if left out.")
-    alpha_mu: Number | None = Field(default=None, gt=0, description="Of bge: imagined rows behind the prior mean.")
-    alpha_w: Number | None = Field(default=None, gt=0, description="Of bge: degrees of freedom of the Wishart prior.")
-    nu: list[Number] | None = Field(default=None, description="Of bge: prior mean of each column.")
-    prior: str | dict[str, Number] = Field(
-        default="uniform",
-        description="Of structures: uniform, sparse, or probabilities of edges `{a -> b: 0.9, default: 0.2}`.",
-    )
-    max_parents: int | dict[str, int] = Field(
-        default=3, description="Largest number of parents, of all variables or of each."
-    )
-    candidates: int | dict[str, list[str]] | None = Field(
-        default=None, description="Possible parents: so many of the best ones, or for a variable these."
-    )
-    required: list[list[str]] = Field(default_factory=list, description="Edges [from, to] that are there.")
-    forbidden: list[list[str]] = Field(default_factory=list, description="Edges [from, to] that are not there.")
-    tiers: list[list[str]] = Field(
-        default_factory=list, description="Groups of variables, earliest first: no edge leads back in time."
-    )
-    prune: Number | None = Field(
-        default=None, ge=0, description="Leave out parent sets that a subset beats by so many nats; left out, none."
-    )
-    search: str | None = Field(
-        default=None,
-        description="How `bayeslab learn` finds one: tabu, exact, structural_em, ... Fits sample instead.",
-    )
-    hidden: dict[str, int] = Field(
-        default_factory=dict, description="Of the search structural_em: hidden variables and how many states they have."
-    )
-    invent: int | None = Field(
-        default=None, ge=0, description="Of structural_em: hidden variables it may invent at most."
-    )
-    sampler: str = Field(default="structure", description="The chain: structure (DAGs), order, or partition.")
-    temperatures: list[Number] | Number | None = Field(
-        default=None, description="Inverse temperatures of parallel tempering, 1 first, falling; 1: no tempering."
-    )
-    exchange_every: int | None = Field(
-        default=None, ge=1, description="Steps of hot copies between exchanges; 2000, of orders and partitions 100."
-    )
-    imputation_every: int | None = Field(
-        default=None, ge=1, description="Steps between two draws of the missing cells; left out, about once a draw."
-    )
-    reversal: Number | None = Field(default=None, ge=0, le=1, description="Share of edge reversals among the steps.")
-    renewal: Number | None = Field(
-        default=None, ge=0, le=1, description="Share of steps that draw a variable's parents anew."
-    )
-
-    @field_validator("score", "sampler", "prior", "search")
-    @classmethod
-    def _words(cls, value: Any, info: Any) -> Any:
-        known = {
-            "score": registry.names("structure/scores"),
-            "sampler": registry.names("structure/chains"),
-            "prior": ("uniform", "sparse"),
-            "search": registry.names("structure/searches"),
-        }[info.field_name]
-        if isinstance(value, str) and value not in known:
-            raise ValueError(f"unknown {info.field_name} '{value}'{hint(value, known)}")
-        return value
-
-    @field_validator("prior")
-    @classmethod
-    def _probabilities(cls, value: Any) -> Any:
-        for word, p in value.items() if isinstance(value, dict) else ():
-            if word != _DEFAULT:
-                _edge(word)
-            if not 0 < p < 1:
-                raise ValueError(
-                    f"'{word}' has the probability {p}: it lies between 0 and 1; what must or cannot be goes into"
-                    f" `required` and `forbidden`"
-                )
-        return value
-
-    @field_validator("required", "forbidden")
-    @classmethod
-    def _pairs(cls, value: list[list[str]], info: Any) -> list[list[str]]:
-        for edge in value:
-            if len(edge) != 2:
-                raise ValueError(f"an edge is a pair [from, to], not {edge}")
-        return value
-
-    @model_validator(mode="after")
-    def _searched(self) -> Structure:
-        if (self.hidden or self.invent) and self.search != HIDDEN:
-            raise ValueError(f"hidden variables are searched for, not sampled: add `search: {HIDDEN}`")
-        return self
-
-    @field_validator("temperatures")
-    @classmethod
-    def _falling(cls, value: Any) -> Any:
-        given = value if isinstance(value, list) else [1 if value is None else value]
-        if not given or given[0] != 1 or not all(a > b > 0 for a, b in pairwise(given)):
-            raise ValueError(f"inverse temperatures begin with 1 and fall, all above 0; given {value}")
-        return value
-
-    @property
-    def betas(self) -> tuple[float, ...]:
-        """Inverse temperatures."""
-        if self.temperatures is None:
-            return _LADDER[self.sampler]
-        given = self.temperatures if isinstance(self.temperatures, list) else [self.temperatures]
-        return tuple(float(beta) for beta in given)
-
-    @property
-    def score_options(self) -> dict[str, Any]:
-        """Options of the score that are given, by their names."""
-        return {name: getattr(self, name) for name in _SCORE_OPTIONS if getattr(self, name) is not None}
-
-    def chain(self) -> Sampler:
-        """The chain with its options."""
-        from bayeslab.structure.jobs import Sampler
-
-        shares = {"reversal": self.reversal, "renewal": self.renewal}
-        given = {name: float(share) for name, share in shares.items() if share is not None}
-        for name in given:
-            if name not in _SAMPLER_OPTIONS[self.sampler]:
-                raise ModelError(f"the sampler {self.sampler} has no option '{name}'", path=(*PATH, name))
-        return Sampler(self.sampler, self.betas, self.exchange_every or _EXCHANGE_EVERY[self.sampler], given)
-
-    def constraints(self, names: Sequence[str]) -> Constraints:
-        """What is known of the structure beforehand; an error points at the part that is wrong."""
-        from bayeslab.structure.constraints import Constraints
-
-        parts: dict[str, Any] = {
-            "max_parents": self.max_parents if isinstance(self.max_parents, dict) else None,
-            "forbidden": self.forbidden,
-            "tiers": self.tiers,
-            "candidates": self.candidates if isinstance(self.candidates, dict) else None,
-            "required": self.required,
-        }
-        given: dict[str, Any] = {}
-        for name in _CONSTRAINTS:
-            given[name] = parts[name]
-            with _at(name):
-                found = Constraints.of(names, **given)
-        return found
-
-    def edge_prior(self, names: Sequence[str]) -> StructurePrior:
-        """The prior over structures."""
-        from bayeslab.structure.priors import EdgePrior, structure_prior
-
-        with _at("prior"):
-            if isinstance(self.prior, str):
-                return structure_prior(self.prior)
-            given = {_edge(word): float(p) for word, p in self.prior.items() if word != _DEFAULT}
-            return EdgePrior.of(names, given, float(self.prior.get(_DEFAULT, 0.5)))
-
-    def check(self, names: Sequence[str]) -> None:
-        """Everything that can be wrong about these variables without data."""
-        self.chain()
-        self.constraints((*names, *self.hidden))
-        self.edge_prior(names)
-
-
-def _edge(word: str) -> tuple[str, str]:
-    first, arrow, second = (part.strip() for part in word.partition("->"))
-    if not (first and arrow and second):
-        raise ValueError(f"an edge is written `from -> to`, not '{word}'")
-    return first, second
-
-
-@contextmanager
-def _at(*path: str) -> Iterator[None]:
-    """Errors raised inside point at a part of the structure."""
-    try:
-        yield
-    except (ModelError, OptionError) as error:
-        raise ModelError(error.message, path=error.path or (*PATH, *path)) from None
-
-
-def as_structure(value: Any) -> Any:
-    """A mapping is an unknown structure, a word a structure known by rule."""
-    if isinstance(value, Mapping):
-        try:
-            return Structure.model_validate(dict(value))
-        except ValidationError as error:
-            problem = Problem.first(error, {(): Structure.model_fields}, value)
-            # Which alternative of a value was tried is no place in the file.
-            path = tuple(p for p in problem.path[:1]) + tuple(p for p in problem.path[1:] if isinstance(p, int))
-            raise At(problem.message, *path) from None
-    if isinstance(value, str) and value not in _WORDS:
-        known = hint(value, _WORDS)
-        raise ValueError(f"'{value}' is not a structure{known}; an unknown one is a mapping such as {{score: bdeu}}")
-    return value
-
-
-class At(ValueError):
-    """Something wrong with a part of what is validated; ``path`` leads to it."""
-
-    def __init__(self, message: str, *path: Any) -> None:
-        super().__init__(message)
-        self.path = path
-
-
-def unknown(spec: Any) -> bool:
-    """Whether the structure is to be found out."""
-    return isinstance(getattr(spec, "structure", None), Structure)
-
-
-def validated(spec: BayesNet) -> None:
-    """Nothing is declared beside an unknown structure that only a known one has."""
-    for name, variable in spec.variables.items():
-        for key in variable.model_fields_set - {"states", "linear_gaussian"}:
-            raise At(
-                f"the structure is unknown: '{name}' has states and nothing else; leave `{key}` out", "variables", name
-            )
-        if variable.linear_gaussian is not None and variable.linear_gaussian.model_fields_set:
-            raise At("the structure is unknown: leave the numbers of `linear_gaussian` out", "variables", name)
-    for key in ("parameters", "hidden", "learn", "decisions", "utilities"):
-        if getattr(spec, key):
-            raise At(f"`{key}` needs a known structure; here it is unknown", key)
-    if "prior" in spec.model_fields_set:
-        raise At(
-            "the structure is unknown and the score has the prior of tables: give `equivalent_sample_size` there",
-            "prior",
-        )
 
 
 # --------------------------------------------------------------------------------- with data
@@ -558,8 +321,6 @@ def _coded(
     spec: BayesNet, columns: Mapping[str, Column], kinds: Mapping[str, str], score: str
 ) -> tuple[dict[str, tuple[str, ...]], np.ndarray, np.ndarray, list[str]]:
     """States, codes (-1 where a cell is missing), values (NaN likewise), and what is odd about the columns."""
-    from bayeslab.families.bayes_net.net import codes_from
-
     n_rows = len(next(iter(columns.values())).values)
     states: dict[str, tuple[str, ...]] = {}
     codes = np.zeros((n_rows, len(columns)), np.int64)
@@ -608,14 +369,6 @@ def _odd(name: str, n_states: int, n_rows: int) -> list[str]:
 
 
 # --------------------------------------------------------------------------------- the family's contract
-
-
-def sampled(what: str) -> EngineRefusal:
-    """What cannot be done while the structure is unknown."""
-    return EngineRefusal(
-        f"{what} needs a known structure, and here it is unknown: sample it (method structure); `fit.structures`"
-        f" has what is averaged over them"
-    )
 
 
 def check(model: Model) -> None:

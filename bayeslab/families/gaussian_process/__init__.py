@@ -29,13 +29,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import networkx as nx
 import numpy as np
-from pydantic import Field, model_validator
 
 from bayeslab.dataset import Data, Dataset, bind
 from bayeslab.errors import DataError, EngineRefusal, ModelError, hint
 from bayeslab.exact.answer import Plan, PointEstimate
 from bayeslab.exact.covariance import Kernel
 from bayeslab.exact.gaussian_process import threads
+from bayeslab.families.gaussian_process.approximations import regression_of
 from bayeslab.families.gaussian_process.model import (
     Resolved,
     columns_read,
@@ -44,98 +44,14 @@ from bayeslab.families.gaussian_process.model import (
     resolved,
     target_of,
 )
+from bayeslab.families.gaussian_process.spec import GaussianProcess
 from bayeslab.memory import require_memory
-from bayeslab.spec import ColumnName, Family, Model
+from bayeslab.spec import Model
 
 if TYPE_CHECKING:
     import pymc
 
 __all__ = ["GaussianProcess", "Spec", "check", "exact", "factors", "graph", "network", "outcomes", "summed_out"]
-
-type LikelihoodName = Literal["gaussian", "student_t", "bernoulli", "binomial", "poisson", "negative_binomial"]
-_LINKED = {
-    "bernoulli": ("logit", "probit"),
-    "binomial": ("logit", "probit"),
-    "poisson": ("log",),
-    "negative_binomial": ("log",),
-}
-
-
-class GaussianProcess(Family):
-    """A Gaussian process."""
-
-    family: Literal["gaussian_process"] = "gaussian_process"
-    target: ColumnName | None = Field(
-        default=None, description="The outcome; left out: the one column that is nothing else."
-    )
-    kernel: str = Field(description="The covariance function: `Matern52(x) + Periodic(x, 365) * Linear(t)`.")
-    likelihood: LikelihoodName = Field(
-        default="gaussian", description="Distribution of the outcome given the function."
-    )
-    link: Literal["identity", "log", "logit", "probit"] | None = Field(
-        default=None, description="Link of the mean; default the likelihood's own."
-    )
-    mean: str = Field(
-        default="1", description="What the function varies about: `0`, `1` (a constant), or a formula: `1 + t`."
-    )
-    errors: ColumnName | None = Field(
-        default=None, description="Column with known standard deviations of the outcome, besides the noise."
-    )
-    trials: int | ColumnName | None = Field(
-        default=None, description="Trials of a binomial outcome: a number, or a column."
-    )
-    priors: dict[str, str | int | float] = Field(
-        default_factory=dict,
-        description="Prior by parameter; a number fixes it. Names used in the kernel need one; further names are"
-        " hyperparameters of priors.",
-    )
-    jitter: float | None = Field(
-        default=None,
-        ge=0,
-        le=1e-2,
-        description="Share of the mean variance added to the diagonal of the covariance; default 0 for gaussian"
-        " outcomes and 1e-8 for others.",
-    )
-    approximation: Literal["state_space", "sparse", "fitc", "hsgp", "laplace"] | None = Field(
-        default=None,
-        description="Instead of the covariance of all rows: the `state_space` form of one-dimensional kernels (exact"
-        " for Matérn), inducing points (`sparse`: Titsias's bound, or `fitc`), basis functions (`hsgp`), or for other"
-        " than gaussian outcomes the function integrated out by `laplace`.",
-    )
-    inducing: int | None = Field(
-        default=None, ge=1, le=20_000, description="How many inducing points (sparse, fitc); default 100."
-    )
-    functions: int | None = Field(
-        default=None,
-        ge=1,
-        description="How many basis functions for each column (hsgp); default by lengthscales' priors.",
-    )
-    domain: dict[str, tuple[float, float]] | None = Field(
-        default=None,
-        description="By column, where predictions are wanted (hsgp): its functions serve there only; default the inputs"
-        " with 5 % of their range on either side.",
-    )
-
-    @model_validator(mode="after")
-    def _consistent(self) -> GaussianProcess:
-        if (self.likelihood == "binomial") != (self.trials is not None):
-            raise ValueError("likelihood: binomial and `trials` go together")
-        if self.errors is not None and self.likelihood != "gaussian":
-            raise ValueError("known `errors` go with likelihood: gaussian")
-        if self.link is not None and self.link not in _LINKED.get(self.likelihood, ("identity",)):
-            shown = " or ".join(_LINKED.get(self.likelihood, ("identity",)))
-            raise ValueError(f"{self.likelihood} has the link {shown}, not {self.link}")
-        if self.inducing is not None and self.approximation not in ("sparse", "fitc"):
-            raise ValueError("`inducing` goes with approximation: sparse or fitc")
-        if self.functions is not None and self.approximation != "hsgp":
-            raise ValueError("`functions` goes with approximation: hsgp")
-        if self.domain is not None and self.approximation != "hsgp":
-            raise ValueError("`domain` goes with approximation: hsgp")
-        for name, (low, high) in (self.domain or {}).items():
-            if not low < high:
-                raise ValueError(f"domain of {name}: [low, high], not [{low:g}, {high:g}]")
-        return self
-
 
 Spec = GaussianProcess
 
@@ -317,7 +233,7 @@ def forecast(model: Model, data: Data) -> dict[str, str]:
     """What an evaluation costs."""
     seen = resolved(model, data)
     if seen.spec.approximation is not None:
-        lines = [] if seen.y is None else seen.approximated.remarks()
+        lines = [] if seen.y is None else regression_of(seen).remarks()
         shown = {"approximation": "; ".join([seen.spec.approximation, *lines])}
         return shown | {"an evaluation": f"about {_shown(_seconds(seen))}"}
     return {
@@ -355,7 +271,7 @@ def _shown(seconds: float) -> str:
 def _affordable(seen: Resolved) -> None:
     """A covariance too large for this machine is refused, with what there is instead."""
     if seen.spec.approximation in ("sparse", "fitc"):
-        from bayeslab.families._gp_approximate import INDUCING
+        from bayeslab.families.gaussian_process.approximations import INDUCING
 
         points = min(seen.spec.inducing or INDUCING, seen.n)
         require_memory(
@@ -487,7 +403,7 @@ def chosen(model: Model, data: Data) -> tuple[str, dict[str, Any], dict[str, np.
     seen = resolved(model, data)
     if seen.spec.approximation is None or seen.y is None:
         return None
-    lines = seen.approximated.remarks()
+    lines = regression_of(seen).remarks()
     return (f"approximation: {seen.spec.approximation}" + "".join(f"; {line}" for line in lines), {}, {})
 
 

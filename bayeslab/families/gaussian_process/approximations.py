@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,8 +36,8 @@ from bayeslab.families.gaussian_process.hyperpriors import Scales
 
 if TYPE_CHECKING:
     from bayeslab.exact.gp_likelihoods import Likelihood
-    from bayeslab.families.gaussian_process import GaussianProcess
     from bayeslab.families.gaussian_process.model import Resolved
+    from bayeslab.families.gaussian_process.spec import GaussianProcess
 
 __all__ = [
     "likelihood_of",
@@ -100,8 +101,9 @@ def likelihood_of(seen: Resolved) -> Likelihood:
             raise ModelError(f"likelihood {other} needs no such approximation")
 
 
+@lru_cache(maxsize=2)
 def regression_of(seen: Resolved) -> Any:
-    """The data as a function of hyperparameters; None where the model names no approximation."""
+    """The data as a function of hyperparameters; None where the model names no approximation. Made once."""
     from bayeslab.exact import hilbert_gp, laplace_gp, sparse_gaussian_process, state_space
 
     word = seen.spec.approximation
@@ -165,7 +167,7 @@ def _domain(seen: Resolved) -> dict[str, tuple[float, float]]:
 def unserved(seen: Resolved, draws: Mapping[str, np.ndarray]) -> list[tuple[str, str, float | None, str, str]]:
     """Lengthscales of a posterior that the functions of hsgp do not serve."""
     out: list[tuple[str, str, float | None, str, str]] = []
-    basis = seen.approximated.basis
+    basis = regression_of(seen).basis
     for term in basis.terms:
         for part in term.spectral:
             for argument, column in zip(part.arguments["lengthscale"], part.columns, strict=False):
@@ -263,7 +265,7 @@ def operations(seen: Resolved) -> float:
         theta = np.array([prior_quantiles(seen, name)[1] for name in seen.kernel.names])
         return n * (5e3 + 40.0 * of_kernel(seen.kernel, theta).n_states ** 2.5)
     if word == "hsgp":
-        m = float(seen.approximated.basis.n_functions) if seen.y is not None else 100.0
+        m = float(regression_of(seen).basis.n_functions) if seen.y is not None else 100.0
         return 4.0 * m**3 if seen.gaussian else 4.0 * n * m
     m = float(min(seen.n, seen.spec.inducing or INDUCING))
     return 8.0 * n * m**2 + 200.0 * n * m

@@ -21,7 +21,7 @@ from bayeslab.families.gaussian_process.hyperpriors import Scales, default_prior
 from bayeslab.spec import Model
 
 if TYPE_CHECKING:
-    from bayeslab.families.gaussian_process import GaussianProcess
+    from bayeslab.families.gaussian_process.spec import GaussianProcess
 
 __all__ = ["AUXILIARY", "Resolved", "columns_read", "kernel_of", "mean_formula", "resolved", "target_of"]
 
@@ -121,13 +121,6 @@ class Resolved:
         if self.spec.jitter is not None:
             return self.spec.jitter
         return 0.0 if self.gaussian else 1e-8
-
-    @cached_property
-    def approximated(self) -> Any:
-        """The data as a function of what is inferred, by the approximation that the model names; None without one."""
-        from bayeslab.families.gaussian_process import approximations
-
-        return approximations.regression_of(self)
 
     @cached_property
     def distinct(self) -> tuple[np.ndarray, np.ndarray]:

@@ -20,6 +20,7 @@ from bayeslab.exact.gp_hyperparameters import Maximum, maximise
 from bayeslab.exact.priors import NAMES, log_density
 from bayeslab.expressions import parse
 from bayeslab.families._nodes import bound_arguments, call_name
+from bayeslab.families.gaussian_process.approximations import regression_of
 from bayeslab.families.gaussian_process.model import Resolved
 
 __all__ = ["optimum"]
@@ -132,7 +133,7 @@ def _levelled(seen: Resolved) -> tuple[Resolved, float]:
 def _likelihood(seen: Resolved) -> Any:
     """Exact, or the approximation that the model names."""
     if seen.spec.approximation is not None:
-        return seen.approximated
+        return regression_of(seen)
     return _Exact(seen, np.arange(seen.n))
 
 
@@ -207,7 +208,7 @@ def _searched(
         return ends
     if long:  # neighbours in time say what neighbours are like
         share = 0.05
-        part = _Penalised(seen.approximated.stretch(share), densities)
+        part = _Penalised(regression_of(seen).stretch(share), densities)
     else:
         share = _SOME / seen.n
         rows = np.sort(np.random.default_rng(0).choice(seen.n, _SOME, replace=False))

@@ -12,6 +12,7 @@ from bayeslab.errors import DataError
 from bayeslab.exact.gaussian_process import GaussianProcess, factor
 from bayeslab.exact.state_space import StateSpaceProcess
 from bayeslab.families._likelihoods import LIKELIHOODS, inverse_link
+from bayeslab.families.gaussian_process.approximations import regression_of
 from bayeslab.families.gaussian_process.model import Resolved
 
 __all__ = [
@@ -51,7 +52,7 @@ def function_at(seen: Resolved, values: Mapping[str, Any], last: dict[bytes, Any
     if seen.spec.approximation is not None:
         from bayeslab.families.gaussian_process import approximations
 
-        return approximations.process_at(seen, seen.approximated, values)
+        return approximations.process_at(seen, regression_of(seen), values)
     if seen.gaussian:
         residuals, x = seen.y - seen.design @ seen.coefficients(values), seen.x
         noise = seen.known + seen.noise_sd(values) ** 2

@@ -10,6 +10,7 @@ from bayeslab.dataset import Dataset, bind
 from bayeslab.errors import ModelError
 from bayeslab.families import graph as graphs
 from bayeslab.families._likelihoods import INVERSE_LINKS
+from bayeslab.families.gaussian_process.approximations import regression_of
 from bayeslab.families.gaussian_process.model import Resolved
 from bayeslab.spec import Model
 
@@ -135,7 +136,7 @@ def with_approximation(model: Model, seen: Resolved) -> pymc.Model:
 
     from bayeslab.evidence import python_evidence
 
-    found = seen.approximated
+    found = regression_of(seen)
     built = begun(model, seen)
     with built:
         theta, noise, coefficients = parameters(seen, built)

@@ -10,21 +10,57 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from bayeslab.dataset import Data
 from bayeslab.errors import ModelError
 from bayeslab.expressions import DIM_ARGUMENTS, Evaluator, Term
 from bayeslab.families._distributions import DISTRIBUTIONS
 from bayeslab.families._nodes import Node, bound_arguments, call_name
 
-if TYPE_CHECKING:
-    from bayeslab.families.graph import _Builder
-
 __all__ = ["broadcast", "deterministic_recursion", "random_recursion", "rows_together"]
+
+
+class Builder(Protocol):
+    """What a recursion needs of the graph that is being built around it."""
+
+    pm: Any
+
+    @property
+    def data(self) -> Data: ...
+
+    @property
+    def purpose(self) -> str: ...
+
+    @property
+    def nodes(self) -> Mapping[str, Node]: ...
+
+    @property
+    def columns(self) -> Collection[str]: ...
+
+    @property
+    def labels(self) -> Mapping[str, np.ndarray]: ...
+
+    @property
+    def evaluator(self) -> Evaluator: ...
+
+    def lengths(self, dims: tuple[str, ...]) -> tuple[int, ...]: ...
+
+    def data_of(self, name: str, *, missing: bool = False) -> Term: ...
+
+    def parameter(
+        self,
+        term: Term,
+        batch: tuple[str, ...],
+        own: tuple[str, ...],
+        core: int,
+        name: str,
+        apart: bool = False,
+    ) -> Any: ...
 
 
 class _Split:
@@ -131,7 +167,7 @@ def _initial(history: Any, order: int) -> dict[str, Any]:
 
 
 def _history(
-    builder: _Builder,
+    builder: Builder,
     splits: list[_Split],
     name: str,
     order: int,
@@ -150,7 +186,7 @@ def _history(
     return pt.stack(rows, axis=0)
 
 
-def _inputs(builder: _Builder, split: _Split, dim: str) -> dict[str, tuple[Any, tuple[str | None, ...]]]:
+def _inputs(builder: Builder, split: _Split, dim: str) -> dict[str, tuple[Any, tuple[str | None, ...]]]:
     """What a row needs of the parts, by key, with dims: values, and positions of factors that run along ``dim``."""
     out = {}
     for name, term in split.parts.items():
@@ -173,7 +209,7 @@ def _part(split: _Split, name: str, now: Mapping[str, Any], dim: str | None) -> 
     return Term(now.get(name), dims, codes=now.get(f"{name} codes"), factor=term.factor)
 
 
-def _moving(builder: _Builder, split: _Split, dim: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _moving(builder: Builder, split: _Split, dim: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Parts that run along ``dim`` (that axis first), and parts that do not."""
     import pytensor.tensor as pt
 
@@ -186,7 +222,7 @@ def _moving(builder: _Builder, split: _Split, dim: str) -> tuple[dict[str, Any],
     return along, fixed
 
 
-def deterministic_recursion(builder: _Builder, node: Node) -> Term:
+def deterministic_recursion(builder: Builder, node: Node) -> Term:
     """A deterministic node that depends on its own past, as one scan."""
     import pytensor
     import pytensor.tensor as pt
@@ -243,7 +279,7 @@ def _scalar_distribution(node: Node) -> str:
 
 
 def _parameters(
-    builder: _Builder, split: _Split, word: str, lookup: Callable[[str], Term], onto: tuple[str, ...]
+    builder: Builder, split: _Split, word: str, lookup: Callable[[str], Term], onto: tuple[str, ...]
 ) -> dict[str, Any]:
     """A distribution's parameters from the rewritten call."""
     inner, entry = Evaluator(lookup, builder.labels), DISTRIBUTIONS[word]
@@ -254,7 +290,7 @@ def _parameters(
     }
 
 
-def random_recursion(builder: _Builder, node: Node) -> Term:
+def random_recursion(builder: Builder, node: Node) -> Term:
     """A random node without data whose distribution depends on its own past.
 
     Its density is evaluated for all rows at once; draws are made row by row.
@@ -356,7 +392,7 @@ def random_recursion(builder: _Builder, node: Node) -> Term:
     return Term(rv, node.dims)
 
 
-def _fill_starts(builder: _Builder, split: _Split, node: Node) -> None:
+def _fill_starts(builder: Builder, split: _Split, node: Node) -> None:
     """A lag without start takes the first rows of the data, if there are any."""
     for name, back in sorted(split.backs.values(), key=lambda found: -found[1]):
         if (name, back) in split.starts:
@@ -371,7 +407,7 @@ def _fill_starts(builder: _Builder, split: _Split, node: Node) -> None:
             split.starts.setdefault((name, step), Term(np.asarray(own.value)[..., back - step], own.dims[:-1]))
 
 
-def rows_together(builder: _Builder, group: list[Node]) -> dict[str, Any]:
+def rows_together(builder: Builder, group: list[Node]) -> dict[str, Any]:
     """Nodes that look back at each other, row by row, in one scan: random ones are drawn.
 
     Parameters
@@ -445,7 +481,7 @@ def rows_together(builder: _Builder, group: list[Node]) -> dict[str, Any]:
     }
 
 
-def _late_rows(builder: _Builder, group: list[Node], splits: Mapping[str, _Split]) -> dict[str, int]:
+def _late_rows(builder: Builder, group: list[Node], splits: Mapping[str, _Split]) -> dict[str, int]:
     """Rows at the start in which each node cannot be computed from its definition."""
     late: dict[str, int] = {}
     starting: dict[str, int] = {}
@@ -470,7 +506,7 @@ def _late_rows(builder: _Builder, group: list[Node], splits: Mapping[str, _Split
     return late | starting
 
 
-def _given_rows(builder: _Builder, name: str, rows: int, length: int) -> Any:
+def _given_rows(builder: Builder, name: str, rows: int, length: int) -> Any:
     """The data of a random node for the rows it cannot be drawn in."""
     if not rows or builder.nodes[name].kind != "random":
         return None
@@ -482,7 +518,7 @@ def _given_rows(builder: _Builder, name: str, rows: int, length: int) -> Any:
 
 
 def _row(
-    builder: _Builder,
+    builder: Builder,
     node: Node,
     split: _Split,
     dim: str,

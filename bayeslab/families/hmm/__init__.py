@@ -14,11 +14,10 @@ References
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import networkx as nx
 import numpy as np
-from pydantic import BeforeValidator, Field, model_validator
 
 from bayeslab.dataset import Data
 from bayeslab.errors import DataError, ModelError, NothingToFit, OptionError, hint
@@ -26,23 +25,21 @@ from bayeslab.exact.answer import EMPlan, GibbsPlan, Plan
 from bayeslab.families import _emission_graph as emitted
 from bayeslab.families.hmm import classes as hmm_classes
 from bayeslab.families.hmm import decoding, exact_inference, expectation_maximisation, linear, pymc_graph
+from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.families.hmm.decoding import posterior_mean
-from bayeslab.families.hmm.durations import Durations, as_durations
 from bayeslab.families.hmm.hidden import (
     Hidden,
     chain_of,
     draws_of,
-    emission_parameters,
-    hidden_of,
     labels_of,
     layout_of,
 )
-from bayeslab.families.hmm.product import as_chains, check_words
 from bayeslab.families.hmm.product_parts import additive, check_parameters
 from bayeslab.families.hmm.regression import known_regression
-from bayeslab.families.hmm.truncation import REFUSED, WORDS, limit_of, shown, truncated
+from bayeslab.families.hmm.spec import HMM, emission_parameters
+from bayeslab.families.hmm.truncation import REFUSED, limit_of, shown, truncated
 from bayeslab.families.hmm.urns import balls_of
-from bayeslab.spec import ColumnName, Family, Identifier, Model
+from bayeslab.spec import Model
 
 if TYPE_CHECKING:
     import pymc
@@ -63,360 +60,7 @@ __all__ = [
 ]
 
 
-# A table of transitions between so many has 200 MB.
-_MOST_STATES = 5_000
-
-
-def _as_states(value: Any) -> Any:
-    if value is None or value in ("continuous", "infinite"):
-        return value
-    if isinstance(value, str):
-        raise ValueError(
-            f"unknown states '{value}'{hint(value, ('continuous', 'infinite'))}; or a number, or a list of names"
-        )
-    if isinstance(value, Mapping):
-        return _as_counts(value)
-    if isinstance(value, bool) or not isinstance(value, int | list):
-        raise ValueError(f"states is a number of states or a list of their names, not {value!r}")
-    if isinstance(value, int):
-        if value < 1:
-            raise ValueError(f"{value} states; at least 1 is needed")
-        if value > _MOST_STATES:
-            raise ValueError(f"{value} states; at most {_MOST_STATES:,}")
-        return value
-    # Whole numbers stay numbers, as those of a column do.
-    numbered = all(isinstance(v, int) and not isinstance(v, bool) for v in value)
-    names = value if numbered else [("true" if v else "false") if isinstance(v, bool) else str(v) for v in value]
-    if not names or len(set(names)) < len(names):
-        raise ValueError("names of states: at least one, each once")
-    return names
-
-
-def _as_chains(value: Any) -> Any:
-    return value if value is None else as_chains(value)
-
-
-def _as_counts(value: Mapping[Any, Any]) -> dict[str, int]:
-    """A range to choose from; or so many states for each class."""
-    if value and value.keys() <= {"from", "to"}:
-        low: Any = value.get("from", 1)
-        high: Any = value.get("to")
-        if any(isinstance(n, bool) or not isinstance(n, int) for n in (low, high)):
-            raise ValueError(f"a range is {{from: 1, to: 6}}, whole numbers, not {dict(value)!r}")
-        if low < 1 or high <= low or high > 100:
-            raise ValueError(f"a range of states goes from at least 1 to more, at most 100, not {low} to {high}")
-        return {"from": low, "to": high}
-    for name, n in value.items():
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise ValueError(f"'{name}' has {n!r} states; a number of states, at least 1")
-    return {str(name): n for name, n in value.items()}
-
-
-def _as_topology(value: Any) -> Any:
-    words = ("ergodic", "left_right", "banded")
-    if isinstance(value, str) and value not in words:
-        raise ValueError(f"unknown topology '{value}'{hint(value, words)}")
-    return value
-
-
-def _as_shares(value: Any) -> Any:
-    words = ("free", "uniform")
-    if isinstance(value, str) and value not in words:
-        raise ValueError(f"unknown class_probability '{value}'{hint(value, words)}; or a list of probabilities")
-    return value
-
-
-def _as_initial(value: Any) -> Any:
-    words = ("free", "stationary", "uniform")
-    if isinstance(value, str) and value not in words:
-        raise ValueError(f"unknown initial '{value}'{hint(value, words)}; or a list of probabilities")
-    return value
-
-
-class HMM(Family):
-    """A hidden Markov model."""
-
-    family: Literal["hmm"] = "hmm"
-    columns: list[ColumnName] = Field(min_length=1, description="The observed columns.")
-    states: Annotated[
-        int | list[int] | list[str] | dict[str, int] | Literal["continuous", "infinite"] | None,
-        BeforeValidator(_as_states),
-    ] = Field(
-        default=None,
-        description="Number of hidden states, or a list of their names (with classes: of each class; or a number"
-        " for each); or a range {from: 1, to: 6} from which `choose` picks; or continuous: a level that wanders"
-        " (Kalman); or infinite: as many as the data ask for.",
-    )
-    most: int = Field(default=30, ge=1, le=100, description="Of infinite states: at most so many (the weak limit).")
-    chains: Annotated[dict[Identifier, int | list[str]] | None, BeforeValidator(_as_chains)] = Field(
-        default=None,
-        description="Several hidden chains, not `states`: names with numbers of states, or with lists of their names.",
-    )
-    coupling: Literal["factorial", "coupled", "switching"] = Field(
-        default="factorial",
-        description="Of chains: each goes its own way; or each depends on the last states of all; or the first says"
-        " which of the others is seen.",
-    )
-    effects: Literal["additive", "joint"] | None = Field(
-        default=None,
-        description="Of factorial chains: means of gaussian columns are sums of an effect of each chain (their"
-        " default); or every combination of states has parameters of its own (that of others).",
-    )
-    emits: dict[Identifier, list[ColumnName]] | None = Field(
-        default=None, description="Of coupled chains: the columns that each emits."
-    )
-    choose: Literal["bic", "aic", "held_out", "loo", "forward"] = Field(
-        default="bic", description="How one of several numbers of states is chosen."
-    )
-    classes: ColumnName | None = Field(
-        default=None,
-        description="The column of what kind each sequence is; empty cells where it is not known. One chain a class.",
-    )
-    class_probability: Annotated[str | list[float | int] | None, BeforeValidator(_as_shares)] = Field(
-        default=None, description="How frequent classes are: free (learned; the default), uniform, or probabilities."
-    )
-    training: Literal["generative", "discriminative"] = Field(
-        default="generative",
-        description="The likelihood is that of sequences and classes, or of classes given sequences.",
-    )
-    dimension: int | None = Field(
-        default=None,
-        ge=1,
-        le=50,
-        description="Of continuous states that drive all columns; left out: a level for each column.",
-    )
-    emission: str | dict[str, str] = Field(
-        default="gaussian",
-        description="What states emit: gaussian, gaussian_mixture, student_t, categorical, bernoulli, binomial,"
-        " poisson, exponential; or one of these for each column; scores: columns with P(state) by a classifier; urn:"
-        " balls that are not put back; observed: the column holds the states themselves.",
-    )
-    covariance: Literal["diagonal", "spherical", "full", "tied"] = Field(
-        default="diagonal",
-        description="Gaussian columns: each its own spread in every state; one for all columns; a matrix for every"
-        " state; or one matrix for all states.",
-    )
-    mixtures: int | None = Field(
-        default=None, ge=2, le=100, description="Of gaussian_mixture columns: how many normal parts a state has."
-    )
-    trials: int | None = Field(default=None, ge=1, description="Number of trials of binomial columns.")
-    dof: float | int | None = Field(
-        default=None, gt=0, description="Degrees of freedom of student_t columns; left out: learned."
-    )
-    parameters: dict[str, Any] = Field(
-        default_factory=dict,
-        description="Parameters that are known (numbers, one for each state) or have a prior of their own"
-        " (distributions): `mean`, `sd`, `probability`, ...; with a word for each column `column_mean`.",
-    )
-    inputs: list[ColumnName] = Field(
-        default_factory=list, description="Columns that the emission of one column depends on: a regression a state."
-    )
-    window: int = Field(
-        default=0, ge=0, le=50, description="So many values before a row are inputs too: an autoregression."
-    )
-    sequence: ColumnName | None = Field(default=None, description="The column that tells sequences apart.")
-    time: ColumnName | None = Field(
-        default=None, description="The column of times (whole numbers, rising); gaps become missing rows."
-    )
-    parent: ColumnName | None = Field(
-        default=None, description="Rows are trees: the column with the label of each one's parent, empty for roots."
-    )
-    topology: Annotated[str | list[list[int]], BeforeValidator(_as_topology)] = Field(
-        default="ergodic",
-        description="ergodic, left_right, banded, or rows of 0 and 1: which transitions there can be.",
-    )
-    reach: int = Field(default=1, ge=1, description="How far a step of left_right or banded goes at most.")
-    initial: Annotated[str | list[float | int] | None, BeforeValidator(_as_initial)] = Field(
-        default=None,
-        description="First state: free (learned; the default), stationary, uniform, or probabilities; a left_right"
-        " chain begins in its first state.",
-    )
-    transition: list[list[float | int]] | None = Field(
-        default=None, description="Transition probabilities, if they are known."
-    )
-    transitions_on: list[ColumnName] = Field(
-        default_factory=list, description="Columns that transitions depend on: a multinomial logit from each state."
-    )
-    order: Literal[1, 2] = Field(default=1, description="The next state depends on the last one, or the last two.")
-    durations: Annotated[int | Durations | None, BeforeValidator(as_durations)] = Field(
-        default=None,
-        description="How long states last, at most: a table of durations for each state; or `{longest, law}`.",
-    )
-    pseudocount: float | int = Field(
-        default=1, gt=0, description="Of the Dirichlet priors of initial and transition rows."
-    )
-    stickiness: float | int | None = Field(
-        default=None,
-        ge=0,
-        description="Added to the pseudocount of staying; left out: nothing, but learned where states are infinite.",
-    )
-
-    @model_validator(mode="after")
-    def _columns(self) -> HMM:
-        if len(set(self.columns)) < len(self.columns):
-            raise ValueError("each column once")
-        if self.dimension is not None and self.states != "continuous":
-            raise ValueError("dimension goes with states: continuous")
-        if self.states == "continuous":
-            own = {"family", "columns", "states", "dimension", "sequence", "time"}
-            odd = sorted(self.model_fields_set - own)
-            if odd:
-                raise ValueError(f"{odd[0]} goes with discrete states; continuous ones are normal")
-        if self.states == "infinite":
-            odd = sorted(key for key in self.model_fields_set - WORDS if getattr(self, key) != _default(key))
-            if odd or self.emission == "observed":
-                raise ValueError(f"{odd[0] if odd else 'emission: observed'} does not go with states: infinite")
-        elif "most" in self.model_fields_set:
-            raise ValueError("most goes with states: infinite")
-        if self.emission == "observed" and (len(self.columns) > 1 or emission_parameters(self)):
-            raise ValueError("emission: observed takes one column, which holds the states, and no parameters of it")
-        for other in (self.sequence, self.time, self.classes, self.parent):
-            if other is not None and other in self.columns:
-                raise ValueError(f"'{other}' tells where rows belong and cannot be emitted too")
-        for key in ("sequence", "time", "window", "order", "durations", "transitions_on", "chains", "classes"):
-            if self.parent is not None and key in self.model_fields_set:
-                raise ValueError(f"{key} goes along sequences, and with `parent` rows are trees")
-        if self.parent is not None and self.emission == "observed":
-            raise ValueError("the states of trees are hidden: no emission: observed")
-        return self
-
-    @model_validator(mode="after")
-    def _scored(self) -> HMM:
-        if isinstance(self.emission, dict) and "scores" in self.emission.values():
-            raise ValueError("emission: scores is for all columns: one for each state")
-        if self.emission != "scores":
-            return self
-        if not isinstance(self.states, int | list) or self.classes or self.inputs or self.window:
-            raise ValueError("emission: scores goes with one chain of states, without inputs or classes")
-        n = self.states if isinstance(self.states, int) else len(self.states)
-        if len(self.columns) != n:
-            raise ValueError(f"scores: {len(self.columns)} columns for {n} states; one for each, in their order")
-        if self.covariance != "diagonal":
-            raise ValueError("scores have no covariance")
-        return self
-
-    @model_validator(mode="after")
-    def _mixed(self) -> HMM:
-        words = list(self.emission.values()) if isinstance(self.emission, dict) else [self.emission]
-        if "gaussian_mixture" not in words:
-            if self.mixtures is not None:
-                raise ValueError("mixtures is the number of parts of emission: gaussian_mixture")
-            return self
-        if self.mixtures is None:
-            raise ValueError("emission: gaussian_mixture needs `mixtures`, the number of parts a state has")
-        if self.chains is not None or self.inputs or self.window:
-            raise ValueError("gaussian_mixture goes with one chain of states, without inputs")
-        if self.covariance != "diagonal":
-            raise ValueError("the parts of a gaussian_mixture have independent columns: covariance: diagonal")
-        return self
-
-    @model_validator(mode="after")
-    def _without_replacement(self) -> HMM:
-        words = self.emission.values() if isinstance(self.emission, dict) else [self.emission]
-        if "urn" not in words:
-            return self
-        if self.emission != "urn" or len(self.columns) > 1:
-            raise ValueError("emission: urn takes one column, the colours of the balls drawn")
-        if not isinstance(self.states, int | list):
-            raise ValueError("emission: urn takes a number of urns, or their names, in states")
-        for key in ("inputs", "window", "chains", "classes", "transitions_on", "order", "durations", "parent"):
-            if key in self.model_fields_set:
-                raise ValueError(f"{key} does not go with emission: urn, whose states are urns of a plain chain")
-        return self
-
-    @model_validator(mode="after")
-    def _several(self) -> HMM:
-        if (self.states is None) == (self.chains is None):
-            raise ValueError(
-                "give states, or several chains, not both" if self.chains else "states is missing: how many there are"
-            )
-        check_words(self)
-        return self
-
-    @model_validator(mode="after")
-    def _effective(self) -> HMM:
-        """Refuse keys that would say nothing."""
-        words = set(self.emission.values()) if isinstance(self.emission, dict) else {self.emission}
-        regressed = bool(self.inputs or self.window)
-        idle = {
-            "reach": (self.topology not in ("left_right", "banded"), "goes with topology: left_right or banded"),
-            "trials": ("binomial" not in words, "is the number of trials of binomial columns, and there is none"),
-            "dof": ("student_t" not in words, "is of student_t columns, and there is none"),
-            "covariance": ("gaussian" not in words or regressed, "is of gaussian columns without inputs or a window"),
-            "stickiness": (
-                self.transition is not None or bool(self.transitions_on),
-                "is of the Dirichlet prior of transitions, which are given here or depend on inputs",
-            ),
-            "inputs": (self.emission == "observed", "goes with hidden states, and emission: observed shows them"),
-            "window": (self.emission == "observed", "goes with hidden states, and emission: observed shows them"),
-        }
-        for key, (silent, why) in idle.items():
-            if silent and getattr(self, key) != _default(key):
-                raise ValueError(f"{key} {why}; leave it out")
-        for name, value in self.parameters.items():
-            texts = value if isinstance(value, list) else [value]
-            ordered = any(isinstance(text, str) and text.strip().startswith(_ORDERS) for text in texts)
-            if ordered and (self.chains or self.classes or self.states == "infinite"):
-                raise ValueError(f"{name}: an order goes with one chain of a number of states, without classes")
-        return self
-
-    @property
-    def ranged(self) -> tuple[int, ...]:
-        """The least and the largest number of states, if it is to be chosen."""
-        own = self.states if isinstance(self.states, dict) else {}
-        return (own["from"], own["to"]) if own.keys() == {"from", "to"} else ()
-
-    @model_validator(mode="after")
-    def _choosing(self) -> HMM:
-        if not self.ranged:
-            if "choose" in self.model_fields_set and isinstance(self.states, int | list | dict):
-                raise ValueError("choose goes with a range of states, such as {from: 1, to: 6}")
-            return self
-        if self.emission == "observed":
-            raise ValueError("the states of a column of states are known; list their names")
-        each = {"transition": self.transition, "topology": self.topology, "initial": self.initial}
-        listed = [key for key, value in each.items() if isinstance(value, list)]
-        listed += [key for key, value in self.parameters.items() if isinstance(value, list)]
-        if listed:
-            raise ValueError(f"{listed[0]} is given state by state, which goes with one number of states")
-        return self
-
-    @model_validator(mode="after")
-    def _classed(self) -> HMM:
-        if self.classes is None:
-            for key in ("class_probability", "training"):
-                if key in self.model_fields_set:
-                    raise ValueError(f"{key} goes with `classes`, the column of what kind each sequence is")
-            if isinstance(self.states, dict) and not self.ranged:
-                raise ValueError("a number of states for each class goes with `classes`, the column of classes")
-            return self
-        if self.sequence is None:
-            raise ValueError("classes are of sequences: name the column that tells them apart in `sequence`")
-        if self.classes == self.sequence:
-            raise ValueError("`classes` and `sequence` are two columns")
-        if self.emission == "observed" or self.initial == "stationary":
-            raise ValueError("each class has a plain chain: no emission: observed, no initial: stationary")
-        for key in sorted(self.model_fields_set - _WITH_CLASSES):
-            if getattr(self, key) != type(self).model_fields[key].get_default(call_default_factory=True):
-                raise ValueError(f"each class has a plain chain: {key} does not go with `classes`")
-        return self
-
-
 Spec = HMM
-
-# How priors that put states in order begin.
-_ORDERS = tuple(f"{word}(" for word in emitted.ORDERS)
-
-# What goes with classes.
-_WITH_CLASSES = {
-    "family", "columns", "states", "classes", "class_probability", "training", "emission", "covariance", "mixtures",
-    "trials", "dof", "parameters", "inputs", "window", "sequence", "time", "topology", "reach", "initial", "transition",
-    "pseudocount", "stickiness", "choose",
-}  # fmt: skip
-
-
-def _default(key: str) -> Any:
-    return HMM.model_fields[key].get_default(call_default_factory=True)
 
 
 # Labels are made to agree on so many times at the beginning, and so many of these.

@@ -42,11 +42,11 @@ from bayeslab.errors import DataError, ModelError
 from bayeslab.exact.expectation_maximisation import EMResult, maximise, restarted
 from bayeslab.exact.mixture import k_means
 from bayeslab.families.hmm import expectation_maximisation
-from bayeslab.families.hmm.hidden import Hidden, hidden_of
+from bayeslab.families.hmm.hidden import Hidden, hidden_at
 from bayeslab.spec import Model
 
 if TYPE_CHECKING:
-    from bayeslab.families.hmm import HMM
+    from bayeslab.families.hmm.spec import HMM
 
 __all__ = ["CRITERIA", "StateChoice", "candidate", "choose_states", "chosen", "settle"]
 
@@ -177,7 +177,7 @@ def candidate(model: Model, data: Data, n: int) -> Hidden:
     """The model with so many states, on data that remember nothing of other numbers."""
     kept = {key: data.memo.pop(key) for key in ("hidden",) if key in data.memo}
     try:
-        return hidden_of(_with(model, n), data)
+        return hidden_at(_with(model, n), data)
     finally:
         data.memo.pop("hidden", None)
         data.memo.update(kept)
@@ -331,3 +331,11 @@ def _halved(hidden: Hidden, posterior: np.ndarray, state: int, larger: Hidden) -
     weights[:, state] *= 1 - second
     out = larger.emitting(larger.rows, weights + 1e-9)
     return out | larger.chain.calm()
+
+
+def hidden_of(model: Model, data: Data) -> Hidden:
+    """The model on its data, with the number of states settled; remembered on the data."""
+    spec: Any = model.model
+    if "hidden" not in data.memo and spec.ranged:
+        model = settle(model, data)
+    return hidden_at(model, data)

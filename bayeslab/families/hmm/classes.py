@@ -34,14 +34,13 @@ import numpy as np
 
 from bayeslab.dataset import Data
 from bayeslab.errors import DataError, ModelError, hint
-from bayeslab.exact.forward_backward import SPARSE_KERNEL, Edges, HiddenChain, smooth
+from bayeslab.exact.forward_backward import SPARSE_KERNEL, Edges, HiddenChain, Smoothed, smooth
 from bayeslab.exact.mixture import k_means
 from bayeslab.families.hmm.chain import Chain
 from bayeslab.families.hmm.sequences import Sequences
 
 if TYPE_CHECKING:
-    from bayeslab.families.hmm import HMM
-    from bayeslab.families.hmm.hidden import Hidden
+    from bayeslab.families.hmm.spec import HMM
 
 __all__ = ["ClassChain", "class_chain", "conditional", "masses", "relabelling", "states_of", "with_class"]
 
@@ -263,7 +262,7 @@ class ClassChain:
             out[name] = gammas / gammas.sum(axis=-1, keepdims=True)
         return out
 
-    def groups(self, hidden: Hidden, rng: np.random.Generator, jitter: bool) -> tuple[np.ndarray, np.ndarray]:
+    def groups(self, hidden: Any, rng: np.random.Generator, jitter: bool) -> tuple[np.ndarray, np.ndarray]:
         """Rows of labelled sequences, and how much they belong to each state: where searches begin.
 
         Raises
@@ -468,14 +467,14 @@ def _onward(mask: np.ndarray, block: np.ndarray) -> bool:
     return len(block) > 1 and not np.tril(mask[np.ix_(block, block)], -1).any()
 
 
-def _stretches(hidden: Hidden, at: np.ndarray, n: int) -> np.ndarray:
+def _stretches(hidden: Any, at: np.ndarray, n: int) -> np.ndarray:
     """Each sequence cut into as many stretches of equal lengths as there are states, (n_rows, n_states)."""
     own = hidden.sequences
     begin, length = own.offsets[own.sequence[at]], np.diff(own.offsets)[own.sequence[at]]
     return np.eye(n)[n * (at - begin) // length]
 
 
-def _similar(hidden: Hidden, at: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+def _similar(hidden: Any, at: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
     """Groups of similar rows, (n_rows, n); rows without a cell are of all."""
     out, rows = np.full((len(at), n), 1 / n), hidden.rows[at]
     seen = ~np.isnan(rows).all(axis=1)
@@ -485,7 +484,7 @@ def _similar(hidden: Hidden, at: np.ndarray, n: int, rng: np.random.Generator) -
     return out
 
 
-def _rows_of(hidden: Hidden, code: int, most: int) -> np.ndarray:
+def _rows_of(hidden: Any, code: int, most: int) -> np.ndarray:
     """The times of sequences known to be of a class, about so many of them."""
     chain: Any = hidden.chain
     own = hidden.sequences
@@ -495,7 +494,7 @@ def _rows_of(hidden: Hidden, code: int, most: int) -> np.ndarray:
     return np.concatenate([np.arange(own.offsets[s], own.offsets[s + 1]) for s in kept] or [np.arange(0)])
 
 
-def relabelling(hidden: Hidden, each: Any) -> np.ndarray:
+def relabelling(hidden: Any, each: Any) -> np.ndarray:
     """Permutations of the states, class by class, so that smoothed probabilities agree between draws.
 
     Parameters
@@ -517,7 +516,7 @@ def relabelling(hidden: Hidden, each: Any) -> np.ndarray:
         telling = np.unique(np.linspace(0, own.sequences.n_times - 1, _TELLING).astype(int))
         chances = []
         for values in each(own):
-            found = smooth(*own.computed(values), own.sequences.offsets).possible().posterior[telling][:, block]
+            found = _smoothed(own, values, own.sequences.offsets).possible().posterior[telling][:, block]
             chances.append((found + 1e-12) / (found + 1e-12).sum(axis=1, keepdims=True))
         stacked = np.stack(chances)
         still = np.zeros((len(stacked), 1), int)
@@ -525,20 +524,20 @@ def relabelling(hidden: Hidden, each: Any) -> np.ndarray:
     return np.concatenate(moves, axis=1)
 
 
-def masses(hidden: Hidden, each: Any) -> np.ndarray:
+def masses(hidden: Any, each: Any) -> np.ndarray:
     """P(class | rows) of each sequence, (n_sequences, n_classes), averaged over draws; known classes are not used."""
     chain: Any = hidden.chain
     free = replace(hidden, chain=chain.freed())
     offsets = free.sequences.offsets
     total, n = np.zeros((free.sequences.n_sequences, chain.n_classes)), 0
     for values in each(free):
-        begun = smooth(*free.computed(values), offsets).possible().posterior[offsets[:-1]]
+        begun = _smoothed(free, values, offsets).possible().posterior[offsets[:-1]]
         total += begun @ np.eye(chain.n_classes)[chain.of_state]
         n += 1
     return total / n
 
 
-def with_class(hidden: Hidden, table: Mapping[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
+def with_class(hidden: Any, table: Mapping[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
     """A decoded table with the class of each state before it."""
     chain: Any = hidden.chain
     of = dict(zip(chain.states.tolist(), chain.classes[chain.of_state], strict=True))
@@ -550,7 +549,7 @@ def with_class(hidden: Hidden, table: Mapping[str, np.ndarray], name: str) -> di
     return out
 
 
-def conditional(hidden: Hidden, values: Mapping[str, np.ndarray]) -> np.ndarray:
+def conditional(hidden: Any, values: Mapping[str, np.ndarray]) -> np.ndarray:
     """log P(class | rows) of each sequence whose class is known."""
     chain: Any = hidden.chain
     if not chain.labelled:
@@ -559,5 +558,10 @@ def conditional(hidden: Hidden, values: Mapping[str, np.ndarray]) -> np.ndarray:
     own: Any = known.chain
     free = replace(known, chain=own.freed())
     offsets = known.sequences.offsets
-    both = smooth(*known.computed(values), offsets).possible().log_evidence
-    return np.asarray(both - smooth(*free.computed(values), offsets).log_evidence)
+    both = _smoothed(known, values, offsets).possible().log_evidence
+    return np.asarray(both - _smoothed(free, values, offsets).log_evidence)
+
+
+def _smoothed(hidden: Any, values: Mapping[str, np.ndarray], offsets: np.ndarray) -> Smoothed:
+    chain, log_emission = hidden.computed(values)
+    return smooth(chain, log_emission, offsets)

@@ -23,53 +23,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from pydantic import Field
 from scipy import optimize, special, stats
 
-from bayeslab.errors import ModelError, hint
+from bayeslab.errors import ModelError
 from bayeslab.exact import duration
 from bayeslab.exact.forward_backward import Edges, HiddenChain
 from bayeslab.families.hmm.chain import Chain, dense_logs
+from bayeslab.families.hmm.chain_graph import chain_variables
 from bayeslab.families.hmm.law import Expected, MarkovLaw
-from bayeslab.spec import Spec
+from bayeslab.families.hmm.words import Durations
 
-__all__ = ["DurationChain", "Durations", "as_durations", "lasting"]
+__all__ = ["DurationChain", "lasting"]
 
 # Where the M-step looks for mu (times the longest duration) and alpha.
 _MU, _ALPHA = (1e-8, 50.0), (1e-3, 1e5)
-
-
-_LONGEST = 100_000
-_LAWS = ("table", "poisson", "negative_binomial")
-
-
-class Durations(Spec):
-    """How long states last."""
-
-    longest: int = Field(ge=1, le=_LONGEST, description="The longest duration.")
-    law: Literal["table", "poisson", "negative_binomial"] = Field(
-        default="table",
-        description="A table for each state, or a law of the duration less one, cut off at the longest.",
-    )
-
-
-def as_durations(value: Any) -> Any:
-    """What a file says of durations, refused in one line where it says nothing that is meant."""
-    own = value if isinstance(value, Mapping) else {"longest": value}
-    if value is None or isinstance(value, Durations):
-        return value
-    longest, law = own.get("longest"), own.get("law", "table")
-    if isinstance(longest, bool) or not isinstance(longest, int) or not 1 <= longest <= _LONGEST:
-        raise ValueError(f"the longest duration is a whole number from 1 to {_LONGEST:,}, not {longest!r}")
-    if law not in _LAWS:
-        raise ValueError(f"unknown law '{law}'{hint(str(law), _LAWS)}")
-    odd = sorted(own.keys() - {"longest", "law"})
-    if odd:
-        raise ValueError(f"unknown key '{odd[0]}'{hint(odd[0], ('longest', 'law'))}")
-    return value if not isinstance(value, Mapping) else Durations(longest=longest, law=law)
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,8 +284,6 @@ class DurationChain:
     def variables(self, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
         """What is unknown, on PyMC's context stack."""
         import pymc as pm
-
-        from bayeslab.families.hmm.pymc_graph import chain_variables
 
         out = chain_variables(self.base, start)
         for name in self.of_durations:

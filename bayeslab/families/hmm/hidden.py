@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,21 +26,17 @@ from bayeslab.families.hmm.product import product_of
 from bayeslab.families.hmm.product_parts import parts_of as parts_of_chains
 from bayeslab.families.hmm.regression import expert_of
 from bayeslab.families.hmm.sequences import Sequences, read_columns, sequences_of, spread
+from bayeslab.families.hmm.spec import HMM, chain_parameters, emission_parameters
 from bayeslab.families.hmm.tree import branching, forest_of
 from bayeslab.families.hmm.truncation import truncated
 from bayeslab.families.hmm.urns import urns_of
 from bayeslab.spec import Model
 
-if TYPE_CHECKING:
-    from bayeslab.families.hmm import HMM
-
 __all__ = [
     "Hidden",
     "chain_of",
-    "chain_parameters",
     "draws_of",
-    "emission_parameters",
-    "hidden_of",
+    "hidden_at",
     "labels_of",
     "layout_of",
 ]
@@ -378,16 +374,6 @@ def chain_of(spec: HMM) -> Any:
     return chain if spec.durations is None else lasting(chain, spec.durations, spec.pseudocount)
 
 
-def chain_parameters(spec: HMM) -> tuple[str, ...]:
-    """Names in ``parameters`` that are of the chain: of second order, or with transitions on inputs."""
-    return SECOND_ORDER if spec.order == 2 else LOG_ODDS if spec.transitions_on else ()
-
-
-def emission_parameters(spec: HMM) -> dict[str, Any]:
-    """What is given of the emissions."""
-    return {name: value for name, value in spec.parameters.items() if name not in chain_parameters(spec)}
-
-
 def _known_moves(spec: HMM, k: int) -> dict[str, np.ndarray]:
     """Transitions of second order or on inputs that are given as numbers."""
     out: dict[str, np.ndarray] = {}
@@ -464,26 +450,26 @@ def _probabilities(value: Any, shape: tuple[int, ...], path: tuple[str, ...]) ->
     return out
 
 
-def hidden_of(model: Model, data: Data) -> Hidden:
-    """The model on its data; remembered on the data."""
+def hidden_at(model: Model, data: Data) -> Hidden:
+    """The model on its data, which remember it; of a range of numbers of states see :mod:`.choice`."""
     if "hidden" not in data.memo:
-        spec: Any = truncated(_settled(model, data).model)
+        spec: Any = truncated(model.model)
         sequences = _pieces(spec, data)
         if spec.emission == "observed":
             data.memo["hidden"] = _observed(spec, data, sequences)
-            return hidden_of(model, data)
+            return hidden_at(model, data)
         if spec.emission == "urn":
             urn_chain: Any
             urn_chain, urns, rows = urns_of(spec, data, sequences, _chain(spec, data, sequences))
             own: Any = (urns,)
             data.memo["hidden"] = Hidden(labels_of(spec), urn_chain, own, sequences, rows)
-            return hidden_of(model, data)
+            return hidden_at(model, data)
         if spec.inputs or spec.window:
             chain = _chain(spec, data, sequences)
             expert, rows = expert_of(spec, data, sequences, chain.n_states, emission_parameters(spec))
             one: Any = expert
             data.memo["hidden"] = Hidden(_names(spec, chain), chain, (one,), sequences, rows)
-            return hidden_of(model, data)
+            return hidden_at(model, data)
         layout = layout_of(spec)
         categories = frozenset(own[0] for _, word, own in layout if word == "categorical")
         order = [column for _, _, own in layout for column in own]
@@ -493,11 +479,11 @@ def hidden_of(model: Model, data: Data) -> Hidden:
         if spec.chains is not None:
             several = parts_of_chains(spec, data, chain, layout, read, base)
             data.memo["hidden"] = Hidden(chain.states, chain, several, sequences, spread(sequences, read))
-            return hidden_of(model, data)
+            return hidden_at(model, data)
         if spec.covariance in ("full", "tied"):
             both: Any = joint_of(spec, read, base, chain.n_states, emission_parameters(spec))
             data.memo["hidden"] = Hidden(_names(spec, chain), chain, (both,), sequences, spread(sequences, read))
-            return hidden_of(model, data)
+            return hidden_at(model, data)
         parts = emitted.parts_of(
             data, layout, read, base, chain.n_states, emission_parameters(spec), covariance=spec.covariance,
             trials=spec.trials, dof=spec.dof, mixtures=spec.mixtures,
@@ -506,15 +492,6 @@ def hidden_of(model: Model, data: Data) -> Hidden:
         data.memo["hidden"] = hidden
     found: Hidden = data.memo["hidden"]
     return found
-
-
-def _settled(model: Model, data: Data) -> Model:
-    spec: Any = model.model
-    if not spec.ranged:
-        return model
-    from bayeslab.families.hmm import choice  # fits many models, each resolved here
-
-    return choice.settle(model, data)
 
 
 def _pieces(spec: HMM, data: Data) -> Sequences:

@@ -20,7 +20,7 @@ from bayeslab.exact.hidden_gibbs import draw_path
 from bayeslab.exact.infinite_hidden import Limit, LimitState, draw_limit, prior_state
 from bayeslab.exact.mixture import k_means
 from bayeslab.families.hmm.gibbs_sampling import draw_emissions, refusal
-from bayeslab.families.hmm.hidden import Hidden, hidden_of
+from bayeslab.families.hmm.hidden import Hidden, hidden_at
 from bayeslab.families.hmm.truncation import based, limit_of
 from bayeslab.spec import Model
 
@@ -63,7 +63,7 @@ def _spec(model: Model) -> Any:
 
 
 def _limited(model: Model, data: Data) -> Hidden:
-    hidden = hidden_of(model, data)
+    hidden = hidden_at(model, data)
     parts: Any = tuple(based(part) for part in hidden.parts)
     return replace(hidden, parts=parts)
 

@@ -19,7 +19,7 @@ from bayeslab.families._weak_priors import refuse_constant
 from bayeslab.families.mixture.parts import FullNodes
 
 if TYPE_CHECKING:
-    from bayeslab.families.hmm import HMM
+    from bayeslab.families.hmm.spec import HMM
 
 __all__ = ["Joint", "joint_of"]
 

@@ -22,70 +22,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.errors import ModelError, hint
+from bayeslab.errors import ModelError
 from bayeslab.exact.forward_backward import KERNEL, Edges, HiddenChain
-from bayeslab.exact.product_chain import ProductSpace
 from bayeslab.families.hmm import product_labels as labelling
 from bayeslab.families.hmm import product_parts as emitting
+from bayeslab.families.hmm.factors import Factors
 
 if TYPE_CHECKING:
-    from bayeslab.families.hmm import HMM
+    from bayeslab.families.hmm.spec import HMM
 
-__all__ = ["MOST_STATES", "ProductChain", "as_chains", "check_words", "product_of"]
-
-# A transition matrix of 512 × 512 numbers at every time is about what a second a pass over a few thousand rows allows.
-MOST_STATES = 512
-# Words that go with one chain only; all others of a spec are read here.
-_WORDS = frozenset(
-    (
-        "family",
-        "columns",
-        "chains",
-        "coupling",
-        "effects",
-        "emits",
-        "emission",
-        "covariance",
-        "trials",
-        "dof",
-        "parameters",
-        "sequence",
-        "time",
-        "initial",
-        "pseudocount",
-        "stickiness",
-    )
-)
+__all__ = ["ProductChain", "product_of"]
 
 
 @dataclass(frozen=True, eq=False)
-class ProductChain:
-    """Several chains as one; see :class:`bayeslab.families.hmm.chain.Chain` for what it offers.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Of the chains.
-    levels : tuple of ndarray
-        Names of the states of each.
-    coupling : {"factorial", "coupled", "switching"}
-    known : mapping of str to ndarray
-        Initial and transition probabilities that are given, by posterior name.
-    pseudocount, stickiness : float
-        Of the Dirichlet priors.
-    """
-
-    names: tuple[str, ...]
-    levels: tuple[np.ndarray, ...]
-    coupling: Literal["factorial", "coupled", "switching"]
-    known: Mapping[str, np.ndarray]
-    pseudocount: float
-    stickiness: float
+class ProductChain(Factors):
+    """Several chains as one; see :class:`bayeslab.families.hmm.chain.Chain` for what it offers."""
 
     order = 1
     full = True
@@ -103,18 +58,6 @@ class ProductChain:
         each = [levels[at].astype(str) for levels, at in zip(self.levels, self.space.states.T, strict=True)]
         return np.array([", ".join(names) for names in zip(*each, strict=True)])
 
-    @cached_property
-    def space(self) -> ProductSpace:
-        return ProductSpace(self.sizes)
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        return tuple(len(own) for own in self.levels)
-
-    @property
-    def n_states(self) -> int:
-        return self.space.n_states
-
     @property
     def last(self) -> np.ndarray:
         return np.arange(self.n_states)
@@ -122,11 +65,6 @@ class ProductChain:
     @property
     def mask(self) -> np.ndarray:
         return np.ones((self.n_states, self.n_states), dtype=bool)
-
-    @property
-    def every(self) -> tuple[str, ...]:
-        """Names of all initial and transition probabilities."""
-        return tuple(f"{word}_{name}" for name in self.names for word in ("initial", "transition"))
 
     @property
     def learned(self) -> tuple[str, ...]:
@@ -314,105 +252,6 @@ def _dirichlet(rng: np.random.Generator, a: np.ndarray) -> np.ndarray:
 
 
 # --------------------------------------------------------------------------------- reading the spec
-
-
-def as_chains(value: Any) -> Any:
-    """Chains as a file has them: names to numbers of states, or to lists of their names."""
-    if not isinstance(value, dict):
-        raise ValueError("chains are names with numbers of states, such as {season: 2, weather: [dry, wet]}")
-    out: dict[str, int | list[str]] = {}
-    for name, own in value.items():
-        if isinstance(own, bool) or not isinstance(own, int | list):
-            raise ValueError(f"chain '{name}': a number of states or a list of their names, not {own!r}")
-        if isinstance(own, int):
-            if own < 1:
-                raise ValueError(f"chain '{name}' has {own} states; at least 1 is needed")
-            out[name] = own
-            continue
-        levels = [("true" if v else "false") if isinstance(v, bool) else str(v) for v in own]
-        if not levels or len(set(levels)) < len(levels):
-            raise ValueError(f"chain '{name}': at least one state, each name once")
-        out[name] = levels
-    if len(out) < 2:
-        raise ValueError("chains are two or more; of one chain write `states`")
-    return out
-
-
-def check_words(spec: HMM) -> None:
-    """Words that contradict each other.
-
-    Raises
-    ------
-    ValueError
-    """
-    if spec.chains is None:
-        for word in ("coupling", "effects", "emits"):
-            if word in spec.model_fields_set:
-                raise ValueError(f"{word} goes with chains; there is one chain")
-        return
-    odd = sorted(spec.model_fields_set - _WORDS)
-    if odd:
-        raise ValueError(f"{odd[0]} goes with one chain; chains are ergodic, of order 1, and have no inputs")
-    if spec.emission == "observed":
-        raise ValueError("emission: observed goes with one chain; of several, states are hidden")
-    _check_names(spec)
-    if spec.coupling != "factorial" and spec.effects is not None:
-        raise ValueError(f"effects goes with coupling: factorial; {spec.coupling} chains have outputs of their own")
-    if spec.coupling != "coupled" and spec.emits is not None:
-        raise ValueError("emits goes with coupling: coupled; else every column is of all chains")
-    if spec.coupling == "coupled":
-        _check_emits(spec)
-    if spec.coupling == "switching":
-        _check_switch(spec)
-    sizes = [own if isinstance(own, int) else len(own) for own in spec.chains.values()]
-    total = int(np.prod(sizes, dtype=object))
-    if total > MOST_STATES:
-        raise ValueError(
-            f"{' × '.join(map(str, sizes))} = {total:,} states of all chains together; at most {MOST_STATES}, for every"
-            " row costs their square: take fewer or smaller chains"
-        )
-    if spec.initial is not None and spec.initial not in ("free", "uniform"):
-        what = "stationary" if spec.initial == "stationary" else "a list of probabilities"
-        raise ValueError(
-            f"initial: {what} goes with one chain; of several: free, uniform, or `initial_<chain>` in parameters"
-        )
-
-
-def _check_names(spec: HMM) -> None:
-    assert spec.chains is not None
-    taken = {*spec.columns, *(f"{c}_state" for c in spec.columns), "state", "next_state", "feature", "path"}
-    taken |= {spec.sequence or "", spec.time or ""} | {f"next_{name}" for name in spec.chains}
-    for name in spec.chains:
-        if name in taken:
-            raise ValueError(f"a chain cannot be called '{name}': the name is taken; choose another")
-
-
-def _check_emits(spec: HMM) -> None:
-    assert spec.chains is not None
-    if spec.emits is None:
-        raise ValueError("coupled chains need emits: which columns each chain emits, such as {season: [a]}")
-    for name in spec.emits:
-        if name not in spec.chains:
-            raise ValueError(f"emits: there is no chain '{name}'{hint(name, spec.chains)}")
-    given = [column for own in spec.emits.values() for column in own]
-    for column in given:
-        if column not in spec.columns:
-            raise ValueError(f"emits: '{column}' is not among the columns{hint(column, spec.columns)}")
-        if given.count(column) > 1:
-            raise ValueError(f"emits: '{column}' is there twice; each column is of one chain")
-    lost = [column for column in spec.columns if column not in given]
-    if lost:
-        raise ValueError(f"emits: no chain emits '{lost[0]}'; every column is of one chain")
-
-
-def _check_switch(spec: HMM) -> None:
-    assert spec.chains is not None
-    (switch, own), *others = spec.chains.items()
-    names = [name for name, _ in others]
-    if own not in (len(names), names):
-        raise ValueError(
-            f"the first chain, '{switch}', says which of the others is seen: it has the states [{', '.join(names)}]"
-        )
 
 
 def product_of(spec: HMM) -> ProductChain:

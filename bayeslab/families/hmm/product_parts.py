@@ -26,8 +26,8 @@ from bayeslab.families._weak_priors import refuse_constant, scaled
 from bayeslab.families.hmm.joint import joint_of
 
 if TYPE_CHECKING:
-    from bayeslab.families.hmm import HMM
-    from bayeslab.families.hmm.product import ProductChain
+    from bayeslab.families.hmm.factors import Factors
+    from bayeslab.families.hmm.spec import HMM
 
 __all__ = ["Additive", "OneChain", "additive", "begin", "check_parameters", "parts_of"]
 
@@ -435,7 +435,7 @@ def additive(spec: HMM) -> bool:
     return True
 
 
-def check_parameters(spec: HMM, chain: ProductChain, layout: Sequence[tuple[str, str, tuple[str, ...]]]) -> None:
+def check_parameters(spec: HMM, chain: Factors, layout: Sequence[tuple[str, str, tuple[str, ...]]]) -> None:
     """Names and shapes of what a file gives.
 
     Raises
@@ -458,19 +458,19 @@ def check_parameters(spec: HMM, chain: ProductChain, layout: Sequence[tuple[str,
         emitted.given_of(given[chain.names[c]], _layout(spec, chain, c), chain.sizes[c])
 
 
-def _speaking(chain: ProductChain) -> range:
+def _speaking(chain: Factors) -> range:
     """The chains that emit: behind a switch all but the first."""
     return range(1 if chain.coupling == "switching" else 0, len(chain.names))
 
 
-def _layout(spec: HMM, chain: ProductChain, c: int) -> list[tuple[str, str, tuple[str, ...]]]:
+def _layout(spec: HMM, chain: Factors, c: int) -> list[tuple[str, str, tuple[str, ...]]]:
     """The parts of one chain."""
     own = spec.columns if spec.emits is None else spec.emits.get(chain.names[c], [])
     words = spec.emission if isinstance(spec.emission, str) else {k: v for k, v in spec.emission.items() if k in own}
     return emitted.columns_of(own, words) if own else []
 
 
-def _shared(spec: HMM, chain: ProductChain, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _shared(spec: HMM, chain: Factors, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Parameters of the emissions by chain, without the chain's name."""
     home = {
         f"{inner}_{chain.names[c]}": (chain.names[c], inner)
@@ -489,7 +489,7 @@ def _shared(spec: HMM, chain: ProductChain, given: Mapping[str, Any]) -> dict[st
     return out
 
 
-def _known_effects(spec: HMM, chain: ProductChain) -> dict[str, np.ndarray]:
+def _known_effects(spec: HMM, chain: Factors) -> dict[str, np.ndarray]:
     """All parameters of additive columns as numbers, or none."""
     names = ("mean", *(f"effect_{name}" for name in chain.names), "sd")
     rest = {name: value for name, value in spec.parameters.items() if name not in chain.every}
@@ -524,7 +524,7 @@ def _known_effects(spec: HMM, chain: ProductChain) -> dict[str, np.ndarray]:
 def parts_of(
     spec: HMM,
     data: Data,
-    chain: ProductChain,
+    chain: Factors,
     layout: Sequence[tuple[str, str, tuple[str, ...]]],
     rows: np.ndarray,
     scaled_by: np.ndarray,
@@ -563,7 +563,7 @@ def parts_of(
     return tuple(out)
 
 
-def _one(chain: ProductChain, c: int, part: Part, at: Sequence[int]) -> OneChain:
+def _one(chain: Factors, c: int, part: Part, at: Sequence[int]) -> OneChain:
     suffix = f"_{chain.names[c]}"
     inner = replace(
         part,
@@ -576,7 +576,7 @@ def _one(chain: ProductChain, c: int, part: Part, at: Sequence[int]) -> OneChain
     return OneChain(inner, chain.names[c], c, SpreadEmission(part.emission, chain.space, c, seen_in))
 
 
-def _additive_of(spec: HMM, chain: ProductChain, rows: np.ndarray, scaled_by: np.ndarray) -> Additive:
+def _additive_of(spec: HMM, chain: Factors, rows: np.ndarray, scaled_by: np.ndarray) -> Additive:
     columns, known = tuple(spec.columns), _known_effects(spec, chain)
     if not known:
         refuse_constant(scaled_by, columns)
@@ -604,7 +604,7 @@ def begin(hidden: Any, rng: np.random.Generator) -> dict[str, np.ndarray]:
     return out
 
 
-def _grouped(hidden: Any, chain: ProductChain, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _grouped(hidden: Any, chain: Factors, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Weights (n_rows, n_states) of the product from groups of similar rows."""
     space = chain.space
     log_weight = np.zeros((len(rows), space.n_states))

@@ -10,9 +10,9 @@ import numpy as np
 from bayeslab.dataset import Data
 from bayeslab.errors import ModelError
 from bayeslab.exact.forward_backward import GAUSSIAN_KERNEL, KERNEL, SPARSE_KERNEL, simulate_states
-from bayeslab.exact.markov_chain import classes, stationary
 from bayeslab.families import _emission_graph as emitted
 from bayeslab.families.hmm.chain import Chain
+from bayeslab.families.hmm.chain_graph import chain_variables
 from bayeslab.families.hmm.driven import DrivenChain
 from bayeslab.families.hmm.hidden import Hidden
 from bayeslab.families.hmm.joint import Joint
@@ -79,66 +79,6 @@ def _parameters(hidden: Hidden, start: Mapping[str, np.ndarray] | None) -> tuple
 
 def _starting(part: Any, start: Mapping[str, np.ndarray]) -> Any:
     return part.starting(start) if hasattr(part, "starting") else emitted.starting(part, start)
-
-
-def chain_variables(chain: Any, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
-    """Initial and transition probabilities, and whatever else the chain has, on PyMC's context stack."""
-    import pymc as pm
-    import pytensor.tensor as pt
-
-    if hasattr(chain, "variables"):
-        return dict(chain.variables(start))
-    out: dict[str, Any] = {}
-    if chain.transition is not None:
-        out["transition"] = pt.as_tensor_variable(chain.transition)
-    given = chain.given if isinstance(chain, Chain) else {}
-    out |= {name: pt.as_tensor_variable(value) for name, value in given.items()}
-    for name in chain.learned:
-        a = chain.concentration(name)
-        begin = {} if start is None else {"initval": start[name]}
-        if (a > 0).all():
-            out[name] = pm.Dirichlet(name, a, dims=chain.dims(name), **begin)
-        else:
-            out[name] = pm.Deterministic(name, _with_zeros(name, a, start), dims=chain.dims(name))
-    if isinstance(chain.initial, str):
-        if chain.initial == "stationary":
-            known = chain.transition is not None
-            out["initial"] = stationary(chain.transition) if known else _stationary(out["transition"], chain.mask)
-    else:
-        out["initial"] = chain.initial
-    return out
-
-
-def _with_zeros(name: str, a: np.ndarray, start: Mapping[str, np.ndarray] | None) -> Any:
-    """Rows with zeros at some places, Dirichlet elsewhere; rows with as many places left are one variable."""
-    import pymc as pm
-    import pytensor.tensor as pt
-
-    out = pt.zeros(a.shape)
-    sizes = (a > 0).sum(axis=1)
-    for n in np.unique(sizes):
-        rows = np.flatnonzero(sizes == n)
-        at = rows[:, None], np.stack([np.flatnonzero(a[row] > 0) for row in rows])
-        if n == 1:
-            out = pt.set_subtensor(out[at], 1.0)
-            continue
-        begin = {} if start is None else {"initval": start[name][at]}
-        out = pt.set_subtensor(out[at], pm.Dirichlet(f"_{name}_{n}", a[at], shape=a[at].shape, **begin))
-    return out
-
-
-def _stationary(transition: Any, mask: np.ndarray) -> Any:
-    """π with π A = π and Σ π = 1: of π (I - A + 1) = 1, which is regular where π is unique.
-
-    States that are left for good have nothing, and no part in the equations: rounding would leave them a little, and
-    below zero as often as above.
-    """
-    import pytensor.tensor as pt
-
-    found = classes(mask)
-    members = np.array(next(own for own, closed in zip(found.members, found.closed, strict=True) if closed))
-    matrix = pt.eye(len(members)) - transition[members[:, None], members] + 1.0
-    return pt.set_subtensor(pt.zeros(len(mask))[members], pt.linalg.solve(matrix.T, pt.ones(len(members))))
 
 
 def _log_chain(chain: Chain | DrivenChain, values: Mapping[str, Any]) -> tuple[Any, Any]:

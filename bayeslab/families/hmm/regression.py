@@ -28,7 +28,7 @@ from bayeslab.exact.emissions import Regression
 from bayeslab.families.hmm.sequences import Sequences, read_columns, spread
 
 if TYPE_CHECKING:
-    from bayeslab.families.hmm import HMM
+    from bayeslab.families.hmm.spec import HMM
 
 __all__ = ["Expert", "expert_of", "inputs_of", "known_regression"]
 

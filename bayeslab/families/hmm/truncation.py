@@ -12,16 +12,11 @@ from bayeslab.exact.infinite_hidden import Limit
 from bayeslab.families._emission_graph import distribution_of
 
 if TYPE_CHECKING:
-    from bayeslab.families.hmm import HMM
+    from bayeslab.families.hmm.spec import HMM
 
-__all__ = ["CONCENTRATIONS", "REFUSED", "WORDS", "based", "limit_of", "shown", "truncated"]
+__all__ = ["CONCENTRATIONS", "REFUSED", "based", "limit_of", "shown", "truncated"]
 
 CONCENTRATIONS = ("alpha", "gamma", "kappa")
-# What goes with an infinite number of states.
-WORDS = frozenset(
-    ("family", "columns", "states", "most", "emission", "covariance", "trials", "parameters", "sequence", "time",
-     "stickiness")
-)  # fmt: skip
 REFUSED = "an infinite number of states is sampled: use method gibbs, or give a number of states"
 # New states are drawn with standard deviations about this share of a column's, and centres spread like the column.
 _SHARE, _KAPPA = 1 / 3, 0.1

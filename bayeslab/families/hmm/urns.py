@@ -22,7 +22,7 @@ from bayeslab.families.hmm.law import Expected
 from bayeslab.families.hmm.sequences import Sequences, read_columns, spread
 
 if TYPE_CHECKING:
-    from bayeslab.families.hmm import HMM
+    from bayeslab.families.hmm.spec import HMM
 
 __all__ = ["UrnChain", "UrnPart", "balls_of", "urns_of"]
 

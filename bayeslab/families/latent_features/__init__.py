@@ -19,17 +19,17 @@ References
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import networkx as nx
 import numpy as np
-from pydantic import BeforeValidator, Field, model_validator
 
 from bayeslab.dataset import Data
 from bayeslab.errors import ModelError, OptionError, hint
 from bayeslab.exact.answer import EMPlan, GibbsPlan, Plan
 from bayeslab.families.latent_features.model import Resolved, Written, resolved
-from bayeslab.spec import ColumnName, Family, Model
+from bayeslab.families.latent_features.spec import LatentFeatures
+from bayeslab.spec import Model
 
 if TYPE_CHECKING:
     import pymc
@@ -38,103 +38,6 @@ __all__ = ["LatentFeatures", "Spec", "check", "em", "exact", "factors", "gibbs",
 
 # Sds from zero from which on columns without means are remarked upon.
 _FAR = 10.0
-# Names that results use.
-_TAKEN = {
-    "active",
-    "alpha",
-    "column",
-    "communality",
-    "evidence",
-    "explained",
-    "feature",
-    "loading",
-    "loading_sd",
-    "log_likelihood",
-    "mean",
-    "n_features",
-    "noise",
-    "present",
-    "probability",
-    "reconstruction",
-    "row",
-    "scale",
-    "score",
-    "score_sd",
-    "slot",
-    "z",
-}
-
-
-def _as_features(value: Any) -> Any:
-    if value == "ibp":
-        return value
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"a number of features, or ibp: as many as there are; not {value!r}")
-    if not 1 <= value <= 1000:
-        raise ValueError(f"a model has 1 to 1,000 features, not {value}")
-    return value
-
-
-class LatentFeatures(Family):
-    """Factor analysis, probabilistic principal components, and binary factors."""
-
-    family: Literal["latent_features"] = "latent_features"
-    columns: list[ColumnName] = Field(min_length=1, max_length=1000, description="The columns that are modelled.")
-    features: Annotated[int | Literal["ibp"], BeforeValidator(_as_features)] = Field(
-        description="How many; or ibp: as many as there are, from an Indian buffet (kind: binary)."
-    )
-    kind: Literal["gaussian", "binary"] = Field(
-        default="gaussian", description="How much of a feature a row has: any amount, or none or all of it."
-    )
-    noise: Literal["shared", "own"] = Field(
-        default="shared",
-        description="One for all columns (probabilistic principal components), or one for each (factor analysis).",
-    )
-    mean: Literal["own", "zero"] | None = Field(
-        default=None, description="Of the columns, without any feature; left out: own if gaussian, zero if binary."
-    )
-    priors: dict[str, Any] = Field(
-        default_factory=dict,
-        description="noise and scale, the sd of the loadings: numbers that are known, or HalfNormal(1) and its like;"
-        " of binary features probability: Beta(a, b); of ibp alpha: Gamma(a, b) or a number.",
-    )
-
-    @model_validator(mode="after")
-    def _consistent(self) -> LatentFeatures:
-        if len(set(self.columns)) < len(self.columns):
-            raise ValueError("each column once")
-        for name in self.columns:
-            if name in _TAKEN:
-                raise ValueError(f"a column called '{name}' cannot be modelled: results use that name; rename it")
-        known = ["noise", "scale"]
-        if self.kind == "binary":
-            known.append("alpha" if self.features == "ibp" else "probability")
-            if self.noise == "own":
-                raise ValueError(
-                    "binary features have one noise for all columns; standardise columns, or noise: shared"
-                )
-        else:
-            self._gaussian()
-        for name in self.priors:
-            if name not in known:
-                raise ValueError(f"unknown prior '{name}'{hint(name, known)}")
-        return self
-
-    def _gaussian(self) -> None:
-        if self.features == "ibp":
-            raise ValueError("a buffet brings binary features: kind: binary")
-        k, d = int(self.features), len(self.columns)
-        if self.noise == "shared" and k >= d:
-            raise ValueError(f"{d} columns have at most {d - 1} principal components beside noise, not {k}")
-        # As many numbers as a covariance matrix has, or more, are not determined by one (Ledermann 1937).
-        if self.noise == "own" and (d - k) ** 2 < d + k:
-            most = max((j for j in range(d) if (d - j) ** 2 >= d + j), default=0)
-            raise ValueError(f"the covariances of {d} columns determine at most {most} factors, not {k}")
-
-    @property
-    def with_mean(self) -> bool:
-        """Whether columns have means of their own."""
-        return self.mean == "own" or (self.mean is None and self.kind == "gaussian")
 
 
 Spec = LatentFeatures

@@ -18,7 +18,7 @@ from bayeslab.families._nodes import bound_arguments, call_name
 from bayeslab.spec import Model
 
 if TYPE_CHECKING:
-    from bayeslab.families.latent_features import LatentFeatures
+    from bayeslab.families.latent_features.spec import LatentFeatures
 
 __all__ = ["MOST_SUMMED", "Resolved", "Written", "refused_patterns", "resolved"]
 

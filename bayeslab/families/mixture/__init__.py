@@ -14,19 +14,19 @@ References
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import networkx as nx
 import numpy as np
-from pydantic import BeforeValidator, Field, model_validator
 
 from bayeslab.dataset import Data
-from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
+from bayeslab.errors import DataError, ModelError, OptionError, hint
 from bayeslab.exact.answer import EMPlan, GibbsPlan, Note, Plan, VariationalPlan
 from bayeslab.families._formula import parse_formula
 from bayeslab.families.mixture import exact_inference, expectation_maximisation, pymc_graph
 from bayeslab.families.mixture.model import Resolved, candidates, resolved
-from bayeslab.spec import ColumnName, Family, Model
+from bayeslab.families.mixture.spec import Mixture
+from bayeslab.spec import Model
 
 if TYPE_CHECKING:
     import pymc
@@ -34,210 +34,6 @@ if TYPE_CHECKING:
     from bayeslab.families.mixture.component_shapes import Shapes
 
 __all__ = ["Mixture", "Spec", "bound", "check", "em", "exact", "factors", "graph", "network", "outcomes", "summed_out"]
-
-KINDS = ("gaussian", "student_t", "poisson", "binomial", "exponential", "bernoulli", "categorical")
-# Names that results use.
-_TAKEN = {"weights", "gate", "label", "component", "feature", "input", "evidence"}
-_PARAMETERS = {"mean", "sd", "covariance", "location", "scale", "scale_matrix", "dof", "rate", "probability"}
-
-
-_NUMBERS = "a number, a list of numbers to choose from, sampled, or dirichlet_process"
-
-
-def _as_components(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | list | str):
-        raise ValueError(f"{_NUMBERS}; not {value!r}")
-    if isinstance(value, str):
-        if value not in ("sampled", "dirichlet_process"):
-            raise ValueError(f"{_NUMBERS}; not '{value}'{hint(value, ('sampled', 'dirichlet_process'))}")
-        return value
-    each = value if isinstance(value, list) else [value]
-    if not each:
-        raise ValueError("a list to choose from needs at least one number")
-    for k in each:
-        if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= 1000:
-            bound = "at most 1,000 components" if isinstance(k, int) and k > 1000 else "at least 1 component"
-            raise ValueError(f"a mixture has {bound}, not {k!r}")
-    if isinstance(value, list) and len(set(value)) < len(value):
-        raise ValueError("each number of components once")
-    return value
-
-
-def _as_kinds(value: Any) -> Any:
-    each = list(value.values()) if isinstance(value, Mapping) else [value]
-    for word in each:
-        if word not in KINDS:
-            raise ValueError(f"unknown component '{word}'{hint(word, KINDS)}")
-    return value
-
-
-class Mixture(Family):
-    """A finite mixture."""
-
-    family: Literal["mixture"] = "mixture"
-    columns: list[ColumnName] = Field(
-        default_factory=list, max_length=1000, description="The columns that are modelled."
-    )
-    regression: str | None = Field(
-        default=None, description="Instead of columns: a formula `y ~ x`, and every component has its own coefficients."
-    )
-    components: Annotated[
-        int | list[int] | Literal["sampled", "dirichlet_process"], BeforeValidator(_as_components)
-    ] = Field(
-        description="How many; a list from which `choose` picks; sampled: a posterior over the number; or"
-        " dirichlet_process: no bound on it."
-    )
-    concentration: float | int | str = Field(
-        default="Gamma(1, 1)",
-        description="Of a process: α, a number; its prior Gamma(shape, rate); or empirical_bayes, where the marginal"
-        " likelihood is highest.",
-    )
-    discount: float | int = Field(
-        default=0, ge=0, lt=1, description="Of a process: above 0 it is a Pitman-Yor process, with more small clusters."
-    )
-    choose: Literal["bic", "aic", "icl", "evidence", "held_out"] = Field(
-        default="bic", description="How one of several numbers of components is chosen."
-    )
-    most: int = Field(
-        default=20,
-        ge=1,
-        le=1000,
-        description="Of a sampled number: at most so many components; of a process: where nuts and variational"
-        " break off the stick.",
-    )
-    component: Annotated[str | dict[str, str], BeforeValidator(_as_kinds)] = Field(
-        default="gaussian",
-        description="gaussian, student_t, poisson, binomial, exponential, bernoulli or categorical; or one for each"
-        " column, independent given the component.",
-    )
-    covariance: Literal["full", "tied", "diagonal", "spherical", "known"] = Field(
-        default="full", description="Of gaussian components: tied is one matrix for all; known is given in `known`."
-    )
-    known: Any = Field(default=None, description="The known covariance: a variance, one for each column, or a matrix.")
-    dof: float | int | None = Field(
-        default=None, gt=0, description="Degrees of freedom of student_t; left out: learned."
-    )
-    trials: int | str | None = Field(default=None, description="Trials of binomial columns: a number, or a column.")
-    gating: list[ColumnName] = Field(
-        default_factory=list, description="Columns on which the weights depend, by a multinomial logit."
-    )
-    labels: ColumnName | None = Field(
-        default=None, description="A column with the component of rows for which it is known; empty cells elsewhere."
-    )
-    label_noise: bool = Field(default=False, description="The labels may be wrong: their confusion matrix is learned.")
-    order: ColumnName | None = Field(
-        default=None,
-        description="Components are numbered by increasing location in this column; left out: by agreement.",
-    )
-    priors: dict[str, Any] = Field(
-        default_factory=dict,
-        description="weights: concentration of the Dirichlet; rate: Gamma(a, b); probability: Beta(a, b) or a"
-        " concentration; components: {mean, rows, dof, scale} of the normal-inverse-Wishart prior, or mean and sd:"
-        " expressions such as Normal(0, 2); correlation: LKJ(2), with covariance: full.",
-    )
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Mixture:
-        if bool(self.columns) == (self.regression is not None):
-            raise ValueError("give the columns that are modelled, or a regression; one of the two")
-        if self.regression is not None and self.component not in ("gaussian", "bernoulli", "poisson"):
-            raise ValueError("the outcome of a regression is gaussian, bernoulli or poisson")
-        if self.regression is not None and (
-            isinstance(self.components, str) or self.labels or self.priors.keys() - {"weights"}
-        ):
-            raise ValueError("a mixture of regressions has a number of components and no labels; its priors are fixed")
-        if len(set(self.columns)) < len(self.columns):
-            raise ValueError("each column once")
-        for name in (*self.columns, *((self.labels,) if self.labels else ())):
-            if name in _TAKEN | _PARAMETERS:
-                raise ValueError(f"a column called '{name}' cannot be modelled: results use that name; rename it")
-        if isinstance(self.component, dict):
-            for name in self.component:
-                if name not in self.columns:
-                    raise ValueError(f"'{name}' in component is not among the columns{hint(name, self.columns)}")
-            for name in self.columns:
-                if name not in self.component:
-                    raise ValueError(f"component does not say what '{name}' is; give one of {listed(KINDS)}")
-        if self.words("binomial") and self.trials is None:
-            raise ValueError("binomial components need `trials`: a number, or a column")
-        if (self.covariance == "known") != (self.known is not None):
-            raise ValueError("covariance: known and `known`, the covariance, go together")
-        if self.label_noise and not self.labels:
-            raise ValueError("label_noise needs `labels`, the column of labels")
-        if self.gating and (isinstance(self.components, str) or self.labels):
-            raise ValueError("gating goes with a number of components and no labels")
-        if self.labels and not isinstance(self.components, int):
-            raise ValueError("known labels need a number of components")
-        own = self.model_fields_set & {"concentration", "discount"}
-        if self.components != "dirichlet_process" and own:
-            raise ValueError(f"{listed(sorted(own))}: only with components: dirichlet_process")
-        if self.components == "dirichlet_process" and "weights" in self.priors:
-            raise ValueError("the weights of a process have their prior from `concentration` and `discount`")
-        if isinstance(self.components, str) and self.order is not None:
-            what = "a sampled number of components" if self.components == "sampled" else "a process"
-            raise ValueError(f"the clusters of {what} have no names that `order` could give; leave it out")
-        if self.order is not None and self.regression is None and self.order not in self.columns:
-            raise ValueError(f"order: '{self.order}' is not among the columns{hint(self.order, self.columns)}")
-        if self.order is not None and self.labels:
-            raise ValueError("labels say which component is which; leave `order` out")
-        for name in self.priors:
-            known = ("weights", "rate", "probability", "components", "mean", "sd", "correlation")
-            if name not in known:
-                raise ValueError(f"unknown prior '{name}'{hint(name, known)}")
-        self._effective()
-        given = self.priors.get("components", {})
-        parts = ("mean", "rows", "dof", "scale")
-        if not isinstance(given, Mapping) or set(given) - set(parts):
-            raise ValueError(f"the prior of components is a mapping with {listed(parts)}")
-        return self
-
-    def _effective(self) -> None:
-        """Refuse keys that would say nothing."""
-        words = set(self.component.values()) if isinstance(self.component, dict) else {self.component}
-        if self.regression is not None:
-            words = {"regression"}
-        has_rate, has_probability = words & {"poisson", "exponential"}, words & {"bernoulli", "binomial", "categorical"}
-        idle = {
-            "most": (
-                not isinstance(self.components, str),
-                "bounds a number that is sampled, or the stick of a process; here the number is given",
-            ),
-            "choose": (not isinstance(self.components, list), "goes with a list of components to choose from"),
-            "covariance": ("gaussian" not in words, "is of gaussian columns, and there is none"),
-            "dof": ("student_t" not in words, "is of student_t columns, and there is none"),
-            "trials": ("binomial" not in words, "is the number of trials of binomial columns, and there is none"),
-        }
-        for key, (silent, why) in idle.items():
-            if silent and getattr(self, key) != type(self).model_fields[key].default:
-                raise ValueError(f"{key} {why}; leave it out")
-        priors = {
-            "rate": (not has_rate, "there is no poisson or exponential column"),
-            "probability": (not has_probability, "there is no bernoulli, binomial or categorical column"),
-            "components": (not words & {"gaussian", "student_t"}, "there is no gaussian or student_t column"),
-            "mean": ("gaussian" not in words, "there is no gaussian column"),
-            "sd": ("gaussian" not in words, "there is no gaussian column"),
-            "correlation": ("gaussian" not in words, "there is no gaussian column"),
-            "weights": (bool(self.gating), "with gating the weights follow from coefficients, whose prior is fixed"),
-        }
-        for key, value in self.priors.items():
-            if str(value).strip().startswith(("Ordered(", "PositiveOrdered(")):
-                raise ValueError(f"priors: {key}: components are put in order by `order: column`; leave {value} out")
-        for key, (silent, why) in priors.items():
-            if silent and key in self.priors:
-                raise ValueError(f"priors: {key} says nothing, for {why}; leave it out")
-
-    @property
-    def modelled(self) -> list[str]:
-        """The columns that are modelled: of a regression the outcome."""
-        return [parse_formula(self.regression).response] if self.regression is not None else list(self.columns)
-
-    def word(self, column: str) -> str:
-        """What the components are in a column."""
-        return self.component.get(column, "") if isinstance(self.component, dict) else self.component
-
-    def words(self, word: str) -> tuple[str, ...]:
-        """The columns in which components are ``word``."""
-        return tuple(c for c in self.columns if self.word(c) == word)
 
 
 Spec = Mixture

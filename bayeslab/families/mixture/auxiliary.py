@@ -15,10 +15,10 @@ from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note, SteppedChains
 from bayeslab.exact.auxiliary_process import Atoms, BaseLaw, IndependentNormals, StudentsT, sweep
 from bayeslab.exact.clusters import canonical
 from bayeslab.exact.dirichlet_process import ProcessPrior, draw_concentration, frozen, restaurant, thawed
-from bayeslab.families.mixture.dirichlet_process import drawn_shares
 from bayeslab.families.mixture.model import Resolved
 from bayeslab.families.mixture.parts import Gaussian, StudentT
 from bayeslab.families.mixture.prior_numbers import numbers
+from bayeslab.families.mixture.shares import drawn_shares
 
 __all__ = ["by_auxiliary", "joined", "kept_of"]
 

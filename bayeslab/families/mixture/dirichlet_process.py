@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from bayeslab.errors import ModelError, OptionError, Stopped
+from bayeslab.errors import OptionError, Stopped
 from bayeslab.exact import dirichlet_process as process
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note, SteppedChains
 from bayeslab.exact.clusters import coclustering, point_partition
 from bayeslab.exact.dirichlet_process import ProcessPrior, ProcessProblem
 from bayeslab.families.mixture.model import Resolved
-from bayeslab.families.mixture.prior_numbers import numbers
+from bayeslab.families.mixture.shares import drawn_shares
 
 if TYPE_CHECKING:
-    from bayeslab.families.mixture import Mixture
+    from bayeslab.families.mixture.spec import Mixture
 
-__all__ = ["MOST_PAIRS", "Kept", "Partitions", "by_partitions", "drawn_shares", "kept_of", "process_prior", "summaries"]
+__all__ = ["MOST_PAIRS", "Kept", "Partitions", "by_partitions", "kept_of", "summaries"]
 
 # Matrices of pairs of rows are made of so many at most.
 MOST_PAIRS = 2_000
@@ -36,27 +36,6 @@ _PAIRED, _PAIRED_CELLS = 4_000, 100_000_000
 _SWEEPS, _PROPOSALS, _FEW_ROWS = 5, 25, 10_000
 
 type Arrays = Mapping[str, np.ndarray]
-
-
-def process_prior(spec: Mixture) -> ProcessPrior:
-    """The prior as the file gives it: a number, Gamma(a, b), or empirical_bayes."""
-    given, path = spec.concentration, ("model", "concentration")
-    alpha: process.Concentration
-    if given == "empirical_bayes":
-        alpha = "empirical_bayes"
-    elif isinstance(given, str):
-        try:
-            _, (a, b) = numbers(given, {"Gamma": ("alpha", "beta")}, "concentration")
-        except ModelError as error:
-            text = error.message.replace("the prior of 'concentration' is", "the concentration is a number, or")
-            raise ModelError(text, path=path, offset=error.offset) from None
-        alpha = (float(a), float(b))
-    else:
-        alpha = float(given)
-    try:
-        return ProcessPrior(alpha, float(spec.discount))
-    except OptionError as error:
-        raise ModelError(error.message, path=path) from None
 
 
 def problem_of(seen: Resolved) -> ProcessProblem:
@@ -409,26 +388,6 @@ def drawn_components(
     weights = drawn_shares(problem.prior.discount, labels, alpha, rng)
     member = np.eye(len(weights))[labels]
     return weights, dict(problem.emission.draw(rng, problem.emission.statistics(problem.rows, member)))
-
-
-def drawn_shares(sigma: float, labels: np.ndarray, alpha: float, rng: np.random.Generator) -> np.ndarray:
-    """Those of the clusters, and of pieces of the rest."""
-    count = int(labels.max()) + 1
-    sizes = np.bincount(labels, minlength=count)
-    shares = rng.dirichlet(np.append(sizes - sigma, alpha + count * sigma))
-    pieces = []
-    left, k = float(shares[-1]), 0
-    while left > _REST and k < _PIECES:
-        k += 1
-        v = rng.beta(1 - sigma, alpha + (count + k) * sigma)
-        pieces.append(left * v)
-        left *= 1 - v
-    weights = np.concatenate([shares[:-1], pieces])
-    return np.asarray(weights / weights.sum())
-
-
-# What is left of a stick that is no longer broken.
-_REST, _PIECES = 1e-4, 200
 
 
 # --------------------------------------------------------------------------------- a stick that was broken off

@@ -21,11 +21,11 @@ from bayeslab.families._design import Design
 from bayeslab.families._emission_graph import refuse_dependent
 from bayeslab.families._formula import parse_formula
 from bayeslab.families.mixture.parts import Categories, Gaussian, OneParameter, Part, Regression, StudentT
-from bayeslab.families.mixture.prior_numbers import beta_or_gamma, concentration, gaussian_prior, lkj
+from bayeslab.families.mixture.prior_numbers import beta_or_gamma, concentration, gaussian_prior, lkj, process_prior
 from bayeslab.spec import Model
 
 if TYPE_CHECKING:
-    from bayeslab.families.mixture import Mixture
+    from bayeslab.families.mixture.spec import Mixture
 
 __all__ = ["Candidates", "Resolved", "candidates", "resolved", "without_prior"]
 
@@ -273,8 +273,6 @@ def _first(spec: Mixture, model: Model, data: Data) -> Resolved:
     by = None if spec.labels else spec.order or spec.modelled[0]
     process = None
     if spec.components == "dirichlet_process":
-        from bayeslab.families.mixture.dirichlet_process import process_prior
-
         process = process_prior(spec)
     return Resolved(
         found.parts[n],

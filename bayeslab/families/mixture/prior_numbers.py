@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.errors import ModelError
+from bayeslab.errors import ModelError, OptionError
 from bayeslab.exact import emissions
+from bayeslab.exact.dirichlet_process import Concentration, ProcessPrior
 from bayeslab.expressions import parse
 from bayeslab.families._nodes import bound_arguments, call_name
 
 if TYPE_CHECKING:
-    from bayeslab.families.mixture import Mixture
+    from bayeslab.families.mixture.spec import Mixture
 
-__all__ = ["beta_or_gamma", "concentration", "gaussian_prior", "lkj", "numbers"]
+__all__ = ["beta_or_gamma", "concentration", "gaussian_prior", "lkj", "numbers", "process_prior"]
 
 
 def numbers(text: str, words: Mapping[str, tuple[str, ...]], where: str) -> tuple[str, tuple[Any, ...]]:
@@ -127,3 +128,24 @@ def gaussian_prior(spec: Mixture, emission: Any, rows: np.ndarray, n_components:
             f"the prior of {d} columns has rows > 0, dof > {0 if diagonal else d - 1} and a positive scale", path=path
         )
     return emissions.NormalPrior(mean, kappa, nu, scale)
+
+
+def process_prior(spec: Mixture) -> ProcessPrior:
+    """The prior as the file gives it: a number, Gamma(a, b), or empirical_bayes."""
+    given, path = spec.concentration, ("model", "concentration")
+    alpha: Concentration
+    if given == "empirical_bayes":
+        alpha = "empirical_bayes"
+    elif isinstance(given, str):
+        try:
+            _, (a, b) = numbers(given, {"Gamma": ("alpha", "beta")}, "concentration")
+        except ModelError as error:
+            text = error.message.replace("the prior of 'concentration' is", "the concentration is a number, or")
+            raise ModelError(text, path=path, offset=error.offset) from None
+        alpha = (float(a), float(b))
+    else:
+        alpha = float(given)
+    try:
+        return ProcessPrior(alpha, float(spec.discount))
+    except OptionError as error:
+        raise ModelError(error.message, path=path) from None

@@ -35,12 +35,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import networkx as nx
 import numpy as np
-from pydantic import Field
 
 from bayeslab.dataset import Column, Data, Dataset, bind
 from bayeslab.digits import FEW_STEPS, check_digits, check_size, constant, far, located, power_of_two, remedy, spread_of
@@ -52,7 +50,9 @@ from bayeslab.families._distributions import DISTRIBUTIONS
 from bayeslab.families._formula import Formula, parse_formula
 from bayeslab.families._likelihoods import INVERSE_LINKS, LIKELIHOODS
 from bayeslab.families._nodes import call_name
-from bayeslab.spec import ColumnName, Family, Model
+from bayeslab.families.regression.lowered import Lowered, Remark, _link
+from bayeslab.families.regression.spec import Regression
+from bayeslab.spec import Model
 
 if TYPE_CHECKING:
     import pymc
@@ -60,43 +60,6 @@ if TYPE_CHECKING:
     from bayeslab.exact.answer import Plan
 
 __all__ = ["Regression", "Spec", "check", "exact", "factors", "graph", "network", "outcomes", "priors", "summed_out"]
-
-type LikelihoodName = Literal[
-    "gaussian", "student_t", "bernoulli", "binomial", "categorical", "ordered", "poisson", "negative_binomial",
-    "beta", "gamma",
-]  # fmt: skip
-
-
-class Regression(Family):
-    """A regression by formula."""
-
-    family: Literal["regression"] = "regression"
-    formula: str = Field(
-        description="`y ~ x * z + C(k) + bs(t, df=5) + (1 + x | group)`; `p(y, n) ~ ...` for binomial."
-    )
-    likelihood: LikelihoodName = Field(default="gaussian", description="Distribution of the response.")
-    link: Literal["identity", "log", "logit", "probit", "cloglog"] | None = Field(
-        default=None, description="Link of the mean; default the likelihood's first."
-    )
-    priors: dict[str, str | int | float] = Field(
-        default_factory=dict,
-        description="Prior by parameter: a predictor, a term, `b` (all slopes), `Intercept`, `sigma` (or `sigma2`, "
-        "`precision`), `sd_g`, ...; a number fixes it. Further names are hyperparameters.",
-    )
-    shrinkage: Literal["ridge", "lasso", "horseshoe"] | None = Field(
-        default=None,
-        description="Joint prior of the slopes without one of their own, with a scale `tau` that is inferred.",
-    )
-    weights: ColumnName | None = Field(default=None, description="Column of weights of the rows' log likelihoods.")
-    censored: ColumnName | None = Field(
-        default=None, description="Column with `none`, `left` or `right`: the response is a bound of what was not seen."
-    )
-    missing: dict[ColumnName, str] = Field(
-        default_factory=dict,
-        description="Models of predictors with missing cells, such as `age: Normal(mu_age, sd_age)`; rows with "
-        "other missing cells are dropped.",
-    )
-
 
 Spec = Regression
 
@@ -268,78 +231,6 @@ def priors(model: Model, data: Data) -> dict[str, str]:
 
 
 # ---------------------------------------------------------------------------------- lowering
-
-
-@dataclass(frozen=True, eq=False)
-class Lowered:
-    """A regression on its data, taken apart.
-
-    Attributes
-    ----------
-    model, data
-        The same model in the family ``graph``, on the design matrix.
-    design : Design
-        Of these data.
-    centre, centre_rest : ndarray (p,) or None
-        Means of the predictors of the fit, as sums of two doubles, where the intercept is that of centred predictors.
-    y : ndarray (n,) or None
-        Response: numbers, or codes of ``levels``.
-    slopes : tuple of str
-        Prior of each column of the design matrix.
-    nodes : dict of str to str
-    """
-
-    spec: Regression
-    formula: Formula
-    model: Model
-    data: Data
-    design: Design
-    centre: np.ndarray | None
-    centre_rest: np.ndarray | None
-    y: np.ndarray | None
-    levels: tuple[str, ...]
-    trials: np.ndarray | None
-    weights: np.ndarray | None
-    limits: tuple[np.ndarray, np.ndarray] | None
-    slopes: tuple[str, ...]
-    nodes: dict[str, str]
-    remarks: tuple[Remark, ...] = ()
-
-    @property
-    def link(self) -> str:
-        return _link(self.spec)
-
-    @property
-    def matrix(self) -> np.ndarray:
-        """The design matrix, centred where the model is."""
-        return self.design.matrix if self.centre is None else self.with_ones[:, 1:]
-
-    @cached_property
-    def with_ones(self) -> np.ndarray:
-        """A column of ones for the intercept, and :attr:`matrix`."""
-        if self.centre is None or self.centre_rest is None:
-            return self.design.about(np.zeros(len(self.design.names)), np.zeros(len(self.design.names)))
-        if self.centre is self.design.means[0]:
-            return self.design.about_means
-        return self.design.about(self.centre, self.centre_rest)
-
-    @property
-    def additive(self) -> bool:
-        """Whether everything random is in the coefficients: no predictor has a model of its own."""
-        return not self.spec.missing
-
-    @property
-    def summable(self) -> bool:
-        """Whether the rows enter through sufficient statistics: where that is cheaper than the rows."""
-        groups = self.design.groups
-        size = 1 + len(self.design.names) + sum(len(g.labels) * len(g.effects) for g in groups)
-        per_row = 1 + len(self.design.names) + sum(len(g.effects) for g in groups)
-        linear = self.spec.likelihood == "gaussian" and self.link == "identity" and self.additive
-        return linear and self.limits is None and size**2 < self.design.n * per_row
-
-
-def _link(spec: Regression) -> str:
-    return spec.link or LIKELIHOODS[spec.likelihood].links[0]
 
 
 def size(model: Model, data: Data) -> int:
@@ -664,8 +555,6 @@ def _with(data: Data, name: str, value: float, formula: Formula, design: Design,
 
 
 _CONTINUOUS = ("gaussian", "student_t")
-
-type Remark = tuple[str, str, float | None, str, str]
 
 
 def _remarks(spec: Regression, formula: Formula, design: Design, rows: _Rows) -> list[Remark]:

@@ -11,7 +11,7 @@ from bayeslab.errors import DataError
 from bayeslab.families._likelihoods import LIKELIHOODS, category_probabilities, inverse_link
 
 if TYPE_CHECKING:
-    from bayeslab.families.regression import Lowered
+    from bayeslab.families.regression.lowered import Lowered
 
 __all__ = ["linear_predictor", "log_likelihoods", "probabilities", "replications"]
 

@@ -20,7 +20,7 @@ from bayeslab.families._nodes import bound_arguments, call_name
 from bayeslab.families.regression.pymc_graph import observations
 
 if TYPE_CHECKING:
-    from bayeslab.families.regression import Lowered
+    from bayeslab.families.regression.lowered import Lowered
 
 __all__ = ["plan"]
 

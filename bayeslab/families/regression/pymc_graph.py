@@ -13,7 +13,7 @@ from bayeslab.families import graph as graphs
 if TYPE_CHECKING:
     import pymc
 
-    from bayeslab.families.regression import Lowered
+    from bayeslab.families.regression.lowered import Lowered
 
 __all__ = ["observations", "with_rows_summed", "with_weights"]
 

@@ -14,201 +14,23 @@ References
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import networkx as nx
 import numpy as np
-from pydantic import BeforeValidator, Field, model_validator
 
 from bayeslab.dataset import Data
 from bayeslab.errors import ModelError, OptionError, hint
 from bayeslab.exact.answer import GibbsPlan, Plan, VariationalPlan
-from bayeslab.exact.topics import TopicPrior
 from bayeslab.families.topics.documents import documents_of, held_out_documents, row_data
-from bayeslab.spec import ColumnName, Family, Model
+from bayeslab.families.topics.spec import Topics, _process_of, prior_of
+from bayeslab.spec import Model
 
 if TYPE_CHECKING:
     import pymc
 
-    from bayeslab.exact.topic_process import ProcessPrior
 
 __all__ = ["Spec", "Topics", "check", "exact", "factors", "graph", "network", "outcomes", "prior_of", "summed_out"]
-
-_TAKEN = {"topic", "phi", "theta", "alpha", "beta", "n_words", "counts", "pair", "document_of_pair", "word_of_pair"}
-# The concentration of words in a topic, unless the model gives one.
-_BETA = 0.05
-
-
-def _as_topics(value: Any) -> Any:
-    if value == "hdp":
-        return value
-    if isinstance(value, str):
-        raise ValueError(f"topics is a number of topics, or hdp, not '{value}'{hint(value, ('hdp',))}")
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"topics is a number of topics, or hdp, not {value!r}")
-    if not 1 <= value <= 10_000:
-        raise ValueError(f"{value} topics; at least 1 and at most 10,000")
-    return value
-
-
-def _as_concentration(value: Any) -> Any:
-    if isinstance(value, str) and value != "learned":
-        raise ValueError(f"a concentration is a positive number, or learned, not '{value}'")
-    each = value if isinstance(value, list) else [value] if isinstance(value, int | float) else []
-    if any(isinstance(a, bool) or not isinstance(a, int | float) or not 0 < a < 1e6 for a in each):
-        raise ValueError(f"concentrations are positive numbers, not {value!r}")
-    return value
-
-
-def _as_step(value: Any) -> Any:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if value != "learned" and not (number and 0 <= value < 1e3):
-        raise ValueError(f"tau is a standard deviation, 0 or more, or learned; not {value!r}")
-    return value
-
-
-def _as_stop_words(value: Any) -> Any:
-    if isinstance(value, str) and value not in ("english", "none"):
-        raise ValueError(f"stop_words is english, none, or a list of words, not '{value}'")
-    return value
-
-
-class Topics(Family):
-    """Topics of documents."""
-
-    family: Literal["topics"] = "topics"
-    topics: Annotated[int | Literal["hdp"], BeforeValidator(_as_topics)] = Field(
-        description="How many topics; or hdp: as many as the documents ask for (a hierarchical Dirichlet process)."
-    )
-    text: ColumnName | Annotated[list[ColumnName], Field(min_length=2)] | None = Field(
-        default=None,
-        description="The column with the documents, as text or lists of words; default: text. Or several: the same"
-        " documents in several languages, which share proportions of topics.",
-    )
-    time: ColumnName | None = Field(
-        default=None,
-        description="The column with the day of each document: concentrations of topics go from day to day.",
-    )
-    tau: Annotated[float | int | Literal["learned"], BeforeValidator(_as_step)] = Field(
-        default="learned",
-        description="With time: standard deviation of a day's step of the logarithm of a concentration; or learned.",
-    )
-    document: ColumnName | None = Field(
-        default=None, description="Of data that are counts (a row for each document and word): the column of documents."
-    )
-    word: ColumnName | None = Field(default=None, description="The column of words.")
-    count: ColumnName | None = Field(default=None, description="The column with how often; left out: once a row.")
-    alpha: Annotated[
-        float | int | list[float | int] | Literal["learned"] | None, BeforeValidator(_as_concentration)
-    ] = Field(
-        default=None,
-        description="Concentration of topics in a document: one number, one for each topic, or learned (one for"
-        " each topic, unequal); default: 1 divided by the number of topics; of hdp learned.",
-    )
-    gamma: float | int | None = Field(
-        default=None, gt=0, description="Of hdp: concentration of topics in all documents; default: learned."
-    )
-    beta: Annotated[float | int | Literal["learned"], BeforeValidator(_as_concentration)] = Field(
-        default=_BETA, description="Concentration of words in a topic: a number, or learned."
-    )
-    held_out: float | int = Field(
-        default=0, ge=0, lt=1, description="Share of the documents that are not fitted, but judge the fit."
-    )
-    lowercase: bool = Field(default=True, description="Text in lower case.")
-    stop_words: Annotated[list[str] | Literal["english", "none"] | None, BeforeValidator(_as_stop_words)] = Field(
-        default=None,
-        description="Words that do not count: english (the default for text), none (the default for lists of words and"
-        " counts), or a list.",
-    )
-    more_stop_words: list[str] = Field(default_factory=list, description="Words that do not count either.")
-    min_length: int | None = Field(
-        default=None, ge=1, description="Letters of a word, at least; default: 2 for text, else 1."
-    )
-    min_documents: int = Field(default=1, ge=1, description="Words are in so many documents, at least.")
-    max_share: float | int = Field(
-        default=1, gt=0, le=1, description="Words are in this share of the documents, at most."
-    )
-    most_words: int = Field(default=100_000, ge=2, description="The vocabulary: so many of the most frequent words.")
-    words_per_document: int = Field(
-        default=100,
-        ge=1,
-        le=1_000_000,
-        description="Of documents that are simulated, where the data do not say how long.",
-    )
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Topics:
-        if (self.document is None) != (self.word is None):
-            raise ValueError("counts need `document` and `word`, the columns of both")
-        if self.text is not None and self.document is not None:
-            raise ValueError("give `text`, or `document` and `word`: documents come in one way")
-        if self.count is not None and self.document is None:
-            raise ValueError("`count` goes with `document` and `word`")
-        if self.topics == "hdp" and isinstance(self.alpha, list):
-            raise ValueError("alpha of hdp is one number, or learned")
-        if self.topics != "hdp" and self.gamma is not None:
-            raise ValueError("gamma goes with `topics: hdp`")
-        if isinstance(self.alpha, list) and len(self.alpha) != self.topics:
-            raise ValueError(f"alpha has {len(self.alpha)} numbers; there are {self.topics} topics")
-        if self.time is not None and (self.topics == "hdp" or self.counted or "learned" in (self.alpha, self.beta)):
-            raise ValueError("`time` goes with a number of topics, documents as text, and alpha and beta as numbers")
-        if self.time is not None and isinstance(self.text, list):
-            raise ValueError("`time` goes with documents in one language")
-        if isinstance(self.text, list) and (self.topics == "hdp" or self.beta == "learned"):
-            raise ValueError("documents in several languages go with a number of topics, and beta as a number")
-        if isinstance(self.text, list) and len(set(self.text)) < len(self.text):
-            raise ValueError("each column of documents once")
-        if self.tau != "learned" and self.time is None:
-            raise ValueError("`tau` goes with `time`, the column of days")
-        for name in (*self.text_columns, *filter(None, (self.document, self.time))):
-            if name in _TAKEN:
-                raise ValueError(f"a column called '{name}' cannot be used: results use that name; rename it")
-        return self
-
-    @property
-    def counted(self) -> bool:
-        """Whether the data are counts."""
-        return self.document is not None
-
-    @property
-    def text_columns(self) -> list[str]:
-        """Columns of documents, one for each language."""
-        return self.text if isinstance(self.text, list) else [self.text or "text"]
-
-    @property
-    def text_column(self) -> str:
-        """The first of them."""
-        return self.text_columns[0]
-
-    def levels(self) -> dict[str, list[str]]:
-        """A text is not one of several."""
-        return {} if self.counted else {name: [] for name in self.text_columns}
-
-    @staticmethod
-    def table(counts: Any, vocabulary: Any = None, documents: Any = None) -> dict[str, np.ndarray]:
-        """A matrix of counts as columns ``document``, ``word`` and ``count``.
-
-        Parameters
-        ----------
-        counts : array or scipy sparse matrix, (n_documents, n_words)
-        vocabulary, documents : sequence, optional
-            Names of the words and documents; default: their numbers, the words' as text.
-        """
-        from scipy.sparse import coo_array
-
-        table = coo_array(counts)
-        table.sum_duplicates()
-        rows, columns, values = table.row, table.col, np.asarray(table.data)
-        # A document without words is kept, so that it is missed.
-        empty = np.setdiff1d(np.arange(table.shape[0]), rows[values != 0])
-        rows, columns = np.append(rows, empty), np.append(columns, np.zeros_like(empty))
-        values = np.append(values, np.zeros(len(empty), values.dtype))
-        width = len(str(table.shape[1]))
-        words = np.array([f"{i:0{width}d}" for i in range(table.shape[1])] if vocabulary is None else list(vocabulary))
-        names = np.arange(table.shape[0]) if documents is None else np.array(list(documents))
-        if len(words) != table.shape[1] or len(names) != table.shape[0]:
-            raise ModelError(f"{len(names)} documents and {len(words)} words for counts of shape {table.shape}")
-        return {"document": names[rows], "word": words[columns], "count": values}
 
 
 Spec = Topics
@@ -217,28 +39,6 @@ Spec = Topics
 def _spec(model: Model) -> Topics:
     assert isinstance(model.model, Topics)
     return model.model
-
-
-def prior_of(spec: Topics) -> TopicPrior:
-    """The concentrations, or where those that are learned begin."""
-    k = _number(spec)
-    alpha = spec.alpha if isinstance(spec.alpha, list | int | float) else 1.0 / k
-    beta = _BETA if isinstance(spec.beta, str) else float(spec.beta)
-    return TopicPrior(np.broadcast_to(np.asarray(alpha, float), (k,)).copy(), beta)
-
-
-def _number(spec: Topics) -> int:
-    assert isinstance(spec.topics, int)
-    return spec.topics
-
-
-def _process_of(spec: Topics) -> ProcessPrior:
-    """Concentrations of topics whose number is not fixed: those that are not given are learned."""
-    from bayeslab.exact.topic_process import ProcessPrior
-
-    given = {name: float(value) for name in ("alpha", "gamma") if isinstance(value := getattr(spec, name), int | float)}
-    beta = _BETA if isinstance(spec.beta, str) else float(spec.beta)
-    return ProcessPrior(**given, beta=beta, learn_beta=spec.beta == "learned")
 
 
 # --------------------------------------------------------------------------------- the contract

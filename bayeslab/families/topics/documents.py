@@ -18,7 +18,7 @@ from bayeslab.io.documents import STOP_WORDS, WordLimits, chosen_words, words_of
 from bayeslab.spec import Model
 
 if TYPE_CHECKING:
-    from bayeslab.families.topics import Topics
+    from bayeslab.families.topics.spec import Topics
 
 # Concentrations are drawn for every day.
 _MOST_DAYS = 10_000
@@ -107,7 +107,7 @@ def counted(n: int, noun: str) -> str:
 
 
 def _spec(model: Model) -> Topics:
-    from bayeslab.families.topics import Topics
+    from bayeslab.families.topics.spec import Topics
 
     assert isinstance(model.model, Topics)
     return model.model

@@ -51,7 +51,7 @@ type Kept = Mapping[str, tuple[tuple[str, ...], np.ndarray]]
 
 def by_gibbs(spec: Any, documents: Documents, apart: Documents | None) -> GibbsPlan:
     """The plan: see :class:`bayeslab.exact.answer.GibbsPlan`."""
-    from bayeslab.families.topics import prior_of
+    from bayeslab.families.topics.spec import prior_of
 
     sampler = _Sampler(
         documents.corpus,
@@ -92,7 +92,7 @@ def by_gibbs(spec: Any, documents: Documents, apart: Documents | None) -> GibbsP
 def _dated(spec: Any, documents: Documents) -> tuple[Any, Any]:
     """Documents day by day, and the prior of their days' concentrations."""
     from bayeslab.exact.topic_sequence import DatedCorpus, SequencePrior
-    from bayeslab.families.topics import prior_of
+    from bayeslab.families.topics.spec import prior_of
 
     assert documents.day is not None
     learned = spec.tau == "learned"

@@ -23,7 +23,7 @@ from bayeslab.spec import Model
 if TYPE_CHECKING:
     import pymc
 
-    from bayeslab.families.topics import Topics
+    from bayeslab.families.topics.spec import Topics
 
 __all__ = ["relabelled", "with_evidence", "written_out"]
 
@@ -40,7 +40,7 @@ def with_evidence(spec: Topics, documents: Documents) -> pymc.Model:
     import pytensor.tensor as pt
 
     from bayeslab.evidence import log_evidence
-    from bayeslab.families.topics import prior_of
+    from bayeslab.families.topics.spec import prior_of
 
     corpus = documents.corpus
     if (many := prior_of(spec).n_topics * (corpus.n_documents + corpus.n_words)) > _MOST_PARAMETERS:
@@ -112,7 +112,7 @@ def written_out(model: Model, data: Data) -> pymc.Model:
     import pymc as pm
     import pytensor.tensor as pt
 
-    from bayeslab.families.topics import Topics, prior_of
+    from bayeslab.families.topics.spec import Topics, prior_of
 
     spec = model.model
     assert isinstance(spec, Topics)

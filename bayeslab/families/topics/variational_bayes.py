@@ -21,7 +21,7 @@ _TOP, _KEPT = 10, 10
 
 def variational(spec: Any, documents: Documents) -> VariationalPlan | str:
     """The plan, or why there is none."""
-    from bayeslab.families.topics import prior_of
+    from bayeslab.families.topics.spec import prior_of
 
     if "learned" in (spec.alpha, spec.beta):
         return "it takes concentrations as known; give numbers for alpha and beta, or use gibbs"
@@ -81,7 +81,7 @@ def _ended(
     rng = np.random.default_rng(0)
     kept = np.stack([rng.standard_gamma(np.maximum(concentration, 1e-12)) for _ in range(_KEPT)])
     kept /= kept.sum(axis=2, keepdims=True)
-    from bayeslab.families.topics import prior_of
+    from bayeslab.families.topics.spec import prior_of
 
     prior = prior_of(spec)
     groups: dict[str, Any] = {

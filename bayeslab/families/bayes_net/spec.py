@@ -1,0 +1,304 @@
+"""The words of a Bayes net: its variables, tables, priors, decisions and utilities."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import networkx as nx
+import numpy as np
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+
+from bayeslab.errors import ModelError, hint
+from bayeslab.families.bayes_net.structure_spec import At as _At
+from bayeslab.families.bayes_net.structure_spec import Structure, as_structure, unknown
+from bayeslab.io.networks import declared_variables
+from bayeslab.spec import Family, Identifier
+from bayeslab.spec import Spec as Frozen
+
+if TYPE_CHECKING:
+    pass
+
+__all__ = ["BayesNet", "Decision", "GivenPrior", "Normal", "Prior", "States", "Utility", "Variable", "Word"]
+
+
+def _as_states(value: Any) -> Any:
+    """States as words, whatever they look like: 1, yes, true."""
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return value
+    for v in value:
+        if not isinstance(v, str | bool | int | float) or not str(v).strip():
+            raise ValueError(f"a state is a word or a number, not {v!r}")
+    return [("true" if v else "false") if isinstance(v, bool) else str(v) for v in value]
+
+
+def _as_variable(value: Any) -> Any:
+    """``smoke: [yes, no]`` is a variable with these states and nothing else."""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return {"states": value}
+    return _known_keys(value, Variable)
+
+
+def _as_prior(value: Any) -> Any:
+    """``prior: 2`` is a pseudocount."""
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    return {"pseudocount": value} if plain else _known_keys(value, Prior)
+
+
+def _known_keys(value: Any, spec: type[Frozen]) -> Any:
+    for key in value if isinstance(value, Mapping) else ():
+        if key not in spec.model_fields:
+            raise ValueError(f"unknown key '{key}'{hint(key, spec.model_fields)}")
+    return value
+
+
+def _as_list_or_all(value: Any) -> Any:
+    if isinstance(value, str) and value != "all":
+        raise ValueError(f"a list of variables, or the word 'all', not '{value}'")
+    return value
+
+
+Word = str | bool | int | float
+
+
+States = Annotated[list[str], BeforeValidator(_as_states, json_schema_input_type=list[Word])]
+
+
+class Prior(Frozen):
+    """Dirichlet prior of every row of the tables that are learned; one of the three."""
+
+    pseudocount: float | int | None = Field(
+        default=None, gt=0, description="Of each cell; 1 is uniform over probabilities."
+    )
+    equivalent_sample_size: float | int | None = Field(
+        default=None, gt=0, description="Of each table, spread evenly over its cells (BDeu)."
+    )
+    m_estimate: float | int | None = Field(default=None, gt=0, description="Of each row, spread evenly over its cells.")
+
+    @model_validator(mode="after")
+    def _one(self) -> Prior:
+        given = [k for k in type(self).model_fields if getattr(self, k) is not None]
+        if len(given) != 1:
+            raise ValueError("one of pseudocount, equivalent_sample_size and m_estimate")
+        return self
+
+    def concentration(self, n_rows: int, n_states: int) -> np.ndarray:
+        """Shape (n_rows, n_states)."""
+        each = (
+            float(self.pseudocount)
+            if self.pseudocount is not None
+            else float(self.equivalent_sample_size) / (n_rows * n_states)
+            if self.equivalent_sample_size is not None
+            else float(self.m_estimate or 0) / n_states
+        )
+        return np.full((n_rows, n_states), each)
+
+
+GivenPrior = Annotated[Prior, BeforeValidator(_as_prior, json_schema_input_type=Prior | float)]
+
+
+class Normal(Frozen):
+    """Normal given the parents: linear in the continuous ones, for every row of the discrete ones."""
+
+    intercept: Any = Field(default=None, description="A number, or one for each row of the discrete parents.")
+    slopes: dict[str, Any] = Field(default_factory=dict, description="For each continuous parent likewise.")
+    sd: Any = Field(default=None, description="Standard deviation, likewise.")
+
+
+class Variable(Frozen):
+    """One variable. Of the keys that say how it depends on its parents at most one is given."""
+
+    states: States = Field(default_factory=list, description="Names of the states, in order; none: a continuous one.")
+    parents: list[str] = Field(default_factory=list, description="Parents, in the order of the table's rows.")
+    table: Any = Field(
+        default=None,
+        description="Rows of probabilities: nested lists by parent, or a mapping from the parents' states; a row may"
+        " be Dirichlet([..]), Beta(..), or expressions over `parameters`. Left out: learned.",
+    )
+    noisy_or: dict[str, Any] | None = Field(
+        default=None, description="Strength of each parent, and `leak`; a parent left out: learned; no leak: none."
+    )
+    noisy_max: dict[str, Any] | None = Field(
+        default=None, description="For each parent and state, the distribution of its effect; and `leak`."
+    )
+    logit: dict[str, Any] | None = Field(
+        default=None,
+        description="Weights of the parents on the log odds, and `intercept`; what is left out is learned.",
+    )
+    function: Any = Field(
+        default=None, description="or, and, xor, nor, nand; a state for every row; or an expression of the parents."
+    )
+    linear_gaussian: Normal | None = Field(default=None, description="A normal variable, linear in its parents.")
+    absent: dict[str, Annotated[str, BeforeValidator(lambda v: _as_states([v])[0])]] = Field(
+        default_factory=dict, description="For noisy_or, noisy_max, logit: the state of a variable meaning 'not there'."
+    )
+    prior: GivenPrior | None = Field(
+        default=None,
+        description="Pseudocount of each cell of a table to be learned, or one of the forms of the net's prior.",
+    )
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Variable:
+        kinds = [
+            k
+            for k in ("table", "noisy_or", "noisy_max", "logit", "function", "linear_gaussian")
+            if getattr(self, k) is not None
+        ]
+        if len(kinds) > 1:
+            raise ValueError(f"a variable has one of {' and '.join(kinds)}, not several")
+        if not self.states and kinds not in (["linear_gaussian"], []):
+            raise ValueError(f"a variable with a {kinds[0]} needs states")
+        if self.states and self.linear_gaussian is not None:
+            raise ValueError("a normal variable has no states")
+        if not self.states and self.linear_gaussian is None:
+            raise ValueError("give it states, or linear_gaussian if it is continuous")
+        if len(set(self.states)) < len(self.states):
+            raise ValueError(f"each state once; given: {', '.join(self.states)}")
+        if len(set(self.parents)) < len(self.parents):
+            raise ValueError(f"each parent once; given: {', '.join(self.parents)}")
+        return self
+
+
+class Decision(Frozen):
+    """Something to be decided, in an influence diagram."""
+
+    options: States = Field(min_length=1, description="What can be done.")
+    knows: list[str] = Field(
+        default_factory=list, description="Variables known by then; what was known or decided before stays known."
+    )
+
+
+class Utility(Frozen):
+    """What an outcome is worth; several are added up."""
+
+    parents: list[str] = Field(default_factory=list, description="Variables and decisions it depends on.")
+    table: Any = Field(description="A number for every row of the parents.")
+
+
+def _with_network_key(schema: dict[str, Any]) -> None:
+    """In a file ``network`` may stand for variables, or beside them; reading the file puts them in."""
+    schema["properties"]["network"] = {
+        "type": "string",
+        "description": "A network file (.bif .xmlbif .xdsl .net .dsc .uai); variables written here replace its own.",
+    }
+    schema["required"] = [key for key in schema.get("required", []) if key != "variables"]
+    open_ = {"required": ["structure"], "properties": {"structure": {"type": "object"}}}
+    schema["anyOf"] = [{"required": ["variables"]}, {"required": ["network"]}, open_]
+
+
+class BayesNet(Family):
+    """A Bayes net: a directed acyclic graph and a distribution of each variable given its parents."""
+
+    family: Literal["bayes_net"] = "bayes_net"
+    any_names: ClassVar[bool] = True
+    model_config = ConfigDict(json_schema_extra=_with_network_key)
+
+    variables: dict[
+        str, Annotated[Variable, BeforeValidator(_as_variable, json_schema_input_type=Variable | list[Word])]
+    ] = Field(
+        default_factory=dict,
+        max_length=5_000,
+        description="`name: {states, parents, table | noisy_or | noisy_max | logit | function | linear_gaussian}`."
+        " Of an unknown structure: states only; left out, all columns of the data.",
+    )
+    parameters: dict[Identifier, str | int | float] = Field(
+        default_factory=dict, description="Parameters that tables share: `name: expression`, as nodes of a graph."
+    )
+    hidden: list[str] = Field(default_factory=list, description="Variables that are never observed.")
+    prior: GivenPrior = Field(
+        default_factory=lambda: Prior(pseudocount=1), description="Prior of tables to be learned."
+    )
+    learn: Annotated[list[str] | Literal["all"] | None, BeforeValidator(_as_list_or_all)] = Field(
+        default=None, description="Variables whose tables are learned although they are given (in a network file)."
+    )
+    target: str | None = Field(default=None, description="The variable to be predicted from the others.")
+    structure: Annotated[
+        Literal["naive_bayes", "tan"] | Structure | None,
+        BeforeValidator(as_structure, json_schema_input_type=Literal["naive_bayes", "tan"] | Structure | None),
+    ] = Field(
+        default=None,
+        description="Parents by rule: the target is a parent of all others (tan: and these form a tree). Or unknown: a"
+        " mapping, of how structures are scored and sampled.",
+    )
+
+    decisions: dict[str, Decision] = Field(
+        default_factory=dict, description="Decisions, in the order in which they are taken (influence diagram)."
+    )
+    utilities: dict[str, Utility] = Field(default_factory=dict, description="Utilities of an influence diagram.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_network(cls, content: Any) -> Any:
+        """Variables of a network file, under those that are given; a model file has read it before."""
+        if not isinstance(content, dict) or "network" not in content:
+            return content
+        named, given = content["network"], content.get("variables") or {}
+        if not isinstance(named, str | os.PathLike):
+            raise ModelError(f"network is the path of a network file, not {named!r}", path=("model", "network"))
+        rest = {key: value for key, value in content.items() if key != "network"}
+        return rest | {"variables": declared_variables(named) | given}
+
+    @model_validator(mode="after")
+    def _names(self) -> BayesNet:
+        known = self.variables
+        if unknown(self):
+            return self._unknown()
+        if not known:
+            raise ValueError("the key 'variables' is missing")
+        nodes = [*known, *self.decisions, *self.utilities]
+        twice = [word for word in nodes if nodes.count(word) > 1] if self.decisions else []
+        if twice:
+            raise ValueError(f"'{twice[0]}' is the name of two nodes")
+        if bool(self.decisions) != bool(self.utilities):
+            raise ValueError("an influence diagram has decisions and utilities, both")
+        for key, words in (("hidden", self.hidden), ("learn", self.learn if isinstance(self.learn, list) else [])):
+            for i, word in enumerate(words):
+                if word not in known:
+                    raise _At(f"'{word}' in {key} is not a variable{hint(word, known)}", key, i)
+        if self.target is not None and self.target not in known:
+            raise _At(f"the target '{self.target}' is not a variable{hint(self.target, known)}", "target")
+        if self.structure and self.target is None:
+            raise _At(f"structure: {self.structure} needs a target", "structure")
+        for name, variable in known.items():
+            place = ("variables", name, "parents")
+            for i, parent in enumerate(variable.parents):
+                if parent not in known and parent not in self.decisions:
+                    raise _At(f"'{parent}', a parent of '{name}', is not a variable{hint(parent, known)}", *place, i)
+            if self.structure and variable.parents:
+                raise _At(f"structure: {self.structure} says who the parents are; leave `parents` out", *place)
+        graph = nx.DiGraph((parent, name) for name, v in known.items() for parent in v.parents)
+        if not nx.is_directed_acyclic_graph(graph):
+            circle = [parent for parent, _ in nx.find_cycle(graph)]
+            message = f"the parents go in a circle: {' -> '.join([*circle, circle[0]])}"
+            raise _At(message, "variables", circle[0], "parents")
+        return self
+
+    def _unknown(self) -> BayesNet:
+        _validated_unknown(self)
+        if self.target is not None and self.variables and self.target not in self.variables:
+            raise _At(f"the target '{self.target}' is not a variable{hint(self.target, self.variables)}", "target")
+        return self
+
+    def levels(self) -> dict[str, list[str]]:
+        """States and their order come from the model."""
+        return {v: list(one.states) for v, one in self.variables.items() if one.states}
+
+
+def _validated_unknown(spec: BayesNet) -> None:
+    """Nothing is declared beside an unknown structure that only a known one has."""
+    for name, variable in spec.variables.items():
+        for key in variable.model_fields_set - {"states", "linear_gaussian"}:
+            raise _At(
+                f"the structure is unknown: '{name}' has states and nothing else; leave `{key}` out", "variables", name
+            )
+        if variable.linear_gaussian is not None and variable.linear_gaussian.model_fields_set:
+            raise _At("the structure is unknown: leave the numbers of `linear_gaussian` out", "variables", name)
+    for key in ("parameters", "hidden", "learn", "decisions", "utilities"):
+        if getattr(spec, key):
+            raise _At(f"`{key}` needs a known structure; here it is unknown", key)
+    if "prior" in spec.model_fields_set:
+        raise _At(
+            "the structure is unknown and the score has the prior of tables: give `equivalent_sample_size` there",
+            "prior",
+        )

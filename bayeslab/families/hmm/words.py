@@ -1,0 +1,94 @@
+"""Words of hidden Markov models that are checked before the whole is: durations and chains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from bayeslab.errors import hint
+from bayeslab.spec import Spec
+
+__all__ = ["INFINITE", "MOST_STATES", "SEVERAL", "Durations", "as_chains", "as_durations"]
+
+# A transition matrix of 512 × 512 numbers at every time is about what a second a pass over a few thousand rows allows.
+MOST_STATES = 512
+# Words that go with an infinite number of states.
+INFINITE = frozenset(
+    ("family", "columns", "states", "most", "emission", "covariance", "trials", "parameters", "sequence", "time",
+     "stickiness")
+)  # fmt: skip
+# Words that go with several chains.
+SEVERAL = frozenset(
+    (
+        "family",
+        "columns",
+        "chains",
+        "coupling",
+        "effects",
+        "emits",
+        "emission",
+        "covariance",
+        "trials",
+        "dof",
+        "parameters",
+        "sequence",
+        "time",
+        "initial",
+        "pseudocount",
+        "stickiness",
+    )
+)
+_LONGEST = 100_000
+
+
+_LAWS = ("table", "poisson", "negative_binomial")
+
+
+class Durations(Spec):
+    """How long states last."""
+
+    longest: int = Field(ge=1, le=_LONGEST, description="The longest duration.")
+    law: Literal["table", "poisson", "negative_binomial"] = Field(
+        default="table",
+        description="A table for each state, or a law of the duration less one, cut off at the longest.",
+    )
+
+
+def as_durations(value: Any) -> Any:
+    """What a file says of durations, refused in one line where it says nothing that is meant."""
+    own = value if isinstance(value, Mapping) else {"longest": value}
+    if value is None or isinstance(value, Durations):
+        return value
+    longest, law = own.get("longest"), own.get("law", "table")
+    if isinstance(longest, bool) or not isinstance(longest, int) or not 1 <= longest <= _LONGEST:
+        raise ValueError(f"the longest duration is a whole number from 1 to {_LONGEST:,}, not {longest!r}")
+    if law not in _LAWS:
+        raise ValueError(f"unknown law '{law}'{hint(str(law), _LAWS)}")
+    odd = sorted(own.keys() - {"longest", "law"})
+    if odd:
+        raise ValueError(f"unknown key '{odd[0]}'{hint(odd[0], ('longest', 'law'))}")
+    return value if not isinstance(value, Mapping) else Durations(longest=longest, law=law)
+
+
+def as_chains(value: Any) -> Any:
+    """Chains as a file has them: names to numbers of states, or to lists of their names."""
+    if not isinstance(value, dict):
+        raise ValueError("chains are names with numbers of states, such as {season: 2, weather: [dry, wet]}")
+    out: dict[str, int | list[str]] = {}
+    for name, own in value.items():
+        if isinstance(own, bool) or not isinstance(own, int | list):
+            raise ValueError(f"chain '{name}': a number of states or a list of their names, not {own!r}")
+        if isinstance(own, int):
+            if own < 1:
+                raise ValueError(f"chain '{name}' has {own} states; at least 1 is needed")
+            out[name] = own
+            continue
+        levels = [("true" if v else "false") if isinstance(v, bool) else str(v) for v in own]
+        if not levels or len(set(levels)) < len(levels):
+            raise ValueError(f"chain '{name}': at least one state, each name once")
+        out[name] = levels
+    if len(out) < 2:
+        raise ValueError("chains are two or more; of one chain write `states`")
+    return out
