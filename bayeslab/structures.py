@@ -308,14 +308,14 @@ def learn(
 
 def _of_model(source: Any, given: Mapping[str, Any]) -> Learned:
     """One structure of a model whose structure is unknown."""
-    from bayeslab.families.bayes_net import unknown_structure
+    from bayeslab.families.bayes_net import structure_spec, unknown_structure
     from bayeslab.preparation import Source
     from bayeslab.structure.incomplete import Incomplete
 
     read = Source(source)
     with read.located():
         spec: Any = read.model.model
-        if not unknown_structure.unknown(spec):
+        if not structure_spec.unknown(spec):
             raise ModelError(
                 "a structure is learned where it is unknown: family bayes_net with `structure: {}`", path=("model",)
             )
@@ -340,7 +340,7 @@ def _of_model(source: Any, given: Mapping[str, Any]) -> Learned:
                 if getattr(structure, word) not in ({}, "uniform"):
                     raise ModelError(
                         f"the search '{method}' has no `{word}`; take {_INCOMPLETE}",
-                        path=(*unknown_structure.PATH, word),
+                        path=(*structure_spec.PATH, word),
                     )
             own["score"] = found.word
             rows = found.observations

@@ -18,9 +18,8 @@ from bayeslab import registry
 from bayeslab.expressions import FUNCTIONS
 from bayeslab.families._distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE
 from bayeslab.families._likelihoods import LIKELIHOODS
-from bayeslab.families.bayes_net import Decision, Utility, Variable
-from bayeslab.families.bayes_net.spec import BayesNet
-from bayeslab.families.bayes_net.unknown_structure import Structure
+from bayeslab.families.bayes_net.spec import BayesNet, Decision, Utility, Variable
+from bayeslab.families.bayes_net.structure_spec import Structure
 from bayeslab.families.hmm.spec import HMM
 from bayeslab.families.learner import Learner
 from bayeslab.families.mixture.spec import Mixture

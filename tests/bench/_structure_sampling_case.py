@@ -168,7 +168,7 @@ def posterior(name: str, budget: float) -> dict[str, Any]:
 
     Seconds are those of the processor over its cores: others who use the machine do not count.
     """
-    from bayeslab.families.bayes_net.unknown_structure import Structure
+    from bayeslab.families.bayes_net.structure_spec import Structure
     from bayeslab.structure.jobs import Chain, MemorySegments, Work, Workers, available_cores, run
     from bayeslab.structure.score_table import ScoreTable
     from bayeslab.structure.scores import load

@@ -16,7 +16,7 @@ from bayeslab.engines._groups import constrained, unconstrained
 from bayeslab.errors import BayeslabError, DataError, ModelError
 from bayeslab.exact.forward_backward import HiddenChain, filter_states, simulate_states, smooth
 from bayeslab.families import hmm
-from bayeslab.families.hmm.hidden import hidden_of
+from bayeslab.families.hmm.choice import hidden_of
 
 
 def model(**content):

@@ -13,7 +13,7 @@ from bayeslab.errors import BayeslabError, ModelError
 from bayeslab.exact.forward_backward import HiddenChain, simulate_states
 from bayeslab.families import hmm
 from bayeslab.families.hmm import choice as hmm_choice
-from bayeslab.families.hmm.hidden import hidden_of
+from bayeslab.families.hmm.choice import hidden_of
 
 THREE = (-3.0, 0.0, 3.0)
 

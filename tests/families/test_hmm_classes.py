@@ -15,7 +15,7 @@ from bayeslab.engines._groups import constrained
 from bayeslab.errors import BayeslabError, DataError, EngineRefusal, ModelError
 from bayeslab.exact.forward_backward import HiddenChain, simulate_states
 from bayeslab.families import hmm
-from bayeslab.families.hmm.hidden import hidden_of
+from bayeslab.families.hmm.choice import hidden_of
 
 
 def model(**content):

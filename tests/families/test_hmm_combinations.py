@@ -8,7 +8,7 @@ import pytest
 import bayeslab as bl
 from bayeslab.errors import BayeslabError, EngineRefusal
 from bayeslab.families import hmm
-from bayeslab.families.hmm.hidden import hidden_of
+from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.fitting import bound
 from tests.families._chain_oracle import log_likelihood, missing
 from tests.families._chain_oracle import settled as settled_at

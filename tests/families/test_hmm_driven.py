@@ -12,7 +12,7 @@ from bayeslab.engines._density import Density
 from bayeslab.engines._groups import constrained, unconstrained
 from bayeslab.errors import BayeslabError
 from bayeslab.families import hmm
-from bayeslab.families.hmm.hidden import hidden_of
+from bayeslab.families.hmm.choice import hidden_of
 
 
 def model(**content):

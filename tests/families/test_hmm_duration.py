@@ -16,7 +16,7 @@ from bayeslab.errors import BayeslabError, EngineRefusal
 from bayeslab.exact import duration, forward_backward
 from bayeslab.exact.duration import SemiMarkovChain, simulate_segments
 from bayeslab.families import hmm
-from bayeslab.families.hmm.hidden import hidden_of
+from bayeslab.families.hmm.choice import hidden_of
 from tests.exact.test_duration import truth
 
 MODELS = Path(__file__).parents[2] / "models"

@@ -16,7 +16,7 @@ from bayeslab.exact.emissions import NormalPrior
 from bayeslab.exact.forward_backward import HiddenChain, filter_states, simulate_states
 from bayeslab.families import hmm
 from bayeslab.families.hmm import gibbs_sampling
-from bayeslab.families.hmm.hidden import hidden_of
+from bayeslab.families.hmm.choice import hidden_of
 
 SAMPLED = {"draws": 1200, "tune": 200, "chains": 4}
 

@@ -12,8 +12,8 @@ from bayeslab.engines._density import Density
 from bayeslab.engines._groups import constrained
 from bayeslab.errors import BayeslabError
 from bayeslab.families import hmm
+from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.families.hmm.expectation_maximisation import HiddenProblem
-from bayeslab.families.hmm.hidden import hidden_of
 
 N = 30
 

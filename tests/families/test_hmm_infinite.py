@@ -156,7 +156,7 @@ def test_priors_do_not_depend_on_the_truncation():
         assert prior.nu == 3
         assert prior.kappa == pytest.approx(0.1)
         np.testing.assert_allclose(prior.scale / 2, np.var(y) / 18)
-    from bayeslab.families.hmm.hidden import hidden_of
+    from bayeslab.families.hmm.choice import hidden_of
 
     declared = model(columns=["y", "z"], covariance="full", most=7)
     data = bl.check(declared, {"y": y, "z": y**2})

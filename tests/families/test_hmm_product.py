@@ -16,7 +16,7 @@ from bayeslab.exact.emissions.additive import AdditiveGaussian
 from bayeslab.families import hmm
 from bayeslab.families._emission_graph import internal
 from bayeslab.families.hmm import product_labels
-from bayeslab.families.hmm.hidden import hidden_of
+from bayeslab.families.hmm.choice import hidden_of
 
 ADDITIVE = {"columns": ["y", "x"], "chains": {"season": 2, "weather": ["dry", "wet", "storm"]}, "sequence": "who"}
 TWINS = {"columns": ["y"], "chains": {"a": 2, "b": 2}}

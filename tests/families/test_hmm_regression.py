@@ -12,7 +12,7 @@ from bayeslab.engines._groups import constrained, unconstrained
 from bayeslab.errors import BayeslabError, DataError
 from bayeslab.exact.forward_backward import HiddenChain, simulate_states, smooth
 from bayeslab.families import hmm
-from bayeslab.families.hmm.hidden import hidden_of
+from bayeslab.families.hmm.choice import hidden_of
 
 
 def model(**content):

@@ -17,7 +17,7 @@ from bayeslab.exact import hidden_tree
 from bayeslab.exact.forward_backward import HiddenChain
 from bayeslab.exact.hidden_tree import Forest
 from bayeslab.families import hmm
-from bayeslab.families.hmm.hidden import hidden_of
+from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.results.decode import decode
 from tests.exact.test_hidden_tree import every
 

@@ -14,7 +14,7 @@ from bayeslab.engines._groups import constrained
 from bayeslab.errors import BayeslabError
 from bayeslab.exact.forward_backward import HiddenChain
 from bayeslab.families import hmm
-from bayeslab.families.hmm.hidden import hidden_of
+from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.fitting import bound
 from bayeslab.results.decode import decode
 from tests.exact.test_urns import truth

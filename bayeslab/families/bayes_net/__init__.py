@@ -29,7 +29,7 @@ from bayeslab.families._local import Place, Rows, local
 from bayeslab.families.bayes_net import unknown_structure
 from bayeslab.families.bayes_net.net import Net, net_of, parameter_values, resolved
 from bayeslab.families.bayes_net.spec import BayesNet
-from bayeslab.families.bayes_net.unknown_structure import sampled, unknown
+from bayeslab.families.bayes_net.structure_spec import sampled, unknown
 from bayeslab.spec import Model
 
 if TYPE_CHECKING:
