@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bayeslab.errors import OptionError
-
-if TYPE_CHECKING:
-    from bayeslab.results.fit import Fit
 
 __all__ = ["draw", "first"]
 
@@ -22,12 +19,12 @@ _FIRST = {
 }
 
 
-def first(fit: Fit) -> str:
+def first(fit: Any) -> str:
     """The name of the picture that is drawn where none is named."""
     return "edges" if _has_structures(fit) else _FIRST.get(fit.model.model.family, "density")
 
 
-def draw(fit: Fit, what: str, columns: Sequence[str] | None) -> Any:
+def draw(fit: Any, what: str, columns: Sequence[str] | None) -> Any:
     """The figure, as the method of the fit makes it: see :meth:`bayeslab.results.fit.Fit.plot`."""
     family = fit.model.model.family
     if family == "learner":
@@ -46,7 +43,7 @@ def draw(fit: Fit, what: str, columns: Sequence[str] | None) -> Any:
     return fit.structures.plot(what) if _has_structures(fit) else fit.plot_check(what)
 
 
-def _has_structures(fit: Fit) -> bool:
+def _has_structures(fit: Any) -> bool:
     return "parent_sets" in fit.data_tree.children
 
 
