@@ -132,7 +132,7 @@ def checked(model: ModelLike, data: Any = None, method: str | None = None, **opt
             _check_inference(source.model, method, options)
             return Prepared(source.model, bound, None, "", "", None, 0)
         try:
-            return prepared(source.model, bound, method, options, 0)
+            return prepared(source.model, bound, method, options, 0, begin=False)
         except NothingToFit as error:
             return Prepared(source.model, bound, None, "", error.message, None, 0)
 
@@ -184,8 +184,13 @@ class Prepared:
     info: Mapping[str, Any] | None = None
 
 
-def prepared(model: Model, data: Data, method: str | None, options: Mapping[str, Any], seed: int) -> Prepared:
-    """An inference that can begin: what ``fit`` refuses, ``check`` refuses, since both come through here."""
+def prepared(
+    model: Model, data: Data, method: str | None, options: Mapping[str, Any], seed: int, *, begin: bool = True
+) -> Prepared:
+    """An inference that can begin: what ``fit`` refuses, ``check`` refuses, since both come through here.
+
+    ``begin`` says whether it will: a check needs no place where chains start.
+    """
     if not evidence(model, data):
         raise DataError(
             "the model has no data to fit: name a table in its data section, or pass data"
@@ -195,10 +200,10 @@ def prepared(model: Model, data: Data, method: str | None, options: Mapping[str,
     if hasattr(family, "bound"):
         family.bound(model, data)
     engine, reason, chosen = engine_of(model, data, method, options)
-    return ready(Prepared(model, data, None, engine, reason, chosen, seed))
+    return ready(Prepared(model, data, None, engine, reason, chosen, seed), begin=begin)
 
 
-def ready(work: Prepared) -> Prepared:
+def ready(work: Prepared, *, begin: bool = True) -> Prepared:
     """The inference with its graph, once its draws are sure to fit into memory and its engine has nothing against it.
 
     Raises
@@ -211,7 +216,7 @@ def ready(work: Prepared) -> Prepared:
     if hasattr(module, "size"):
         size = max(size, module.size(work.model, work.data))
     _check_draws(work.engine, work.options, size)
-    graph = graph_of(work.model, work.data, work.engine)
+    graph = graph_of(work.model, work.data, work.engine, begin=begin)
     if graph is not None and not hasattr(family, "size"):
         _check_draws(work.engine, work.options, _numbers(graph))
     work = replace(work, graph=graph)
@@ -268,11 +273,14 @@ def _check_inference(model: Model, method: str | None, options: Mapping[str, Any
         _check_option(name, value, modules if word == filed or name in options else _engines())
 
 
-def graph_of(model: Model, data: Data, engine: str) -> Any:
+def graph_of(model: Model, data: Data, engine: str, *, begin: bool = True) -> Any:
     """The PyMC graph, for engines that use one: what is wrong with it shows before a run folder is made."""
     if not getattr(registry.load("engines", engine), "USES_GRAPH", True):
         return None
-    return registry.load("families", model.model.family).graph(model, data)
+    family = registry.load("families", model.model.family)
+    if not begin and hasattr(family, "graph_without_start"):
+        return family.graph_without_start(model, data)
+    return family.graph(model, data)
 
 
 def seed_of(seed: int | None, model: Model) -> int:

@@ -342,3 +342,24 @@ def test_quantities_that_do_not_exist_are_left_out():
     for word, there in (("perceptron", "most_updates"), ("svm", "street_width")):
         fit = bl.fit(learner(word, {"folds": 0}), apart, runs=None, progress=False, seed=1)
         assert np.isfinite(fit.summary()["value"][there])
+
+
+# ------------------------------------------------------------------------------------ no work before the work
+
+
+def test_a_check_of_a_mixture_searches_no_start(monkeypatch):
+    """A search compiles code, and with many rows takes long; what it would refuse is refused all the same."""
+    from bayeslab.families.mixture import pymc_graph
+
+    def never(seen):
+        raise AssertionError("a search for a start")
+
+    monkeypatch.setattr(pymc_graph, "start_of", never)
+    two = {"family": "mixture", "columns": ["y"], "components": 2}
+    assert bl.check(bl.Model(model=two), TABLE, "nuts") is not None
+    with pytest.raises(AssertionError, match="a search for a start"):
+        prepare(bl.Model(model=two), TABLE, "nuts")
+    many = bl.Model(model=two | {"components": 20})
+    refused = refusal(bl.check, many, TABLE, "nuts")
+    assert refused is not None and "12 rows cannot support 20 components" in refused[1]
+    assert refused == refusal(prepare, many, TABLE, "nuts")

@@ -27,6 +27,8 @@ Contract. A family module has
     the graph to fit and the tables from which its discrete nodes are drawn given the parameters.
 ``bound(model, data) -> Data`` (optional)
     the data as the graph has them, where they differ from the table's columns.
+``graph_without_start(model, data) -> pymc.Model`` (optional)
+    the graph to fit without what is computed for the start of chains alone: all that a check needs.
 ``pointwise(model, data) -> pymc.Model`` (optional)
     the graph with a likelihood term for every observation, where the graph to fit sums them up.
 ``predictive(model, data, draws, rng)``, ``log_likelihoods(model, data, draws)`` (optional)

@@ -21,7 +21,7 @@ def density_overlay(
     name: str,
     *,
     discrete: bool,
-    levels: Sequence[object] | None = None,
+    levels: Sequence[object] | np.ndarray | None = None,
     n_lines: int = 50,
 ) -> Any:
     """Histogram outlines of replications in the background, of the data in front.

@@ -122,6 +122,13 @@ def graph(
     return pymc_graph.written_out(model, seen, data)
 
 
+def graph_without_start(model: Model, data: Data) -> pymc.Model:
+    """The graph to fit, but for the search of a mode where chains start: all that a check needs."""
+    seen = _counted(model, data)
+    _there(model, data)
+    return pymc_graph.with_evidence(model, seen, search=False)
+
+
 def _counted(model: Model, data: Data) -> Resolved:
     if _spec(model).components == "sampled":
         raise ModelError(

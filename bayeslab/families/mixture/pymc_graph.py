@@ -9,7 +9,7 @@ import numpy as np
 
 from bayeslab.dataset import Data, Dataset, bind
 from bayeslab.errors import ModelError
-from bayeslab.exact.mixture import MixtureFit, MixtureOptions, fit_mixture
+from bayeslab.exact.mixture import AllCollapsed, MixtureOptions, fit_mixture
 from bayeslab.families import graph as graphs
 from bayeslab.families.mixture.expectation_maximisation import first_guess
 from bayeslab.families.mixture.model import Resolved
@@ -22,23 +22,25 @@ if TYPE_CHECKING:
 __all__ = ["with_evidence", "written_out"]
 
 
-def start_of(seen: Resolved) -> dict[str, Any]:
-    """The mode of the posterior, from a few searches: where chains start."""
+def start_of(seen: Resolved) -> dict[str, Any] | None:
+    """The mode of the posterior, from a few searches: where chains start. None: all searches collapsed."""
     problem = seen.problem
     if np.max(problem.concentration) < 1 and problem.inputs is None:
         # A Dirichlet that favours few components has no mode inside.
         problem = replace(problem, concentration=1.0)
-    found: MixtureFit = fit_mixture(
-        problem,
-        MixtureOptions(method="map", restarts=3, max_iterations=200, tolerance=1e-3, repairs=1),
-        rng=np.random.default_rng(0),
-        start=first_guess(seen),
-    )
+    options = MixtureOptions(method="map", restarts=3, max_iterations=200, tolerance=1e-3, repairs=1)
+    try:
+        found = fit_mixture(problem, options, rng=np.random.default_rng(0), start=first_guess(seen))
+    except AllCollapsed:
+        return None
     return dict(found.parameters)
 
 
-def with_evidence(model: Model, seen: Resolved) -> pymc.Model:
-    """Parameters, and log p(rows | parameters) with every row's component summed out."""
+def with_evidence(model: Model, seen: Resolved, *, search: bool = True) -> pymc.Model:
+    """Parameters, and log p(rows | parameters) with every row's component summed out.
+
+    ``search`` says whether chains are to start at a mode, which a search finds.
+    """
     import pymc as pm
     import pytensor.tensor as pt
 
@@ -47,7 +49,10 @@ def with_evidence(model: Model, seen: Resolved) -> pymc.Model:
 
     problem = seen.problem
     # A stick may have more pieces than there are rows.
-    start = start_of(seen) if seen.process is None or len(seen.rows) >= seen.n_components else None
+    enough = seen.process is None or len(seen.rows) >= seen.n_components
+    if enough:
+        problem.check()  # as the search does
+    start = start_of(seen) if search and enough else None
     if seen.process is not None and start is not None:
         # Pieces of a stick fall in size.
         order = np.argsort(-start["weights"], kind="stable")
