@@ -113,19 +113,31 @@ def check_digits(name: str, values: np.ndarray) -> None:
         raise DataError(f"{_few(name, values, kept)}; {remedy(values)}")
 
 
-def check_size(values: np.ndarray, what: str) -> None:
+def check_size(
+    values: np.ndarray, what: str, *, smallest: float = _SMALLEST, largest: float = _LARGEST, by: str = ""
+) -> None:
     """Refuse numbers whose squares cannot be summed; missing and infinite ones and zeros have no size.
+
+    Parameters
+    ----------
+    values : ndarray
+    what : str
+        Which numbers they are, in the message.
+    smallest, largest : float
+        The sizes that can be computed with.
+    by : str
+        What computes with them, in the message, where others have wider limits.
 
     Raises
     ------
     DataError
         The largest is beyond what can be computed with.
     """
-    largest = float(np.max(np.abs(values[np.isfinite(values)]), initial=0.0))
-    if largest > _LARGEST or 0 < largest < _SMALLEST:
+    size = float(np.max(np.abs(values[np.isfinite(values)]), initial=0.0))
+    if size > largest or 0 < size < smallest:
         raise DataError(
-            f"{what} is as {'large' if largest > 1 else 'small'} as {largest:.3g}; sizes from {_SMALLEST:g} to"
-            f" {_LARGEST:g} can be computed with: measure it in another unit, in data.derive"
+            f"{what} is as {'large' if size > 1 else 'small'} as {size:.3g}; sizes from {smallest:g} to {largest:g} can"
+            f" be computed with{f' by {by}' if by else ''}: measure it in another unit, in data.derive"
         )
 
 

@@ -264,15 +264,18 @@ def _forward(ops, columns, slots, x, i, z, start, stop, same, values, kept):  # 
 
 @numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
 def _lengthscales(op, first, columns, slots, x, i, z, start, stop, a, h, out):  # type: ignore[no-untyped-def]
-    """dv/dl_d = h (x_d - z_d)^2 / l_d^3 for every function of sum_d ((x_d - z_d) / l_d)^2."""
+    """dv/dl_d = h ((x_d - z_d) / l_d)^2 / l_d for every function of sum_d ((x_d - z_d) / l_d)^2.
+
+    No power of a lengthscale by itself is within the range of floats in every unit.
+    """
     m = stop - start
     for d in range(op[4]):
         c = columns[op[3] + d]
-        own, row, total = x[c, i], z[c, start:stop], 0.0
+        rate, own, row, total = 1.0 / slots[first + d], x[c, i], z[c, start:stop], 0.0
         for j in range(m):
-            u = own - row[j]
+            u = (own - row[j]) * rate
             total += a[j] * h[j] * u * u
-        out[first + d] += total / slots[first + d] ** 3
+        out[first + d] += total * rate
 
 
 @numba.njit(cache=True, fastmath=_FAST, error_model="numpy")

@@ -593,10 +593,15 @@ def log_marginal(
         for k in range(n_mean):
             residuals[i] -= design[i, k] * b[k]
     starts, kinds = np.arange(len(terms) + 1), np.zeros(len(terms), np.int64)
+    noise = known + (sd * sd + white)
+    unit_of_y = unit_of(stationary, noise)
+    stationary /= unit_of_y * unit_of_y
     value, to_f, to_p, to_noise, to_value = log_evidence_and_gradient(
-        decay, np.zeros(len(terms)), stationary, h, known + (sd * sd + white), kinds, orders, starts, offsets, steps,
-        residuals,
+        decay, np.zeros(len(terms)), stationary, h, noise / (unit_of_y * unit_of_y), kinds, orders, starts, offsets,
+        steps, residuals / unit_of_y,
     )  # fmt: skip
+    value -= n * math.log(unit_of_y)
+    to_noise /= unit_of_y
     if not value > -math.inf:
         return -math.inf, grad
     total, by_slot, unit = to_noise.sum(), np.zeros(len(slots)), np.empty((3, 3))
@@ -612,15 +617,26 @@ def log_marginal(
         by_slot[slot] += 2.0 * to_variance / slots[slot]
     for k in range(len(ops)):
         if ops[k, 0] == WHITE:
-            by_slot[ops[k, 1]] += 2.0 * slots[ops[k, 1]] * total
+            by_slot[ops[k, 1]] += 2.0 * (slots[ops[k, 1]] / unit_of_y) * total
     for k in range(len(at)):
         if at[k] >= 0:
             grad[at[k]] += by_slot[k]
-    grad[n_theta] = 2.0 * sd * total
+    grad[n_theta] = 2.0 * (sd / unit_of_y) * total
     for k in range(n_mean):
         for i in range(n):
-            grad[n_theta + 1 + k] -= design[i, k] * to_value[i]
+            grad[n_theta + 1 + k] -= design[i, k] * (to_value[i] / unit_of_y)
     return value, grad
+
+
+@numba.njit(cache=True, error_model="numpy")
+def unit_of(stationary: np.ndarray, noise: np.ndarray) -> float:
+    """A unit of the values in which products of variances are in the range of floats: a power of two; mostly 1."""
+    largest = noise.max()
+    for i in range(len(stationary)):
+        largest = max(largest, stationary[i, i])
+    if 1e-60 < largest < 1e60 or not 0.0 < largest < math.inf:
+        return 1.0
+    return 2.0 ** math.floor(0.5 * math.log2(largest))
 
 
 @numba.njit(cache=True, error_model="numpy")

@@ -101,7 +101,7 @@ class PointEstimate:
         Of parameters and data, without the Jacobian of any transform; or of the data alone.
     converged : bool
     slope : float
-        The largest element of the gradient, by the logarithm of what is positive.
+        The largest element of the gradient, by the logarithm of what is positive and in widths of all other priors.
     agree : bool
         Whether all starting points led there.
     """

@@ -88,7 +88,7 @@ def maximise(
     def natural(u: np.ndarray) -> np.ndarray:
         out = start.copy()
         with np.errstate(over="ignore"):  # of parameters that are not positive, where the other branch holds
-            out[free] = np.where(positive[free], np.exp(np.minimum(u, 300.0)), u * unit[free])
+            out[free] = np.where(positive[free], np.exp(np.minimum(u, 700.0)), u * unit[free])
         return out
 
     def falling(of: Regression, scale: float) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:

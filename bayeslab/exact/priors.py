@@ -18,7 +18,7 @@ from scipy.special import betaln, gammaln, log_ndtr, xlog1py, xlogy
 
 from bayeslab.errors import ModelError, hint
 
-__all__ = ["NAMES", "log_density"]
+__all__ = ["NAMES", "log_density", "log_size"]
 
 type LogDensity = Callable[[np.ndarray], np.ndarray]
 type Prior = tuple[LogDensity, float, float, bool]
@@ -302,3 +302,21 @@ _PRIORS: dict[str, tuple[dict[str, object], Callable[..., Prior]]] = {
 
 #: Distributions whose log density is known here.
 NAMES = frozenset(_PRIORS)
+
+
+def log_size(density: Callable[[np.ndarray], np.ndarray], lower: float = -np.inf) -> float:
+    """Log of the size of the numbers that a density is about, from 1e-286 to 1e286; 0 where it is within e^15 of one.
+
+    Parameters
+    ----------
+    density : callable
+        Log density of an array of numbers, up to a constant.
+    lower : float
+        Where the numbers end below: of positive ones only positive ones are looked at.
+    """
+    sizes = np.linspace(-660.0, 660.0, 2641)
+    ends = np.exp(sizes)
+    with np.errstate(all="ignore"):
+        logs = density(ends) if lower >= 0.0 else np.maximum(density(ends), density(-ends))
+    size = float(sizes[int(np.argmax(np.nan_to_num(logs + sizes, nan=-np.inf, posinf=-np.inf)))])
+    return 0.0 if abs(size) < 15.0 else size

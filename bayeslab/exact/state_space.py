@@ -136,16 +136,21 @@ def log_likelihood_and_gradient(sde: LinearSDE, times: Any, values: Any, noise: 
     from bayeslab.exact import _state_space_kernels as kernels
 
     path = _Path.of(sde, times, values, noise)
+    unit = float(kernels.unit_of(sde.stationary, path.noise))
+    square = unit * unit
+    scaled = replace(sde, stationary=sde.stationary / square)
     value, to_f, to_p, to_noise, to_values = kernels.log_evidence_and_gradient(
-        *_arguments(sde, path.noise, path.steps, path.values)
+        *_arguments(scaled, path.noise / square, path.steps, path.values / unit)
     )
+    value -= np.count_nonzero(~np.isnan(path.values)) * math.log(unit)
     if math.isnan(value):
         raise ModelError(_SINGULAR)
-    hyperparameters = np.einsum("kij,ij->k", sde.to_transition, to_f) + np.einsum("kij,ij->k", sde.to_stationary, to_p)
+    hyperparameters = np.einsum("kij,ij->k", sde.to_transition, to_f)
+    hyperparameters += np.einsum("kij,ij->k", sde.to_stationary / square, to_p)
     back = np.empty(len(path.order), int)
     back[path.order] = np.arange(len(path.order))
-    hyperparameters += sde.to_white * to_noise.sum()
-    return float(value), Gradient(hyperparameters, to_noise[back], to_values[back])
+    hyperparameters += sde.to_white / square * to_noise.sum()
+    return float(value), Gradient(hyperparameters, to_noise[back] / square, to_values[back] / unit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -367,15 +372,23 @@ class StateSpaceRegression:
         residuals = (self.y - self.design @ coefficients)[by_time]
         same = np.ptp(self.known) == 0.0
         noise = (self.known[:1] if same else self.known[by_time]) + (sd**2 + sde.white)
+        unit = float(kernels.unit_of(sde.stationary, noise))
+        square = unit * unit
+        scaled = replace(sde, stationary=sde.stationary / square)
         value, to_f, to_p, to_noise, to_rows = kernels.log_evidence_and_gradient(
-            *_arguments(sde, noise, steps, residuals)
+            *_arguments(scaled, noise / square, steps, residuals / unit)
         )
+        value -= len(residuals) * math.log(unit)
         if not value > -np.inf:
             return -np.inf, np.zeros(len(parameters))
         total = to_noise.sum()
-        to_theta = np.tensordot(sde.to_transition, to_f, 2) + np.tensordot(sde.to_stationary, to_p, 2)
-        to_coefficients = -to_rows @ self.design[by_time]
-        return float(value), np.concatenate([to_theta + sde.to_white * total, [2.0 * sd * total], to_coefficients])
+        # Slopes beyond floats belong to points so bad that no search goes on from them.
+        with np.errstate(over="ignore", invalid="ignore"):
+            to_theta = np.tensordot(sde.to_transition, to_f, 2) + np.tensordot(sde.to_stationary / square, to_p, 2)
+            to_coefficients = -(to_rows @ self.design[by_time]) / unit
+            to_sd = [2.0 * sd / square * total]
+            slope = np.concatenate([to_theta + sde.to_white / square * total, to_sd, to_coefficients])
+        return float(value), slope
 
     def stretch(self, share: float) -> StateSpaceRegression:
         """The rows of a stretch of time, one beside the other as they are in the whole."""

@@ -29,7 +29,7 @@ import numpy as np
 
 from bayeslab.errors import ModelError
 from bayeslab.exact.covariance import Kernel
-from bayeslab.exact.priors import NAMES, log_density
+from bayeslab.exact.priors import NAMES, log_density, log_size
 from bayeslab.expressions import parse
 from bayeslab.families._nodes import bound_arguments, call_name
 from bayeslab.families.gaussian_process.hyperpriors import Scales
@@ -221,15 +221,17 @@ def _quantiles(text: str) -> tuple[float, float, float] | None:
     density, lower, upper, proper = log_density(word, arguments)
     if not proper:
         return None
+    middle = log_size(density, lower)
     if lower >= 0.0:
-        grid = np.exp(np.linspace(-40.0, 40.0, 40_001))
+        grid = np.exp(middle + np.linspace(-40.0, 40.0, 40_001))
     else:
-        half = np.exp(np.linspace(-20.0, 20.0, 20_001))
+        half = np.exp(middle + np.linspace(-20.0, 20.0, 20_001))
         grid = np.concatenate([-half[::-1], half])
     grid = grid[(grid > lower) & (grid < upper)]
     with np.errstate(all="ignore"):
-        heights = np.nan_to_num(np.exp(density(grid)), posinf=0.0)
-    steps = np.concatenate([[0.0], np.cumsum(0.5 * (heights[1:] + heights[:-1]) * np.diff(grid))])
+        heights = np.nan_to_num(np.exp(density(grid) + middle), posinf=0.0)
+    widths = np.diff(grid * np.exp(-middle))
+    steps = np.concatenate([[0.0], np.cumsum(0.5 * (heights[1:] + heights[:-1]) * widths)])
     low, middle, high = np.interp(np.array([_BELOW, 0.5, 1 - _ABOVE]) * steps[-1], steps, grid)
     return float(low), float(middle), float(high)
 

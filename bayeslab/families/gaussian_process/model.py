@@ -345,6 +345,9 @@ def _outcome(
     values = np.array(term.value if term.value is not None else term.codes, float)
     if data.origin is None:
         check_size(values, f"the outcome '{target}'")
+        if (word := spec.approximation) not in (None, "state_space"):
+            # They have products of several variances.
+            check_size(values, f"the outcome '{target}'", smallest=1e-60, largest=1e60, by=f"approximation: {word}")
     return values, known
 
 

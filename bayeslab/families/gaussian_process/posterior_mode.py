@@ -17,7 +17,7 @@ import numpy as np
 
 from bayeslab.exact.answer import PointEstimate
 from bayeslab.exact.gp_hyperparameters import Maximum, maximise
-from bayeslab.exact.priors import NAMES, log_density
+from bayeslab.exact.priors import NAMES, log_density, log_size
 from bayeslab.expressions import parse
 from bayeslab.families._nodes import bound_arguments, call_name
 from bayeslab.families.gaussian_process.approximations import regression_of
@@ -96,7 +96,8 @@ def optimum(seen: Resolved, with_priors: bool, restarts: int, rng: np.random.Gen
     whole = _Penalised(_likelihood(seen), densities)
     ends = _searched(seen, whole, starts, positive, fixed, width, densities)
     best = max(ends, key=lambda end: end.log_evidence)
-    slope = np.where(fixed, 0.0, whole.log_marginal(best.parameters)[1] * np.where(positive, best.parameters, 1.0))
+    unit = np.where(positive, best.parameters, np.where(width > 0, width, 1.0))
+    slope = np.where(fixed, 0.0, whole.log_marginal(best.parameters)[1] * unit)
     values = {name: best.parameters[k] for k, name in enumerate(names) if name in seen.dims}
     if seen.level in values:
         values[seen.level] += level
@@ -172,12 +173,15 @@ def _prior(seen: Resolved, name: str) -> tuple[Density, float, float] | None:
 
 
 def _quartiles(density: Density, low: float) -> np.ndarray:
-    """The quartiles of a density, by summing it over a grid."""
-    grid = np.exp(np.linspace(-30.0, 30.0, 6001))
-    grid = grid if low == 0.0 else np.concatenate([-grid[::-1], grid])
+    """The quartiles of a density, by summing it over a grid about the size at which it has most mass."""
     with np.errstate(all="ignore"):
-        heights = np.nan_to_num(np.exp(density(grid)), posinf=0.0)
-    mass = np.concatenate([[0.0], np.cumsum(0.5 * (heights[1:] + heights[:-1]) * np.diff(grid))])
+        middle = log_size(density, low)
+        grid = np.exp(middle + np.linspace(-30.0, 30.0, 6001))
+        grid = grid if low == 0.0 else np.concatenate([-grid[::-1], grid])
+        heights = np.exp(density(grid) + middle)
+        heights = np.where(np.isfinite(heights), heights, 0.0)
+    steps = np.diff(grid * np.exp(-middle))
+    mass = np.concatenate([[0.0], np.cumsum(0.5 * (heights[1:] + heights[:-1]) * steps)])
     return np.interp(np.array([0.25, 0.5, 0.75]) * mass[-1], mass, grid)
 
 
@@ -204,7 +208,7 @@ def _searched(
         ends = [maximise(whole, start, positive, fixed=fixed, width=width) for start in starts]
         top = int(np.argmax([end.log_evidence for end in ends]))
         if seen.n <= _SOME:
-            ends[top] = _finished(whole, ends[top], positive, fixed)
+            ends[top] = _finished(whole, ends[top], positive, fixed, width)
         return ends
     if long:  # neighbours in time say what neighbours are like
         share = 0.05
@@ -221,17 +225,21 @@ def _searched(
     return [last, *(_worse(last, best.log_evidence - end.log_evidence) for end in agree)]
 
 
-def _finished(whole: _Penalised, end: Maximum, positive: np.ndarray, fixed: np.ndarray) -> Maximum:
+def _finished(whole: _Penalised, end: Maximum, positive: np.ndarray, fixed: np.ndarray, width: np.ndarray) -> Maximum:
     """The same maximum to rounding."""
     from scipy.optimize import minimize
 
     free = ~fixed
+    # A step is as large as the prior is wide: one is no size of itself.
+    unit = np.where(width > 0, width, 1.0)
 
     def natural(u: np.ndarray) -> np.ndarray:
         out = end.parameters.copy()
         # A step too long is infinite or zero here, and refused below.
         with np.errstate(over="ignore"):
-            out[free] = np.where(positive[free], end.parameters[free] * np.exp(u), end.parameters[free] + u)
+            out[free] = np.where(
+                positive[free], end.parameters[free] * np.exp(u), end.parameters[free] + unit[free] * u
+            )
         return out
 
     def falling(u: np.ndarray) -> tuple[float, np.ndarray]:
@@ -241,7 +249,7 @@ def _finished(whole: _Penalised, end: Maximum, positive: np.ndarray, fixed: np.n
         value, gradient = whole.log_marginal(at)
         if not np.isfinite(value):
             return 1e300, np.zeros(len(u))
-        return -value, -(gradient * np.where(positive, at, 1.0))[free]
+        return -value, -(gradient * np.where(positive, at, unit))[free]
 
     start = np.zeros(int(free.sum()))
     limits = {"ftol": 1e-14, "gtol": 1e-7, "maxiter": 200}
