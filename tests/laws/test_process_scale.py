@@ -14,7 +14,7 @@ from bayeslab.errors import DataError
 from bayeslab.exact._state_space_kernels import log_marginal
 from bayeslab.families import gaussian_process as processes
 from bayeslab.families.gaussian_process.model import resolved
-from bayeslab.families.gaussian_process.posterior_mode import _Exact, optimum
+from bayeslab.families.gaussian_process.posterior_mode import _likelihood, optimum
 
 RNG = np.random.default_rng(0)
 N = 24
@@ -45,7 +45,7 @@ def at(seen, inputs, outcome):
 
 def slopes(seen, inputs, outcome):
     """Log evidence and its slopes, each in the unit of its parameter."""
-    likelihood = seen.approximated if seen.spec.approximation else _Exact(seen, np.arange(seen.n))
+    likelihood = _likelihood(seen)
     point = at(seen, inputs, outcome)
     value, gradient = likelihood.log_marginal(point)
     return np.array([value + N * np.log(outcome), *(gradient * point)])
