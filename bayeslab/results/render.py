@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from bayeslab.digits import power_of_two
 from bayeslab.errors import OptionError, RunError, hint, printable
 from bayeslab.progress import duration
 from bayeslab.results import checks, convergence
@@ -216,12 +217,15 @@ def _diagnosed(draws: Array) -> tuple[Array, ...]:
     r_hat, bulk, tail = convergence.r_hat_and_ess(draws)
     # Measured from one of them: means far from zero are rounded.
     draws = draws - draws[:, :1, :1]
+    # In a unit of their size: the error of an sd has fourth powers.
+    unit = power_of_two(np.abs(draws).max(axis=(1, 2)))
+    draws = draws / unit[:, None, None]
     flat = draws.reshape(len(draws), -1)
     mcse_mean = flat.std(axis=1, ddof=1) / np.sqrt(convergence.ess(convergence.split(draws)))
     squares = (draws - flat.mean(axis=1)[:, None, None]) ** 2
     variance = squares.mean(axis=(1, 2))
     of_variance = squares.var(axis=(1, 2)) / convergence.ess(convergence.split(squares))
-    return bulk, tail, r_hat, mcse_mean, np.sqrt(of_variance / variance / 4)
+    return bulk, tail, r_hat, mcse_mean * unit, np.sqrt(of_variance / variance / 4) * unit
 
 
 def _equal_tails(ordered: Array, prob: float) -> tuple[Array, Array]:

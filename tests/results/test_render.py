@@ -394,3 +394,12 @@ def test_the_error_of_an_sd_of_two_values():
     draws = 0.1 + 0.3 * rng.permuted(np.tile([-1.0, 1.0], (4, 100)), axis=1)
     frame = summary(xr.Dataset({"a": (("chain", "draw"), draws)}))
     assert frame["mcse_sd"].iloc[0] == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("unit", [2.0**-500, 2.0**500])
+def test_errors_of_summaries_have_the_unit_of_the_draws(unit):
+    """Fourth powers of draws of size 1e150 are beyond floats, and those of draws of size 1e-150 are zero."""
+    draws = np.random.default_rng(5).normal(size=(4, 200))
+    before, after = (summary(xr.Dataset({"a": (("chain", "draw"), own)})) for own in (draws, unit * draws))
+    for name in ("mean", "sd", "mcse_mean", "mcse_sd"):
+        assert after[name].iloc[0] / unit == pytest.approx(before[name].iloc[0], rel=1e-12)
