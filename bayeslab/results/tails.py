@@ -53,8 +53,8 @@ _REFUSED = 2.5
 # draws are worth less than this share of all (both ours: visits last up to 2.5 draws in runs without other findings,
 # 3.4 and more in wrong ones).
 _VISIT, _WORTH = 3.0, 0.1
-# Fewer draws have no tail to speak of.
-_MIN_DRAWS = 400
+# Fewer draws have no tail to speak of, nor have fewer different values in it.
+_MIN_DRAWS, _VALUES = 400, 20
 # Divergent draws concentrate where more than half of them begin in a tail that holds a twentieth of the others, which
 # chance would give once in a thousand fits.
 _TAIL, _HALF, _CHANCE = 0.05, 0.5, 1e-3
@@ -238,5 +238,7 @@ def tail_shapes(draws: Array) -> Array:
             size = excess[:, -1:]
             with np.errstate(all="ignore"):
                 shape = psis.pareto_fit(np.where(size > 0, excess / size, 0.0))[0]
+            # A few values, however often each, are no tail: their moments are finite.
+            shape[(np.diff(excess, axis=1) > 0).sum(axis=1) < _VALUES] = np.nan
             out[rows] = np.fmax(out[rows], shape)
     return out

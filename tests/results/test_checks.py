@@ -13,6 +13,7 @@ from scipy.signal import lfilter
 from bayeslab.results import checks, convergence
 from bayeslab.results.checks import Remedies, judge_mcmc, point_verdict
 from bayeslab.results.structure_checks import mean_error
+from bayeslab.results.tails import _stay, heavy, tail_shapes
 from bayeslab.results.verdict import Finding, Verdict
 
 CHAINS, DRAWS = 4, 1000
@@ -336,8 +337,6 @@ def test_steps_refused_in_a_tail_matter_where_visits_are_long(rng, phi, flagged)
 
 def test_visits_to_a_tail_and_the_worth_of_its_draws(rng):
     """Independent draws stay 1/0.95 draws in a twentieth; draws that come k times are worth 1/k and stay k / 0.95."""
-    from bayeslab.results.tails import _stay
-
     draws = rng.normal(size=(2, CHAINS, 10 * DRAWS))
     draws[1] = np.repeat(draws[1, :, : 2 * DRAWS], 5, axis=1)
     worth, visit = _stay(draws).T
@@ -377,8 +376,6 @@ def test_nodes_on_the_way_are_not_judged_but_have_to_be_finite(rng):
 
 def test_shapes_of_tails_are_the_known_ones(rng):
     """k of Student's t is one over its degrees of freedom; of a normal distribution 0, seen from below at 4,000 draws."""
-    from bayeslab.results.tails import heavy, tail_shapes
-
     shape = (60, CHAINS, DRAWS)
     cauchy, three = rng.standard_cauchy(shape), rng.standard_t(3, shape)
     assert np.median(tail_shapes(cauchy)) == pytest.approx(1, abs=0.1)
@@ -396,8 +393,6 @@ def test_shapes_of_tails_are_the_known_ones(rng):
 
 def test_states_have_no_tails(rng):
     """Draws of few different values, some of them rare: nothing is divided by zero, and no mean is withheld."""
-    from bayeslab.results.tails import heavy
-
     draws = np.stack([rng.random((4, 1000)) < p for p in (0.5, 0.01, 0.0005)]).astype(float)
     assert np.isnan(heavy(draws)).all()
 
@@ -583,3 +578,12 @@ def test_a_point_is_no_posterior():
     assert failed.status == "fail"
     assert "ABNORMAL <stop>" in str(failed)
     assert point_verdict(True, math.nan).status == "fail"
+
+
+def test_few_values_have_no_heavy_tail(rng):
+    """Scores of the structures that chains visit: hardly any but the best two."""
+    levels = np.array([-6215.5, -6217.5, -6220.7, -6222.7, -6223.8, -6226.1, -6231.8])
+    draws = rng.choice(levels, p=[0.886, 0.108, 0.0045, 0.0009, 0.0002, 0.0002, 0.0002], size=(1, 4, 2000))
+    assert np.isnan(heavy(draws)).all()
+    zeta = rng.zipf(1.8, size=(1, 4, 2000)).astype(float)
+    assert np.isfinite(heavy(zeta)).all()
