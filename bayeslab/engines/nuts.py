@@ -466,22 +466,29 @@ def _finished(chain: _Chain) -> bool:
         return bool(chain.sampler.is_finished)
     except TimeoutError:
         return False
+    except (RuntimeError, ValueError) as error:
+        raise _failure(chain, error) from error
 
 
 def _results(chain: _Chain, *, abort: bool) -> Any:
     try:
         return chain.sampler.abort() if abort else chain.sampler.wait()
     except (RuntimeError, ValueError) as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        if "initialization points failed" in str(error).lower():
-            raise RunError(
-                f"chain {chain.number} found no point to start from: the density or its gradient is not finite around"
-                f" the start; give starting values in initvals, or tighter priors"
-            ) from error
-        raise RunError(
-            f"chain {chain.number} could not be sampled: {lines[-1] if lines else error}; try initvals, tighter"
-            f" priors, or a larger target_accept"
-        ) from error
+        raise _failure(chain, error) from error
+
+
+def _failure(chain: _Chain, error: Exception) -> RunError:
+    """What became of a chain that the sampler gave up, in one line."""
+    if "initialization points failed" in str(error).lower():
+        return RunError(
+            f"chain {chain.number} found no point to start from: the density or its gradient is not finite around"
+            f" the start; give starting values in initvals, or tighter priors"
+        )
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return RunError(
+        f"chain {chain.number} could not be sampled: {lines[-1] if lines else error}; try initvals, tighter"
+        f" priors, or a larger target_accept"
+    )
 
 
 def _arrays(results: Any) -> dict[str, np.ndarray]:

@@ -39,6 +39,8 @@ _NEGLIGIBLE = 1e-14
 _ROUNDING = 1e-14
 # The slope of a tail is taken over so much of u; moments of which more than this share lies beyond are not given.
 _WINDOW, _MOST_BEYOND = 1.0, 0.05
+# Where a bounded scale's log density is carried on from towards its upper end: distances of e^-14 to e^-20.
+_NEAR_UPPER = (14.0, 17.0, 20.0)
 # A scale so small against its guess is the square root of that.
 _SMALL = 1e-6
 _SINGULAR = (
@@ -127,6 +129,13 @@ class Scale:
             slope = u
         with np.errstate(divide="ignore", invalid="ignore"):
             density = self.log_prior(self.value(u))
+            if np.isfinite(self.upper) and np.any(far := u > _NEAR_UPPER[-1]):
+                # So near the upper end that a value is its distance rounded: the log density is a polynomial of u
+                # there, of a power of the distance (Beta) linear, of its logarithm's square (LogitNormal) quadratic.
+                at = np.array(_NEAR_UPPER)
+                near = self.log_prior(self.value(at))
+                if np.all(np.isfinite(near)):
+                    density = np.where(far, np.polyval(np.polyfit(at - at[-1], near, 2), u - at[-1]), density)
         return np.where(np.isnan(density), -np.inf, density) + slope
 
     def middle(self, guess: float) -> float:

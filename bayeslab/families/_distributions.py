@@ -8,6 +8,7 @@ of a parameter (a covariance matrix: 2), ``support`` those of one draw (a vector
 components of a mixture); a number there is a vector of one.
 ``positional`` is how many may be given by position where the rest are alternatives of each other;
 it may be more than PyMC allows (``StudentT(nu, mu, sigma)``).
+``atoms`` are the values that a continuous distribution takes with a probability above zero.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class Distribution:
     lengths: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
     apart: tuple[str, ...] = ()
+    atoms: tuple[str, ...] = ()
 
 
 def _d(parameters: str, support: int = 0, positional: int | None = None, **core: int) -> Distribution:
@@ -57,8 +59,8 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "HalfFlat": _d(""),
     "HalfNormal": _d("sigma tau"),
     "HalfStudentT": _d("nu sigma lam"),
-    "HurdleGamma": _d("psi alpha beta mu sigma"),
-    "HurdleLogNormal": _d("psi mu sigma tau"),
+    "HurdleGamma": Distribution(("psi", "alpha", "beta", "mu", "sigma"), atoms=("0",)),
+    "HurdleLogNormal": Distribution(("psi", "mu", "sigma", "tau"), atoms=("0",)),
     "Interpolated": Distribution(
         ("x_points", "pdf_points"), {"x_points": 1, "pdf_points": 1}, fixed=("x_points", "pdf_points")
     ),

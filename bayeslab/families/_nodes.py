@@ -16,6 +16,7 @@ from bayeslab.spec import RESERVED, unquoted
 
 __all__ = [
     "Node",
+    "atoms_of",
     "bound_arguments",
     "byproducts",
     "call_name",
@@ -72,6 +73,14 @@ class Node:
         return self.kind == "random" and _discrete(self.expression.tree)
 
     @cached_property
+    def atoms(self) -> frozenset[str]:
+        """Values, as they are written, that a continuous node takes with a probability above zero.
+
+        A density leaves them out, so a cell that is not known cannot be sampled by one.
+        """
+        return atoms_of(self.expression.tree) if self.kind == "random" and not self.discrete else frozenset()
+
+    @cached_property
     def finite(self) -> bool:
         """Whether a discrete node has few values, so that it can be summed out."""
         word = self.distribution
@@ -114,6 +123,22 @@ def _discrete(tree: ast.expr) -> bool:
         items = [i for p in parts for i in (p.elts if isinstance(p, ast.List | ast.Tuple) else [p])]
         return any(_discrete(item) for item in items)
     return False
+
+
+def atoms_of(tree: ast.expr) -> frozenset[str]:
+    """Values, as they are written, that a distribution takes with a probability above zero where it has a density."""
+    word = call_name(tree)
+    if not isinstance(tree, ast.Call) or (word not in DISTRIBUTIONS and word not in MODIFIERS) or _discrete(tree):
+        return frozenset()
+    out = set(DISTRIBUTIONS[str(word)].atoms) if word in DISTRIBUTIONS else set()
+    if word == "Censored":
+        given = bound_arguments(tree, word)
+        bounds = [given[name] for name in ("lower", "upper") if name in given]
+        out = {ast.unparse(bound) for bound in bounds if not (isinstance(bound, ast.Constant) and bound.value is None)}
+    for part in [*tree.args, *(named.value for named in tree.keywords)]:
+        for item in part.elts if isinstance(part, ast.List | ast.Tuple) else [part]:
+            out |= atoms_of(item)
+    return frozenset(out)
 
 
 def _names(tree: ast.expr) -> Iterator[str]:
@@ -440,8 +465,27 @@ def _check_modifier(tree: ast.Call, word: str) -> None:
                 raise ModelError(f"{word}() takes one distribution", offset=tree.col_offset)
             for part in parts:
                 _check_distribution(part)
+            if word == "Mixture":
+                _check_components(tree, parts)
         else:
             _check_values(value)
+
+
+def _check_components(tree: ast.Call, parts: list[ast.expr]) -> None:
+    """The components of a mixture give their values the same kind of density, or a sum of them is none."""
+    if len({_discrete(part) for part in parts}) > 1:
+        raise ModelError(
+            "Mixture() of discrete and continuous distributions has no density: for values of exactly 0 take"
+            " HurdleGamma or HurdleLogNormal, or make which component a row is of a node",
+            offset=tree.col_offset,
+        )
+    if len({atoms_of(part) for part in parts}) > 1:
+        each = "; ".join(f"{call_name(part)}: {', '.join(sorted(atoms_of(part))) or 'none'}" for part in parts)
+        raise ModelError(
+            f"Mixture() adds a density to a probability where only some components give a value a probability above"
+            f" zero ({each}): censor all of them at the same bounds, or give all a hurdle (psi=1: none is 0)",
+            offset=tree.col_offset,
+        )
 
 
 def bound_arguments(tree: ast.Call, word: str, entry: Distribution | None = None) -> dict[str, ast.expr]:

@@ -10,9 +10,11 @@ import pytest
 
 import bayeslab as bl
 from bayeslab import fitting
+from bayeslab.engines import nuts
 from bayeslab.engines._groups import on_the_way, remedies
 from bayeslab.engines._job import Job
-from bayeslab.progress import Progress
+from bayeslab.errors import RunError
+from bayeslab.progress import ChainState, Progress
 
 SCHOOLS = pd.DataFrame(
     {
@@ -105,3 +107,26 @@ def test_a_chain_that_has_not_seen_the_tails_is_not_trusted():
         for accept in (None, 0.95):
             fit = bl.fit(model, AIR, method="nuts", seed=seed, progress=False, runs=None, target_accept=accept)
             assert finding(fit, "tails") is not None and fit.verdict.status != "pass", str(fit.verdict)
+
+
+@pytest.mark.parametrize("heard", ["is_finished", "wait"])
+def test_a_chain_that_finds_no_point_to_start_from_is_an_error_in_one_line(heard):
+    """Whether the sampler says so while one asks or while one waits is a matter of time."""
+    said = "All initialization points failed\n\nCaused by:\n    bad initial gradient\n\n    Stack backtrace:\n  0: <unknown>"
+
+    class Sampler:
+        @property
+        def is_finished(self):
+            return self._said()
+
+        def wait(self):
+            return self._said()
+
+        def _said(self):
+            raise RuntimeError(said)
+
+    chain = nuts._Chain(3, Sampler(), ChainState(10, 5))
+    listen = nuts._finished if heard == "is_finished" else lambda chain: nuts._results(chain, abort=False)
+    with pytest.raises(RunError, match=r"^chain 3 found no point to start from") as caught:
+        listen(chain)
+    assert "\n" not in str(caught.value)

@@ -9,7 +9,7 @@ import pytest
 from scipy import integrate as quad
 from scipy import stats
 from scipy.sparse import csr_array
-from scipy.special import logsumexp
+from scipy.special import betaln, logsumexp
 
 from bayeslab.errors import ModelError
 from bayeslab.exact.conjugate import NormalGamma, NormalInverseGamma, NormalKnownVariance
@@ -167,6 +167,23 @@ def test_a_log_scale_on_any_support(name, arguments):
     )
     assert found.log_evidence == pytest.approx(np.log(total), abs=1e-6)
     assert found.scale_moments()[0][0] == pytest.approx(first / total, rel=1e-5)
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.5, 0.5), (2.0, 0.3), (3.0, 2.0)])
+def test_a_prior_that_grows_without_bound_at_its_upper_end(a, b):
+    """Beta(a, b) for the sd of three rows of known mean; the integral is over the distance from 1, which is not rounded."""
+    y = np.array([1.1, -0.9, 1.4])
+    sigma = scale("sigma", "Beta", alpha=a, beta=b)
+    rows = [Rows.of(np.zeros((3, 1)), y), Rows.of(np.ones((1, 1)), np.zeros(1))]
+    found = integrate(GaussianModel(rows, lambda v: np.stack([v[0], np.ones_like(v[0])], axis=1), [sigma], [1.0]))
+    u = np.linspace(-60, 250, 400_001)
+    log_s, log_rest = -np.logaddexp(0, -u), -np.logaddexp(0, u)
+    height = a * log_s + b * log_rest - betaln(a, b) - 3 * log_s - y @ y / 2 * np.exp(-2 * log_s)
+    height -= 1.5 * np.log(2 * np.pi)
+    weight = np.exp(height)
+    total = np.trapezoid(weight, u)
+    assert found.log_evidence == pytest.approx(np.log(total), abs=1e-6)
+    assert found.scale_moments()[0][0] == pytest.approx(np.trapezoid(np.exp(log_s) * weight, u) / total, rel=1e-6)
 
 
 def test_improper_posteriors_are_refused():

@@ -219,3 +219,126 @@ def test_no_data_and_no_potential_is_told():
 def test_dims_in_the_wrong_place_are_told():
     with pytest.raises(ModelError, match="top level"):
         bl.Model(model={"family": "graph", "nodes": {"m[k]": "Normal(0, 1)"}, "dims": {"k": 2}})
+
+
+# ------------------------------------------------------------------- atoms: a density and probabilities
+
+WET = np.array([0.0, 2.5, np.nan, 1.2, np.nan, 0.0, 4.0, 0.7])
+RIGHT = np.array([1.0, 2.0, np.nan, 2.0, np.nan, -0.5, 0.5, 2.0])
+COUNT = np.array([0.0, 2, np.nan, 1, np.nan, 0, 3, 3])
+_WEIGHT = {"psi": "Beta(1, 1)"}
+_MEAN = {"m": "Normal(0, 3)"}
+
+
+def _hurdle(continuous):
+    return lambda psi: np.where(WET == 0, np.log(1 - psi), np.log(psi) + continuous.logpdf(np.where(WET == 0, 1, WET)))
+
+
+def _right_censored(scale: float = 1.0):
+    return lambda m: np.where(RIGHT == 2, stats.norm.logsf(2, m, scale), stats.norm.logpdf(RIGHT, m, scale))
+
+
+def _inflated(psi):
+    return np.where(COUNT == 0, np.log(1 - psi + psi * np.exp(-2)), np.log(psi) + stats.poisson.logpmf(COUNT, 2))
+
+
+def _hurdle_count(psi):
+    there = np.log(psi) + stats.poisson.logpmf(COUNT, 2) - np.log1p(-np.exp(-2))
+    return np.where(COUNT == 0, np.log(1 - psi), there)
+
+
+def _censored_count(psi):
+    return np.where(COUNT == 3, stats.poisson.logsf(2, 4 * psi), stats.poisson.logpmf(COUNT, 4 * psi))
+
+
+def _censored_mixture(psi):
+    parts = [_right_censored()(0.0) + np.log(psi), _right_censored(2.0)(0.0) + np.log(1 - psi)]
+    return np.log(np.exp(parts).sum(0))
+
+
+ATOMS = {
+    "HurdleGamma(psi, alpha=3, beta=1)": (WET, _WEIGHT, _hurdle(stats.gamma(3))),
+    "HurdleLogNormal(psi, mu=1, sigma=0.5)": (WET, _WEIGHT, _hurdle(stats.lognorm(0.5, scale=np.e))),
+    "Censored(Normal(m, 1), upper=2)": (RIGHT, _MEAN, _right_censored()),
+    "Mixture([psi, 1 - psi], [Censored(Normal(0, 1), upper=2), Censored(Normal(0, 2), upper=2)])": (
+        RIGHT, _WEIGHT, _censored_mixture,
+    ),
+    "HurdlePoisson(psi, 2)": (COUNT, _WEIGHT, _hurdle_count),
+    "ZeroInflatedPoisson(psi, 2)": (COUNT, _WEIGHT, _inflated),
+    "Censored(Poisson(4 * psi), upper=3)": (COUNT, _WEIGHT, _censored_count),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", list(ATOMS))
+def test_missing_cells_of_an_outcome_with_an_atom_are_a_factor_of_one(text):
+    values, priors, rows = ATOMS[text]
+    built = bl.to_pymc(model(priors | {"y[row]": text}), {"y": values})
+    assert [rv.name for rv in built.free_RVs] == list(priors)
+    density = built.compile_logp(jacobian=False, mode="FAST_COMPILE")
+    (name,) = (v.name for v in built.value_vars)
+    for u in (-0.8, 0.6):
+        at = u if "m" in priors else 1 / (1 + np.exp(-u))
+        prior = stats.norm.logpdf(u, 0, 3) if "m" in priors else 0.0
+        assert float(density({name: np.array(u)})) == pytest.approx(prior + np.nansum(rows(at)), rel=1e-8)
+
+
+def test_missing_cells_with_an_atom_beside_a_node_that_is_summed_out():
+    nodes = _WEIGHT | {"g[row]": "Bernoulli(psi)", "y[row]": "Censored(Gamma(1 + 2 * g, 1), upper=4)"}
+    y = np.minimum(WET + 0.1, 4)
+    there = y[~np.isnan(y)]
+    built = bl.to_pymc(model(nodes), {"y": y})
+    each = [np.where(there == 4, stats.gamma(a).logsf(4), stats.gamma(a).logpdf(there)) for a in (1, 3)]
+    wanted = np.logaddexp(np.log(0.7) + each[0], np.log(0.3) + each[1]).sum()
+    at = {"psi_logodds__": np.array(np.log(0.3 / 0.7))}
+    assert log_density(built, **at) == pytest.approx(wanted, rel=1e-9)
+    assert np.isfinite(built.compile_dlogp(mode="FAST_COMPILE")(at)).all()
+
+
+def test_a_fit_with_missing_cells_and_an_atom_is_that_of_the_cells_there():
+    """Censoring at 2.3 of four values, eight missing: mean and log evidence by quadrature."""
+    x = np.array([1.6, 2.3, 0.9, 2.3, *[np.nan] * 8])
+    m = np.linspace(-15, 20, 20001)
+    height = stats.norm.logpdf(m, 0, 3) + stats.norm.logpdf(x[[0, 2]][:, None], m).sum(0)
+    weight = np.exp(height + 2 * stats.norm.logsf(2.3, m))
+    evidence = np.trapezoid(weight, m)
+    nodes = _MEAN | {"x[row]": "Censored(Normal(m, 1), upper=2.3)"}
+    fit = bl.fit(model(nodes, seed=1), {"x": x}, "grid", runs=None, progress=False)
+    assert fit.summary().loc["m", "mean"] == pytest.approx(np.trapezoid(m * weight, m) / evidence, abs=1e-4)
+    assert fit.data_tree["exact_posterior"].attrs["log_evidence"] == pytest.approx(np.log(evidence), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "error", "message"),
+    [
+        (
+            _WEIGHT | {"x[row]": "HurdleGamma(psi, 3, 1)", "y[row]": "Normal(x, 1)"},
+            DataError,
+            "column 'x', row 3 is missing, 'y' can depend on it, and HurdleGamma gives '0' a probability.* Bernoulli",
+        ),
+        (
+            _MEAN | {"x[row]": "Censored(Normal(m, 1), lower=0)", "y[row]": "Normal(x, 1)"},
+            DataError,
+            "row 3 is missing, 'y' can depend on it, and Censored gives '0' a probability above zero.* clip",
+        ),
+        ({"z": "HurdleGamma(0.5, 3, 1)", "y[row]": "Normal(z, 1)"}, ModelError, "'z' has no data, and HurdleGamma"),
+        (
+            {"z[row]": "Censored(Normal(0, 1), lower=0)", "y[row]": "Normal(z, 1)"},
+            ModelError,
+            "'z' has no data, and Censored gives '0' a probability above zero",
+        ),
+        (
+            {"y[row]": "Mixture([0.5, 0.5], [DiracDelta(0.0), Normal(0, 1)])"},
+            ModelError,
+            "discrete and continuous distributions has no density",
+        ),
+        (
+            {"y[row]": "Mixture([0.5, 0.5], [Censored(Normal(0, 1), upper=2), Normal(0, 1)])"},
+            ModelError,
+            "Censored: 2; Normal: none",
+        ),
+    ],
+)
+def test_atoms_that_a_density_would_leave_out_are_refused(nodes, error, message):
+    with pytest.raises(error, match=message) as caught:
+        bl.check(model(nodes), {"x": WET, "y": Y})
+    assert "\n" not in str(caught.value)

@@ -484,7 +484,7 @@ class _Builder:
             if node.kind == "deterministic":
                 tied.add(node.name)
             elif node.kind == "random" and not (
-                node.name in self.columns and (node.discrete or self._complete(node.name))
+                node.name in self.columns and (node.discrete or node.atoms or self._complete(node.name))
             ):
                 return True
         return False
@@ -671,6 +671,12 @@ class _Builder:
 
     def _random(self, node: Node) -> None:
         observed = self._observations(node) if node.name in self.observed else None
+        if observed is None and node.atoms and self.purpose == "fit":
+            raise ModelError(
+                f"'{node.name}' has no data, and {_probable(node)}, which its density leaves out:"
+                f" {_written_apart(node)}",
+                path=node.path,
+            )
         if self.own_sums and node.name in self.summed and observed is None:
             self._latent(node)
             return
@@ -800,8 +806,12 @@ class _Builder:
                     f" drop these rows",
                     path=node.path,
                 )
+            if node.atoms and self.purpose == "fit":
+                self._no_part_unknown(node, row)
             if not node.discrete:
-                return np.ma.masked_array(np.where(gone, 0.0, value), mask=gone)
+                # Where a missing cell is left out of the density, what stands for it has to be a possible value.
+                stands = value[~gone][0] if node.atoms and not np.all(gone) else 0.0
+                return np.ma.masked_array(np.where(gone, stands, value), mask=gone)
         if node.discrete:
             broken = (value != np.floor(value)) & ~gone
             if value.dtype.kind == "f" and np.any(broken):
@@ -823,6 +833,23 @@ class _Builder:
             return np.ma.masked_array(counts, mask=gone) if np.any(gone) else counts
         return value.astype(np.float64)
 
+    def _no_part_unknown(self, node: Node, row: int) -> None:
+        """Missing cells of a node with atoms are left out, a factor of 1, where nothing depends on them."""
+        where, below = f"column '{node.name}', row {row + 1} is missing", self._below(node.name)
+        if below:
+            raise DataError(
+                f"{where}, {listed(below)} can depend on it, and {_probable(node)}, which the density of the cell"
+                f" leaves out: drop these rows, or {_written_apart(node)}",
+                path=node.path,
+            )
+        if node.recursive or self._vector(node):
+            raise DataError(
+                f"{where}, its cells can depend on each other, and {_probable(node)}: drop these rows", path=node.path
+            )
+
+    def _below(self, name: str) -> list[str]:
+        return [other.name for other in self.nodes.values() if name in other.parents]
+
     def _register(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any, **extra: Any) -> None:
         import pytensor.tensor as pt
 
@@ -832,7 +859,8 @@ class _Builder:
         if observed is not None and self._meets_latents(drawn):
             value = self.pm.logp(drawn, np.ma.getdata(observed), warn_rvs=False)
             if np.ma.is_masked(observed):
-                # Only discrete nodes on which nothing depends come here with gaps: summed out, a factor of 1.
+                # Only discrete nodes, and those with atoms, on which nothing depends come here with gaps: a factor
+                # of 1.
                 value = pt.switch(np.ma.getmaskarray(observed), 0.0, value)
             self.densities.append(
                 self._density(node.name, value, dims[: len(dims) - drawn.owner.op.ndim_supp], observed=True)
@@ -842,7 +870,8 @@ class _Builder:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*will be automatically imputed.*")
             warnings.filterwarnings("ignore", category=self.pm.exceptions.ImputationWarning)
-            if observed is not None and node.discrete and np.ma.is_masked(observed) and self.purpose == "fit":
+            summed = (node.discrete or node.atoms) and self.purpose == "fit"
+            if summed and observed is not None and np.ma.is_masked(observed):
                 self._register_present(node, drawn, dims, observed)
                 if whole is not None:
                     self.terms[node.name] = Term(whole, dims)
@@ -871,10 +900,9 @@ class _Builder:
             states = states_of(node.name, drawn, list(self.latents.values()), self.model)
         except ModelError:
             row = int(np.nonzero(gone)[0][0])
-            below = [other.name for other in self.nodes.values() if node.name in other.parents]
             raise DataError(
-                f"column '{node.name}', row {row + 1} is missing, {listed(below)} can depend on it, and"
-                f" {node.distribution} has no known largest value to sum up to: drop these rows, or write"
+                f"column '{node.name}', row {row + 1} is missing, {listed(self._below(node.name))} can depend on it,"
+                f" and {node.distribution} has no known largest value to sum up to: drop these rows, or write"
                 f" Truncated({node.distribution}(...), upper=...)",
                 path=node.path,
             ) from None
@@ -895,11 +923,11 @@ class _Builder:
 
     def _register_present(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any) -> None:
         """Only the cells that are there: summed out, a missing one on which no node depends is a factor of 1."""
-        from pymc.distributions.distribution import create_partial_observed_rv
+        from bayeslab.families._present import present
 
         drawn.name = node.name
-        (present, _), _, _ = create_partial_observed_rv(drawn, np.ma.getmaskarray(observed))
-        self.model.register_rv(present, f"{node.name}_observed", observed=observed.compressed().astype(np.float64))
+        values = observed.compressed().astype(np.float64)
+        self.model.register_rv(present(drawn, observed), f"{node.name}_observed", observed=values)
         self.model.named_vars_to_dims[node.name] = dims
 
     def _vector(self, node: Node) -> bool:
@@ -1271,6 +1299,19 @@ class _Builder:
                 )
             comps = self.distribution(parts, (*batch, component, *dims[len(dims) - support :]))
         return self.pm.Mixture.dist(w=w, comp_dists=comps, shape=self.lengths(dims))
+
+
+def _probable(node: Node) -> str:
+    """What a node with atoms gives a probability, as a clause."""
+    return f"{node.distribution} gives {listed(sorted(node.atoms))} a probability above zero"
+
+
+def _written_apart(node: Node) -> str:
+    """How a node with atoms is written of parts that can be sampled or summed out."""
+    words = {call_name(part) for part in ast.walk(node.expression.tree) if isinstance(part, ast.expr)}
+    if "Censored" in words:
+        return f"give what is censored a node of its own, and '{node.name}' as clip(..., lower, upper) of it"
+    return f"give whether it is 0 a Bernoulli node, its size a node, and '{node.name}' as their product"
 
 
 def _support(tree: ast.expr) -> int:
