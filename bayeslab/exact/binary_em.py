@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,9 +45,19 @@ class BinaryProblem:
     known_noise: float | None = None
     prior: BinaryModes | None = None
 
-    @property
+    @cached_property
     def centre(self) -> Array:
         return np.asarray(self.rows.mean(axis=0))
+
+    @cached_property
+    def origin(self) -> Array:
+        """What sums of rows are taken about, so that a large mean costs no digits: (D,)."""
+        return self.centre if self.with_mean else np.zeros_like(self.centre)
+
+    @cached_property
+    def deviations(self) -> Array:
+        """The rows about the origin, (N, D)."""
+        return np.asarray(self.rows - self.origin)
 
     @property
     def spread(self) -> float:
@@ -71,7 +82,7 @@ class BinaryProblem:
         }
 
     def expect(self, theta: Mapping[str, Array]) -> tuple[float, dict[str, Array]]:
-        """Log likelihood, E[z], E[z z'] and E[z] x' summed over rows."""
+        """Log likelihood, and E[z], E[z z'] and E[z] x' summed over rows x about the origin."""
         from bayeslab.exact._feature_kernels import binary_pass
 
         loading = np.ascontiguousarray(theta["loading"].T)
@@ -81,7 +92,7 @@ class BinaryProblem:
         return float(evidence.sum()), {
             "first": expected.sum(axis=0),
             "second": second,
-            "moment": expected.T @ self.rows,
+            "moment": expected.T @ self.deviations,
         }
 
     def update(self, statistics: Mapping[str, Array], theta: Mapping[str, Array]) -> dict[str, Array]:
@@ -89,7 +100,7 @@ class BinaryProblem:
         (n, d), k = self.rows.shape, self.n_features
         first, second = statistics["first"], statistics["second"]
         gram = np.block([[second, first[:, None]], [first[None, :], np.array([[float(n)]])]])
-        total = np.vstack([statistics["moment"], self.rows.sum(axis=0)])
+        total = np.vstack([statistics["moment"], self.deviations.sum(axis=0)])
         ridge = np.full(k + 1, 1e-10)
         a = b = 1.0
         if self.prior is not None:
@@ -99,15 +110,15 @@ class BinaryProblem:
         size = k + 1 if self.with_mean else k
         pulled = total[:size].copy()
         if self.with_mean and self.prior is not None:
-            pulled[k] += ridge[k] * self.centre
+            pulled[k] += ridge[k] * (self.centre - self.origin)
         weights = np.zeros((k + 1, d))
         weights[:size] = np.linalg.solve(gram[:size, :size] + np.diag(ridge[:size]), pulled)
-        left = float(np.sum(self.rows**2) - 2 * np.sum(weights * total) + np.sum(weights * (gram @ weights)))
+        left = float(np.sum(self.deviations**2) - 2 * np.sum(weights * total) + np.sum(weights * (gram @ weights)))
         probability = (first + a - 1) / (n + a + b - 2)
         return {
             "probability": np.clip(probability, _LEAST, 1 - _LEAST),
             "loading": weights[:k].T,
-            "mean": weights[k],
+            "mean": self.origin + weights[k],
             "noise": self._noise(max(left, 0.0), n * d),
         }
 
@@ -157,9 +168,9 @@ class BinaryProblem:
         (n, d), p = self.rows.shape, theta["probability"]
         first, second, moment = statistics["first"], statistics["second"], statistics["moment"]
         loading, mean, noise = theta["loading"].T, theta["mean"], float(theta["noise"][0])
-        centred = moment - np.outer(first, mean)
+        centred = moment - np.outer(first, mean - self.origin)
         slope_loading = (centred - second @ loading) / noise**2
-        slope_mean = (self.rows.sum(axis=0) - n * mean - first @ loading) / noise**2
+        slope_mean = (np.sum(self.rows - mean, axis=0) - first @ loading) / noise**2
         left = np.sum((self.rows - mean) ** 2) - 2 * np.sum(loading * centred) + np.sum(loading * (second @ loading))
         slope_noise, slope_odds = left / noise**2 - n * d, first - n * p
         if self.prior is not None:

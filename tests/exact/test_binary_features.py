@@ -389,6 +389,22 @@ def test_em_reaches_what_a_direct_search_reaches(prior):
     assert -direct.fun == pytest.approx(found.log_posterior, abs=1e-4)
 
 
+@pytest.mark.parametrize("prior", [None, BinaryModes(1.0, 0.8, (2.0, 1.5), 2.0)])
+def test_em_loses_no_digits_far_from_zero(prior):
+    """Rows moved by a number that they hold exactly: the same sums, another mean."""
+    x, _, _ = planted(n=60, k=2, d=8, seed=11)
+    x, far = np.round(x * 2**20) / 2**20, 2.0**27
+    ends = []
+    for level in (0.0, far):
+        problem = BinaryProblem(np.ascontiguousarray(x + level), 2, True, None, prior)
+        ends.append(restarted(problem, problem.start, restarts=2, rng=np.random.default_rng(0), tolerance=1e-9).best)
+    near, moved = ends
+    assert moved.log_likelihood == pytest.approx(near.log_likelihood, abs=1e-5)
+    assert moved.parameters["noise"][0] == pytest.approx(near.parameters["noise"][0], rel=1e-5)
+    np.testing.assert_allclose(moved.parameters["loading"], near.parameters["loading"], atol=1e-5)
+    np.testing.assert_allclose(moved.parameters["mean"] - far, near.parameters["mean"], atol=1e-5)
+
+
 # --------------------------------------------------------------------------------- numbering
 
 
