@@ -48,6 +48,12 @@ def matrix(wanted: Terms, frame: pd.DataFrame) -> Any:
             raise _bad(
                 f"two terms are called '{name}': a column and an interaction; rename the column under data.rename"
             )
+    if wanted.intercept and "Intercept" in names:
+        # formulae keeps terms by name, and would lose the intercept.
+        raise _bad(
+            "a column called 'Intercept' is beside the intercept of the model: rename it under data.rename, or leave"
+            " the model's out, 0 + Intercept"
+        )
     model = terms.Model(*([terms.Intercept()] if wanted.intercept else []), *parts)
     return DesignMatrices(model, frame, Environment([{}])).common
 

@@ -10,6 +10,7 @@ import pytest
 from scipy import integrate, stats
 
 import bayeslab as bl
+from bayeslab.errors import DataError, ModelError
 from bayeslab.families.regression import lower
 from bayeslab.fitting import check
 
@@ -371,3 +372,83 @@ def test_what_the_formula_learnt_is_kept_for_new_rows():
     np.testing.assert_allclose(again, full[:5], rtol=1e-12)
     assert len(part) == 5
     assert len(whole) == N
+
+
+def small() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    other, z, noise = rng.normal(size=(3, 40))
+    return pd.DataFrame({"other": other, "z": z, "y": 10 + 2 * z + 3 * other + 0.1 * noise, "g": list("abcd") * 10})
+
+
+def formula_model(formula: str, **more: object) -> bl.Model:
+    return bl.Model(model=bl.Regression(formula=formula, **more))
+
+
+@pytest.mark.parametrize(
+    "formula", ["y ~ Intercept + z", "y ~ z + Intercept", "y ~ `Intercept`", "y ~ z + (Intercept | g)"]
+)
+def test_a_column_called_intercept_does_not_replace_the_intercept(formula):
+    with pytest.raises(ModelError, match="column called 'Intercept' is beside the intercept of the model"):
+        check(formula_model(formula), small().rename(columns={"other": "Intercept"}))
+
+
+def test_a_column_of_ones_called_intercept_is_one_without_that_of_the_model():
+    data = small().assign(Intercept=1.0)
+    ones = bl.fit(formula_model("y ~ 0 + Intercept + z + other"), data, runs=None, progress=False)
+    design = np.column_stack([data["Intercept"], data["z"], data["other"]])
+    want = np.linalg.lstsq(design, data["y"], rcond=None)[0]
+    np.testing.assert_allclose(ones.posterior["b"].mean(("chain", "draw")), want, atol=0.02)
+
+
+@pytest.mark.parametrize(
+    "name", ["design", "design_mean", "predictor", "b", "b_scale", "pick_1", "sigma", "Intercept_centred", "u_z"]
+)
+def test_a_grouping_factor_called_like_a_part_of_the_model_is_refused(name):
+    data = small().rename(columns={"g": name}).assign(h=["u", "v"] * 20)
+    group = "z" if name == "u_z" else "h"
+    data = data.assign(z=data["h"]) if name == "u_z" else data
+    with pytest.raises(ModelError, match=f"a grouping factor is called '{name}', like a part of the model; rename it"):
+        check(formula_model(f"y ~ other + (1 | {name}) + (1 | {group})"), data)
+
+
+@pytest.mark.parametrize("name", ["u_g", "sd_g", "Intercept_centred", "design_mean", "b_scale"])
+def test_a_response_called_like_a_part_of_the_model_is_refused(name):
+    with pytest.raises(ModelError, match=f"the response is called '{name}', like a part of the model"):
+        check(formula_model(f"{name} ~ z + (1 | g)"), small().rename(columns={"y": name}))
+
+
+@pytest.mark.parametrize("name", ["sigma", "b"])
+def test_a_prior_of_a_predictor_and_a_parameter_of_one_name_is_refused(name):
+    data = small().rename(columns={"other": name})
+    check(formula_model(f"y ~ {name} + z"), data)
+    with pytest.raises(ModelError, match=f"'{name}' is a predictor and a parameter of this regression"):
+        check(formula_model(f"y ~ {name} + z", priors={name: "Exponential(2)"}), data)
+
+
+@pytest.mark.parametrize(
+    ("formula", "cell", "words"),
+    [
+        ("log(y) ~ z", -1.0, r"'log\(y\)' is nan in row 3, where y is -1: no row is dropped"),
+        ("sqrt(y) ~ z", -4.0, r"'sqrt\(y\)' is nan in row 3, where y is -4"),
+        ("log(y) ~ z", 0.0, r"'log\(y\)' is -inf in row 3, where y is 0"),
+        ("other / y ~ z", 0.0, r"is -?inf in row 3, where other is .* and y is 0"),
+    ],
+)
+def test_a_response_that_cannot_be_transformed_is_no_missing_cell(formula, cell, words):
+    data = small()
+    data.loc[2, "y"] = cell
+    data.loc[5, "y"] = np.nan
+    with pytest.raises(DataError, match=words):
+        check(formula_model(formula), data)
+
+
+def test_missing_cells_of_a_transformed_response_are_dropped():
+    data = small().assign(y=lambda d: d["y"].abs() + 1)
+    data.loc[5, "y"] = np.nan
+    lowered = lower(model := formula_model("log(y) ~ z"), check(model, data))
+    np.testing.assert_allclose(lowered.y, np.log(data["y"].drop(index=5)))
+
+
+def test_weights_that_are_all_zero_are_refused():
+    with pytest.raises(DataError, match="column 'w' holds weights and all are zero"):
+        check(formula_model("y ~ z", weights="w"), small().assign(w=0.0))

@@ -361,6 +361,8 @@ def _rows(spec: Regression, formula: Formula, data: Data, base: Lowered | None) 
     trials = None if trials is None else trials[complete]
     if weights is not None and np.any(weights < 0):
         raise DataError(f"column '{spec.weights}' holds weights and has a negative one")
+    if weights is not None and base is None and not np.any(weights):
+        raise DataError(f"column '{spec.weights}' holds weights and all are zero: no row counts; give some a weight")
     if y is not None:
         y = _checked_response(spec, formula, y, trials)
         if base is None and spec.likelihood in _CONTINUOUS and not constant(y):
@@ -413,6 +415,15 @@ def _response(
         gone = np.any([np.isnan(_numbers(data, name)) for name in columns], axis=0)
         with np.errstate(all="ignore"):
             value = np.asarray(_filled(columns, data).evaluator.term(parse(formula.response)).value, float)
+        value = np.broadcast_to(value, gone.shape)
+        undefined = ~np.isfinite(value) & ~gone
+        if np.any(undefined):
+            row = int(np.flatnonzero(undefined)[0])
+            cells = " and ".join(f"{name} is {_numbers(data, name)[row]:g}" for name in sorted(columns))
+            raise DataError(
+                f"the response '{formula.response}' is {value[row]:g} in row {row + 1}, where {cells}: no row is"
+                " dropped for that; correct the cell, or leave the row out"
+            )
         return np.where(gone, np.nan, value), ()
     term = data.term(formula.response, missing=True)
     if term.codes is not None and (coded or data.labels[formula.response].dtype.kind == "U"):
@@ -670,23 +681,60 @@ class _Writer:
         """Every prior is of something: a parameter, a column, or a name another prior uses."""
         groups = {f"{word}_{group.name}" for group in self.design.groups for word in ("sd", "corr")}
         used = {name for text in (*self.priors.values(), *self.spec.missing.values()) for name in parse(text).names}
-        own = {"Intercept", "b", *self.likelihood.auxiliary, *self.design.names, *self.design.terms, *groups}
-        own |= {"sigma2", "precision"} if "sigma" in self.likelihood.auxiliary else set()
-        own |= {"cutpoints"} if self.spec.likelihood == "ordered" else set()
-        own |= {"tau"} if self.spec.shrinkage else set()
-        own |= {"sd"} if groups else set()
+        columns = {*self.design.names, *self.design.terms}
+        parameters = {"Intercept", "b", *self.likelihood.auxiliary, *groups}
+        parameters |= {"sigma2", "precision"} if "sigma" in self.likelihood.auxiliary else set()
+        parameters |= {"cutpoints"} if self.spec.likelihood == "ordered" else set()
+        parameters |= {"tau"} if self.spec.shrinkage else set()
+        parameters |= {"sd"} if groups else set()
+        own = parameters | columns
         self.hyper = [name for name in self.priors if name in used - own]
         for name in self.priors:
             if name not in own and name not in self.hyper:
                 raise _problem(f"'{name}' is no parameter of this regression{hint(name, own)}", "priors", name)
             value = self.spec.priors[name]
-            if name in own - {"Intercept", "b", *self.design.names, *self.design.terms} and _not_positive(value):
+            if name in own - {"Intercept", "b"} - columns and _not_positive(value):
                 raise _problem(f"'{name}' is positive; it cannot be fixed at {value}", "priors", name)
-        taken = {"design", "b", "sigma", "offset", "trials", "lower", "upper", "contrasts", "Intercept", "predictor"}
-        if self.formula.outcome in taken | self.likelihood.auxiliary.keys():
+        for name in sorted(self.priors.keys() & parameters & columns):
+            if name != "Intercept" or self.design.intercept:
+                raise _problem(
+                    f"'{name}' is a predictor and a parameter of this regression: rename the column under data.rename",
+                    "priors",
+                    name,
+                )
+        self._check_given(self._parts())
+
+    def _parts(self) -> set[str]:
+        """Names that the model gives to its own nodes, columns and dimensions."""
+        out = {"Intercept", "Intercept_centred", "b", "predictor", "design", "design_mean"}
+        out |= {"b_location", "b_scale", "b_unit", *self.likelihood.auxiliary}
+        out |= {"sigma2", "precision"} & self.priors.keys()
+        out |= {"trials"} if self.rows.trials is not None else set()
+        out |= {"lower", "upper"} if self.rows.limits is not None else set()
+        out |= {"offset"} if self.design.offset is not None else set()
+        out |= {"tau", "unit"} if self.spec.shrinkage else set()
+        out |= {"cutpoint", "cutpoints"} if self.spec.likelihood == "ordered" else set()
+        if self.spec.likelihood == "categorical":
+            out |= {"contrasts", "response_level", "response_contrast"}
+        out |= {f"{name}_slopes" for name in self.spec.missing}
+        for group in self.design.groups:
+            out |= {f"{word}_{group.name}" for word in ("u", "sd", "corr", "scale", "design")}
+            out |= {f"{group.name}_effect{end}" for end in ("", "_2", "_with")}
+        return out
+
+    def _check_given(self, parts: set[str]) -> None:
+        """No name that the formula or the priors bring is that of a part of the model, which it would replace."""
+        fixed = {"design", "b", "sigma", "offset", "trials", "lower", "upper", "contrasts", "Intercept", "predictor"}
+        if self.formula.outcome in fixed | parts or _NUMBERED.fullmatch(self.formula.outcome):
             raise _problem(
                 f"the response is called '{self.formula.outcome}', like a part of the model; rename it", "formula"
             )
+        named = [("a grouping factor", "formula", group.name) for group in self.design.groups]
+        named += [("a predictor with a model of its own", "missing", name) for name in self.spec.missing]
+        named += [("a parameter of a prior", "priors", name) for name in self.hyper]
+        for role, place, name in named:
+            if name in parts or _NUMBERED.fullmatch(name):
+                raise _problem(f"{role} is called '{name}', like a part of the model; rename it", place)
 
     def _check_scale(self) -> None:
         """Refuse a constant response where a default prior takes its scale from how the response varies."""
@@ -953,6 +1001,8 @@ def _not_positive(value: str | float) -> bool:
         return False
 
 
+# Names of the parts into which slopes with priors of several kinds are split.
+_NUMBERED = re.compile(r"(b_location|b_scale|b_unit|predictor|pick)_\d+")
 _NORMAL = re.compile(r"Normal\(\s*([-+.\deE]+)\s*,\s*([-+.\deE]+)\s*\)\Z")
 
 
