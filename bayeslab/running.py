@@ -75,6 +75,7 @@ def described(model: Model, data: Data, engine: str, reason: str, options: Any, 
         "versions": dict(_versions()),
         "timings": {},
         "digests": "sha256",
+        "origins": "sha256",
         "verdict": None,
     }
 
@@ -226,8 +227,8 @@ def _resumed(folder: RunFolder, draws: int | str | None, progress: bool, place: 
         except RunError:
             # The inputs are whole; what follows from them can be made again.
             warnings.warn("the result of the run is lost or damaged: it is made again", stacklevel=5)
-    for chain in folder.drop_damaged(digests="digests" in info):
-        warnings.warn(f"chain {chain} is damaged: it is drawn again", stacklevel=5)
+    for chain, why in folder.drop_unusable(info).items():
+        warnings.warn(f"chain {chain} {why}: it is drawn again", stacklevel=5)
     family = registry.load("families", model.model.family)
     elsewhere = {name: value for name, value in place.items() if value is not None}
     options = options_of(module.Options, info["options"] | elsewhere, info["method"])

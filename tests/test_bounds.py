@@ -147,6 +147,17 @@ def test_options_of_a_run_are_forecast_again_where_it_is_resumed(tampered, tmp_p
     assert json.loads(file.read_text()) == content  # as it was found
 
 
+@pytest.mark.parametrize("tampered", [{"draws": 10**12}, {"tune": 10**12}], ids=lambda t: "".join(t))
+def test_draws_and_tuning_of_nuts_are_forecast_again_where_its_run_is_resumed(tampered, tmp_path):
+    model = bl.Model(name="m", **graph(MEAN, inference={"method": "nuts", "draws": 20, "tune": 20}))
+    file = prepare(model, NUMBERS, runs=tmp_path) / "run.json"
+    content = json.loads(file.read_text())
+    content["options"] |= tampered
+    file.write_text(json.dumps(content))
+    with pytest.raises(BayeslabError, match=r"draws of each of 4 chains.*would take.*this machine has"):
+        bl.resume(file.parent, progress=False)
+
+
 def test_covariance_of_inducing_points_is_forecast(monkeypatch):
     model = bl.Model(**of_process(approximation="sparse", inducing=15))
     assert bl.check(model, NUMBERS) is not None

@@ -12,7 +12,9 @@
 
 Everything is written under a temporary name and renamed, so that a killed run leaves whole files. What is written has
 a digest (of the columns and of each group of the result in ``run.json``, of a chain in its file), which is checked when
-it is read: a store whose chunk is lost reads as missing numbers otherwise.
+it is read: a store whose chunk is lost reads as missing numbers otherwise. A chain's file also has a digest of what it
+was drawn from (its number, the seed, method, options, model and data), so that one of another place or run is no part
+of this one.
 """
 
 from __future__ import annotations
@@ -92,6 +94,7 @@ class _Info(BaseModel):
     timings: dict[str, float]
     verdict: _Verdict | None
     digests: Literal["sha256"] | None = None  # of chains, in runs since there are any
+    origins: Literal["sha256"] | None = None  # of what chains were drawn from, in runs since there are any
     result_digests: dict[str, str] | None = None
     error: str = ""
 
@@ -235,6 +238,7 @@ class RunFolder:
         """Read a chain."""
         path = self._chain(chain)
         arrays = read_npz(path)
+        arrays.pop(_ORIGIN, None)
         # Chains of runs from before have none.
         if _DIGEST in arrays and str(arrays.pop(_DIGEST)) != _digest(arrays):
             raise RunError(
@@ -243,30 +247,54 @@ class RunFolder:
         return arrays
 
     def write(self, chain: int, arrays: Mapping[str, np.ndarray]) -> None:
-        """Keep a chain, whole or not at all."""
+        """Keep a chain, whole or not at all, with what it was drawn from."""
         self._chain(chain).parent.mkdir(exist_ok=True)
-        write_npz(self._chain(chain), {**arrays, _DIGEST: np.array(_digest(arrays))})
+        digest = _digest(arrays)
+        origin = _origin(self.info(), chain, digest)
+        write_npz(self._chain(chain), {**arrays, _DIGEST: np.array(digest), _ORIGIN: np.array(origin)})
 
-    def drop_damaged(self, *, digests: bool) -> list[int]:
-        """Remove the chains that cannot be read, to be drawn again, and halves of files; the chains' numbers.
+    def drop_unusable(self, info: Mapping[str, Any]) -> dict[int, str]:
+        """Remove the chains that are damaged or not this run's, to be drawn again, and halves of files.
 
         Parameters
         ----------
-        digests
-            Whether the chains of this run have digests.
+        info
+            The run's description, from which it would be drawn now.
+
+        Returns
+        -------
+        dict of int to str
+            What is wrong with each chain that was removed, by its number.
         """
-        damaged = []
+        unusable = {}
         for half in (self.path / "chains").glob(".chain-*"):
             _remove(half)
         for chain in self.finished():
             try:
-                if digests and _DIGEST not in read_npz(self._chain(chain)):
-                    raise RunError("no digest")
-                self.read(chain)
+                if (why := self._unusable(info, chain)) is None:
+                    continue
             except RunError:
-                damaged.append(chain)
-                _remove(self._chain(chain))
-        return damaged
+                why = "is damaged"
+            unusable[chain] = why
+            _remove(self._chain(chain))
+        return unusable
+
+    def _unusable(self, info: Mapping[str, Any], chain: int) -> str | None:
+        """Why a chain that can be read is not used, or None.
+
+        Raises
+        ------
+        RunError
+            It cannot be read, or its draws are not those that were written.
+        """
+        self.read(chain)
+        marks = read_npz(self._chain(chain))
+        needed = [mark for mark, key in ((_DIGEST, "digests"), (_ORIGIN, "origins")) if info.get(key)]
+        if any(mark not in marks for mark in needed):
+            return "is damaged"
+        if _ORIGIN in needed and str(marks[_ORIGIN]) != _origin(info, chain, str(marks.get(_DIGEST))):
+            return "was drawn as another chain, or with another seed, model, data or options than run.json has"
+        return None
 
     def segments(self) -> SegmentStore:
         """The part of the folder that jobs of segments use."""
@@ -433,7 +461,14 @@ def _restored(group: xr.Dataset) -> xr.Dataset:
     return group.assign_coords(text) if text else group
 
 
-_DIGEST = "sha256"
+_DIGEST, _ORIGIN = "sha256", "origin"
+
+
+def _origin(info: Mapping[str, Any], chain: int, draws: str) -> str:
+    """A digest of what a chain was drawn from, and of its draws, whose digest is ``draws``."""
+    names = ("seed", "method", "options", "model_digest", "data_digests")
+    content = [chain, draws, {name: info[name] for name in names}]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _digest(arrays: Mapping[str, np.ndarray]) -> str:

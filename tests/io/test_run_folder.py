@@ -283,10 +283,10 @@ def test_groups_that_were_lost_or_added_are_named(run):
 def test_runs_from_before_the_digests_open(run, whole):
     info = json.loads((run / "run.json").read_text())
     assert set(info["result_digests"]) > {"/", "posterior"}
-    del info["result_digests"], info["digests"]
+    del info["result_digests"], info["digests"], info["origins"]
     (run / "run.json").write_text(json.dumps(info))
     chain = read_npz(run / "chains/chain-0.npz")
-    del chain["sha256"]
+    del chain["sha256"], chain["origin"]
     np.savez(run / "chains/chain-0.npz", **chain)
     assert same(draws(run), draws(whole))
     shutil.rmtree(run / "result.zarr")
@@ -306,6 +306,34 @@ def test_a_chain_with_other_draws_is_drawn_again(run, whole):
         bl.resume(run, progress=False)
     assert [str(w.message).rpartition(": ")[2] for w in said] == ["it is made again", "it is drawn again"]
     assert same(draws(run), draws(whole))
+
+
+def test_a_chain_of_another_place_is_drawn_again(run, whole):
+    """Two chains that are one and the same would agree as no two chains do."""
+    shutil.copy(run / "chains/chain-0.npz", run / "chains/chain-1.npz")
+    shutil.rmtree(run / "result.zarr")
+    with pytest.warns(UserWarning, match="again") as given:
+        bl.resume(run, progress=False)
+    assert [str(w.message)[:33] for w in given][1:] == ["chain 1 was drawn as another chain"[:33]]
+    assert same(draws(run), draws(whole))
+
+
+@pytest.mark.parametrize("change", [{"seed": 2}, {"options": {"draws": 50}}, {"options": {"tune": 30}}], ids=str)
+def test_chains_of_another_seed_or_other_options_are_drawn_again(run, whole, change):
+    """What is resumed is the run that run.json describes, never a mixture of two."""
+    fresh = bl.open(whole)
+    info = json.loads((run / "run.json").read_text())
+    options = info["options"] | change.get("options", {})
+    (run / "run.json").write_text(json.dumps(info | {"seed": change.get("seed", 1), "options": options}))
+    shutil.rmtree(run / "result.zarr")
+    (run / "chains/chain-1.npz").unlink()
+    with pytest.warns(UserWarning, match="again") as given:
+        bl.resume(run, progress=False)
+    assert [str(w.message)[:17] for w in given][1:] == ["chain 0 was drawn"]
+    settings = {name: options[name] for name in ("draws", "tune", "chains")}
+    data = {"x": fresh.data.dataset.columns["x"].values}
+    anew = bl.fit(fresh.model, data, "gibbs", seed=change.get("seed", 1), runs=None, progress=False, **settings)
+    assert same(draws(run), {str(n): v.to_numpy() for n, v in anew.posterior.data_vars.items()})
 
 
 def test_a_lost_result_is_made_again_from_the_inputs(run, whole):
