@@ -17,10 +17,10 @@ import numpy as np
 from pydantic import BaseModel
 
 from bayeslab.dataset import Data
-from bayeslab.errors import BayeslabError, DataError, ModelError
+from bayeslab.errors import BayeslabError, DataError, ModelError, listed
 from bayeslab.expressions import Term, parse
 from bayeslab.families._distributions import DISTRIBUTIONS, MODIFIERS
-from bayeslab.families._nodes import Node, bound_arguments, call_name
+from bayeslab.families._nodes import Node, atoms_of, bound_arguments, call_name
 from bayeslab.families._pointwise import Environment, NotExact
 
 __all__ = ["DOMAINS", "Domain", "Domains", "Interval", "check_written"]
@@ -570,12 +570,21 @@ def check_written(family: BaseModel, data: Data) -> None:
         With the path of the prior.
     """
     for path, text in _texts(family, ("model",)):
-        if not set(_WRITTEN) & set(path) or text.split("(")[0].strip() not in DISTRIBUTIONS:
+        word = text.split("(")[0].strip()
+        if not set(_WRITTEN) & set(path) or word not in DISTRIBUTIONS.keys() | set(MODIFIERS):
             continue
         try:
             expression = parse(text)
         except ModelError:
             continue  # what reads the key says what it has to be
+        if path[1:2] != ("nodes",) and (atoms := atoms_of(expression.tree)):
+            raise ModelError(
+                f"{word} gives {listed(atoms)} a probability above zero, which the density of a parameter leaves out:"
+                f" a prior is a continuous distribution",
+                path=path,
+            )
+        if word in MODIFIERS:
+            continue
         unknown = {name: Node(name, (), expression, "random", name) for name in expression.names}
         try:
             Domains(unknown, data).check(Node("", (), expression, "random", ""))

@@ -381,7 +381,7 @@ def test_the_graph_of_complete_data_is_the_exact_posterior(table):
 HIDDEN = {
     "h": {"states": ["a", "b"], "prior": 3},
     "x": {"states": ["u", "v", "w"], "parents": ["h"], "table": {"a": "Dirichlet([2, 1, 3])", "b": [0.1, 0.2, 0.7]}},
-    "m": {"states": ["no", "yes"], "parents": ["h"], "table": [0.4, 0.9], "prior": 1},
+    "m": {"states": ["no", "yes"], "parents": ["h"], "table": [0.4, 0.9]},
     "o": {"states": ["no", "yes"], "parents": ["m", "k"], "noisy_or": {"k": "Beta(2, 2)", "leak": None}},
     "k": {"states": ["off", "on"], "table": "th"},
     "l": {"states": ["r", "s", "t"], "parents": ["x", "k"], "logit": {"r": {"x": {"v": 0.5}}, "s": {"intercept": 0.2, "k": "g * th"}}},
@@ -1026,3 +1026,16 @@ def test_moments_of_an_sd_keep_their_digits(a):
         sd = (9 / Decimal(a - 1) - mean**2).sqrt()
     found = _sd_moments(NormalInverseGamma(np.zeros(1), np.eye(1), float(a), 9.0))
     assert found == pytest.approx((float(mean), float(sd)), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        ({"states": ["a", "b"], "table": [0.3, 0.7]}, "model.variables.k.prior: the prior of 'k' says nothing"),
+        ({"linear_gaussian": {"sd": 1}}, "prior is of tables, and a normal variable has none"),
+    ],
+)
+def test_a_prior_of_what_is_not_learned_is_refused(own, message):
+    family = {"family": "bayes_net", "variables": {"k": own | {"prior": 5}, "b": {"states": ["u", "v"]}}}
+    with pytest.raises(ModelError, match=message):
+        bl.check(bl.Model(model=family), {"k": ["a", "b"], "b": ["u", "v"]})

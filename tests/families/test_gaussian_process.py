@@ -344,12 +344,13 @@ BAD = [
     ({"mean": "1 + (1 | x)"}, ModelError, "no group effects"),
     ({"kernel": "Brownian(x)", "mean": "1"}, DataError, "negative values"),
     ({"kernel": "Matern52(word)"}, DataError, "'word' is text"),
+    ({"errors": "below"}, DataError, "errors: column 'below', row 2: -0.5 is no standard deviation"),
 ]
 
 
 @pytest.mark.parametrize(("changed", "error", "said"), BAD)
 def test_what_is_refused(changed, error, said):
-    table = TABLE.assign(x=TABLE["x"] - 1, word="a")
+    table = TABLE.assign(x=TABLE["x"] - 1, word="a", below=np.where(np.arange(len(TABLE)) == 1, -0.5, 0.1))
 
     def build():
         made = model(**{"target": "y", **changed})

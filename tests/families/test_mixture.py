@@ -723,6 +723,9 @@ def test_one_component_whose_labels_are_known_has_weight_one():
     [
         ({"most": 5}, "most bounds a number that is sampled"),
         ({"choose": "aic"}, "choose goes with a list"),
+        ({"choose": "bic"}, "choose goes with a list"),  # what it is where it is left out
+        ({"choose": "bic", "components": "dirichlet_process"}, "choose goes with a list"),
+        ({"choose": "bic", "components": "sampled"}, "choose goes with a list"),
         ({"component": "poisson", "covariance": "tied"}, "covariance is of gaussian columns"),
         ({"dof": 3}, "dof is of student_t columns"),
         ({"trials": 3}, "trials is the number of trials of binomial columns"),

@@ -8,6 +8,7 @@ from scipy import stats
 from scipy.special import gammaln, logsumexp
 
 import bayeslab as bl
+from bayeslab.engines import auto
 from bayeslab.families.bayes_net import unknown_structure
 from bayeslab.families.bayes_net.exact_structure import MOST_BY_DAGS, plan
 from bayeslab.structure.score_table import ScoreTable
@@ -158,3 +159,11 @@ def test_few_variables_are_solved_without_being_asked():
     found = bl.fit(model(), columns(), progress=False, runs=None, draws=10)
     assert found.method == "exact"
     assert unknown_structure.plan(found.model, found.data).names == ("a", "b", "c", "d")
+
+
+@pytest.mark.parametrize("written", [{}, {"temperatures": [1, 0.5]}, {"reversal": 0.1}, {"exchange_every": 50}])
+def test_keys_of_chains_ask_for_chains(written):
+    asked = model(**written)
+    method, why = auto.choose(asked, bl.check(asked, columns()))
+    assert method == ("structure" if written else "exact")
+    assert all(name in why for name in written)

@@ -264,6 +264,10 @@ BAD = [
     ({"formula": "g ~ x"}, "text"),
     ({"formula": "gaussian ~ (1 | x)"}, "not whole"),
     ({"formula": "gaussian ~ x", "weights": "ww"}, "'ww'"),
+    ({"formula": "gaussian ~ x", "weights": "nothing"}, "column 'nothing' holds weights and all are zero"),
+    ({"formula": "gaussian ~ x", "weights": "endless"}, "has an infinite one"),
+    ({"formula": "gaussian ~ x", "priors": {"x": "HurdleGamma(0.5, 2, 1)"}}, "HurdleGamma gives '0' a probability"),
+    ({"formula": "gaussian ~ x", "priors": {"x": "Censored(Normal(0, 1), lower=0)"}}, "Censored gives '0' a prob"),
     ({"formula": "gaussian ~ x", "missing": {"z": "Normal(0, 1)"}}, "no predictor"),
     ({"formula": "gaussian ~ __import__('os').system('true')"}, "no meaning"),
     ({"formula": "gaussian ~ bs(x, df=100000000)"}, "at most"),
@@ -273,8 +277,9 @@ BAD = [
 
 @pytest.mark.parametrize(("spec", "message"), BAD)
 def test_bad_input_is_one_line(spec, message):
+    rows = table().assign(nothing=0.0, endless=np.inf)
     with pytest.raises(bl.BayeslabError) as caught:
-        bl.fit(bl.Model(model={"family": "regression", **spec}), table(), runs=None, progress=False)
+        bl.fit(bl.Model(model={"family": "regression", **spec}), rows, runs=None, progress=False)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -182,7 +182,13 @@ def net_of(spec: BayesNet, codes: np.ndarray | None = None, name: str = "network
         if v in learn:
             declared = declared.model_copy(update={"table": None})
         prior = spec.prior if declared.prior is None else declared.prior
-        locals_[v] = local(v, declared, states, names, prior.concentration, constants)
+        locals_[v] = one = local(v, declared, states, names, prior.concentration, constants)
+        if declared.prior is not None and not one.unknown and one.rows is None:
+            raise ModelError(
+                f"the prior of '{v}' says nothing: nothing of '{v}' is learned; leave it out, or leave out what is"
+                f" given",
+                path=("model", "variables", v, "prior"),
+            )
     # Parameters that are all numbers have been put in.
     parameters = {k: str(t) for k, t in spec.parameters.items()} if constants.keys() != names else {}
     net = Net(name, states, parents, locals_, linears(spec), frozenset(spec.hidden), parameters)

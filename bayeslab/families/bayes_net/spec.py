@@ -151,6 +151,8 @@ class Variable(Frozen):
             raise ValueError(f"a variable with a {kinds[0]} needs states")
         if self.states and self.linear_gaussian is not None:
             raise ValueError("a normal variable has no states")
+        if self.prior is not None and self.linear_gaussian is not None:
+            raise ValueError("prior is of tables, and a normal variable has none; leave it out")
         if not self.states and self.linear_gaussian is None:
             raise ValueError("give it states, or linear_gaussian if it is continuous")
         if len(set(self.states)) < len(self.states):

@@ -38,6 +38,7 @@ _LADDER = {
 _SCORE_OPTIONS = ("equivalent_sample_size", "alpha_mu", "alpha_w", "nu")
 
 
+_OF_CHAINS = ("temperatures", "exchange_every", "imputation_every", "reversal", "renewal")
 _SAMPLER_OPTIONS = {"structure": ("reversal", "renewal"), "order": (), "partition": ("reversal",)}
 
 
@@ -159,6 +160,11 @@ class Structure(Frozen):
         if not given or given[0] != 1 or not all(a > b > 0 for a, b in pairwise(given)):
             raise ValueError(f"inverse temperatures begin with 1 and fall, all above 0; given {value}")
         return value
+
+    @property
+    def of_chains(self) -> list[str]:
+        """Keys that are written and say how chains go; sums over all structures have no use for them."""
+        return [name for name in _OF_CHAINS if getattr(self, name) is not None]
 
     @property
     def betas(self) -> tuple[float, ...]:

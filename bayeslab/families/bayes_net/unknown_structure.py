@@ -11,7 +11,7 @@ import networkx as nx
 import numpy as np
 
 from bayeslab.dataset import Column, Data, Dataset
-from bayeslab.errors import DataError, ModelError, OptionError, hint
+from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
 from bayeslab.families.bayes_net.net import codes_from
 from bayeslab.families.bayes_net.structure_spec import (
     _SCORE_OPTIONS,
@@ -402,6 +402,8 @@ def one_only(found: Plan) -> str | None:
 def preferred(model: Model, data: Data) -> tuple[str, str]:
     """Sums over all structures as long as they take seconds, else chains."""
     found = plan(model, data)
+    if written := found.structure.of_chains:
+        return "structure", f"structure: samples {found.text()}, as {listed(written)} ask for; {found.why}"
     solved = exact(model, data) if len(found.names) <= _EXACT else "too many variables to be quick"
     if not isinstance(solved, str):
         return "exact", f"exact: {solved.how}; {found.why}"

@@ -235,7 +235,7 @@ def _resolved(model: Model, data: Data) -> Resolved:
     x = _inputs(kernel, data)[there]
     formula = mean_formula(spec, target)
     design, coding, predictors, intercept, middle = _mean(spec, formula, data, there, base)
-    known = np.zeros(n_rows) if spec.errors is None else _numbers(data, spec.errors, "errors") ** 2
+    known = np.zeros(n_rows) if spec.errors is None else _known_errors(data, spec.errors) ** 2
     trials = _trials(spec, data, n_rows)
     y = None if y is None else y[there]
     trials = None if trials is None else trials[there]
@@ -295,6 +295,19 @@ def _numbers(data: Data, name: str, what: str) -> np.ndarray:
     if term.dims not in ((data.dataset.rows,), ()):
         raise DataError(f"'{name}' is not a column of the table")
     return np.array(np.broadcast_to(np.asarray(term.value, float), (len(data.labels[data.dataset.rows]),)))
+
+
+def _known_errors(data: Data, name: str) -> np.ndarray:
+    """Known standard deviations of the outcomes."""
+    errors = _numbers(data, name, "errors")
+    if np.any(wrong := ~((errors >= 0) & (errors < np.inf))):
+        row = int(np.flatnonzero(wrong)[0])
+        raise DataError(
+            f"column '{name}', row {row + 1}: {errors[row]:g} is no standard deviation; known errors are 0 or more:"
+            f" correct the cell, or leave the row out",
+            path=("model", "errors"),
+        )
+    return errors
 
 
 def _inputs(kernel: Kernel, data: Data) -> np.ndarray:

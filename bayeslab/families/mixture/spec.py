@@ -193,7 +193,7 @@ class Mixture(Family):
             "trials": ("binomial" not in words, "is the number of trials of binomial columns, and there is none"),
         }
         for key, (silent, why) in idle.items():
-            if silent and getattr(self, key) != type(self).model_fields[key].default:
+            if silent and key in self.model_fields_set:
                 raise ValueError(f"{key} {why}; leave it out")
         priors = {
             "rate": (not has_rate, "there is no poisson or exponential column"),

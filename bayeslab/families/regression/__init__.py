@@ -361,6 +361,8 @@ def _rows(spec: Regression, formula: Formula, data: Data, base: Lowered | None) 
     trials = None if trials is None else trials[complete]
     if weights is not None and np.any(weights < 0):
         raise DataError(f"column '{spec.weights}' holds weights and has a negative one")
+    if weights is not None and np.any(np.isinf(weights)):
+        raise DataError(f"column '{spec.weights}' holds weights and has an infinite one")
     if weights is not None and base is None and not np.any(weights):
         raise DataError(f"column '{spec.weights}' holds weights and all are zero: no row counts; give some a weight")
     if y is not None:
