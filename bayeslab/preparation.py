@@ -15,11 +15,11 @@ import numpy as np
 from bayeslab import registry
 from bayeslab.dataset import Column, Data, Dataset, bind
 from bayeslab.engines import auto
-from bayeslab.engines._job import Job, MemoryStore, options_of
 from bayeslab.errors import BayeslabError, DataError, EngineRefusal, ModelError, NothingToFit, OptionError, hint, listed
 from bayeslab.families._domains import check_written
 from bayeslab.io import modelfile
 from bayeslab.io.tables import read_dataset
+from bayeslab.job import Job, MemoryStore, options_of
 from bayeslab.memory import check_draws
 from bayeslab.progress import reporter
 from bayeslab.spec import Model

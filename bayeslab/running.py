@@ -16,10 +16,10 @@ from typing import Any
 
 from bayeslab import registry
 from bayeslab.dataset import Data, Dataset, Memory, bind
-from bayeslab.engines._job import MemoryStore, Outcome, options_of
 from bayeslab.errors import BayeslabError, OptionError, RunError, Stopped, hint
 from bayeslab.io.run_folder import FORMAT, RunFolder
 from bayeslab.io.tables import read_dataset
+from bayeslab.job import MemoryStore, Outcome, options_of
 from bayeslab.preparation import ModelLike, Prepared, Source, job_of, prepared, ready, seed_of
 from bayeslab.progress import reporter
 from bayeslab.results.finite import with_finite
@@ -185,7 +185,7 @@ def with_advice(verdict: Verdict, text: str) -> Verdict:
 
 def _with_choice(outcome: Outcome, choice: Any) -> Outcome:
     """The outcome with what the family chose before the fit, in the verdict and as a group ``choice``."""
-    from bayeslab.engines._groups import labelled
+    from bayeslab.posterior.groups import labelled
 
     text, table, labels = choice
     arrays, dims = {n: v for n, (_, v) in table.items()}, {n: d for n, (d, _) in table.items()}

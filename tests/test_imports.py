@@ -33,6 +33,7 @@ LAYERS = [
         "results.render",
         "results.structure_checks",
     },
+    {"job", "posterior"},
     {"engines"},
     {"preparation"},
     {"results.fitted", "results.finite", "running"},
@@ -109,6 +110,8 @@ def test_only_engines_and_families_know_pymc():
             assert path.relative_to(PACKAGE).parts[0] in (
                 "families",
                 "engines",
+                "posterior",
+                "job.py",
                 "expressions.py",
                 "evidence.py",
                 "results",

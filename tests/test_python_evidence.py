@@ -9,8 +9,8 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
-from bayeslab.engines._density import Density
 from bayeslab.evidence import python_evidence
+from bayeslab.posterior.density import Density
 
 
 def model(scale):

@@ -44,7 +44,7 @@ def command(
     What fit refuses before its work begins is refused here, in the same words.
     """
     from bayeslab import fitting, registry
-    from bayeslab.engines._job import summed_out
+    from bayeslab.job import summed_out
 
     found = fitting.checked(file, data, method, **assignments(set_ or []))
     model, bound = found.model, found.data

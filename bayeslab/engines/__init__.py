@@ -10,7 +10,7 @@ Contract. An engine module has
     raises what else ``run`` would refuse before its work, now that options and graph are there; ``check`` and ``fit``
     both call it.
 ``run(job) -> Outcome``
-    the inference; ``job`` is a :class:`bayeslab.engines._job.Job`. What it returns is a DataTree
+    the inference; ``job`` is a :class:`bayeslab.job.Job`. What it returns is a DataTree
     of ArviZ's groups and a verdict.
 ``EXTENDS`` (optional)
     True if a run, finished or not, can be gone on with for more draws.

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab.engines._density import Density
-from bayeslab.engines._groups import posterior_groups, remedies
-from bayeslab.engines._job import Job, Outcome
 from bayeslab.errors import ModelError, RunError
+from bayeslab.job import Job, Outcome
+from bayeslab.posterior.density import Density
+from bayeslab.posterior.groups import posterior_groups, remedies
 from bayeslab.results.checks import PARETO_FAIL, judge_approximation
 from bayeslab.results.psis import pareto_smoothed
 from bayeslab.results.verdict import Finding

@@ -7,8 +7,8 @@ from typing import Any
 
 from bayeslab import registry
 from bayeslab.dataset import Data
-from bayeslab.engines._job import Job
 from bayeslab.errors import EngineRefusal
+from bayeslab.job import Job
 from bayeslab.spec import Model
 
 __all__ = ["Planned", "numbers_of"]

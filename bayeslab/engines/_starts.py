@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.engines._density import Density, centre, expand
 from bayeslab.errors import ModelError, OptionError, hint
+from bayeslab.posterior.density import Density, centre, expand
 
 __all__ = ["height", "middle", "near", "prior_function", "prior_points"]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.engines._job import Job
 from bayeslab.exact.answer import SteppedChains
+from bayeslab.job import Job
 from bayeslab.progress import ChainState
 
 __all__ = ["stepped"]

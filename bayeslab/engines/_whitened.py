@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from bayeslab.engines._approximate import Optimum, Target, hessian, maxima, newton
-from bayeslab.engines._density import Density
 from bayeslab.engines._starts import middle, near
 from bayeslab.errors import ModelError
+from bayeslab.posterior.density import Density
 from bayeslab.results.psis import pareto_smoothed
 
 __all__ = ["SEARCHES", "Whitened", "whitened"]

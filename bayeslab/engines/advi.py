@@ -25,12 +25,12 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.dataset import Data
-from bayeslab.engines import _density
 from bayeslab.engines._approximate import Array, Gaussian, Path, Target, outcome, pathfinder
-from bayeslab.engines._density import Density
-from bayeslab.engines._job import Job, Outcome
 from bayeslab.engines._scouts import starts
 from bayeslab.errors import RunError
+from bayeslab.job import Job, Outcome
+from bayeslab.posterior import density as posterior_density
+from bayeslab.posterior.density import Density
 from bayeslab.results.verdict import Finding
 from bayeslab.spec import Model, Spec
 
@@ -63,8 +63,8 @@ def refuse(model: Model, data: Data) -> str | None:
 
 def ready(job: Job) -> None:
     """Starting values of parameters there are, and draws of a gradient that fit into memory."""
-    _density.ready(job)
-    _density.check_together(job, 2 * job.options.obj_n_mc, "obj_n_mc")
+    posterior_density.ready(job)
+    posterior_density.check_together(job, 2 * job.options.obj_n_mc, "obj_n_mc")
 
 
 def run(job: Job) -> Outcome:

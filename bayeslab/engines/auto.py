@@ -5,7 +5,7 @@ from __future__ import annotations
 from bayeslab import registry
 from bayeslab.dataset import Data
 from bayeslab.engines import exact
-from bayeslab.engines._job import summed_out
+from bayeslab.job import summed_out
 from bayeslab.spec import Model
 
 __all__ = ["choose"]

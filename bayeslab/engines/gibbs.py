@@ -14,11 +14,11 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.dataset import Data
-from bayeslab.engines._groups import attributes, labelled, observed_groups, relabelled
-from bayeslab.engines._job import Job, Outcome
 from bayeslab.engines._plans import Planned
 from bayeslab.engines._stepped import stepped
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan
+from bayeslab.job import Job, Outcome
+from bayeslab.posterior.groups import attributes, labelled, observed_groups, relabelled
 from bayeslab.progress import ChainState
 from bayeslab.results.checks import judge_mcmc
 from bayeslab.results.verdict import Finding, Verdict

@@ -23,15 +23,15 @@ from pydantic import Field
 
 from bayeslab import registry
 from bayeslab.dataset import Data
-from bayeslab.engines import _density
 from bayeslab.engines._approximate import Optimum, Target, has_evidence, hessian, improper, maxima, newton
-from bayeslab.engines._density import Density
-from bayeslab.engines._groups import attributes, constrained, dataset, posterior_groups
-from bayeslab.engines._job import Job, Outcome
 from bayeslab.engines._scouts import starts
 from bayeslab.engines.exact import QUANTILES
 from bayeslab.errors import EngineRefusal, ModelError
 from bayeslab.exact import quadrature
+from bayeslab.job import Job, Outcome
+from bayeslab.posterior import density as posterior_density
+from bayeslab.posterior.density import Density
+from bayeslab.posterior.groups import attributes, constrained, dataset, posterior_groups
 from bayeslab.results.verdict import Finding, Verdict
 from bayeslab.spec import Model, Spec
 
@@ -105,7 +105,7 @@ class _Grid:
 
 def ready(job: Job) -> None:
     """Few parameters only, and starting values of those there are."""
-    _density.ready(job)
+    posterior_density.ready(job)
     n_dim = sum(np.size(value) for value in job.graph.initial_point().values())
     if n_dim > MAX_PARAMETERS:
         raise EngineRefusal(f"the model has {n_dim} parameters; a grid is for at most {MAX_PARAMETERS}")

@@ -31,10 +31,10 @@ from bayeslab.engines._approximate import (
     newton,
     outcome,
 )
-from bayeslab.engines._density import Density, ready
-from bayeslab.engines._job import Job, Outcome
 from bayeslab.engines._scouts import starts
 from bayeslab.errors import RunError
+from bayeslab.job import Job, Outcome
+from bayeslab.posterior.density import Density, ready
 from bayeslab.results.verdict import Finding
 from bayeslab.spec import Model, Spec
 

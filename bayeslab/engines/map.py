@@ -27,11 +27,11 @@ from pydantic import Field
 from bayeslab import registry
 from bayeslab.dataset import Data
 from bayeslab.engines._approximate import Array, Target, newton
-from bayeslab.engines._density import Density, ready
-from bayeslab.engines._groups import posterior_groups, unconstrained
-from bayeslab.engines._job import Job, Outcome, summed_out
 from bayeslab.engines._scouts import starts
 from bayeslab.exact.answer import PointEstimate
+from bayeslab.job import Job, Outcome, summed_out
+from bayeslab.posterior.density import Density, ready
+from bayeslab.posterior.groups import posterior_groups, unconstrained
 from bayeslab.results.checks import point_verdict
 from bayeslab.results.verdict import Finding, Verdict
 from bayeslab.spec import Model, Spec

@@ -30,13 +30,13 @@ from threadpoolctl import threadpool_limits
 from bayeslab import registry
 from bayeslab.dataset import Data
 from bayeslab.engines._approximate import Target, improper
-from bayeslab.engines._density import Density, copy_callback, ready
-from bayeslab.engines._groups import constrained, on_the_way, posterior_groups, relabelled, remedies
-from bayeslab.engines._job import Job, Outcome
 from bayeslab.engines._modes import Draws, finding, outside, suspects
 from bayeslab.engines._starts import height, middle, near
 from bayeslab.engines._whitened import SEARCHES, Whitened, whitened
 from bayeslab.errors import RunError
+from bayeslab.job import Job, Outcome
+from bayeslab.posterior.density import Density, copy_callback, ready
+from bayeslab.posterior.groups import constrained, on_the_way, posterior_groups, relabelled, remedies
 from bayeslab.progress import ChainState
 from bayeslab.results.checks import MIN_DRAWS, judge_mcmc, steps_too_long
 from bayeslab.results.convergence import Block

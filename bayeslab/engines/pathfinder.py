@@ -22,12 +22,12 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.dataset import Data
-from bayeslab.engines import _density
 from bayeslab.engines._approximate import Mixture, Path, Target, outcome, pathfinder
-from bayeslab.engines._density import Density
-from bayeslab.engines._job import Job, Outcome
 from bayeslab.engines._scouts import starts
 from bayeslab.errors import RunError
+from bayeslab.job import Job, Outcome
+from bayeslab.posterior import density as posterior_density
+from bayeslab.posterior.density import Density
 from bayeslab.results.verdict import Finding
 from bayeslab.spec import Model, Spec
 
@@ -60,9 +60,9 @@ def refuse(model: Model, data: Data) -> str | None:
 
 def ready(job: Job) -> None:
     """Starting values of parameters there are, and draws of the paths that fit into memory."""
-    _density.ready(job)
-    _density.check_together(job, job.options.num_elbo_draws, "num_elbo_draws")
-    _density.check_together(job, job.options.num_paths * job.options.num_draws_per_path, "num_draws_per_path")
+    posterior_density.ready(job)
+    posterior_density.check_together(job, job.options.num_elbo_draws, "num_elbo_draws")
+    posterior_density.check_together(job, job.options.num_paths * job.options.num_draws_per_path, "num_draws_per_path")
 
 
 def run(job: Job) -> Outcome:

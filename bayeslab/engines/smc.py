@@ -30,13 +30,13 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.dataset import Data
-from bayeslab.engines import _density
 from bayeslab.engines._approximate import Array, Target, improper, systematic
-from bayeslab.engines._density import Density
-from bayeslab.engines._groups import on_the_way, posterior_groups, remedies
-from bayeslab.engines._job import Job, Outcome
 from bayeslab.engines._starts import prior_function
 from bayeslab.errors import EngineRefusal, RunError
+from bayeslab.job import Job, Outcome
+from bayeslab.posterior import density as posterior_density
+from bayeslab.posterior.density import Density
+from bayeslab.posterior.groups import on_the_way, posterior_groups, remedies
 from bayeslab.results.checks import judge_mcmc
 from bayeslab.results.verdict import Finding
 from bayeslab.spec import Model, Spec
@@ -67,7 +67,7 @@ def refuse(model: Model, data: Data) -> str | None:
 
 def ready(job: Job) -> None:
     """Proper priors only."""
-    _density.ready(job)
+    posterior_density.ready(job)
     flat = improper(job.graph)
     if flat:
         raise EngineRefusal(

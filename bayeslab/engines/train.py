@@ -16,10 +16,10 @@ from pydantic import Field, field_validator
 
 from bayeslab.dataset import Data
 from bayeslab.decisions import scores
-from bayeslab.engines._groups import attributes, labelled, observed_groups
-from bayeslab.engines._job import Job, Outcome
 from bayeslab.errors import DataError
 from bayeslab.families import _learned, learner
+from bayeslab.job import Job, Outcome
+from bayeslab.posterior.groups import attributes, labelled, observed_groups
 from bayeslab.results.verdict import Finding, Verdict
 from bayeslab.spec import Model, Spec
 

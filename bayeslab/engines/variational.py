@@ -21,10 +21,10 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.dataset import Data
-from bayeslab.engines._groups import attributes, labelled, observed_groups
-from bayeslab.engines._job import Job, Outcome
 from bayeslab.engines._plans import Planned
 from bayeslab.exact.answer import VariationalEnd, VariationalPlan
+from bayeslab.job import Job, Outcome
+from bayeslab.posterior.groups import attributes, labelled, observed_groups
 from bayeslab.results.checks import judge_approximation
 from bayeslab.results.psis import pareto_smoothed
 from bayeslab.results.verdict import Finding, Verdict

@@ -182,7 +182,7 @@ def _replicate(task: _Task, number: int, columns: Mapping[str, Column], truth: A
     """Fit one simulated dataset and rank the truth among the posterior draws."""
     import xarray as xr
 
-    from bayeslab.engines._job import Job, options_of
+    from bayeslab.job import Job, options_of
 
     module = registry.load("engines", task.engine)
     options = options_of(module.Options, task.options, task.engine)

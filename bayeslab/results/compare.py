@@ -326,7 +326,7 @@ def _held_out_by_engine(fit: Fitted, node: str, position: int) -> float | None:
     """
     import pymc as pm
 
-    from bayeslab.engines._density import expand
+    from bayeslab.posterior.density import expand
     from bayeslab.results.predict import pointwise_graph, value_draws
 
     graph = pointwise_graph(fit.model, fit.data)
@@ -354,7 +354,7 @@ def _run_again(fit: Fitted, data: Any, graph: Any) -> Fitted:
     """The fit's engine and options on other data, or on a changed graph."""
     import xarray as xr
 
-    from bayeslab.engines._job import Job, options_of
+    from bayeslab.job import Job, options_of
     from bayeslab.results.fitted import Fitted
 
     module = registry.load("engines", fit.method)

@@ -9,10 +9,10 @@ import numpy as np
 
 from bayeslab import registry, running
 from bayeslab.dataset import Column, Dataset, bind
-from bayeslab.engines._job import options_of
 from bayeslab.errors import DataError, OptionError
 from bayeslab.io.run_folder import RunFolder
 from bayeslab.io.tables import read_dataset
+from bayeslab.job import options_of
 from bayeslab.results.fitted import Fitted
 
 __all__ = ["extended", "longer"]

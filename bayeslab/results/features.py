@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab import registry
-from bayeslab.engines._groups import labelled
 from bayeslab.errors import OptionError, hint
+from bayeslab.posterior.groups import labelled
 from bayeslab.results.fitted import Fitted, bound_to, posterior_values
 from bayeslab.streams import stream
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from bayeslab import registry
 from bayeslab.dataset import Data
-from bayeslab.engines._density import expand
-from bayeslab.engines._forward import forward
-from bayeslab.engines._groups import bound_data, dataset, labelled, tables_at, unconstrained
 from bayeslab.errors import DataError, ModelError, OptionError
 from bayeslab.memory import check_draws
+from bayeslab.posterior.density import expand
+from bayeslab.posterior.forward import forward
+from bayeslab.posterior.groups import bound_data, dataset, labelled, tables_at, unconstrained
 from bayeslab.preparation import Source
 from bayeslab.results.fitted import Fitted, bound_to, posterior_values
 from bayeslab.spec import Model

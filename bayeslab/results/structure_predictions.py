@@ -125,7 +125,7 @@ def _mixed(net: DiscreteNetwork | MixedNetwork) -> MixedNetwork:
 
 
 def _by_row(fit: Fitted, bound: Data, arrays: dict[str, Array]) -> xr.Dataset:
-    from bayeslab.engines._groups import labelled
+    from bayeslab.posterior.groups import labelled
 
     rows = fit.model.data.rows
     n_draws = next(iter(arrays.values())).shape[1]

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from bayeslab.dataset import WORDS_APART, Data
-from bayeslab.engines._groups import labelled
 from bayeslab.errors import DataError, OptionError, hint
 from bayeslab.exact import topics as lda
 from bayeslab.families.topics.documents import Documents, counted, documents_of, held_out_documents, new_documents
 from bayeslab.families.topics.gibbs_sampling import SAME, Kept, held_out_group, of_draw, per_word
+from bayeslab.posterior.groups import labelled
 from bayeslab.results._topic_viewer import page
 from bayeslab.results.fitted import Fitted, bound_to
 from bayeslab.streams import stream

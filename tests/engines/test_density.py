@@ -7,7 +7,7 @@ import pymc as pm
 import pytest
 from scipy.special import expit
 
-from bayeslab.engines._density import Density
+from bayeslab.posterior.density import Density
 
 
 def test_gradients_of_logits_far_out():

@@ -11,9 +11,9 @@ import pytest
 import bayeslab as bl
 from bayeslab import fitting
 from bayeslab.engines import nuts
-from bayeslab.engines._groups import on_the_way, remedies
-from bayeslab.engines._job import Job
 from bayeslab.errors import RunError
+from bayeslab.job import Job
+from bayeslab.posterior.groups import on_the_way, remedies
 from bayeslab.progress import ChainState, Progress
 
 SCHOOLS = pd.DataFrame(

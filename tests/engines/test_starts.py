@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import bayeslab as bl
-from bayeslab.engines._density import Density
 from bayeslab.engines._starts import height, middle, near
 from bayeslab.errors import ModelError, OptionError
+from bayeslab.posterior.density import Density
 
 
 def density(nodes, data, **rest):

@@ -25,10 +25,10 @@ from scipy import stats
 from scipy.special import beta as beta_function
 
 import bayeslab as bl
-from bayeslab.engines._density import Density
 from bayeslab.expressions import FUNCTIONS
 from bayeslab.families._distributions import MODIFIERS
 from bayeslab.families._nodes import nodes_of
+from bayeslab.posterior.density import Density
 
 PYTHON = Mode("py", "fast_compile")
 # Rewriting merges sums of many terms, and Python adds at most 32 at once.

@@ -10,12 +10,12 @@ import pytest
 from scipy import stats
 
 import bayeslab as bl
-from bayeslab.engines._density import Density
-from bayeslab.engines._groups import constrained
 from bayeslab.errors import BayeslabError, DataError, EngineRefusal, ModelError
 from bayeslab.exact.forward_backward import HiddenChain, simulate_states
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.posterior.density import Density
+from bayeslab.posterior.groups import constrained
 
 
 def model(**content):

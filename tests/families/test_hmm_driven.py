@@ -8,11 +8,11 @@ from scipy import stats
 from scipy.special import log_softmax, softmax
 
 import bayeslab as bl
-from bayeslab.engines._density import Density
-from bayeslab.engines._groups import constrained, unconstrained
 from bayeslab.errors import BayeslabError
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.posterior.density import Density
+from bayeslab.posterior.groups import constrained, unconstrained
 
 
 def model(**content):

@@ -10,13 +10,13 @@ import pytest
 from scipy import stats
 
 import bayeslab as bl
-from bayeslab.engines._density import Density
-from bayeslab.engines._groups import constrained
 from bayeslab.errors import BayeslabError, EngineRefusal
 from bayeslab.exact import duration, forward_backward
 from bayeslab.exact.duration import SemiMarkovChain, simulate_segments
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.posterior.density import Density
+from bayeslab.posterior.groups import constrained
 from tests.exact.test_duration import truth
 
 MODELS = Path(__file__).parents[2] / "models"

@@ -10,13 +10,13 @@ import pytest
 from scipy import stats
 
 import bayeslab as bl
-from bayeslab.engines._density import Density
-from bayeslab.engines._groups import constrained
 from bayeslab.errors import BayeslabError
 from bayeslab.exact.emissions import gaussian
 from bayeslab.exact.mixture import MixtureProblem
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.posterior.density import Density
+from bayeslab.posterior.groups import constrained
 
 
 def model(**content):
@@ -289,7 +289,7 @@ def test_mode_under_a_written_prior_is_that_of_the_graph():
     theta, _ = at_the_top(declared, data, steps=3000)
     graph = hmm.graph(declared, data)
     density = Slow(graph)
-    from bayeslab.engines._groups import unconstrained
+    from bayeslab.posterior.groups import unconstrained
 
     free = {rv.name: theta[rv.name][None] for rv in graph.free_RVs}
     point = density.flat({n: v[0] for n, v in unconstrained(graph, free).items()})
@@ -323,7 +323,7 @@ def test_pseudocounts_keep_unseen_words_possible():
     # The graph at EM's end: the normalised prior, and up to the stick-breaking Jacobian no slope.
     graph = hmm.graph(declared, data)
     density = Slow(graph)
-    from bayeslab.engines._groups import unconstrained
+    from bayeslab.posterior.groups import unconstrained
 
     free = {rv.name: theta[rv.name][None] for rv in graph.free_RVs}
     point = density.flat({n: v[0] for n, v in unconstrained(graph, free).items()})

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import bayeslab as bl
-from bayeslab.engines._density import Density
-from bayeslab.engines._groups import constrained
 from bayeslab.errors import BayeslabError
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.families.hmm.expectation_maximisation import HiddenProblem
+from bayeslab.posterior.density import Density
+from bayeslab.posterior.groups import constrained
 
 N = 30
 

@@ -9,14 +9,14 @@ import pytest
 from scipy import optimize, stats
 
 import bayeslab as bl
-from bayeslab.engines._density import Density
-from bayeslab.engines._groups import constrained
 from bayeslab.errors import BayeslabError
 from bayeslab.exact.emissions.additive import AdditiveGaussian
 from bayeslab.families import hmm
 from bayeslab.families._emission_graph import internal
 from bayeslab.families.hmm import product_labels
 from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.posterior.density import Density
+from bayeslab.posterior.groups import constrained
 
 ADDITIVE = {"columns": ["y", "x"], "chains": {"season": 2, "weather": ["dry", "wet", "storm"]}, "sequence": "who"}
 TWINS = {"columns": ["y"], "chains": {"a": 2, "b": 2}}

@@ -7,12 +7,12 @@ import pytest
 from scipy import stats
 
 import bayeslab as bl
-from bayeslab.engines._density import Density
-from bayeslab.engines._groups import constrained, unconstrained
 from bayeslab.errors import BayeslabError, DataError
 from bayeslab.exact.forward_backward import HiddenChain, simulate_states, smooth
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.posterior.density import Density
+from bayeslab.posterior.groups import constrained, unconstrained
 
 
 def model(**content):

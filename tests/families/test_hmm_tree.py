@@ -10,14 +10,14 @@ import pytest
 from scipy import stats
 
 import bayeslab as bl
-from bayeslab.engines._density import Density
-from bayeslab.engines._groups import constrained
 from bayeslab.errors import BayeslabError
 from bayeslab.exact import hidden_tree
 from bayeslab.exact.forward_backward import HiddenChain
 from bayeslab.exact.hidden_tree import Forest
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.posterior.density import Density
+from bayeslab.posterior.groups import constrained
 from bayeslab.results.decode import decode
 from tests.exact.test_hidden_tree import every
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import bayeslab as bl
-from bayeslab.engines._density import Density
-from bayeslab.engines._groups import constrained
 from bayeslab.errors import BayeslabError
 from bayeslab.exact.forward_backward import HiddenChain
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.fitting import bound
+from bayeslab.posterior.density import Density
+from bayeslab.posterior.groups import constrained
 from bayeslab.results.decode import decode
 from tests.exact.test_urns import truth
 

@@ -154,7 +154,7 @@ def test_replications_have_the_mean_of_the_likelihood(likelihood, link):
 def test_sufficient_statistics_are_the_rows():
     """The density of the summed-up graph equals that of the row-by-row graph, up to rounding."""
     from bayeslab import registry
-    from bayeslab.engines._density import Density
+    from bayeslab.posterior.density import Density
 
     family = registry.load("families", "regression")
     data = pd.concat([table(s) for s in range(40)], ignore_index=True)

@@ -13,10 +13,10 @@ from scipy import stats
 from scipy.special import expit, logsumexp
 
 import bayeslab as bl
-from bayeslab.engines._groups import tables_at
 from bayeslab.errors import ModelError
 from bayeslab.exact import _elimination_kernels as kernels
 from bayeslab.families import graph
+from bayeslab.posterior.groups import tables_at
 from bayeslab.preparation import Source
 
 PYTHON = Mode("py", "fast_compile")

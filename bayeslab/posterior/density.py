@@ -31,7 +31,7 @@ from bayeslab.memory import count, require_memory
 if TYPE_CHECKING:
     import pymc
 
-    from bayeslab.engines._job import Job
+    from bayeslab.job import Job
 
 __all__ = ["Density", "centre", "check_together", "copy_callback", "evaluate", "expand", "ready"]
 

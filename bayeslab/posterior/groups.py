@@ -11,10 +11,10 @@ import numpy as np
 
 from bayeslab import registry
 from bayeslab.dataset import Data
-from bayeslab.engines._density import Density, evaluate, expand
-from bayeslab.engines._forward import forward
-from bayeslab.engines._job import Job
 from bayeslab.exact.answer import Note
+from bayeslab.job import Job
+from bayeslab.posterior.density import Density, evaluate, expand
+from bayeslab.posterior.forward import forward
 from bayeslab.results.checks import MIN_DRAWS, Remedies
 from bayeslab.results.convergence import r_hat_and_ess
 from bayeslab.results.verdict import Finding
