@@ -21,10 +21,10 @@ from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.spec import Model
 from bayeslab.streams import stream
 from bayeslab.structure import scores, searches
+from bayeslab.structure.constraint_search import Result
 from bayeslab.structure.constraints import Constraints
 from bayeslab.structure.data import CodedColumn, Observations, columns_of
 from bayeslab.structure.partial_graph import PartialGraph
-from bayeslab.structure.searches._constraint import Result
 
 if TYPE_CHECKING:
     from bayeslab.networks import Network

@@ -24,10 +24,10 @@ from bayeslab.posterior.groups import attributes, observed_groups
 from bayeslab.progress import ChainState
 from bayeslab.results.structure_checks import judge_structures, score_r_hat
 from bayeslab.spec import Model, Spec
-from bayeslab.structure.chains._imputing import Imputing
+from bayeslab.structure.imputing import Imputing
 from bayeslab.structure.jobs import Chain, MemorySegments, Sampler, Work, Workers, available_cores
 from bayeslab.structure.jobs import run as run_job
-from bayeslab.structure.score_table import ScoreTable, _half_of_memory
+from bayeslab.structure.score_table import ScoreTable, half_of_memory
 
 __all__ = ["EXTENDS", "USES_GRAPH", "Options", "ready", "refuse", "run"]
 
@@ -126,7 +126,7 @@ def _check_memory(sampler: Sampler, work: Work) -> None:
     """Raise an EngineRefusal if what the draws fill missing cells with takes more memory than may be used."""
     if not isinstance(sampler, Imputing):
         return
-    limit, cells = _half_of_memory(), sampler.cells
+    limit, cells = half_of_memory(), sampler.cells
     # Once as drawn, once as handed on.
     needed = 2e-6 * work.chains * (work.draws // cells.keep) * cells.missing.sum() * cells.packed.itemsize
     if needed > limit:

@@ -17,7 +17,8 @@ from pydantic import Field, field_validator
 from bayeslab.dataset import Data
 from bayeslab.decisions import scores
 from bayeslab.errors import DataError
-from bayeslab.families import _learned, learner
+from bayeslab.families import learner
+from bayeslab.families.learner import trained as learner_trained
 from bayeslab.job import Job, Outcome
 from bayeslab.posterior.groups import attributes, labelled, observed_groups
 from bayeslab.results.verdict import Finding, Verdict
@@ -50,7 +51,7 @@ def refuse(model: Model, data: Data) -> str | None:
     """Only learners are trained."""
     if model.model.family != "learner":
         return f"the family {model.model.family} has a posterior; training is for the family learner"
-    ready = _learned.prepared(model, data)
+    ready = learner_trained.prepared(model, data)
     return None if ready else "nothing to learn"
 
 
@@ -58,8 +59,8 @@ def ready(job: Job) -> None:
     """Folds that there are no rows for are refused before anything is trained."""
     for folds in (job.options.folds, _tuned_by(job)):
         if folds:
-            found = _learned.prepared(job.model, job.data)
-            _learned._splitter(found, found.outcome(job.data), folds, job.seed)
+            found = learner_trained.prepared(job.model, job.data)
+            learner_trained._splitter(found, found.outcome(job.data), folds, job.seed)
 
 
 def _tuned_by(job: Job) -> int:
@@ -79,7 +80,7 @@ def run(job: Job) -> Outcome:
     matrix, outcome = ready.matrix(job.data), ready.outcome(job.data)
     outside = _left_out(job, ready, matrix, outcome, options.folds) if options.folds else None
     with convergence_warnings() as answering:
-        inside = _learned.answers(found.estimator, matrix, ready.classes) if outside is not None else None
+        inside = learner_trained.answers(found.estimator, matrix, ready.classes) if outside is not None else None
         values = _reported(job, found, outside, matrix, outcome)
     unconverged = [*found.unconverged, *answering]
     lead = {"chain": np.arange(1), "draw": np.arange(1)}
@@ -179,19 +180,19 @@ def _identifying(ready: Any, data: Data) -> Iterator[Finding]:
 def _left_out(job: Job, ready: Any, matrix: np.ndarray, outcome: np.ndarray, folds: int) -> _LeftOut:
     from bayeslab.learners._estimator import convergence_warnings
 
-    splitter = _learned._splitter(ready, outcome, folds, job.seed)
+    splitter = learner_trained._splitter(ready, outcome, folds, job.seed)
     shape = (len(outcome),) if ready.classes is None else (len(outcome), len(ready.classes))
     out, fold, staged = np.zeros(shape), np.zeros(len(outcome), int), []
     unconverged: list[tuple[str, ...]] = []
     for number, (inside, outside) in enumerate(splitter.split(matrix, outcome)):
         job.progress.note(f"fold {number + 1} of {folds}")
         try:
-            one = _learned.fitted(ready, matrix[inside], outcome[inside], job.seed)
+            one = learner_trained.fitted(ready, matrix[inside], outcome[inside], job.seed)
         except DataError as error:
             where = f"fold {number + 1} of {folds}, with {len(inside)} of {len(outcome)} rows"
             raise DataError(f"{where}: {error.message}; 'folds: 0' leaves no row out") from None
         with convergence_warnings() as answering:
-            out[outside], fold[outside] = _learned.answers(one.estimator, matrix[outside], ready.classes), number
+            out[outside], fold[outside] = learner_trained.answers(one.estimator, matrix[outside], ready.classes), number
         unconverged.append((*one.unconverged, *answering))
         staged.append(
             (one.staged_errors(matrix[inside], outcome[inside]), one.staged_errors(matrix[outside], outcome[outside]))
@@ -225,7 +226,7 @@ def _reported(
             gap = outcome - outside.predicted
         else:
             some = np.linspace(0, len(outcome) - 1, min(len(outcome), _ENOUGH)).astype(int)
-            gap = outcome[some] - _learned.answers(found.estimator, matrix[some], None)
+            gap = outcome[some] - learner_trained.answers(found.estimator, matrix[some], None)
         spread = float(np.sqrt(np.mean(gap**2)))
         # Also a learner without an error on its rows has one on others.
         out["sigma"] = ((), np.array(max(spread, 1e-6 * max(float(np.std(outcome)), 1e-300))))

@@ -20,7 +20,7 @@ import numpy as np
 
 from bayeslab.errors import EvidenceError
 from bayeslab.exact.emissions import Bernoulli, Binomial, Categorical, Exponential, FullGaussian, Poisson, Product
-from bayeslab.exact.emissions._cells import column_means, observed, ratio
+from bayeslab.exact.emissions.cells import column_means, observed, ratio
 from bayeslab.exact.emissions.normal import DiagonalGaussian, inverse_wishart, patterns
 from bayeslab.exact.forward_backward import HiddenChain, read_rows, room
 

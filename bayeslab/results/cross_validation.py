@@ -303,7 +303,7 @@ def _places(at: NDArray[np.int64]) -> str:
 def _classifies(entry: _Entry, target: str) -> bool:
     """Whether a model predicts classes; of 0 and 1 it depends on the model what they are."""
     if entry.model.model.family == "learner":
-        from bayeslab.families._learned import prepared
+        from bayeslab.families.learner.trained import prepared
 
         try:
             return prepared(entry.model, entry.whole).classes is not None

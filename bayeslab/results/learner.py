@@ -19,7 +19,7 @@ from bayeslab.results.predict import predict
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayeslab.families._learned import Learned
+    from bayeslab.families.learner.trained import Learned
     from bayeslab.plots.learners import Axis, Regions
 
 __all__ = ["PICTURES", "FittedLearner", "learner_of", "plot_regions"]

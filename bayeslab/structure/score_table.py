@@ -35,7 +35,7 @@ from bayeslab.structure.counts import n_sets
 from bayeslab.structure.priors import StructurePrior, structure_prior
 from bayeslab.structure.scores import LocalScore, Work
 
-__all__ = ["Forecast", "Note", "ScoreTable", "best_candidates", "forecast"]
+__all__ = ["Forecast", "Note", "ScoreTable", "best_candidates", "checked", "forecast", "half_of_memory"]
 
 _FORMAT = 1
 
@@ -310,7 +310,7 @@ class ScoreTable:
             raise OptionError(f"max_parents is 0 or more; given {max_parents}")
         limits = np.minimum(known.limits, max_parents)
         allowed = _allowed(score, known, candidates)
-        cost = _checked(score, allowed, limits, max_parents, memory, progress)
+        cost = checked(score, allowed, limits, max_parents, memory, progress)
         work = Work(threads or os.cpu_count() or 1, _ticker(progress, cost))
         weights = structure_prior(prior)
         found = score.all_sets(np.arange(n), limits, allowed, work)
@@ -383,7 +383,7 @@ def _allowed(
     return Constraints.of(known.names, required=known.required, candidates=candidates).allowed & known.allowed
 
 
-def _checked(
+def checked(
     score: LocalScore,
     allowed: NDArray[np.bool_],
     limits: NDArray[np.int64],
@@ -392,7 +392,7 @@ def _checked(
     progress: Note | None,
 ) -> Forecast:
     cost = forecast(score, allowed, limits)
-    limit = memory if memory is not None else _half_of_memory()
+    limit = memory if memory is not None else half_of_memory()
     if cost.megabytes > limit:
         raise EngineRefusal(
             f"the score table would hold {cost}; {limit:,.0f} MB may be used. Lower max_parents (now {max_parents}), or"
@@ -403,7 +403,7 @@ def _checked(
     return cost
 
 
-def _half_of_memory() -> float:
+def half_of_memory() -> float:
     """Half of the machine's memory in megabytes; 4,000 where it does not say (Windows)."""
     if not hasattr(os, "sysconf"):
         return 4_000.0

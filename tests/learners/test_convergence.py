@@ -150,7 +150,7 @@ def test_verdict_of_numbers():
 
 
 def test_folds_are_refused_before_training(monkeypatch):
-    monkeypatch.setattr("bayeslab.families._learned.train", lambda *_: pytest.fail("it was trained"))
+    monkeypatch.setattr("bayeslab.families.learner.trained.train", lambda *_: pytest.fail("it was trained"))
     with pytest.raises(bl.BayeslabError, match="1000000000 folds need 1000000000 rows; there are 60"):
         fitted("cross", folds=10**9, learner="perceptron")
     section = {"family": "learner", "target": "cross", "learner": "perceptron"}

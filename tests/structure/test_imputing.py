@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from bayeslab.errors import DataError, OptionError
 from bayeslab.structure.chains import load
-from bayeslab.structure.chains._imputing import Cells, Imputing, completed
+from bayeslab.structure.imputing import Cells, Imputing, completed
 from bayeslab.structure.jobs import MemorySegments, Sampler, Work, Workers, run
 from bayeslab.structure.priors import EdgePrior, Uniform
 from bayeslab.structure.score_table import ScoreTable
@@ -149,9 +149,9 @@ def test_missing_cells_are_drawn_from_their_posterior():
 
 @pytest.mark.slow
 def test_cells_one_by_one_where_a_row_has_too_many_completions(monkeypatch):
-    from bayeslab.structure.chains import _imputing
+    from bayeslab.structure import imputing
 
-    monkeypatch.setattr(_imputing, "_COMPLETIONS", 3)
+    monkeypatch.setattr(imputing, "_COMPLETIONS", 3)
     known = cells()
     assert len(known.blocks[0]) == 5
     table = table_of(known)
@@ -212,7 +212,7 @@ def test_what_is_rescored_is_what_a_missing_cell_touches():
     states = {f"v{i}": ("0", "1") for i in range(6)}
     known = Cells(states, codes)
     table = table_of(known)
-    from bayeslab.structure.chains._imputing import _Book
+    from bayeslab.structure.imputing import _Book
 
     for at_once in (True, False):
         book = _Book(table, known)
@@ -415,9 +415,9 @@ def test_completions_are_kept_in_the_run_and_go_on_exactly(fitted, tmp_path):
 def test_of_very_many_cells_some_draws_are_kept(monkeypatch, tmp_path):
     import bayeslab as bl
     from bayeslab.engines import structure as engine
-    from bayeslab.structure.chains import _imputing
+    from bayeslab.structure import imputing
 
-    monkeypatch.setattr(_imputing, "_KEPT_BYTES", 2)
+    monkeypatch.setattr(imputing, "_KEPT_BYTES", 2)
     assert selected().keep == 3 and selected().packed == np.uint8
     table, model = holes()
     fit = bl.fit(model, table, draws=100, runs=tmp_path, **OPTIONS)

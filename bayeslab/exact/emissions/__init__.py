@@ -31,8 +31,8 @@ References
 
 from __future__ import annotations
 
-from bayeslab.exact.emissions._cells import column_variances, dependent_columns
 from bayeslab.exact.emissions.categories import Categorical
+from bayeslab.exact.emissions.cells import column_variances, dependent_columns
 from bayeslab.exact.emissions.normal import DiagonalGaussian, FullGaussian, NormalPrior, gaussian
 from bayeslab.exact.emissions.normal_mixture import GaussianMixture
 from bayeslab.exact.emissions.one_parameter import Bernoulli, Binomial, Exponential, Poisson

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from bayeslab.exact.emissions._cells import check_shape, check_values, impossible, prior_of, ratio, safe_log
+from bayeslab.exact.emissions.cells import check_shape, check_values, impossible, prior_of, ratio, safe_log
 from bayeslab.exact.emissions.protocol import Parameters, Statistics
 
 __all__ = ["Categorical"]

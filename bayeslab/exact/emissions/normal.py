@@ -20,7 +20,7 @@ from scipy.special import digamma, gammaln, multigammaln
 
 from bayeslab.errors import OptionError, hint
 from bayeslab.exact.components import inverse_cholesky
-from bayeslab.exact.emissions._cells import (
+from bayeslab.exact.emissions.cells import (
     LOG_2PI,
     check_shape,
     column_means,

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import betaln, digamma, gammaln
 
 from bayeslab.errors import OptionError
-from bayeslab.exact.emissions._cells import (
+from bayeslab.exact.emissions.cells import (
     check_shape,
     check_values,
     column_means,

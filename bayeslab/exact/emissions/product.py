@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from bayeslab.errors import DataError, OptionError
-from bayeslab.exact.emissions._cells import check_shape
+from bayeslab.exact.emissions.cells import check_shape
 from bayeslab.exact.emissions.protocol import Parameters, Statistics
 
 __all__ = ["Product"]

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import digamma, expit, gammaln
 
 from bayeslab.errors import DataError, OptionError
-from bayeslab.exact.emissions._cells import (
+from bayeslab.exact.emissions.cells import (
     LOG_2PI,
     check_shape,
     check_values,

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import digamma, gammaln
 
 from bayeslab.errors import OptionError
-from bayeslab.exact.emissions._cells import check_shape, ratio, refuse_constant, refuse_dependent, scaled
+from bayeslab.exact.emissions.cells import check_shape, ratio, refuse_constant, refuse_dependent, scaled
 from bayeslab.exact.emissions.normal import (
     FullGaussian,
     NormalPrior,

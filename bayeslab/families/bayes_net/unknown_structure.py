@@ -28,9 +28,9 @@ from bayeslab.spec import Model
 if TYPE_CHECKING:
     from bayeslab.exact.answer import Plan as ExactPlan
     from bayeslab.families.bayes_net.spec import BayesNet
-    from bayeslab.structure.chains._imputing import Cells
     from bayeslab.structure.constraints import Constraints
     from bayeslab.structure.data import Observations
+    from bayeslab.structure.imputing import Cells
     from bayeslab.structure.jobs import Sampler
     from bayeslab.structure.priors import StructurePrior
     from bayeslab.structure.score_table import Forecast, Note, ScoreTable
@@ -98,21 +98,21 @@ class Plan:
     @cached_property
     def cells(self) -> Cells:
         """The rows with their missing cells, as chains that draw these want them."""
-        from bayeslab.structure.chains._imputing import Cells
+        from bayeslab.structure.imputing import Cells
 
         return Cells(self.states, self.codes, self.word, self.structure.score_options, self.prior)
 
     @cached_property
     def _first_codes(self) -> np.ndarray:
         """The codes; missing cells drawn from their columns, for the score table that chains begin with."""
-        from bayeslab.structure.chains._imputing import completed
+        from bayeslab.structure.imputing import completed
 
         return completed(self.cells, np.random.default_rng(0)) if self.missing else self.codes
 
     @cached_property
     def sampler(self) -> Sampler:
         """The chain with its options; one that draws missing cells, if there are any."""
-        from bayeslab.structure.chains._imputing import Imputing
+        from bayeslab.structure.imputing import Imputing
 
         chain = self.structure.chain()
         return Imputing.of(chain, self.cells, imputation=self.structure.imputation_every) if self.missing else chain
@@ -163,10 +163,10 @@ class Plan:
 
     def check_cost(self) -> None:
         """Raise an EngineRefusal if the score table needs more memory than may be used."""
-        from bayeslab.structure.score_table import _checked
+        from bayeslab.structure.score_table import checked
 
         with _at("max_parents"):
-            _checked(self.score, *self._extent, self.max_parents, None, None)
+            checked(self.score, *self._extent, self.max_parents, None, None)
 
     def table(self, progress: Note | None = None) -> ScoreTable:
         """The score table.
@@ -191,8 +191,8 @@ class Plan:
 
     def check_missing(self) -> None:
         """Raise a DataError if a cell is missing that cannot be drawn in the chain."""
-        from bayeslab.structure.chains._imputing import SCORES
         from bayeslab.structure.data import lacking
+        from bayeslab.structure.imputing import SCORES
 
         if not self.missing or (self.word in SCORES and self.structure.prune is None):
             if self.missing:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from bayeslab.exact.emissions._cells import safe_log
+from bayeslab.exact.emissions.cells import safe_log
 from bayeslab.exact.priors import NAMES, log_density
 from bayeslab.families._emission_graph import Part
 

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from bayeslab.errors import EngineRefusal, ModelError, OptionError
 from bayeslab.structure.constraints import Constraints
-from bayeslab.structure.score_table import ScoreTable, _half_of_memory
+from bayeslab.structure.score_table import ScoreTable, half_of_memory
 from bayeslab.structure.searches import Found, order_search
 from bayeslab.structure.searches._scorer import Prior, Source, members
 from bayeslab.structure.searches.exact import graph_of, table_of
@@ -83,7 +83,7 @@ def search(
         raise OptionError(f"group is a number of variables from 1 to 20; given {group}")
     table = table_of(source, constraints, prior, max_parents, memory)
     rough = order_search.search(table, rng=np.random.default_rng(0), steps=_ORDERS)
-    limit = (memory if memory is not None else _half_of_memory()) * 1e6
+    limit = (memory if memory is not None else half_of_memory()) * 1e6
     reached = table.scores[table.choice(rough.graph)]
     edges: list[tuple[str, str]] = []
     score = 0.0

@@ -27,9 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslab.errors import ModelError
-from bayeslab.structure.constraints import Constraints
-from bayeslab.structure.partial_graph import ARROW, CIRCLE, NONE, TAIL, PartialGraph
-from bayeslab.structure.searches._constraint import (
+from bayeslab.structure.constraint_search import (
     Asked,
     ColliderRule,
     Result,
@@ -40,6 +38,8 @@ from bayeslab.structure.searches._constraint import (
     share_with,
     skeleton,
 )
+from bayeslab.structure.constraints import Constraints
+from bayeslab.structure.partial_graph import ARROW, CIRCLE, NONE, TAIL, PartialGraph
 
 __all__ = ["search"]
 

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import ModelError, OptionError
+from bayeslab.structure.constraint_search import Asked
 from bayeslab.structure.constraints import Constraints
 from bayeslab.structure.partial_graph import CIRCLE, PartialGraph
-from bayeslab.structure.searches._constraint import Asked
 
 __all__ = ["Candidates", "search"]
 

@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslab.errors import ModelError
+from bayeslab.structure.constraint_search import Asked, ColliderRule, Result, Triple, judge_triples, skeleton
 from bayeslab.structure.constraints import Constraints
 from bayeslab.structure.cpdag import meek_closure, reachable
 from bayeslab.structure.partial_graph import ARROW, TAIL, PartialGraph
-from bayeslab.structure.searches._constraint import Asked, ColliderRule, Result, Triple, judge_triples, skeleton
 
 __all__ = ["search"]
 

@@ -31,7 +31,7 @@ from bayeslab.spec import Spec as Frozen
 if TYPE_CHECKING:
     import pymc
 
-    from bayeslab.families._learned import Learned
+    from bayeslab.families.learner.trained import Learned
 
 __all__ = ["Learner", "Spec", "check", "exact", "factors", "graph", "learned", "network", "outcomes", "summed_out"]
 
@@ -207,7 +207,7 @@ def exact(model: Model, data: Data) -> str:
 
 def preferred(model: Model, data: Data) -> tuple[str, str]:
     """The one engine for learners."""
-    from bayeslab.families._learned import prepared
+    from bayeslab.families.learner.trained import prepared
 
     ready = prepared(model, data)
     what = f"{len(ready.classes)} classes" if ready.classes is not None else "numbers"
@@ -216,7 +216,7 @@ def preferred(model: Model, data: Data) -> tuple[str, str]:
 
 def learned(model: Model, data: Data, seed: int) -> Learned:
     """The learner trained on the data; remembered on them."""
-    from bayeslab.families._learned import train
+    from bayeslab.families.learner.trained import train
 
     key = f"learned {seed}"
     if key not in data.memo:
