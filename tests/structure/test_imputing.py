@@ -427,6 +427,6 @@ def test_of_very_many_cells_some_draws_are_kept(monkeypatch, tmp_path):
     fit.structures.network(0, int(draws[4]))
     with pytest.raises(OptionError, match=f"such as {draws[4]}, {draws[5]}"):
         fit.structures.network(0, int(draws[4]) + 1)
-    monkeypatch.setattr(engine, "_half_of_memory", lambda: 1e-6)
+    monkeypatch.setattr(engine, "half_of_memory", lambda: 1e-6)
     with pytest.raises(bl.errors.EngineRefusal, match="5 missing cells"):
         bl.fit(model, table, draws=100, runs=None, **OPTIONS)
