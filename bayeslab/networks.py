@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import networkx as nx
 import numpy as np
 
+from bayeslab.arrays import count
 from bayeslab.errors import EvidenceError, ModelError, OptionError, hint
 from bayeslab.exact.factors import FactorGraph
 from bayeslab.exact.mixed_network import MixedNetwork
 from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.memory import require_memory
 from bayeslab.streams import stream
 
 if TYPE_CHECKING:
@@ -293,6 +295,8 @@ class Network:
         EngineRefusal
             Exact inference would not fit into memory.
         """
+        if given is not None and not isinstance(given, Mapping):
+            raise EvidenceError(f"given is a mapping of variables to states; given: {given!r:.60}")
         wanted = None if targets is None else [targets] if isinstance(targets, str) else list(targets)
         if isinstance(self.plain, MixedNetwork) and self.plain.continuous:
             if believed:
@@ -428,7 +432,11 @@ class Network:
         """Independent draws, given evidence or not: one column a variable, of states (or numbers)."""
         import pandas as pd
 
-        rng = np.random.default_rng(seed)
+        n = count(n, "n")
+        require_memory(
+            8 * n * len(self.variables), f"n = {n:,} draws of {len(self.variables)} variables", "ask for fewer"
+        )
+        rng = np.random.default_rng(None if seed is None else count(seed, "seed"))
         if isinstance(self.plain, MixedNetwork) and self.plain.continuous:
             if given:
                 raise OptionError("draws given evidence are for networks without continuous variables")

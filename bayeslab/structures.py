@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import networkx as nx
 import numpy as np
 
+from bayeslab.arrays import count
 from bayeslab.dataset import Column, Dataset, as_values, number_in, slip_of
 from bayeslab.errors import DataError, ModelError, OptionError, hint
 from bayeslab.exact.mixed_network import MixedNetwork
@@ -173,7 +174,7 @@ class Learned:
         if self.observations.elsewhere is not None:
             raise OptionError("the bootstrap draws rows, which are in DuckDB here: draw some of the file's rows")
         once = self.again
-        rng = stream(seed, "bootstrap")
+        rng = stream(count(seed, "seed"), "bootstrap")
         return bootstrap(self.observations, lambda rows: once(rows).graph, rng=rng, samples=samples)
 
     def __repr__(self) -> str:
@@ -256,7 +257,7 @@ def learn(
         given |= {"max_parents": max_parents, "candidates": candidates}
         given |= {"required": required or None, "forbidden": forbidden or None, "tiers": tiers or None}
         return _of_model(data, {word: value for word, value in given.items() if value is not None} | options)
-    seed = seed or 0
+    seed = count(seed or 0, "seed")
     if method is not None and method not in SEARCHES:
         raise OptionError(f"unknown search '{method}'{hint(method, SEARCHES)}")
     table = _read(data)

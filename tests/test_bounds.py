@@ -305,3 +305,47 @@ def test_numbers_whose_squares_are_zero_are_refused(spec):
     table = {"y": 1e-200 * np.append(rng.normal(-3, 1, 10), rng.normal(3, 1, 10)), "t": np.arange(20.0)}
     with pytest.raises(DataError, match=r"'y' is as small as .*e-200.*measure it in another unit"):
         bl.fit(bl.Model(model=spec), table, runs=None, progress=False)
+
+
+# ------------------------------------------------------------------------------------ starting values
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("abc", "'s' is a number"),
+        ([1, 2], "'s' is one number"),
+        (float("nan"), "'s' is finite"),
+        (-1, "'s' is in the support of its prior"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("method", ["nuts", "map"])
+def test_starting_values_are_checked_before_the_work(value, said, method):
+    nodes = {"s": "HalfNormal(1)", "y[obs_id]": "Normal(0, s)"}
+    model = bl.Model(**graph(nodes, inference={"method": method, "initvals": {"s": value}}))
+    with pytest.raises(BayeslabError, match=rf"initvals.*{said}.*given"):
+        bl.check(model, NUMBERS)
+    bl.check(model.model_copy(update={"inference": {"method": method, "initvals": {"s": 2}}}), NUMBERS)
+
+
+# ------------------------------------------------------------------------------------ networks in Python
+
+
+def test_arguments_of_networks_and_learners_are_refused_in_one_line():
+    table = {"a": STATES["p0"], "b": STATES["p1"]}
+    learned = bl.learn(table)
+    net = learned.network()
+    for call, said in {
+        lambda: net.sample(10**12): "draws of 2 variables would take",
+        lambda: net.sample(1.5): "n is a whole number",
+        lambda: net.sample(-1): "n is a whole number",
+        lambda: net.sample(3, seed=-1): "seed is a whole number",
+        lambda: net.query(["a"]): "given is a mapping",
+        lambda: bl.learn(table, "annealing", seed=-1): "seed is a whole number",
+        lambda: learned.bootstrap(10**9): "samples is a whole number from 1 to",
+        lambda: learned.bootstrap(2.5): "samples is a whole number",
+        lambda: learned.bootstrap(2, seed=-1): "seed is a whole number",
+    }.items():
+        with pytest.raises(BayeslabError, match=said):
+            call()

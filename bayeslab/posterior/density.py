@@ -44,7 +44,7 @@ def ready(job: Job) -> None:
     ModelError
         The graph has no parameters.
     OptionError
-        A starting value is of no parameter.
+        A starting value is of no parameter, no number, of another shape or not in its support.
     """
     known = [rv.name for rv in job.graph.free_RVs]
     if not known:
@@ -52,6 +52,46 @@ def ready(job: Job) -> None:
     for name in job.options.initvals or {} if hasattr(job.options, "initvals") else ():
         if name not in known:
             raise OptionError(f"initvals: no parameter '{name}'{hint(name, known)}", path=("inference", "initvals"))
+    if getattr(job.options, "initvals", None):
+        _check_starting_values(job.graph, job.options.initvals)
+
+
+def _check_starting_values(model: pymc.Model, given: Mapping[str, Any]) -> None:
+    """Refuse starting values that are no finite numbers of the parameter's shape and support."""
+    lengths = {dim: len(levels) for dim, levels in model.coords.items() if levels is not None}
+    values = {}
+    for name, value in given.items():
+        path = ("inference", "initvals", name)
+        try:
+            values[name] = np.asarray(value, dtype=float)
+        except (TypeError, ValueError):
+            raise OptionError(
+                f"initvals: '{name}' is a number, or rows of numbers; given: {value!r:.60}", path=path
+            ) from None
+        dims = model.named_vars_to_dims.get(name) or ()
+        static = model[name].type.shape
+        shape = tuple(lengths.get(dim) for dim in dims) if len(dims) == len(static) else static
+        if len(shape) != values[name].ndim or any(
+            wanted not in (None, n) for wanted, n in zip(shape, values[name].shape, strict=True)
+        ):
+            wanted = (
+                f"has the shape ({', '.join('?' if n is None else str(n) for n in shape)})"
+                if shape
+                else "is one number"
+            )
+            raise OptionError(f"initvals: '{name}' {wanted}; given: {value!r:.60}", path=path)
+        if not np.isfinite(values[name]).all():
+            raise OptionError(f"initvals: '{name}' is finite; given: {value!r:.60}", path=path)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        point = _overridden(model, values)
+    for name in values:
+        # Outside the support the transformation to the real line is not defined.
+        if not np.isfinite(point[model.rvs_to_values[model[name]].name]).all():
+            raise OptionError(
+                f"initvals: '{name}' is in the support of its prior; given: {given[name]!r:.60}",
+                path=("inference", "initvals", name),
+            )
 
 
 def check_together(job: Job, draws: int, option: str) -> None:

@@ -20,11 +20,16 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
+from bayeslab.arrays import count
 from bayeslab.errors import OptionError
 from bayeslab.structure.cpdag import cpdag
 from bayeslab.structure.data import Observations
 
 __all__ = ["EdgeConfidence", "bootstrap"]
+
+
+# Samples: a confidence is then known to 0.0005.
+_MOST = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +113,7 @@ def bootstrap(
     samples
         Number of samples. The standard error of a confidence is at most 0.5 / sqrt(samples).
     """
-    if samples < 1:
-        raise OptionError(f"samples is a number, 1 or more; given {samples}")
+    samples = count(samples, "samples", 1, _MOST)
     if data.weights.dtype.kind not in "iu":
         raise OptionError("the bootstrap draws rows, so that their weights are whole numbers; expected counts are not")
     n_rows, share = int(data.n_rows), data.weights / data.weights.sum()
