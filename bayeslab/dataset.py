@@ -9,6 +9,7 @@ when the model later predicts new data.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -51,7 +52,13 @@ LARGEST_EXACT = 2**53
 # Cells that are missing, in columns of numbers and of text alike.
 MISSING_WORDS = frozenset(("", "NA", "NaN", "nan", "N/A", "null"))
 # Above this share of numbers a column of text is taken for one of numbers with a slip.
-_MOSTLY = 0.8
+_MOSTLY = 0.5
+# A number with marks of thousands, a decimal comma, a percent sign or a currency.
+_MARKED = re.compile(
+    r"[+\u2212-]?[$\u20ac\u00a3\u00a5]?[+\u2212-]?"
+    r"(\d{1,3}([,.'\u2019 \u00a0\u202f]\d{3})+([.,]\d+)?|\d+([.,]\d+)?)\s?[%\u2030$\u20ac\u00a3\u00a5]?"
+)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d\S*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +298,7 @@ class Dataset:
                 columns[name] = Column(values, dims, missing, _order(value))
             else:
                 pending[name] = (values, missing)
+        _check_indexes({name: raw[name] for name, (values, _) in pending.items() if values.ndim == 1}, what)
         lengths = Counter(len(values) for values, _ in pending.values() if values.ndim == 1)
         declared = {len(c.values) for c in columns.values() if c.dims == (source.rows,)}
         length = next(iter(declared)) if declared else lengths.most_common(1)[0][0] if lengths else None
@@ -303,6 +311,21 @@ class Dataset:
             levels[source.rows] = _row_names(source.rows, columns.pop(source.rows), what)
         _check_lengths(columns, what)
         return tables.joined(cls(columns, source.rows, levels, left_out))
+
+
+def _check_indexes(series: Mapping[str, Any], what: str) -> None:
+    """Refuse pandas series of one length whose rows have different names: by position they would be mixed up."""
+    first: dict[int, tuple[str, Any]] = {}
+    for name, value in series.items():
+        index: Any = getattr(value, "index", None)
+        if not hasattr(index, "equals"):
+            continue
+        other, known = first.setdefault(len(value), (name, index))
+        if not index.equals(known):
+            raise DataError(
+                f"{what}: the series '{other}' and '{name}' have different indexes: put them into one dataframe, which"
+                " aligns their rows, or give arrays, whose rows go together as they come"
+            )
 
 
 class UnusableColumn(DataError):
@@ -339,23 +362,45 @@ def frame_series(frame: Any) -> dict[str, Any]:
 
 def frame_columns(frame: Any) -> dict[str, Any]:
     """Columns of a pandas, polars or pyarrow table."""
-    return {
-        name: series.to_native()
-        if _order(series.to_native()) is not None
-        else series.to_list()
-        if _nullable(series)
-        else series.to_numpy()
-        for name, series in frame_series(frame).items()
-    }
+    columns = {}
+    for name, series in frame_series(frame).items():
+        native = series.to_native()
+        if type(getattr(native, "type", None)).__name__ == "DictionaryType":  # categories of pyarrow
+            native = native.to_pandas()
+        if _order(native) is not None:
+            columns[name] = native
+        else:
+            columns[name] = series.to_list() if _nullable(series) else series.to_numpy()
+    return columns
 
 
 def _order(values: Any) -> tuple[str, ...] | None:
-    """The categories of an ordered categorical column of text, of pandas or polars, in their order."""
+    """The categories of a categorical column in their order, where they have one: ordered words, or numbers."""
     kind = getattr(values, "dtype", None)
+    if (numbers := _numeric_categories(kind)) is not None:
+        return tuple(_words(numbers).tolist())
     if getattr(kind, "ordered", False) is not True and type(kind).__name__ != "Enum":
         return None
     words = list(kind.categories)  # type: ignore[union-attr]
     return tuple(words) if all(isinstance(word, str) for word in words) else None
+
+
+def _numeric_categories(kind: Any) -> np.ndarray | None:
+    """The categories of a categorical type of pandas, if they are numbers."""
+    if type(kind).__name__ != "CategoricalDtype" or kind.categories is None or not len(kind.categories):
+        return None
+    categories = np.asarray(kind.categories.infer_objects())
+    return categories if categories.dtype.kind in "iuf" else None
+
+
+def _with_words(values: Any) -> Any:
+    """A categorical column of numbers as one of words: its cells are levels, and no quantities."""
+    numbers = _numeric_categories(getattr(values, "dtype", None))
+    if numbers is None:
+        return values
+    codes = np.asarray(getattr(values, "cat", values).codes)
+    words = np.array([*_words(numbers).tolist(), None], dtype=object)
+    return words[codes]  # the code of a missing cell is -1
 
 
 def _nullable(series: Any) -> bool:
@@ -364,7 +409,7 @@ def _nullable(series: Any) -> bool:
 
 def _read_values(name: str, value: Any, what: str, cells: Cells) -> tuple[np.ndarray, np.ndarray | None]:
     """One column as the model's data section wants it read."""
-    values, missing = as_values(value, what, cells.missing(name))
+    values, missing = as_values(_with_words(value), what, cells.missing(name))
     if values.dtype.kind == "U" or not cells.is_text(name):
         return values, missing
     gone = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
@@ -390,12 +435,13 @@ def _as_given(value: Any, what: str) -> tuple[np.ndarray, np.ndarray | None]:
     if _lists_of_words(value):
         value = [None if cell is None else WORDS_APART + WORDS_APART.join(map(str, cell)) for cell in value]
     try:
-        masked = isinstance(value, np.ma.MaskedArray)
-        array = np.ma.filled(value.astype(float), np.nan) if masked else np.asarray(value)
+        array = _unmasked(value) if isinstance(value, np.ma.MaskedArray) else np.asarray(value)
         if array.dtype.kind == "U" and not isinstance(value, np.ndarray):
             array = np.asarray(value, dtype=object)  # NumPy would make text of numbers among text
     except ValueError:
         raise DataError(f"{what} is ragged: its rows have different lengths") from None
+    if isinstance(value, list | tuple):
+        _check_truth(value, what)
     if array.dtype.kind == "b":
         return array.astype(np.int64), None
     if array.dtype.kind == "u" and array.size and array.max() > _LARGEST:
@@ -414,6 +460,35 @@ def _as_given(value: Any, what: str) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 _LARGEST = 2**63 - 1
+
+
+def _unmasked(values: Any) -> np.ndarray:
+    """A masked array as a plain one: None where cells of text or whole numbers are masked, else NaN."""
+    mask, cells = np.ma.getmaskarray(values), np.asarray(values.data)
+    if not mask.any():
+        return cells
+    if cells.dtype.kind in "USOiu":
+        cells = cells.astype(object)
+        cells[mask] = None
+        return cells
+    return np.where(mask, np.nan, cells.astype(float))
+
+
+def _check_truth(cells: Sequence[Any], what: str) -> None:
+    """Refuse truth values among numbers, which would be read as 1 and 0."""
+    kinds = set(map(type, cells))
+    if not kinds & {bool, np.bool_} or not kinds - {bool, np.bool_, type(None)}:
+        return
+    truth = [isinstance(cell, bool | np.bool_) for cell in cells]
+    if any(
+        isinstance(c, int | float | np.number) and c == c
+        for c, is_truth in zip(cells, truth, strict=True)
+        if not is_truth
+    ):
+        row = truth.index(True) + 1
+        raise UnusableColumn(
+            f"{what} mixes numbers and truth values (row {row}: {cells[row - 1]}); make them one or the other"
+        )
 
 
 def whole_numbers(cells: Sequence[Any], what: str) -> np.ndarray:
@@ -491,6 +566,7 @@ _NUMBER = bool | int | float | np.integer | np.floating | np.bool_
 
 def _from_objects(array: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray | None]:
     flat = array.astype(object).ravel()
+    _check_truth(flat.tolist(), what)
     if set(map(type, flat)) <= {str, float, type(None)}:  # the common case, without a loop over cells
         gone = np.equal(flat, np.array(None, dtype=object)).astype(bool) | (flat != flat).astype(bool)
         if set(map(type, flat[~gone])) == {str}:
@@ -939,26 +1015,40 @@ def slip_of(name: str, column: Column) -> str | None:
     cells = column.values.ravel()
     if cells.size and cells[0].startswith(WORDS_APART):
         return None
+    if column.order is not None:  # declared categories, whatever they look like
+        return None
     there = ~column.absent().ravel()
     words, inverse, counts = np.unique(cells[there], return_inverse=True, return_counts=True)
-    numbers = np.array([number_in(word) is not None for word in words.tolist()], dtype=bool)
+    written = words.tolist()
+    numbers = np.array([number_in(word) is not None for word in written], dtype=bool)
     total, share = counts.sum(), counts[numbers].sum()
-    if not total or share < _MOSTLY * total:
+    if not total:
         return None
+    names = f"list it under 'text' in the data section, text: [{name}], if these are names"
     if share == total:
-        if all(word.isdigit() for word in words.tolist()):
+        if all(word.isdigit() for word in written):
             return None
         row = int(np.flatnonzero(there)[0])
         return (
             f"column '{name}' holds numbers as text ('{cells[row]}' in row {row + 1}): make numbers of it, or list it"
             " under 'text' in the data section if these are names"
         )
-    row = int(np.flatnonzero(there)[np.flatnonzero(~numbers[inverse])[0]])
-    return (
-        f"column '{name}', row {row + 1}: '{cells[row]}' is no number, and {share} of {total} cells are; correct it,"
-        f' or say in the data section what it is: missing: ["{cells[row]}"] if the cell is missing, text: [{name}] if'
-        " the column holds names"
-    )
+    if share > _MOSTLY * total:
+        row = int(np.flatnonzero(there)[np.flatnonzero(~numbers[inverse])[0]])
+        return (
+            f"column '{name}', row {row + 1}: '{cells[row]}' is no number, and {share} of {total} cells are; correct"
+            f' it, or say in the data section what it is: missing: ["{cells[row]}"] if the cell is missing, text:'
+            f" [{name}] if the column holds names"
+        )
+    for pattern, what, remedy in (
+        (_MARKED, "a number with marks", "write it with a decimal point, and without thousands, percent and currency"),
+        (_DATE, "a date", "make numbers of the dates, say days"),
+    ):
+        marked = np.array([pattern.fullmatch(word) is not None for word in written], dtype=bool) & ~numbers
+        if counts[marked | numbers].sum() > _MOSTLY * total:
+            row = int(np.flatnonzero(there)[np.flatnonzero(marked[inverse])[0]])
+            return f"column '{name}', row {row + 1}: '{cells[row]}' is {what}, read as text: {remedy}; or {names}"
+    return None
 
 
 def _row_names(dim: str, column: Column, what: str) -> np.ndarray:

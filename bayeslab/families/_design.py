@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.dataset import LARGEST_EXACT, Data
 from bayeslab.digits import two_means
 from bayeslab.errors import BayeslabError, DataError, hint, listed
 from bayeslab.families._formula import Formula
@@ -163,6 +163,7 @@ def _frame(formula: Formula, data: Data, rows: np.ndarray) -> Any:
     import pandas as pd
 
     columns: dict[str, Any] = {}
+    quantities = formula.quantities()
     for name in sorted(formula.predictor_columns()):
         values = _column(data, name)
         if isinstance(values, pd.Categorical):
@@ -170,11 +171,27 @@ def _frame(formula: Formula, data: Data, rows: np.ndarray) -> Any:
             gone = columns[name].codes < 0
         else:
             columns[_as_given(name)] = values[rows]
+            if name in quantities:
+                _check_whole(name, values[rows], rows)
             columns[name] = values[rows].astype(float)
             gone = np.isnan(columns[name])
         if np.any(gone):
             raise DataError(f"column '{name}' has a missing cell (row {rows[np.flatnonzero(gone)[0]] + 1})")
     return pd.DataFrame(columns, index=rows)
+
+
+def _check_whole(name: str, values: np.ndarray, rows: np.ndarray) -> None:
+    """Refuse whole numbers that floats do not hold: different ones would be equal."""
+    if values.dtype.kind not in "iu":
+        return
+    lost = (values > LARGEST_EXACT) | (values < -LARGEST_EXACT)
+    lost[lost] = [int(float(value)) != value for value in values[lost].tolist()]
+    if np.any(lost):
+        at = int(np.flatnonzero(lost)[0])
+        raise DataError(
+            f"column '{name}', row {rows[at] + 1}: {values[at]} has more digits than a number with a point can keep"
+            f" (2⁵³): take a smaller number off the whole column, or write C({name}) if these are names"
+        )
 
 
 def _as_given(name: str) -> str:

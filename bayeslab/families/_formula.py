@@ -59,6 +59,11 @@ class Formula:
             names |= {*group.effects.names, *group.factors}
         return names
 
+    def quantities(self) -> set[str]:
+        """Columns the right-hand side reads as numbers, and not as levels only."""
+        terms = [*self.common.terms, *(term for group in self.groups for term in group.effects.terms)]
+        return {name for term in terms for factor in term if not factor.levels for name in factor.names}
+
 
 @lru_cache(maxsize=64)
 def parse_formula(text: str) -> Formula:

@@ -19,6 +19,7 @@ from formulae.environment import Environment
 from formulae.matrices import DesignMatrices
 from formulae.transforms import Offset
 
+from bayeslab.dataset import LARGEST_EXACT
 from bayeslab.digits import check_digits
 from bayeslab.errors import DataError, hint, listed
 from bayeslab.families._term_reader import FUNCTIONS, bound_arguments, constant, shown
@@ -34,6 +35,7 @@ _BINARY = {
     "EQUAL_EQUAL": np.equal, "BANG_EQUAL": np.not_equal, "LESS": np.less, "LESS_EQUAL": np.less_equal,
     "GREATER": np.greater, "GREATER_EQUAL": np.greater_equal,
 }  # fmt: skip
+_ARITHMETIC = ("PLUS", "MINUS", "STAR", "SLASH", "STAR_STAR")
 _ENCODINGS = {"Sum": Sum, "Treatment": Treatment, "S": Sum, "T": Treatment}
 
 
@@ -147,6 +149,9 @@ def _binary(tree: Any, frame: pd.DataFrame, memory: dict[str, Any]) -> Any:
         if isinstance(text, expr.Literal) and isinstance(text.value, str):
             equal = _is_level(text.value, other, frame)
             return 1.0 - equal if kind == "BANG_EQUAL" else equal
+    for number in sides if kind not in _ARITHMETIC else ():
+        if isinstance(number, expr.Literal) and abs(float(number.value)) >= LARGEST_EXACT:
+            raise _bad(f"{shown(tree)}: numbers of 2⁵³ and more are rounded, so that different ones would be equal")
     return np.asarray(_BINARY[kind](*(_number(side, frame, memory) for side in sides)), dtype=float)
 
 

@@ -39,6 +39,11 @@ class Factor:
     column: str | None
     names: frozenset[str]
 
+    @property
+    def levels(self) -> bool:
+        """Whether it makes a factor of its column: ``C(x)``, ``S(x)``, ``T(x)``."""
+        return self.column is None and self.expression.callee.name.lexeme in ("C", "S", "T")
+
     def __hash__(self) -> int:
         return hash(self.text)
 

@@ -179,14 +179,22 @@ def _read_csv(path: Path, usual: str, cells: Cells) -> tuple[dict[str, Any], tup
             separator = _separator(stream, usual, where)
             stream.seek(0)
             reader = csv.reader(_lines(stream, where), delimiter=separator, strict=True)
-            header = [name.strip() for name in next(reader, [])]
+            first = next((row for row in reader if len(row) > 1 or any(map(str.strip, row))), [])
+            header = [name.strip() for name in first]
             if not any(header):
                 raise DataError("the table is empty; its first line names the columns", where=f"{where}:1:1")
+            top = reader.line_num
             doubled = [name for name, count in Counter(header).items() if count > 1]
             if doubled:
-                raise DataError(f"the column '{doubled[0]}' is there twice", where=f"{where}:1:1")
-            rows = []
+                raise DataError(f"the column '{doubled[0]}' is there twice", where=f"{where}:{top}:1")
+            rows: list[list[str]] = []
+            blank = 0
             for row in reader:
+                if not row and len(header) == 1:
+                    blank += 1  # a missing cell, if another row comes
+                    continue
+                rows += [[""]] * blank
+                blank = 0
                 if len(row) != len(header):
                     if not row:
                         continue
@@ -204,7 +212,7 @@ def _read_csv(path: Path, usual: str, cells: Cells) -> tuple[dict[str, Any], tup
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", where=where) from None
     if not rows:
-        raise DataError("the table has no rows", where=f"{where}:1:1")
+        raise DataError("the table has no rows", where=f"{where}:{top}:1")
     texts = {
         name: as_text(column, f"{where}: column '{name}'")
         for name, column in zip(header, zip(*rows, strict=True), strict=True)
@@ -302,9 +310,25 @@ def _read_parquet(path: Path) -> dict[str, Any]:
                 f" {need / 2**30:.3g} GiB, more memory than there is",
                 where=shown(path),
             )
-        return frame_columns(parquet.read_table(path))
+        return _with_categories(parquet.read_table(path))
     except (OSError, ValueError) as error:
         raise DataError(f"not a Parquet file: {(str(error) or 'damaged').splitlines()[0]}", where=shown(path)) from None
+
+
+def _with_categories(table: Any) -> dict[str, Any]:
+    """Columns of a Parquet file; those pandas wrote as categories of numbers are stored as the numbers, and noted."""
+    import pandas as pd
+    from pyarrow import types
+
+    columns = frame_columns(table)
+    for entry in (table.schema.pandas_metadata or {}).get("columns", ()):
+        name = entry.get("name")
+        if name not in columns or entry.get("pandas_type") != "categorical":
+            continue
+        stored = table.column(name)
+        if types.is_integer(stored.type) or types.is_floating(stored.type):
+            columns[name] = pd.Series(pd.Categorical(stored.to_pandas(integer_object_nulls=True)))
+    return columns
 
 
 def _read_json(path: Path) -> Any:

@@ -9,7 +9,7 @@ import pytest
 import bayeslab as bl
 from bayeslab import dataset
 from bayeslab.dataset import as_values
-from bayeslab.errors import DataError
+from bayeslab.errors import DataError, ModelError
 from bayeslab.io.tables import read_dataset
 from bayeslab.spec import DataSource
 
@@ -146,3 +146,107 @@ def test_levels_that_differ_in_capitals_or_spaces_get_a_remark(tmp_path):
     assert [(check, name) for check, name, *_ in found] == [("levels", "g")] * 2
     assert found[0][3] == "'g': the levels 'A', 'a' differ only in capitals or spaces"
     assert not bl.check(model, data | {"g": list("ABABABAB")}).remarks()
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["1,000", "2,500", "950", "11,000"],
+        ["1'000", "2'500", "11'000", "1'200"],
+        ["1.000.000", "2.500.000", "3.100.000", "4.000.000"],
+        ["10%", "12.5%", "11 %", "9%"],
+        ["$10", "$12.50", "-$3", "$1,000"],
+        ["1,5", "2,5", "3,25", "0,1"],
+    ],
+)
+def test_numbers_with_marks_are_no_levels(cells):
+    model = bl.Model(model=LINE)
+    data = {"x": cells * 2, "y": Y}
+    with pytest.raises(DataError, match=r"column 'x', row 1: '.*' is a number with marks, read as text: write it with"):
+        bl.check(model, data)
+    named = bl.check(bl.Model(model=LINE, data={"text": ["x"]}), data)
+    assert named.labels["x"].tolist() == sorted(cells)
+
+
+def test_dates_as_text_are_no_levels_unless_the_model_says_so():
+    dates = [f"2024-05-{day:02}" for day in range(1, 9)]
+    with pytest.raises(DataError, match=r"column 'x', row 1: '2024-05-01' is a date, read as text: make numbers"):
+        bl.check(bl.Model(model=LINE), {"x": dates, "y": Y})
+    assert bl.check(bl.Model(model=LINE, data={"text": ["x"]}), {"x": dates, "y": Y}).labels["x"].tolist() == dates
+
+
+def test_most_is_more_than_half():
+    words = [*X[:5], "a", "b", "c"]
+    with pytest.raises(DataError, match="column 'x', row 6: 'a' is no number, and 5 of 8 cells are"):
+        bl.check(bl.Model(model=LINE), {"x": words, "y": Y})
+    half = ["A1", "B2", "12", "13"] * 2
+    assert bl.check(bl.Model(model=LINE), {"x": half, "y": Y}).labels["x"].tolist() == sorted(set(half))
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_categories_are_levels_in_memory_and_in_parquet(tmp_path, ordered):
+    whole = pd.Categorical([30, 10, 9, 30, 10, 9, 30, None], ordered=ordered)
+    words = pd.Categorical(["lo", "hi"] * 4, categories=["lo", "hi"], ordered=ordered)
+    frame = pd.DataFrame({"x": whole, "w": words, "y": Y})
+    frame.to_parquet(tmp_path / "t.parquet")
+    for data in (frame, tmp_path / "t.parquet", {"x": whole, "w": words, "y": Y}):
+        bound = bl.check(bl.Model(model=LINE | {"formula": "y ~ x + w"}), data)
+        assert bound.labels["x"].tolist() == ["9", "10", "30"]
+        assert bound.term("x", missing=True).codes.tolist() == [2, 1, 0, 2, 1, 0, 2, -1]
+        assert bound.labels["w"].tolist() == (["lo", "hi"] if ordered else ["hi", "lo"])
+
+
+def test_an_empty_line_of_a_table_of_one_column_is_a_missing_cell(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("x\n1\n\n3\n\n\n6\n\n")
+    column = read_dataset(DataSource(), None, path).columns["x"].values
+    assert np.array_equal(column, [1, np.nan, 3, np.nan, np.nan, 6], equal_nan=True)
+
+
+def test_empty_lines_above_the_header_do_not_count(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("\n  \nx,y\n1,2\n3,4\n")
+    assert read_dataset(DataSource(), None, path).columns["y"].values.tolist() == [2, 4]
+    path.write_text(",\n1,2\n")
+    with pytest.raises(DataError, match="the table is empty"):
+        read_dataset(DataSource(), None, path)
+
+
+def test_truth_values_among_numbers_are_refused(tmp_path):
+    path = tmp_path / "t.json"
+    path.write_text('[{"x": 2, "y": 1}, {"x": true, "y": 3}, {"x": 5, "y": 2}]')
+    for data in (path, {"x": [2, True, 5], "y": [1, 3, 2]}, {"x": [2.5, True, 5], "y": [1, 3, 2]}):
+        with pytest.raises(DataError, match=r"mixes numbers and truth values \(row 2: True\)"):
+            bl.check(bl.Model(model=LINE), data)
+    columns = read_dataset(DataSource(), None, {"x": [True, False, None], "y": [True, False, np.nan]}).columns
+    assert [columns[n].values[:2].tolist() for n in "xy"] == [[1, 0], [1, 0]]
+
+
+def test_series_of_unlike_indexes_are_not_put_together_by_position():
+    frame = pd.DataFrame({"x": X, "y": Y}).astype(float)
+    moved = frame["y"].sort_values(ascending=False)
+    with pytest.raises(DataError, match="the series 'x' and 'y' have different indexes: put them into one dataframe"):
+        bl.check(bl.Model(model=LINE), {"x": frame["x"], "y": moved})
+    bl.check(bl.Model(model=LINE), {"x": frame["x"][::-1], "y": moved.sort_index()[::-1], "w": Y})
+
+
+def test_masked_arrays_of_text_and_of_whole_numbers():
+    mask = [False, True, False]
+    data = {"t": np.ma.array(["a", "b", "c"], mask=mask), "n": np.ma.array([1, 2, 3], mask=mask)}
+    columns = read_dataset(DataSource(), None, data).columns
+    assert columns["t"].absent().tolist() == columns["n"].absent().tolist() == mask
+    assert columns["t"].values[[0, 2]].tolist() == ["a", "c"]
+    with pytest.raises(DataError, match="row 1: 9007199254740993 has more digits"):
+        read_dataset(DataSource(), None, {"n": np.ma.array([2**53 + 1, 2, 3], mask=mask)})
+    whole = read_dataset(DataSource(), None, {"n": np.ma.array([2**53 + 1, 2])}).columns["n"].values
+    assert whole.tolist() == [2**53 + 1, 2]
+
+
+def test_whole_numbers_that_floats_do_not_hold_are_no_quantities():
+    data = {"x": [2**53 + i for i in range(8)], "y": Y}
+    for formula in ("y ~ x", f"y ~ I(x == {2**53 + 1})", "y ~ x:y2"):
+        with pytest.raises(DataError, match=r"column 'x', row 2: 9007199254740993 has more digits"):
+            bl.check(bl.Model(model=LINE | {"formula": formula}), data | {"y2": Y})
+    bl.check(bl.Model(model=LINE | {"formula": "y ~ C(x)"}), data)
+    with pytest.raises(ModelError, match="numbers of 2⁵³ and more are rounded"):
+        bl.check(bl.Model(model=LINE | {"formula": f"y ~ I(x == {2**53 + 1})"}), {"x": [2**53, 3] * 4, "y": Y})
