@@ -93,6 +93,10 @@ Contract. A family module has
 ``chosen(model, data) -> (str, dict, dict) | None`` (optional)
     what was chosen before the fit, such as a number of states: a line for the verdict, and a table of scores (name to
     (dims, array)) with its labels.
+``events(model, data) -> dict`` (optional)
+    by outcome, which of its values count with a probability where others have a density: censored ones, atoms.
+``row_weights(model, data) -> dict`` (optional)
+    by outcome, what the log likelihood of each of its values is multiplied by.
 ``maximum_likelihood(model, data) -> (float, int)`` (optional)
     the highest log likelihood, NaN where there is none, and the number of parameters.
 ``network(model, data) -> networkx.DiGraph``

@@ -37,6 +37,7 @@ from bayeslab import registry
 from bayeslab.errors import DataError, OptionError, hint, listed
 from bayeslab.progress import Progress, reporter
 from bayeslab.results import checks, convergence
+from bayeslab.results.common_scale import same_events, same_weights
 from bayeslab.results.fitted import Fitted, posterior_values
 from bayeslab.results.likelihood import MaximumLikelihood, description_bits, maximise
 from bayeslab.results.predict import log_likelihood, predict
@@ -436,7 +437,8 @@ def compare(
     Raises
     ------
     DataError
-        The models are not of the same data; the message names what differs.
+        The models are not of the same data, weigh rows differently, or a value is censored in one and not in the
+        other; the message names what differs.
     """
     fits = dict(fits)
     if criterion not in _CRITERIA:
@@ -509,6 +511,11 @@ def _same_data(fits: Mapping[str, Fitted]) -> None:
             )
         for outcome, values in ours.items():
             _same_values(first, name, outcome, values, theirs[outcome])
+    for name, fit in others:
+        pair = (first, base.model, base.data), (name, fit.model, fit.data)
+        same_weights(*pair)
+        for outcome in ours:
+            same_events(outcome, *pair)
 
 
 def _outcome_values(fit: Fitted) -> dict[str, np.ndarray]:

@@ -40,7 +40,8 @@ from bayeslab.streams import stream
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayeslab.results.fit import Fit
+from bayeslab.results.common_scale import same_events
+from bayeslab.results.fit import Fit
 
 __all__ = ["CrossValidation", "LearningCurve", "Split", "cross_validate", "learning_curve", "splits"]
 
@@ -325,6 +326,7 @@ def _graph(entry: _Entry, target: str) -> Any:
 
 
 def _same(first: _Entry, other: _Entry, target: str) -> None:
+    same_events(target, (first.name, first.model, first.whole), (other.name, other.model, other.whole))
     a, b = (entry.whole.dataset.columns.get(target) for entry in (first, other))
     if a is None or b is None:
         return
@@ -431,7 +433,7 @@ def _log_densities(fit: Fit, task: _Task, test: Dataset) -> Array | None:
     if tuple(family.outcomes(fit.model, fit.data.names())) != (task.target,):
         return None  # the density of a row is of all its outcomes, not of the target given the others
     try:
-        terms = log_likelihood(fit, bound_to(fit, test))
+        terms = log_likelihood(fit, bound_to(fit, test), weighted=False)
     except BayeslabError:
         return None
     if task.target not in terms or terms[task.target].ndim != 3:

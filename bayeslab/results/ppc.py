@@ -83,6 +83,11 @@ def replications(fit: Fitted, kind: Literal["posterior", "prior"]) -> dict[str, 
         )
         fit.add(added)
     predicted, observed = fit.data_tree[group].to_dataset(), fit.data_tree["observed_data"].to_dataset()
+    if getattr(fit.model.model, "censored", None):
+        raise DataError(
+            f"replications of '{next(iter(predicted.data_vars))}' are of values before anything cuts them off, and the"
+            f" data have censored ones: they cannot be compared; check the model on the rows that were seen whole"
+        )
     out = {}
     for name, values in predicted.data_vars.items():
         if name not in observed:

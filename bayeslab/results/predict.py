@@ -355,14 +355,23 @@ def _like(frame: pd.DataFrame, given: Any) -> Any:
     return frame
 
 
-def log_likelihood(fit: Fitted, data: Data | None = None) -> xr.Dataset:
+def log_likelihood(fit: Fitted, data: Data | None = None, *, weighted: bool = True) -> xr.Dataset:
     """Pointwise log likelihood of the observed nodes at every draw.
 
     Parameters
     ----------
     data
         Other data bound to the model; their parameters must be those of the fit.
+    weighted
+        Whether rows are multiplied by the weights that the model gives them, or are single rows.
     """
+    found = _unweighted_log_likelihood(fit, data)
+    family = registry.load("families", fit.model.model.family)
+    weights = family.row_weights(fit.model, data or fit.data) if weighted and hasattr(family, "row_weights") else {}
+    return found.assign({name: found[name] * own for name, own in weights.items() if name in found})
+
+
+def _unweighted_log_likelihood(fit: Fitted, data: Data | None) -> xr.Dataset:
     if "parent_sets" in fit.data_tree.children:
         from bayeslab.results.structure_predictions import log_likelihoods
 

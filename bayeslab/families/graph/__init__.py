@@ -233,6 +233,26 @@ def _one_letter_off(a: str, b: str) -> bool:
     return swapped or short[at + 1 :] == long[at + 1 :]
 
 
+def events(model: Model, data: Data) -> dict[str, np.ndarray]:
+    """Which values of continuous outcomes are atoms of their distributions, such as the bounds of censored ones."""
+    out = {}
+    for node in nodes_of(_spec(model).nodes).values():
+        if not (node.atoms and data.has(node.name)):
+            continue
+        values = np.asarray(data.term(node.name, missing=True).value, dtype=float)
+        at = np.zeros(values.shape, dtype=bool)
+        for atom in node.atoms:
+            try:
+                place: Any = float(atom)
+            except ValueError:
+                term = data.term(atom, missing=True) if data.has(atom) else None
+                place = np.nan if term is None else np.asarray(term.value, dtype=float)
+            if np.ndim(place) == 0 or np.shape(place) == values.shape:
+                at |= values == place
+        out[node.name] = at
+    return out
+
+
 def summed_out(model: Model, columns: set[str]) -> tuple[str, ...]:
     """Discrete random nodes without data, in topological order."""
     nodes = nodes_of(_spec(model).nodes)

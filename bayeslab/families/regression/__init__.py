@@ -200,6 +200,21 @@ def log_likelihoods(
     return arrays.log_likelihoods(lower(model, data), draws)
 
 
+def events(model: Model, data: Data) -> dict[str, np.ndarray]:
+    """Which rows count with the probability of a tail, as censored ones do, not with a density."""
+    lowered = lower(model, data)
+    if lowered.y is None or lowered.limits is None:
+        return {}
+    lower_limit, upper_limit = lowered.limits
+    return {lowered.formula.outcome: np.isfinite(lower_limit) | np.isfinite(upper_limit)}
+
+
+def row_weights(model: Model, data: Data) -> dict[str, np.ndarray]:
+    """What the log likelihood of each row is multiplied by, where the model says so."""
+    lowered = lower(model, data)
+    return {} if lowered.weights is None else {lowered.formula.outcome: lowered.weights}
+
+
 def remarks(model: Model, data: Data) -> tuple[Remark, ...]:
     """What the user should know about the data: rows dropped, columns that add nothing, separation."""
     lowered = lower(model, data)
@@ -372,6 +387,9 @@ def _rows(spec: Regression, formula: Formula, data: Data, base: Lowered | None) 
     limits = None
     if spec.censored and data.has(spec.censored) and y is not None:
         limits = _limits(data, spec.censored, complete, y)
+    elif base is not None and base.limits is not None:
+        # New responses are predicted as they are, before anything cuts them off.
+        limits = np.full(len(complete), -np.inf), np.full(len(complete), np.inf)
     return _Rows(complete, y, levels, trials, weights, limits, dropped, n)
 
 

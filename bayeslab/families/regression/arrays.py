@@ -88,12 +88,10 @@ def probabilities(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> dict[str
 
 
 def log_likelihoods(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> Named | None:
-    """Log likelihood of each row; None where it is not a product over rows on arrays."""
+    """Log likelihood of each row, weights left out; None where it is not a product over rows on arrays."""
     if not lowered.additive or lowered.limits is not None:
         return None
     assert lowered.y is not None
     density = LIKELIHOODS[lowered.spec.likelihood].log_density
     whole = np.concatenate([density(lowered.y, mean, a, _constants(lowered)) for mean, a in _parts(lowered, draws)])
-    if lowered.weights is not None:
-        whole = whole * lowered.weights
     return {lowered.formula.outcome: ((lowered.data.dataset.rows,), whole)}

@@ -1,0 +1,85 @@
+"""Log likelihoods are compared only where they are on one scale."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import bayeslab as bl
+from bayeslab.errors import DataError
+from bayeslab.results.predict import log_likelihood
+
+RNG = np.random.default_rng(3)
+N = 40
+X = RNG.normal(size=N)
+PRIORS = {"Intercept": "Normal(0, 3)", "b": "Normal(0, 3)", "sigma": "HalfNormal(3)"}
+WEIGHED = {"x": X, "y": 1 + X + 0.05 * RNG.normal(size=N), "w": RNG.integers(5, 9, N).astype(float)}
+WHOLE = 1 + X + 0.5 * RNG.normal(size=N)
+CUT = {"x": X, "y": np.minimum(WHOLE, 1.5), "cut": np.where(WHOLE > 1.5, "right", "none")}
+
+
+def regression(**more) -> bl.Model:
+    return bl.Model(name="line", model=bl.Regression(formula="y ~ x", priors=PRIORS, **more), seed=3)
+
+
+def fitted(data, **more):
+    options = {} if "weights" in more or not more else {"draws": 300, "tune": 300, "chains": 2}
+    return bl.fit(regression(**more), data, runs=None, progress=False, **options)
+
+
+def test_models_of_unlike_weights_are_not_compared():
+    fits = {"plain": fitted(WEIGHED), "weighed": fitted(WEIGHED, weights="w")}
+    with pytest.raises(DataError, match="'plain' and 'weighed' weigh the rows of 'y' differently"):
+        bl.compare(fits, progress=False)
+    same = {"one": fits["weighed"], "two": fitted(WEIGHED, weights="w")}
+    assert abs(bl.compare(same, progress=False).table["elpd_diff"]).max() < 1e-9
+
+
+def test_scores_of_rows_left_out_are_of_single_rows():
+    """By hand: the mean over draws of the density of a row, its logarithm, the mean over rows."""
+    data = {name: values[:30] for name, values in WEIGHED.items()}
+    found = bl.cross_validate(
+        {"plain": regression(), "weighed": regression(weights="w")}, data, folds=3, seed=1, progress=False
+    )
+    assert abs(found.table.loc["plain", "log_score"] - found.table.loc["weighed", "log_score"]) < 0.3
+    fit = fitted(WEIGHED, weights="w")
+    p = fit.posterior
+    mean = p["Intercept"].values[..., None] + p["b"].values * X
+    density = norm.logpdf(WEIGHED["y"], mean, p["sigma"].values[..., None])
+    np.testing.assert_allclose(log_likelihood(fit, weighted=False)["y"].to_numpy(), density, atol=1e-8)
+    np.testing.assert_allclose(log_likelihood(fit)["y"].to_numpy(), density * WEIGHED["w"], atol=1e-7)
+
+
+@pytest.mark.slow
+def test_censored_rows_are_not_compared_with_values():
+    fits = {"plain": fitted(CUT), "cens": fitted(CUT, censored="cut")}
+    first = int(np.argmax(CUT["cut"] == "right")) + 1
+    message = f"'y', row {first}, is censored or an atom in 'cens' and an ordinary value in 'plain'"
+    with pytest.raises(DataError, match=message):
+        bl.compare(fits, progress=False)
+    with pytest.raises(DataError, match=message):
+        bl.cross_validate({"plain": regression(), "cens": regression(censored="cut")}, CUT, folds=2, progress=False)
+    with pytest.raises(DataError, match="before anything cuts them off"):
+        fits["cens"].check(["mean"])
+    found = bl.cross_validate({"cens": regression(censored="cut")}, CUT, folds=2, draws=200, tune=200, progress=False)
+    assert np.isfinite(found.table.loc["cens", "log_score"])
+    # New rows are predicted as they are before anything cuts them off.
+    there = fits["cens"].predict({"x": [3.0]})["mean"].iloc[0]
+    assert there == pytest.approx(4.0, abs=0.5)
+
+
+@pytest.mark.slow
+def test_bounds_of_a_graph_are_atoms():
+    def model(text: str) -> bl.Model:
+        nodes = {"a": "Normal(0, 3)", "b": "Normal(0, 3)", "s": "HalfNormal(3)", "y[obs_id]": text}
+        return bl.Model(name="cut", model=bl.Graph(nodes=nodes), seed=3)
+
+    from bayeslab.families import graph
+    from bayeslab.results.common_scale import same_events
+
+    cens, plain = model("Censored(Normal(a + b * x, s), upper=1.5)"), model("Normal(a + b * x, s)")
+    data = [bl.fit(m, CUT, "map", runs=None, progress=False).data for m in (cens, plain)]
+    np.testing.assert_array_equal(graph.events(cens, data[0])["y"], CUT["y"] == 1.5)
+    with pytest.raises(DataError, match="'y', row"):
+        same_events("y", ("cens", cens, data[0]), ("plain", plain, data[1]))
