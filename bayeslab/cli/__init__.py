@@ -25,6 +25,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from bayeslab import compiling
     from bayeslab.errors import BayeslabError
 
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # Terminals without Unicode show what they can; a result is not lost for want of an ellipsis.
+            stream.reconfigure(errors="replace")
     compiling.announce()
     warnings.showwarning = _warned
     try:

@@ -133,6 +133,17 @@ def test_a_full_disk_behind_standard_output(folder, line):
     assert done.returncode == 1 and done.stderr == "error: standard output: No space left on device\n"
 
 
+def test_a_terminal_without_unicode_shows_what_it_can(tmp_path):
+    written(tmp_path)
+    text = MODEL.replace("data:", "about: größer als zuvor\ndata:")
+    (tmp_path / "m.yaml").write_text(text, encoding="utf-8")
+    env = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"}
+    words = [sys.executable, "-m", "bayeslab.cli", "fit", "m.yaml"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, env=env, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "gr??er als zuvor" in done.stdout
+
+
 LONG = "a" * 5000
 
 
