@@ -94,7 +94,8 @@ Contract. A family module has
     what was chosen before the fit, such as a number of states: a line for the verdict, and a table of scores (name to
     (dims, array)) with its labels.
 ``events(model, data) -> dict`` (optional)
-    by outcome, which of its values count with a probability where others have a density: censored ones, atoms.
+    by outcome, what the likelihood of each value is: ``DENSITY``, ``PROBABILITY`` (discrete), ``LEFT`` or ``RIGHT``
+    (censored there), ``ATOM`` (continuous, but a value that has a probability), ``UNREAD`` (hangs on parameters).
 ``row_weights(model, data) -> dict`` (optional)
     by outcome, what the log likelihood of each of its values is multiplied by.
 ``maximum_likelihood(model, data) -> (float, int)`` (optional)
@@ -103,3 +104,6 @@ Contract. A family module has
     the model's nodes and edges, for drawing (attributes: kind, text, dims, and ``inner`` of what is
     summed out without being recovered; lengths of the dimensions in ``graph["dims"]``).
 """
+
+# What the likelihood of a value is.
+DENSITY, PROBABILITY, LEFT, RIGHT, ATOM, UNREAD = range(6)

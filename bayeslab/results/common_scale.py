@@ -7,12 +7,22 @@ import numpy as np
 from bayeslab import registry
 from bayeslab.dataset import Data
 from bayeslab.errors import DataError
+from bayeslab.families import ATOM, DENSITY, LEFT, PROBABILITY, RIGHT, UNREAD
 from bayeslab.spec import Model
 
-__all__ = ["same_events", "same_weights"]
+__all__ = ["Named", "kinds", "same_events", "same_weights", "unlike_kinds"]
 
 # The name of a model, the model, and its data.
 type Named = tuple[str, Model, Data]
+
+_WORDS = {
+    DENSITY: "a value with a density",
+    PROBABILITY: "a value with a probability",
+    LEFT: "censored on the left",
+    RIGHT: "censored on the right",
+    ATOM: "a bound or another value with a probability of its own",
+    UNREAD: "perhaps beyond a bound, which depends on parameters",
+}
 
 
 def same_weights(one: Named, other: Named) -> None:
@@ -33,25 +43,41 @@ def same_weights(one: Named, other: Named) -> None:
             )
 
 
+def kinds(outcome: str, named: Named) -> np.ndarray | None:
+    """What the likelihood of each value of an outcome is; None where the family does not say."""
+    return _of_family("events", *named[1:]).get(outcome)
+
+
+def unlike_kinds(outcome: str, one: Named, other: Named) -> bool:
+    """Whether the outcome is discrete in one model and continuous in the other."""
+    a, b = (kinds(outcome, named) for named in (one, other))
+    return a is not None and b is not None and bool(np.all(a == PROBABILITY)) != bool(np.all(b == PROBABILITY))
+
+
 def same_events(outcome: str, one: Named, other: Named) -> None:
-    """Refuse values that have a probability in one model and a density in the other.
+    """Refuse values that have a probability in one model and a density in the other, or that of another event.
 
     Raises
     ------
     DataError
     """
-    found = [_of_family("events", model, data).get(outcome) for _, model, data in (one, other)]
-    shape = next((marks.shape for marks in found if marks is not None), ())
-    a, b = (np.zeros(shape, dtype=bool) if marks is None else marks for marks in found)
+    a, b = (kinds(outcome, named) for named in (one, other))
+    # A family that does not say censors nothing; whether it is discrete is not known.
+    a, b = _uncensored(b) if a is None else a, _uncensored(a) if b is None else b
     if a.shape != b.shape or np.array_equal(a, b):
         return
     at = tuple(int(i) for i in np.argwhere(a != b)[0])
-    cut, plain = (one[0], other[0]) if a[at] else (other[0], one[0])
     raise DataError(
-        f"'{outcome}', row {', '.join(str(i + 1) for i in at)}, is censored or an atom in '{cut}' and an ordinary value"
-        f" in '{plain}': a probability and a density have no common scale, and another unit of '{outcome}' would"
-        f" change the order of the models"
+        f"'{outcome}', row {', '.join(str(i + 1) for i in at)}, is {_WORDS[int(a[at])]} in '{one[0]}' and"
+        f" {_WORDS[int(b[at])]} in '{other[0]}': their likelihoods have no common scale, and another unit of"
+        f" '{outcome}' could change the order of the models"
     )
+
+
+def _uncensored(marks: np.ndarray | None) -> np.ndarray:
+    if marks is None:
+        return np.zeros(0)
+    return np.where(np.isin(marks, (DENSITY, PROBABILITY)), marks, DENSITY)
 
 
 def _of_family(hook: str, model: Model, data: Data) -> dict[str, np.ndarray]:

@@ -32,16 +32,17 @@ from bayeslab.decisions import loss as losses
 from bayeslab.decisions import scores
 from bayeslab.decisions.paired import PairedDifference, correlated_t
 from bayeslab.errors import BayeslabError, DataError, OptionError, hint, listed
+from bayeslab.families import LEFT, RIGHT
 from bayeslab.options import SharedOptions
 from bayeslab.progress import reporter
+from bayeslab.results.common_scale import kinds, same_events, unlike_kinds
 from bayeslab.spec import Model
 from bayeslab.streams import stream
 
 if TYPE_CHECKING:
     import pandas as pd
 
-from bayeslab.results.common_scale import same_events
-from bayeslab.results.fit import Fit
+    from bayeslab.results.fit import Fit
 
 __all__ = ["CrossValidation", "LearningCurve", "Split", "cross_validate", "learning_curve", "splits"]
 
@@ -133,6 +134,23 @@ class _Task:
     outcome: NDArray[Any]
     classes: list[str] | None
     loss: Any
+    # Of numbers: whether some are censored, so that errors of predictions are not known, and whether the log densities
+    # of all models are on one scale.
+    censored: bool = False
+    one_scale: bool = True
+
+    @property
+    def notes(self) -> list[str]:
+        """What is not scored, and why."""
+        out = []
+        if self.censored:
+            out.append(f"rows of '{self.target}' are censored and their errors not known: the log score alone is given")
+        if not self.one_scale:
+            out.append(
+                f"'{self.target}' is discrete in one model and continuous in another: a probability and a density have"
+                f" no common scale, and log scores are left out"
+            )
+        return out
 
 
 def cross_validate(
@@ -195,7 +213,8 @@ def cross_validate(
                 measured = _measures(task, predicted, task.outcome[split.outside], log_density)
                 records.append({"model": entry.name, "split": number, "rows": len(split.outside), **measured})
     learners = [entry.name for entry in entries if entry.model.model.family == "learner"]
-    return CrossValidation(records, predictions, task, folds, learners, _doubts(problems, len(plan), "splits"))
+    doubts = [*task.notes, *_doubts(problems, len(plan), "splits")]
+    return CrossValidation(records, predictions, task, folds, learners, doubts)
 
 
 def _doubts(problems: Mapping[str, Sequence[str]], n: int, what: str) -> list[str]:
@@ -264,7 +283,11 @@ def _task(entries: Sequence[_Entry], target: str | None, loss: Any) -> _Task:
     told = {entry.name: classes is not None for entry, (_, classes) in zip(entries, found_all, strict=True)}
     if len(set(told.values())) > 1:
         raise DataError(_kinds(entries, target, told))
-    return _Task(target, first.model.data.rows, *found_all[0], loss)
+    named = [(entry.name, entry.model, entry.whole) for entry in entries]
+    marks = [kinds(target, each) for each in named]
+    censored = any(each is not None and bool(np.isin(each, (LEFT, RIGHT)).any()) for each in marks)
+    one_scale = not any(unlike_kinds(target, named[0], other) for other in named[1:])
+    return _Task(target, first.model.data.rows, *found_all[0], loss, censored, one_scale)
 
 
 def _kinds(entries: Sequence[_Entry], target: str, classes: Mapping[str, bool]) -> str:
@@ -326,7 +349,9 @@ def _graph(entry: _Entry, target: str) -> Any:
 
 
 def _same(first: _Entry, other: _Entry, target: str) -> None:
-    same_events(target, (first.name, first.model, first.whole), (other.name, other.model, other.whole))
+    pair = (first.name, first.model, first.whole), (other.name, other.model, other.whole)
+    if not unlike_kinds(target, *pair):
+        same_events(target, *pair)
     a, b = (entry.whole.dataset.columns.get(target) for entry in (first, other))
     if a is None or b is None:
         return
@@ -445,8 +470,15 @@ def _log_densities(fit: Fit, task: _Task, test: Dataset) -> Array | None:
 def _measures(task: _Task, predicted: Array, outcome: NDArray[Any], log_density: Array | None) -> dict[str, float]:
     if task.classes is None:
         gap = outcome - predicted
-        out = {"rmse": float(np.sqrt(np.mean(gap**2))), "mae": float(np.mean(np.abs(gap)))}
-        return out | ({"log_score": float(np.mean(log_density))} if log_density is not None else {})
+        out = {} if task.censored else {"rmse": float(np.sqrt(np.mean(gap**2))), "mae": float(np.mean(np.abs(gap)))}
+        if log_density is not None and task.one_scale:
+            out["log_score"] = float(np.mean(log_density))
+        if not out:
+            raise OptionError(
+                f"rows of '{task.target}' are censored: predictions are scored by their log density alone, and here"
+                f" there is none"
+            )
+        return out
     out = {
         "accuracy": float(np.mean(predicted.argmax(axis=1) == outcome)),
         "log_score": scores.log_score(predicted, outcome),

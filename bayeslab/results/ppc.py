@@ -86,7 +86,7 @@ def replications(fit: Fitted, kind: Literal["posterior", "prior"]) -> dict[str, 
     if getattr(fit.model.model, "censored", None):
         raise DataError(
             f"replications of '{next(iter(predicted.data_vars))}' are of values before anything cuts them off, and the"
-            f" data have censored ones: they cannot be compared; check the model on the rows that were seen whole"
+            f" data have censored ones: they cannot be compared"
         )
     out = {}
     for name, values in predicted.data_vars.items():

@@ -7,7 +7,10 @@ import pytest
 from scipy.stats import norm
 
 import bayeslab as bl
-from bayeslab.errors import DataError
+from bayeslab.errors import DataError, OptionError
+from bayeslab.families import ATOM
+from bayeslab.preparation import Source
+from bayeslab.results.common_scale import kinds, same_events
 from bayeslab.results.predict import log_likelihood
 
 RNG = np.random.default_rng(3)
@@ -55,7 +58,7 @@ def test_scores_of_rows_left_out_are_of_single_rows():
 def test_censored_rows_are_not_compared_with_values():
     fits = {"plain": fitted(CUT), "cens": fitted(CUT, censored="cut")}
     first = int(np.argmax(CUT["cut"] == "right")) + 1
-    message = f"'y', row {first}, is censored or an atom in 'cens' and an ordinary value in 'plain'"
+    message = f"'y', row {first}, is a value with a density in 'plain' and censored on the right in 'cens'"
     with pytest.raises(DataError, match=message):
         bl.compare(fits, progress=False)
     with pytest.raises(DataError, match=message):
@@ -64,22 +67,53 @@ def test_censored_rows_are_not_compared_with_values():
         fits["cens"].check(["mean"])
     found = bl.cross_validate({"cens": regression(censored="cut")}, CUT, folds=2, draws=200, tune=200, progress=False)
     assert np.isfinite(found.table.loc["cens", "log_score"])
+    assert "rmse" not in found.table and "the log score alone" in found.notes()[0]
+    with pytest.raises(OptionError, match="scored by their log density alone"):
+        bl.validation_curve(
+            bl.Model(model=bl.Regression(formula="y ~ x", censored="cut")), "likelihood", ["gaussian"], CUT, folds=2,
+            draws=100, tune=100, progress=False,
+        )  # fmt: skip
+    other = CUT | {"cut": np.where(WHOLE > 1.5, "left", "none")}
+    with pytest.raises(DataError, match="censored on the right in 'cens' and censored on the left in 'left'"):
+        bl.compare({"cens": fits["cens"], "left": fitted(other, censored="cut")}, progress=False)
     # New rows are predicted as they are before anything cuts them off.
     there = fits["cens"].predict({"x": [3.0]})["mean"].iloc[0]
     assert there == pytest.approx(4.0, abs=0.5)
 
 
+def named(name: str, text: str, data=CUT):
+    nodes = {"a": "Normal(0, 3)", "b": "Normal(0, 3)", "s": "HalfNormal(3)", "y[obs_id]": text}
+    model = bl.Model(name=name, model=bl.Graph(nodes=nodes), seed=3)
+    return name, model, Source(model).bound(data)
+
+
+def test_bounds_of_a_graph_are_values_with_a_probability():
+    plain = named("plain", "Normal(a + b * x, s)")
+    for bound in ("1.5", "3 / 2", "limit"):
+        cens = named("cens", f"Censored(Normal(a + b * x, s), upper={bound})", CUT | {"limit": np.full(N, 1.5)})
+        np.testing.assert_array_equal(kinds("y", cens) == ATOM, CUT["y"] == 1.5)
+        with pytest.raises(DataError, match="'y', row"):
+            same_events("y", cens, plain)
+        same_events("y", cens, cens)
+    moving = named("moving", "Censored(Normal(a + b * x, s), upper=a + 10)")
+    with pytest.raises(DataError, match="which depends on parameters"):
+        same_events("y", moving, plain)
+
+
 @pytest.mark.slow
-def test_bounds_of_a_graph_are_atoms():
-    def model(text: str) -> bl.Model:
-        nodes = {"a": "Normal(0, 3)", "b": "Normal(0, 3)", "s": "HalfNormal(3)", "y[obs_id]": text}
-        return bl.Model(name="cut", model=bl.Graph(nodes=nodes), seed=3)
-
-    from bayeslab.families import graph
-    from bayeslab.results.common_scale import same_events
-
-    cens, plain = model("Censored(Normal(a + b * x, s), upper=1.5)"), model("Normal(a + b * x, s)")
-    data = [bl.fit(m, CUT, "map", runs=None, progress=False).data for m in (cens, plain)]
-    np.testing.assert_array_equal(graph.events(cens, data[0])["y"], CUT["y"] == 1.5)
-    with pytest.raises(DataError, match="'y', row"):
-        same_events("y", ("cens", cens, data[0]), ("plain", plain, data[1]))
+def test_counts_as_numbers_and_as_counts():
+    data = {"x": X, "y": RNG.poisson(np.exp(1 + 0.3 * X)).astype(float)}
+    models = {
+        "numbers": bl.Model(name="numbers", model=bl.Regression(formula="y ~ x"), seed=3),
+        "counts": bl.Model(name="counts", model=bl.Regression(formula="y ~ x", likelihood="poisson"), seed=3),
+    }
+    found = bl.cross_validate(models, data, folds=2, draws=200, tune=200, progress=False)
+    assert list(found.measures) == ["rmse", "mae"] and "log scores are left out" in found.notes()[0]
+    fits = {
+        name: bl.fit(model, data, "nuts", draws=200, tune=200, runs=None, progress=False)
+        for name, model in models.items()
+    }
+    with pytest.raises(
+        DataError, match="a value with a density in 'numbers' and a value with a probability in 'counts'"
+    ):
+        bl.compare(fits, progress=False)

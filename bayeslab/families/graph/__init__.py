@@ -28,6 +28,7 @@ from bayeslab.digits import far, remedy
 from bayeslab.errors import BayeslabError, DataError, ModelError, hint, listed
 from bayeslab.exact.answer import Plan
 from bayeslab.expressions import MOST_COUNTED, Evaluator, Term, as_float, parse
+from bayeslab.families import ATOM, DENSITY, PROBABILITY, UNREAD
 from bayeslab.families._conjugacy import closed_form
 from bayeslab.families._distributions import DISTRIBUTIONS, Distribution
 from bayeslab.families._domains import Domains
@@ -234,22 +235,19 @@ def _one_letter_off(a: str, b: str) -> bool:
 
 
 def events(model: Model, data: Data) -> dict[str, np.ndarray]:
-    """Which values of continuous outcomes are atoms of their distributions, such as the bounds of censored ones."""
+    """What the likelihood of each value of an outcome is: see :mod:`bayeslab.families`."""
     out = {}
     for node in nodes_of(_spec(model).nodes).values():
-        if not (node.atoms and data.has(node.name)):
+        if node.kind != "random" or not data.has(node.name):
             continue
         values = np.asarray(data.term(node.name, missing=True).value, dtype=float)
-        at = np.zeros(values.shape, dtype=bool)
+        out[node.name] = np.full(values.shape, PROBABILITY if node.discrete else DENSITY)
         for atom in node.atoms:
             try:
-                place: Any = float(atom)
-            except ValueError:
-                term = data.term(atom, missing=True) if data.has(atom) else None
-                place = np.nan if term is None else np.asarray(term.value, dtype=float)
-            if np.ndim(place) == 0 or np.shape(place) == values.shape:
-                at |= values == place
-        out[node.name] = at
+                place = np.asarray(Evaluator(data.term, data.labels).eval(parse(atom).tree).value, dtype=float)
+                out[node.name][values == np.broadcast_to(place, values.shape)] = ATOM
+            except (BayeslabError, TypeError, ValueError):
+                out[node.name][:] = UNREAD
     return out
 
 

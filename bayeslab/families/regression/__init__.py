@@ -44,6 +44,7 @@ from bayeslab.dataset import Column, Data, Dataset, bind
 from bayeslab.digits import FEW_STEPS, check_digits, check_size, constant, far, located, power_of_two, remedy, spread_of
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.expressions import MOST_COUNTED, parse
+from bayeslab.families import DENSITY, LEFT, PROBABILITY, RIGHT
 from bayeslab.families import graph as graphs
 from bayeslab.families._design import Design
 from bayeslab.families._distributions import DISTRIBUTIONS
@@ -201,12 +202,14 @@ def log_likelihoods(
 
 
 def events(model: Model, data: Data) -> dict[str, np.ndarray]:
-    """Which rows count with the probability of a tail, as censored ones do, not with a density."""
+    """What the likelihood of each response is: a density, a probability, or that of a tail where it is censored."""
     lowered = lower(model, data)
-    if lowered.y is None or lowered.limits is None:
+    if lowered.y is None:
         return {}
-    lower_limit, upper_limit = lowered.limits
-    return {lowered.formula.outcome: np.isfinite(lower_limit) | np.isfinite(upper_limit)}
+    out = np.full(len(lowered.y), PROBABILITY if LIKELIHOODS[lowered.spec.likelihood].discrete else DENSITY)
+    if lowered.limits is not None:
+        out[np.isfinite(lowered.limits[0])], out[np.isfinite(lowered.limits[1])] = LEFT, RIGHT
+    return {lowered.formula.outcome: out}
 
 
 def row_weights(model: Model, data: Data) -> dict[str, np.ndarray]:
