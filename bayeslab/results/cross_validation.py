@@ -278,13 +278,13 @@ def _task(entries: Sequence[_Entry], target: str | None, loss: Any) -> _Task:
             raise DataError(f"'{name}' predicts {listed(names)}, not '{target}'{hint(target, names)}")
     first, *others = entries
     found_all = [_outcome(entry, target) for entry in entries]
+    marks = [_marks(entry, target) for entry in entries]
     for other in others:
         _same(first, other, target)
     told = {entry.name: classes is not None for entry, (_, classes) in zip(entries, found_all, strict=True)}
     if len(set(told.values())) > 1:
         raise DataError(_kinds(entries, target, told))
     named = [(entry.name, entry.model, entry.whole) for entry in entries]
-    marks = [kinds(target, each) for each in named]
     censored = any(each is not None and bool(np.isin(each, (LEFT, RIGHT)).any()) for each in marks)
     one_scale = not any(unlike_kinds(target, named[0], other) for other in named[1:])
     return _Task(target, first.model.data.rows, *found_all[0], loss, censored, one_scale)
@@ -340,6 +340,14 @@ def _classifies(entry: _Entry, target: str) -> bool:
         return False
     node = _graph(entry, target).named_vars.get(target)
     return node is None or not str(node.dtype).startswith("float")
+
+
+def _marks(entry: _Entry, target: str) -> NDArray[Any] | None:
+    """What the likelihood of each value of the target is, on all rows."""
+    try:
+        return kinds(target, (entry.name, entry.model, entry.whole))
+    except BayeslabError as error:
+        raise type(error)(f"{entry.name}: {error.message}") from None
 
 
 def _graph(entry: _Entry, target: str) -> Any:
