@@ -457,3 +457,11 @@ def test_missing_cells_of_a_transformed_response_are_dropped():
 def test_weights_that_are_all_zero_are_refused():
     with pytest.raises(DataError, match="column 'w' holds weights and all are zero"):
         check(formula_model("y ~ z", weights="w"), small().assign(w=0.0))
+
+
+def test_a_misspelt_response_is_named_with_the_nearest_column():
+    """Also where default priors are scaled to it."""
+    data = {"height": [58.0, 59.0, 60.0, 61.0], "weight": [115.0, 117.0, 120.0, 123.0]}
+    for call in (bl.check, bl.fit):
+        with pytest.raises(DataError, match=r"no column 'wieght', the response; did you mean 'weight'\?"):
+            call(bl.Model(model=bl.Regression(formula="wieght ~ height")), data)

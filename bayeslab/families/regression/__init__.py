@@ -155,8 +155,7 @@ def graph(
 
     lowered = lower(model, data)
     if purpose == "fit" and lowered.y is None:
-        response = lowered.formula.response
-        raise DataError(f"the data have no column '{response}', the response{hint(response, data.names())}")
+        raise DataError(_lacking(lowered.formula, data))
     if purpose == "fit" and lowered.summable:
         return with_rows_summed(lowered)
     built = graphs.graph(lowered.model, lowered.data, purpose=purpose, targets=targets)
@@ -222,8 +221,7 @@ def remarks(model: Model, data: Data) -> tuple[Remark, ...]:
     """What the user should know about the data: rows dropped, columns that add nothing, separation."""
     lowered = lower(model, data)
     if lowered.y is None:
-        response = lowered.formula.response
-        message = f"the data have no column '{response}', the response{hint(response, data.names())}"
+        message = _lacking(lowered.formula, data)
         return (("response", lowered.formula.outcome, None, message, "only simulation does without"), *lowered.remarks)
     return lowered.remarks
 
@@ -300,7 +298,7 @@ def _lowered(model: Model, data: Data) -> Lowered:
             if sizes is not None:
                 check_size(sizes, name)
         remarks = _remarks(spec, formula, design, rows)
-        written = _Writer(spec, formula, design, rows, data.dataset.rows)
+        written = _Writer(spec, formula, design, rows, data.dataset.rows, _lacking(formula, data))
         nodes, slopes, centre, dims, fixed = (
             written.nodes,
             written.slopes,
@@ -394,6 +392,11 @@ def _rows(spec: Regression, formula: Formula, data: Data, base: Lowered | None) 
         # New responses are predicted as they are, before anything cuts them off.
         limits = np.full(len(complete), -np.inf), np.full(len(complete), np.inf)
     return _Rows(complete, y, levels, trials, weights, limits, dropped, n)
+
+
+def _lacking(formula: Formula, data: Data) -> str:
+    """What is to be said where the data have no response."""
+    return f"the data have no column '{formula.response}', the response{hint(formula.response, data.names())}"
 
 
 def _present(formula: Formula, data: Data, base: Lowered | None) -> None:
@@ -683,8 +686,11 @@ def _separated(design: Design, y: np.ndarray) -> bool:
 class _Writer:
     """The nodes of a regression, with the data columns its priors need."""
 
-    def __init__(self, spec: Regression, formula: Formula, design: Design, rows: _Rows, dim: str) -> None:
+    def __init__(
+        self, spec: Regression, formula: Formula, design: Design, rows: _Rows, dim: str, without_response: str
+    ) -> None:
         self.spec, self.formula, self.design, self.rows, self.dim = spec, formula, design, rows, dim
+        self.without_response = without_response
         self.likelihood, self.link = LIKELIHOODS[spec.likelihood], _link(spec)
         self.nodes: dict[str, str] = {}
         self.columns: dict[str, Column] = {}
@@ -791,8 +797,8 @@ class _Writer:
             lacking = wanted - self.priors.keys()
             if lacking:
                 raise DataError(
-                    f"the default priors of {listed(sorted(lacking))} are scaled to the response, which the data do"
-                    f" not have: give the data, or write these priors"
+                    f"{self.without_response}: the default priors of {listed(sorted(lacking))} are scaled to it; give"
+                    f" the data, or write these priors"
                 )
             return 1.0
         return spread_of(self.rows.y)
@@ -803,8 +809,8 @@ class _Writer:
             return self.sd
         if self.rows.y is None and not {"sigma", "sigma2", "precision"} & self.priors.keys():
             raise DataError(
-                "the default prior of sigma is scaled to the response, which the data do not have: give the data,"
-                " or write this prior"
+                f"{self.without_response}: the default prior of sigma is scaled to it; give the data, or write this"
+                f" prior"
             )
         return 1.0 if self.rows.y is None else spread_of(self.rows.y)
 
