@@ -43,25 +43,29 @@ def same_weights(one: Named, other: Named) -> None:
             )
 
 
-def kinds(outcome: str, named: Named) -> np.ndarray | None:
+def kinds(outcome: str, model: Model, data: Data) -> np.ndarray | None:
     """What the likelihood of each value of an outcome is; None where the family does not say."""
-    return _of_family("events", *named[1:]).get(outcome)
+    return _of_family("events", model, data).get(outcome)
 
 
-def unlike_kinds(outcome: str, one: Named, other: Named) -> bool:
-    """Whether the outcome is discrete in one model and continuous in the other."""
-    a, b = (kinds(outcome, named) for named in (one, other))
+def unlike_kinds(a: np.ndarray | None, b: np.ndarray | None) -> bool:
+    """Whether an outcome is discrete in one model and continuous in the other, by what :func:`kinds` says of both."""
     return a is not None and b is not None and bool(np.all(a == PROBABILITY)) != bool(np.all(b == PROBABILITY))
 
 
-def same_events(outcome: str, one: Named, other: Named) -> None:
+def same_events(outcome: str, one: tuple[str, np.ndarray | None], other: tuple[str, np.ndarray | None]) -> None:
     """Refuse values that have a probability in one model and a density in the other, or that of another event.
+
+    Parameters
+    ----------
+    one, other
+        The name of a model, and what :func:`kinds` says of the outcome there.
 
     Raises
     ------
     DataError
     """
-    a, b = (kinds(outcome, named) for named in (one, other))
+    (_, a), (_, b) = one, other
     # A family that does not say censors nothing; whether it is discrete is not known.
     a, b = _uncensored(b) if a is None else a, _uncensored(a) if b is None else b
     if a.shape != b.shape or np.array_equal(a, b):

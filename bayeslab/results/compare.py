@@ -37,7 +37,7 @@ from bayeslab import registry
 from bayeslab.errors import DataError, OptionError, hint, listed
 from bayeslab.progress import Progress, reporter
 from bayeslab.results import checks, convergence
-from bayeslab.results.common_scale import same_events, same_weights
+from bayeslab.results.common_scale import kinds, same_events, same_weights
 from bayeslab.results.fitted import Fitted, posterior_values
 from bayeslab.results.likelihood import MaximumLikelihood, description_bits, maximise
 from bayeslab.results.predict import log_likelihood, predict
@@ -515,7 +515,7 @@ def _same_data(fits: Mapping[str, Fitted]) -> None:
         pair = (first, base.model, base.data), (name, fit.model, fit.data)
         same_weights(*pair)
         for outcome in ours:
-            same_events(outcome, *pair)
+            same_events(outcome, *((known, kinds(outcome, model, data)) for known, model, data in pair))
 
 
 def _outcome_values(fit: Fitted) -> dict[str, np.ndarray]:

@@ -279,14 +279,15 @@ def _task(entries: Sequence[_Entry], target: str | None, loss: Any) -> _Task:
     first, *others = entries
     found_all = [_outcome(entry, target) for entry in entries]
     marks = [_marks(entry, target) for entry in entries]
-    for other in others:
+    for other, its in zip(others, marks[1:], strict=True):
+        if not unlike_kinds(marks[0], its):
+            same_events(target, (first.name, marks[0]), (other.name, its))
         _same(first, other, target)
     told = {entry.name: classes is not None for entry, (_, classes) in zip(entries, found_all, strict=True)}
     if len(set(told.values())) > 1:
         raise DataError(_kinds(entries, target, told))
-    named = [(entry.name, entry.model, entry.whole) for entry in entries]
     censored = any(each is not None and bool(np.isin(each, (LEFT, RIGHT)).any()) for each in marks)
-    one_scale = not any(unlike_kinds(target, named[0], other) for other in named[1:])
+    one_scale = not any(unlike_kinds(marks[0], its) for its in marks[1:])
     return _Task(target, first.model.data.rows, *found_all[0], loss, censored, one_scale)
 
 
@@ -345,7 +346,7 @@ def _classifies(entry: _Entry, target: str) -> bool:
 def _marks(entry: _Entry, target: str) -> NDArray[Any] | None:
     """What the likelihood of each value of the target is, on all rows."""
     try:
-        return kinds(target, (entry.name, entry.model, entry.whole))
+        return kinds(target, entry.model, entry.whole)
     except BayeslabError as error:
         raise type(error)(f"{entry.name}: {error.message}") from None
 
@@ -357,9 +358,6 @@ def _graph(entry: _Entry, target: str) -> Any:
 
 
 def _same(first: _Entry, other: _Entry, target: str) -> None:
-    pair = (first.name, first.model, first.whole), (other.name, other.model, other.whole)
-    if not unlike_kinds(target, *pair):
-        same_events(target, *pair)
     a, b = (entry.whole.dataset.columns.get(target) for entry in (first, other))
     if a is None or b is None:
         return

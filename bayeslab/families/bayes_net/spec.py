@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import networkx as nx
 import numpy as np
@@ -16,9 +16,6 @@ from bayeslab.families.bayes_net.structure_spec import Structure, as_structure, 
 from bayeslab.io.networks import declared_variables
 from bayeslab.spec import Family, Identifier
 from bayeslab.spec import Spec as Frozen
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["BayesNet", "Decision", "GivenPrior", "Normal", "Prior", "States", "Utility", "Variable", "Word"]
 

@@ -22,8 +22,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -101,9 +101,18 @@ def likelihood_of(seen: Resolved) -> Likelihood:
             raise ModelError(f"likelihood {other} needs no such approximation")
 
 
-@lru_cache(maxsize=2)
+# Of each process on its data, for as long as that is kept.
+_MADE: WeakKeyDictionary[Resolved, Any] = WeakKeyDictionary()
+
+
 def regression_of(seen: Resolved) -> Any:
     """The data as a function of hyperparameters; None where the model names no approximation. Made once."""
+    if seen not in _MADE:
+        _MADE[seen] = _regression(seen)
+    return _MADE[seen]
+
+
+def _regression(seen: Resolved) -> Any:
     from bayeslab.exact import hilbert_gp, laplace_gp, sparse_gaussian_process, state_space
 
     word = seen.spec.approximation

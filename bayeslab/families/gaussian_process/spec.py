@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
 from bayeslab.spec import ColumnName, Family
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["GaussianProcess"]
 

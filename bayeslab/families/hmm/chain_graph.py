@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayeslab.exact.markov_chain import classes, stationary
 from bayeslab.families.hmm.chain import Chain
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["chain_variables"]
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from bayeslab.errors import hint
 from bayeslab.spec import ColumnName, Family
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["LatentFeatures"]
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from bayeslab.errors import hint, listed
 from bayeslab.families._formula import parse_formula
 from bayeslab.spec import ColumnName, Family
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["KINDS", "Mixture"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,9 +13,6 @@ from bayeslab.families._formula import Formula
 from bayeslab.families._likelihoods import LIKELIHOODS
 from bayeslab.families.regression.spec import Regression
 from bayeslab.spec import Model
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["Lowered", "Remark"]
 
