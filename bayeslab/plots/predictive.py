@@ -46,7 +46,8 @@ def density_overlay(
         axes.stairs(heights, edges, color=MUTED, alpha=0.25, linewidth=0.8, label=label)
     axes.stairs(np.histogram(observed, edges, density=True)[0], edges, color=ACCENT, linewidth=2, label="data")
     axes.set(xlabel=name, ylabel="density", ylim=(0, None))
-    if discrete and len(edges) - 1 <= _TICKS:
+    # Only where each value has a bin of its own are heights shares, and marks values.
+    if discrete and len(edges) - 1 <= _TICKS and np.allclose(np.diff(edges), 1.0):
         values = (edges[:-1] + 0.5).astype(int)
         axes.set_xticks(values, [str(value if levels is None else levels[value]) for value in values])
         axes.set_ylabel("share")

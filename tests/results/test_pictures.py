@@ -9,6 +9,7 @@ import pytest
 import bayeslab as bl
 from bayeslab.cli import main
 from bayeslab.errors import OptionError
+from bayeslab.plots.predictive import density_overlay
 
 RNG = np.random.default_rng(2)
 A = RNG.random(60) < 0.4
@@ -60,3 +61,12 @@ def test_the_first_picture_of_a_family():
         model, {"x": np.r_[RNG.normal(size=20), RNG.normal(9, 1, 20)]}, "em", runs=None, progress=False, seed=1
     )
     assert [a.get_xlabel() for a in fit.plot().axes] == [a.get_xlabel() for a in fit.plot_clusters().axes]
+
+
+@pytest.mark.parametrize(("most", "axis"), [(4, "share"), (400, "density")])
+def test_heights_are_shares_only_of_single_values(most, axis):
+    """Counts in the hundreds have bins of many values each."""
+    rng = np.random.default_rng(0)
+    drawn = rng.integers(0, most + 1, size=(50, 20)).astype(float)
+    figure = density_overlay(drawn[0], drawn, "claims", discrete=True)
+    assert figure.axes[0].get_ylabel() == axis
