@@ -7,7 +7,7 @@ that was stopped, killed or made longer goes on from its last whole segments and
 the break, to the last bit.
 
 Segments are computed in this process, on processes of this machine or on threads (joblib), or on the workers of a Dask
-cluster (joblib's Dask backend): the table goes to each once.
+cluster: the table goes to each once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor
+from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -426,22 +426,56 @@ def _dask(address: str, table: ScoreTable) -> Iterator[Compute]:
         raise OptionError(
             "a scheduler is one of Dask, which is not installed: pip install 'bayeslab[distributed]'"
         ) from None
-    from joblib import Parallel, parallel_config
 
     # The client finds out as well, after which it hangs when it is thrown away.
     if not re.fullmatch(r"((tcp|tls)://)?.+:\d+|(?!tcp|tls)\w+://.+", address):
         raise RunError(f"no address of a Dask scheduler: '{address}'; one is tcp://host:8786")
-    shared = Shared.of(table)
     try:
         client = Client(address, timeout=10, set_as_default=False)
     except (OSError, ValueError) as error:
         raise RunError(f"no Dask scheduler answers at {address}: {error}") from None
     with client:
-        if not client.ncores():
-            client.wait_for_workers(1, timeout=60)
-        how: dict[str, Any] = {"return_as": "generator_unordered", "batch_size": 1, "pre_dispatch": "all"}
-        with parallel_config(backend="dask", client=client, scatter=[shared]), Parallel(-1, **how) as pool:
-            yield _through(pool, shared)
+        yield _Cluster(client, Shared.of(table))
+
+
+class _Cluster:
+    """The workers of a Dask cluster, each of which holds the table.
+
+    Dask computes again what a worker had under way when it was killed, except where the data it was computed from went
+    with the worker. Those segments are left out of their round, so that the next round draws them.
+    """
+
+    # Rounds in a row that may give nothing.
+    patience = 3
+
+    def __init__(self, client: Any, table: Shared) -> None:
+        self.client, self.table = client, table
+        self.copies: Any = None
+        self.n_lost = 0
+
+    def __call__(self, tasks: Sequence[Task]) -> Iterator[Piece]:
+        from distributed import KilledWorker, as_completed
+
+        if self.copies is None:
+            if not self.client.ncores():
+                self.client.wait_for_workers(1, timeout=60)
+            self.copies = self.client.scatter(self.table, broadcast=True, hash=False)
+        # Tasks travel within the graph: what is sent apart lies on one worker only.
+        futures = [self.client.submit(compute, self.copies, task, pure=False) for task in tasks]
+        n_given, lost = 0, None
+        for future in as_completed(futures, loop=self.client.loop):
+            try:
+                piece = future.result()
+            except CancelledError as error:
+                self.copies, lost = None, error
+            except KilledWorker as error:
+                raise BrokenExecutor(str(error)) from error
+            else:
+                n_given += 1
+                yield piece
+        self.n_lost = 0 if n_given else self.n_lost + 1
+        if self.n_lost > self.patience:
+            raise BrokenExecutor(str(lost)) from lost
 
 
 # --------------------------------------------------------------------------------- the job

@@ -14,7 +14,7 @@ import pytest
 
 from bayeslab.errors import RunError
 from bayeslab.io.segments import SegmentStore
-from bayeslab.structure.jobs import MemorySegments, Sampler, Work, Workers, run
+from bayeslab.structure.jobs import MemorySegments, Sampler, Task, Work, Workers, run
 from tests.structure._dags import random_scores, table_of
 
 pytest.importorskip("distributed")
@@ -79,6 +79,18 @@ def test_a_worker_killed_in_the_middle_costs_nothing(cluster, tmp_path):
     # What was kept on the way is whole as well.
     again = run(TABLE, SAMPLER, WORK, SegmentStore(tmp_path), Workers())
     np.testing.assert_array_equal(drawn(again), expected)
+
+
+@pytest.mark.slow
+def test_a_table_lost_with_its_workers_is_sent_again(cluster):
+    tasks = [Task(number, SAMPLER, WORK.seed_of(number), 5, 10) for number in range(2)]
+    with Workers(scheduler=cluster[0]).ready(TABLE, SAMPLER) as compute_round:
+        expected = {piece.chain: piece.draws for piece in compute_round(tasks)}
+        compute_round.client.cancel(compute_round.copies, force=True)
+        assert list(compute_round(tasks)) == []
+        for piece in compute_round(tasks):
+            np.testing.assert_array_equal(piece.draws, expected.pop(piece.chain))
+        assert not expected
 
 
 def test_a_scheduler_that_is_not_there_is_named():
