@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bayeslab import code_cache
 
 if TYPE_CHECKING:
-    from bayeslab.dataset import Dataset as Dataset
+    from bayeslab.data.dataset import Dataset as Dataset
     from bayeslab.errors import BayeslabError as BayeslabError
     from bayeslab.estimators import estimator as estimator
     from bayeslab.families.bayes_net.spec import BayesNet as BayesNet
@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from bayeslab.fitting import open_run as open  # noqa: F401
     from bayeslab.fitting import resume as resume
     from bayeslab.fitting import to_pymc as to_pymc
-    from bayeslab.io.modelfile import load as load
-    from bayeslab.io.modelfile import save as save
-    from bayeslab.io.modelfile import schema as schema
+    from bayeslab.language.model_file import load as load
+    from bayeslab.language.model_file import save as save
+    from bayeslab.language.model_file import schema as schema
+    from bayeslab.language.spec import Model as Model
     from bayeslab.networks import Network as Network
     from bayeslab.networks import network as network
     from bayeslab.options import FitOptions as FitOptions
@@ -44,13 +45,12 @@ if TYPE_CHECKING:
     from bayeslab.results.learner import plot_regions as plot_regions
     from bayeslab.results.predict import simulate as simulate
     from bayeslab.results.validation_curve import validation_curve as validation_curve
-    from bayeslab.spec import Model as Model
     from bayeslab.structures import learn as learn
 
 _PUBLIC = {
     "BayesNet": ("bayeslab.families.bayes_net", "BayesNet"),
     "BayeslabError": ("bayeslab.errors", "BayeslabError"),
-    "Dataset": ("bayeslab.dataset", "Dataset"),
+    "Dataset": ("bayeslab.data.dataset", "Dataset"),
     "Fit": ("bayeslab.results.fit", "Fit"),
     "FitOptions": ("bayeslab.options", "FitOptions"),
     "GaussianProcess": ("bayeslab.families.gaussian_process", "GaussianProcess"),
@@ -60,7 +60,7 @@ _PUBLIC = {
     "Learner": ("bayeslab.families.learner", "Learner"),
     "LatentFeatures": ("bayeslab.families.latent_features", "LatentFeatures"),
     "Mixture": ("bayeslab.families.mixture", "Mixture"),
-    "Model": ("bayeslab.spec", "Model"),
+    "Model": ("bayeslab.language.spec", "Model"),
     "Network": ("bayeslab.networks", "Network"),
     "Topics": ("bayeslab.families.topics", "Topics"),
     "calibrate": ("bayeslab.results.calibrate", "calibrate"),
@@ -72,13 +72,13 @@ _PUBLIC = {
     "fit": ("bayeslab.fitting", "fit"),
     "learn": ("bayeslab.structures", "learn"),
     "learning_curve": ("bayeslab.results.cross_validation", "learning_curve"),
-    "load": ("bayeslab.io.modelfile", "load"),
+    "load": ("bayeslab.language.model_file", "load"),
     "network": ("bayeslab.networks", "network"),
     "open": ("bayeslab.fitting", "open_run"),
     "plot_regions": ("bayeslab.results.learner", "plot_regions"),
     "resume": ("bayeslab.fitting", "resume"),
-    "save": ("bayeslab.io.modelfile", "save"),
-    "schema": ("bayeslab.io.modelfile", "schema"),
+    "save": ("bayeslab.language.model_file", "save"),
+    "schema": ("bayeslab.language.model_file", "schema"),
     "simulate": ("bayeslab.results.predict", "simulate"),
     "to_pymc": ("bayeslab.fitting", "to_pymc"),
     "validation_curve": ("bayeslab.results.validation_curve", "validation_curve"),

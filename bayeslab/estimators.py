@@ -15,11 +15,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeslab import registry
-from bayeslab.dataset import frame_columns
+from bayeslab.data.dataset import frame_columns
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.fitting import fit
+from bayeslab.language.spec import Model
 from bayeslab.preparation import Source
-from bayeslab.spec import Model
 
 if TYPE_CHECKING:
     from bayeslab.results.fit import Fit

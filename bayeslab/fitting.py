@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from bayeslab import running
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
+from bayeslab.language.spec import Model
 from bayeslab.options import FitOptions
 from bayeslab.preparation import (
     ModelLike,
@@ -23,7 +24,6 @@ from bayeslab.preparation import (
     to_pymc,
 )
 from bayeslab.results.fit import Fit
-from bayeslab.spec import Model
 
 __all__ = ["Prepared", "bound", "check", "checked", "evidence", "fit", "open_run", "prepare", "resume", "to_pymc"]
 
@@ -44,7 +44,7 @@ def fit(
     Parameters
     ----------
     model
-        A :class:`~bayeslab.spec.Model` or the path of a model file.
+        A :class:`~bayeslab.language.spec.Model` or the path of a model file.
     data
         A dataframe (pandas, polars, pyarrow), a mapping of arrays, or a path. None: the data the
         model file names.

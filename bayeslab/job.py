@@ -11,18 +11,18 @@ import numpy as np
 from pydantic import ValidationError
 
 from bayeslab import registry
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import OptionError, hint
+from bayeslab.language.spec import Model, Spec
+from bayeslab.language.wording import expected, place, subject
 from bayeslab.progress import Progress
-from bayeslab.spec import Model, Spec
-from bayeslab.wording import expected, place, subject
 
 if TYPE_CHECKING:
     import pymc
     import xarray as xr
 
-    from bayeslab.io.segments import SegmentStore
     from bayeslab.results.verdict import Verdict
+    from bayeslab.run_folder.segments import SegmentStore
 
 __all__ = ["ChainStore", "Job", "MemoryStore", "Outcome", "options_of"]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bayeslab.exact.joint_table import JointTable
     from bayeslab.exact.junction_tree import JunctionTree
     from bayeslab.exact.network_answers import Explanation
-    from bayeslab.spec import Model
+    from bayeslab.language.spec import Model
 
 __all__ = ["Network", "Query", "decisions", "network"]
 
@@ -53,7 +53,7 @@ def network(source: Any) -> Network:
         return source
     if isinstance(source, DiscreteNetwork | FactorGraph | MixedNetwork):
         return Network(source)
-    from bayeslab.spec import Model
+    from bayeslab.language.spec import Model
 
     if isinstance(source, str | os.PathLike):
         return _from_path(source)
@@ -67,8 +67,8 @@ def network(source: Any) -> Network:
 def _from_path(path: str | os.PathLike[str]) -> Network:
     from pathlib import Path
 
-    from bayeslab.io import modelfile
-    from bayeslab.io.networks import is_network_file, read_network
+    from bayeslab.formats.network_files import is_network_file, read_network
+    from bayeslab.language import model_file
 
     file = Path(path)
     if (file / "run.json").exists():
@@ -77,7 +77,7 @@ def _from_path(path: str | os.PathLike[str]) -> Network:
         return Network(_fitted(opened(file)))
     if is_network_file(file):
         return Network(read_network(file))
-    source = modelfile.read(file)
+    source = model_file.read(file)
     with source.located():
         return Network(_plain(source.model))
 
@@ -400,9 +400,9 @@ class Network:
 
     def codes(self, table: Any) -> np.ndarray:
         """A table of states as positions, (rows, variables), -1 where nothing is known."""
+        from bayeslab.data.tables import read_dataset
         from bayeslab.families.bayes_net.net import codes_from
-        from bayeslab.io.tables import read_dataset
-        from bayeslab.spec import DataSource
+        from bayeslab.language.spec import DataSource
 
         columns = read_dataset(DataSource(), None, table).complete().columns
         for name in columns:
@@ -536,7 +536,7 @@ class Network:
 
     def write(self, path: str | os.PathLike[str]) -> list[str]:
         """Write a network file; the ending says the format. Returns what the format could not hold."""
-        from bayeslab.io.networks import write_network
+        from bayeslab.formats.network_files import write_network
 
         if isinstance(self.plain, MixedNetwork) and self.plain.continuous:
             raise OptionError("network files hold discrete variables; save the model file instead")
@@ -547,7 +547,7 @@ class Network:
         import re
 
         from bayeslab.families.bayes_net.spec import BayesNet
-        from bayeslab.spec import Model
+        from bayeslab.language.spec import Model
 
         plain = self.plain
         if isinstance(plain, FactorGraph):
@@ -566,7 +566,7 @@ class Network:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the network as a model file."""
-        from bayeslab.io.modelfile import save
+        from bayeslab.language.model_file import save
 
         save(self.model(), path)
 
@@ -582,12 +582,12 @@ def decisions(source: Any) -> InfluenceDiagram:
     """
     from bayeslab.families import bayes_net
     from bayeslab.families.bayes_net import spec
-    from bayeslab.io import modelfile
-    from bayeslab.spec import Model
+    from bayeslab.language import model_file
+    from bayeslab.language.spec import Model
 
     if isinstance(source, Model):
         return bayes_net.diagram(source)
-    file = modelfile.read(source)
+    file = model_file.read(source)
     if not isinstance(file.model.model, spec.BayesNet):
         raise ModelError(f"an influence diagram is a bayes_net; this model is of the family {file.model.model.family}")
     with file.located():

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 
 from bayeslab import registry
-from bayeslab.dataset import Column, Data, Dataset, bind
+from bayeslab.data.dataset import Column, Data, Dataset, bind
+from bayeslab.data.tables import read_dataset
 from bayeslab.engines import auto
 from bayeslab.errors import BayeslabError, DataError, EngineRefusal, ModelError, NothingToFit, OptionError, hint, listed
 from bayeslab.families._domains import check_written
-from bayeslab.io import modelfile
-from bayeslab.io.tables import read_dataset
 from bayeslab.job import Job, MemoryStore, options_of
+from bayeslab.language import model_file
+from bayeslab.language.spec import Model
 from bayeslab.memory import check_draws
 from bayeslab.progress import reporter
-from bayeslab.spec import Model
 
 __all__ = [
     "ModelLike",
@@ -48,11 +48,11 @@ class Source:
     """A model, and the file it came from, if it did."""
 
     def __init__(self, model: ModelLike) -> None:
-        self.file: modelfile.Source | None = None
+        self.file: model_file.Source | None = None
         if isinstance(model, Model):
             self.model = model
         elif isinstance(model, str | os.PathLike):
-            self.file = modelfile.read(model)
+            self.file = model_file.read(model)
             self.model = self.file.model
         else:
             raise ModelError(f"a model is a bl.Model or the path of a model file, not {type(model).__name__}")

@@ -15,17 +15,17 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from bayeslab import registry
-from bayeslab.dataset import Data, Dataset, Memory, bind
+from bayeslab.data.dataset import Data, Dataset, Memory, bind
+from bayeslab.data.tables import read_dataset
 from bayeslab.errors import BayeslabError, OptionError, RunError, Stopped, hint
-from bayeslab.io.run_folder import FORMAT, RunFolder
-from bayeslab.io.tables import read_dataset
 from bayeslab.job import MemoryStore, Outcome, options_of
+from bayeslab.language.spec import Model
 from bayeslab.preparation import ModelLike, Prepared, Source, job_of, prepared, ready, seed_of
 from bayeslab.progress import reporter
 from bayeslab.results.finite import with_finite
 from bayeslab.results.fitted import Fitted
 from bayeslab.results.verdict import Finding, Verdict
-from bayeslab.spec import Model
+from bayeslab.run_folder.folder import FORMAT, RunFolder
 
 __all__ = ["alone", "begin", "carried_on", "described", "opened", "resumed", "run", "with_advice"]
 

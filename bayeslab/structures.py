@@ -15,11 +15,11 @@ import networkx as nx
 import numpy as np
 
 from bayeslab.arrays import count
-from bayeslab.dataset import Column, Dataset, as_values, number_in, slip_of
+from bayeslab.data.dataset import Column, Dataset, as_values, number_in, slip_of
 from bayeslab.errors import DataError, ModelError, OptionError, hint
 from bayeslab.exact.mixed_network import MixedNetwork
 from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.spec import Model
+from bayeslab.language.spec import Model
 from bayeslab.streams import stream
 from bayeslab.structure import scores, searches
 from bayeslab.structure.constraint_search import Result
@@ -353,8 +353,8 @@ def _read(data: Any) -> Any:
 
     if isinstance(data, Observations | Incomplete):
         return data
-    from bayeslab.io.tables import read_dataset
-    from bayeslab.spec import DataSource
+    from bayeslab.data.tables import read_dataset
+    from bayeslab.language.spec import DataSource
 
     if isinstance(data, str | os.PathLike | Mapping | Dataset):
         found = read_dataset(DataSource(), None, data).complete()

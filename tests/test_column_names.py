@@ -9,7 +9,7 @@ import pytest
 import bayeslab as bl
 from bayeslab.errors import DataError, ModelError
 from bayeslab.fitting import check
-from bayeslab.spec import plain_name, unquoted
+from bayeslab.language.spec import plain_name, unquoted
 
 RENAMED = {
     "Blood pressure (mmHg)": "y", "body.mass": "x", "Größe/cm": "z", "Treatment group": "g", "class": "k", "2nd": "w",

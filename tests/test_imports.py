@@ -17,12 +17,13 @@ HEAVY = {"pymc", "arviz", "sklearn", "pytensor", "numba"}
 # Each layer may import itself and the layers before it; engines judge their own draws, so the
 # verdict (and how it is shown) lies below them.
 LAYERS = [
-    {"compiling", "errors", "memory", "options", "registry", "code_cache", "arrays", "streams", "wording"},
-    {"spec", "digits"},
-    {"expressions"},
-    {"dataset", "progress"},
+    {"compiling", "errors", "memory", "options", "registry", "code_cache", "arrays", "streams", "files"},
+    {"digits", "progress"},
+    {"language"},
+    {"data"},
     {"exact", "structure", "decisions", "learners", "theory"},
-    {"io"},
+    {"formats"},
+    {"language.model_file", "run_folder"},
     {"families", "evidence"},
     {
         "results.verdict",
@@ -112,7 +113,7 @@ def test_only_engines_and_families_know_pymc():
                 "engines",
                 "posterior",
                 "job.py",
-                "expressions.py",
+                "language",
                 "evidence.py",
                 "results",
             ), path

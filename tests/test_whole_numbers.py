@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import bayeslab as bl
-from bayeslab.dataset import Data, Dataset, bind
+from bayeslab.data.dataset import Data, Dataset, bind
 from bayeslab.errors import DataError
-from bayeslab.expressions import Evaluator, Term, parse
+from bayeslab.language.expressions import Evaluator, Term, parse
 
 W = [3_000_000_000, 4_000_000_000, 5_000_000_000]
 H = [4_000_000_000, 7, 6_000_000_001]

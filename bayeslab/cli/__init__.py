@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _out_of_reach(error: OSError) -> str:
     """What the system says of a file, a folder or standard output."""
     named = [str(name) for name in (error.filename, error.filename2) if name is not None]
-    from bayeslab.io.files import shown
+    from bayeslab.files import shown
 
     place = shown(named[0]) if named else "standard output" if error.errno in _OF_WRITING else ""
     return f"{place}: {error.strerror or error}" if place else f"{error.strerror or error}"

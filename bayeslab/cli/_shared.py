@@ -98,7 +98,7 @@ def read_loss(given: str | None) -> Any:
     """A loss by its word, or from a mapping of actions to mappings of states, written out or in a file."""
     from bayeslab.decisions.loss import LOSSES
     from bayeslab.errors import OptionError
-    from bayeslab.io.modelfile import parse_value, read_text
+    from bayeslab.language.model_file import parse_value, read_text
 
     if given is None or given in LOSSES:
         return given
@@ -119,7 +119,7 @@ def read_loss(given: str | None) -> Any:
 
 def assignments(words: list[str]) -> dict[str, Any]:
     """``key=value`` pairs; values are read as in a model file."""
-    from bayeslab.io.modelfile import parse_value
+    from bayeslab.language.model_file import parse_value
 
     out = {}
     for word in words:
@@ -146,7 +146,7 @@ def check_output(out: Path | None, *inputs: Path | None, force: bool) -> None:
         With what to do.
     """
     from bayeslab.errors import OptionError
-    from bayeslab.io.files import shown
+    from bayeslab.files import shown
 
     if out is None:
         return
@@ -168,7 +168,7 @@ def check_output(out: Path | None, *inputs: Path | None, force: bool) -> None:
 def _read_from(source: Path) -> list[Path]:
     """The files that are read where a source is named."""
     from bayeslab.errors import BayeslabError
-    from bayeslab.io.modelfile import read
+    from bayeslab.language.model_file import read
 
     if os.path.isdir(source):
         return [
@@ -195,7 +195,7 @@ def output(path: Path | None, text: str) -> None:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
         return
     from bayeslab.errors import BayeslabError
-    from bayeslab.io.files import shown, write_text
+    from bayeslab.files import shown, write_text
 
     try:
         write_text(path, text)

@@ -11,14 +11,14 @@ from bayeslab.cli._shared import DataOption, FileArgument, JsonOption, assignmen
 from bayeslab.errors import listed
 
 if TYPE_CHECKING:
-    from bayeslab.dataset import Data
-    from bayeslab.spec import Model
+    from bayeslab.data.dataset import Data
+    from bayeslab.language.spec import Model
 
 _MOST = 20  # priors shown
 
 
 def _described(bound: Data, evidence: Collection[str]) -> str:
-    from bayeslab.dataset import describe
+    from bayeslab.data.dataset import describe
 
     if bound.names():
         return describe(bound)

@@ -31,7 +31,7 @@ def command(
 ) -> None:
     """What to do, given what will be known by then; and what it is worth to know more."""
     from bayeslab.decisions import influence
-    from bayeslab.io import modelfile
+    from bayeslab.language import model_file
     from bayeslab.networks import decisions
 
     asked = decisions(file)
@@ -44,7 +44,7 @@ def command(
         name, state = word[:cut].strip(), word[cut + 1 :].strip()
         if name in known:
             raise typer.BadParameter(f"--given has '{name}' twice")
-        known[name] = modelfile.parse_value(state) if state.startswith("{") else state
+        known[name] = model_file.parse_value(state) if state.startswith("{") else state
     policy = influence.solve(asked, known)
     rules = _possible(asked, known, policy)
     remaining = [d for d in asked.decisions if d not in known]

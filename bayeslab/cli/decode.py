@@ -40,7 +40,7 @@ def command(
     json: JsonOption = False,
 ) -> None:
     """Which hidden state at which time."""
-    from bayeslab.io.tables import write_table
+    from bayeslab.data.tables import write_table
     from bayeslab.results.decode import decode, plot_states
 
     check_output(out, source, data, force=force)

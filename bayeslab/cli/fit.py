@@ -105,7 +105,7 @@ def _detached(run: Path, draws: str | None, cores: int | None, scheduler: str | 
     """Do the work of a run folder in a process of its own, which outlives this one and its terminal."""
     import subprocess
 
-    from bayeslab.io.run_folder import RunFolder
+    from bayeslab.run_folder.folder import RunFolder
 
     folder = RunFolder.existing(run)
     given = {"--draws": draws, "--cores": cores, "--scheduler": scheduler}

@@ -18,7 +18,7 @@ def command(
 ) -> None:
     """Draw a model as SVG (no Graphviz needed)."""
     from bayeslab import fitting, registry
-    from bayeslab.io.modelfile import load
+    from bayeslab.language.model_file import load
     from bayeslab.plots.graph_svg import model_svg
 
     check_output(out, file, data, force=force)

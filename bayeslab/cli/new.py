@@ -87,7 +87,7 @@ def command(
 ) -> None:
     """Write a commented starter model file."""
     from bayeslab.errors import OptionError, hint
-    from bayeslab.io.modelfile import load
+    from bayeslab.language.model_file import load
 
     if family not in STARTERS:
         raise OptionError(f"there is no starter of the family '{family}'{hint(family, STARTERS)}")

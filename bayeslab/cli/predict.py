@@ -39,8 +39,8 @@ def command(
 ) -> None:
     """Predict the outcomes for new data, or for the data of the fit; with --loss what to do about each."""
     from bayeslab import fitting
+    from bayeslab.data.tables import write_netcdf, write_table
     from bayeslab.errors import OptionError
-    from bayeslab.io.tables import write_netcdf, write_table
     from bayeslab.results.predict import suited
 
     check_output(out, run, data, force=force)

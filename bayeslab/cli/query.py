@@ -129,7 +129,7 @@ def _averaged(
 
 def _assignments(words: list[str], asked: Network | Structures, option: str) -> dict[str, Any]:
     """``variable=state`` pairs; either may have an = inside."""
-    from bayeslab.io.modelfile import parse_value
+    from bayeslab.language.model_file import parse_value
 
     out: dict[str, Any] = {}
     for word in words:
@@ -201,7 +201,7 @@ def _explain(asked: Network, given: dict[str, Any], k: int, *, json: bool) -> No
 
 
 def _batch(asked: Network | Structures, batch: Path, target: list[str] | None, out: Path | None, *, json: bool) -> None:
-    from bayeslab.io.tables import write_table
+    from bayeslab.data.tables import write_table
 
     frame = asked.query_many(batch, target)
     if out is not None:

@@ -17,7 +17,7 @@ def command(
     """Print the JSON Schema of model files, for editors: completion and checks while typing."""
     import json
 
-    from bayeslab.io.modelfile import schema
+    from bayeslab.language.model_file import schema
 
     check_output(out, force=force)
     output(out, json.dumps(schema(), indent=1, ensure_ascii=False))

@@ -20,8 +20,8 @@ def command(
     json: JsonOption = False,
 ) -> None:
     """Draw parameters and data from the prior, and summarise them."""
+    from bayeslab.data.tables import write_netcdf
     from bayeslab.errors import OptionError
-    from bayeslab.io.tables import write_netcdf
     from bayeslab.results.predict import simulate
     from bayeslab.results.render import prior_table
 

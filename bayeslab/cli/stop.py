@@ -8,7 +8,7 @@ from bayeslab.cli._shared import RunArgument
 def command(run: RunArgument) -> None:
     """Ask a running job to stop after the segments it is computing; go on later with fit --resume."""
     from bayeslab.errors import RunError
-    from bayeslab.io.run_folder import RunFolder
+    from bayeslab.run_folder.folder import RunFolder
 
     folder = RunFolder.existing(run)
     store = folder.segments()

@@ -29,7 +29,7 @@ def command(
     """Show how far a running job is: chains, acceptance, scores, running R-hat, time left."""
     from rich.console import Console
 
-    from bayeslab.io.run_folder import RunFolder
+    from bayeslab.run_folder.folder import RunFolder
 
     folder = RunFolder.existing(run)
     if json:

@@ -3,7 +3,7 @@
 Contract. An engine module has
 
 ``Options``
-    a frozen :class:`bayeslab.spec.Spec` of the engine's options, named as PyMC names them.
+    a frozen :class:`bayeslab.language.spec.Spec` of the engine's options, named as PyMC names them.
 ``refuse(model, data) -> str | None``
     why the engine would give a wrong or meaningless answer here, or None.
 ``ready(job) -> None`` (optional)

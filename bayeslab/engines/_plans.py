@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from bayeslab import registry
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import EngineRefusal
 from bayeslab.job import Job
-from bayeslab.spec import Model
+from bayeslab.language.spec import Model
 
 __all__ = ["Planned", "numbers_of"]
 

@@ -24,15 +24,15 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.engines._approximate import Array, Gaussian, Path, Target, outcome, pathfinder
 from bayeslab.engines._scouts import starts
 from bayeslab.errors import RunError
 from bayeslab.job import Job, Outcome
+from bayeslab.language.spec import Model, Spec
 from bayeslab.posterior import density as posterior_density
 from bayeslab.posterior.density import Density
 from bayeslab.results.verdict import Finding
-from bayeslab.spec import Model, Spec
 
 __all__ = ["Options", "ready", "refuse", "run"]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bayeslab import registry
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.engines import exact
 from bayeslab.job import summed_out
-from bayeslab.spec import Model
+from bayeslab.language.spec import Model
 
 __all__ = ["choose"]
 

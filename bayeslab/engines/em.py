@@ -14,15 +14,15 @@ from typing import Any, Literal, cast
 import numpy as np
 from pydantic import Field, field_validator
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.engines._plans import Planned
 from bayeslab.errors import EngineRefusal, ModelError, OptionError, hint
 from bayeslab.exact.answer import EMPlan
 from bayeslab.exact.expectation_maximisation import Problem, Restarts, Smooth, Variant, restarted, standard_errors
 from bayeslab.job import Job, Outcome
+from bayeslab.language.spec import Model, Spec
 from bayeslab.posterior.groups import attributes, labelled, observed_groups
 from bayeslab.results.verdict import Finding, Verdict
-from bayeslab.spec import Model, Spec
 
 __all__ = ["USES_GRAPH", "Options", "plan", "ready", "refuse", "run"]
 

@@ -14,16 +14,16 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.engines._plans import Planned, numbers_of
 from bayeslab.engines._structure_groups import structure_groups
 from bayeslab.errors import OptionError
 from bayeslab.exact.answer import Answer, Plan
 from bayeslab.job import Job, Outcome
+from bayeslab.language.spec import Model, Spec
 from bayeslab.memory import check_draws
 from bayeslab.posterior.groups import attributes, labelled, observed_groups
 from bayeslab.results.verdict import Finding, Verdict
-from bayeslab.spec import Model, Spec
 
 __all__ = ["QUANTILES", "USES_GRAPH", "Options", "plan", "ready", "refuse", "run"]
 

@@ -13,16 +13,16 @@ from dataclasses import replace
 import numpy as np
 from pydantic import Field
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.engines._plans import Planned
 from bayeslab.engines._stepped import stepped
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan
 from bayeslab.job import Job, Outcome
+from bayeslab.language.spec import Model, Spec
 from bayeslab.posterior.groups import attributes, labelled, observed_groups, relabelled
 from bayeslab.progress import ChainState
 from bayeslab.results.checks import judge_mcmc
 from bayeslab.results.verdict import Finding, Verdict
-from bayeslab.spec import Model, Spec
 
 __all__ = ["USES_GRAPH", "Options", "plan", "refuse", "run"]
 

@@ -22,18 +22,18 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab import registry
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.engines._approximate import Optimum, Target, has_evidence, hessian, improper, maxima, newton
 from bayeslab.engines._scouts import starts
 from bayeslab.engines.exact import QUANTILES
 from bayeslab.errors import EngineRefusal, ModelError
 from bayeslab.exact import quadrature
 from bayeslab.job import Job, Outcome
+from bayeslab.language.spec import Model, Spec
 from bayeslab.posterior import density as posterior_density
 from bayeslab.posterior.density import Density
 from bayeslab.posterior.groups import attributes, constrained, dataset, posterior_groups
 from bayeslab.results.verdict import Finding, Verdict
-from bayeslab.spec import Model, Spec
 
 __all__ = ["MAX_PARAMETERS", "Options", "ready", "refuse", "run"]
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.engines._approximate import (
     LOG_2_PI,
     Array,
@@ -34,9 +34,9 @@ from bayeslab.engines._approximate import (
 from bayeslab.engines._scouts import starts
 from bayeslab.errors import RunError
 from bayeslab.job import Job, Outcome
+from bayeslab.language.spec import Model, Spec
 from bayeslab.posterior.density import Density, ready
 from bayeslab.results.verdict import Finding
-from bayeslab.spec import Model, Spec
 
 __all__ = ["Options", "ready", "refuse", "run"]
 

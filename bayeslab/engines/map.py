@@ -25,16 +25,16 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from bayeslab import registry
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.engines._approximate import Array, Target, newton
 from bayeslab.engines._scouts import starts
 from bayeslab.exact.answer import PointEstimate
 from bayeslab.job import Job, Outcome, summed_out
+from bayeslab.language.spec import Model, Spec
 from bayeslab.posterior.density import Density, ready
 from bayeslab.posterior.groups import posterior_groups, unconstrained
 from bayeslab.results.checks import point_verdict
 from bayeslab.results.verdict import Finding, Verdict
-from bayeslab.spec import Model, Spec
 
 __all__ = ["Options", "ready", "refuse", "run"]
 

@@ -28,20 +28,20 @@ from pydantic import Field
 from threadpoolctl import threadpool_limits
 
 from bayeslab import registry
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.engines._approximate import Target, improper
 from bayeslab.engines._modes import Draws, finding, outside, suspects
 from bayeslab.engines._starts import height, middle, near
 from bayeslab.engines._whitened import SEARCHES, Whitened, whitened
 from bayeslab.errors import RunError
 from bayeslab.job import Job, Outcome
+from bayeslab.language.spec import Model, Spec
 from bayeslab.posterior.density import Density, copy_callback, ready
 from bayeslab.posterior.groups import constrained, on_the_way, posterior_groups, relabelled, remedies
 from bayeslab.progress import ChainState
 from bayeslab.results.checks import MIN_DRAWS, judge_mcmc, steps_too_long
 from bayeslab.results.convergence import Block
 from bayeslab.results.verdict import Finding
-from bayeslab.spec import Model, Spec
 from bayeslab.streams import stream
 
 __all__ = ["Options", "ready", "refuse", "run"]

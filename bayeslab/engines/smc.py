@@ -29,17 +29,17 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.engines._approximate import Array, Target, improper, systematic
 from bayeslab.engines._starts import prior_function
 from bayeslab.errors import EngineRefusal, RunError
 from bayeslab.job import Job, Outcome
+from bayeslab.language.spec import Model, Spec
 from bayeslab.posterior import density as posterior_density
 from bayeslab.posterior.density import Density
 from bayeslab.posterior.groups import on_the_way, posterior_groups, remedies
 from bayeslab.results.checks import judge_mcmc
 from bayeslab.results.verdict import Finding
-from bayeslab.spec import Model, Spec
 
 __all__ = ["Options", "ready", "refuse", "run"]
 

@@ -13,17 +13,17 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.engines._structure_groups import members_of_sets, structure_groups
 from bayeslab.errors import EngineRefusal, NothingToFit, Stopped
 from bayeslab.families.bayes_net.structure_spec import unknown
 from bayeslab.families.bayes_net.unknown_structure import Plan, one_only, plan
-from bayeslab.io.segments import SegmentStore
 from bayeslab.job import Job, Outcome
+from bayeslab.language.spec import Model, Spec
 from bayeslab.posterior.groups import attributes, observed_groups
 from bayeslab.progress import ChainState
 from bayeslab.results.structure_checks import judge_structures, score_r_hat
-from bayeslab.spec import Model, Spec
+from bayeslab.run_folder.segments import SegmentStore
 from bayeslab.structure.imputing import Imputing
 from bayeslab.structure.jobs import Chain, MemorySegments, Sampler, Work, Workers, available_cores
 from bayeslab.structure.jobs import run as run_job

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 from pydantic import Field, field_validator
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.decisions import scores
 from bayeslab.errors import DataError
 from bayeslab.families import learner
 from bayeslab.families.learner import trained as learner_trained
 from bayeslab.job import Job, Outcome
+from bayeslab.language.spec import Model, Spec
 from bayeslab.posterior.groups import attributes, labelled, observed_groups
 from bayeslab.results.verdict import Finding, Verdict
-from bayeslab.spec import Model, Spec
 
 __all__ = ["USES_GRAPH", "Options", "ready", "refuse", "run"]
 

@@ -20,15 +20,15 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.engines._plans import Planned
 from bayeslab.exact.answer import VariationalEnd, VariationalPlan
 from bayeslab.job import Job, Outcome
+from bayeslab.language.spec import Model, Spec
 from bayeslab.posterior.groups import attributes, labelled, observed_groups
 from bayeslab.results.checks import judge_approximation
 from bayeslab.results.psis import pareto_smoothed
 from bayeslab.results.verdict import Finding, Verdict
-from bayeslab.spec import Model, Spec
 
 __all__ = ["USES_GRAPH", "Options", "plan", "refuse", "run"]
 

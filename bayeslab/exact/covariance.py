@@ -1,7 +1,7 @@
 """Covariance functions written as expressions, such as ``Matern52(x) + Periodic(x, 365) * Linear(t)``.
 
-``Kernel.parse(text, ...)`` reads an expression (through the checked tree of :mod:`bayeslab.expressions`; nothing is
-evaluated) into a frozen tree of :class:`Node`, and compiles the tree to a small program that one compiled machine
+``Kernel.parse(text, ...)`` reads an expression (through the checked tree of :mod:`bayeslab.language.expressions`;
+nothing is evaluated) into a frozen tree of :class:`Node`, and compiles the tree to a small program that one compiled machine
 runs for values and for gradients (:mod:`bayeslab.exact._covariance_kernels`). Sums and products of covariance
 functions are covariance functions; differences need not be, and are refused.
 
@@ -54,7 +54,7 @@ from typing import Any, Literal
 import numpy as np
 
 from bayeslab.errors import ModelError, hint
-from bayeslab.expressions import parse
+from bayeslab.language.expressions import parse
 
 __all__ = ["WORDS", "Argument", "Kernel", "Node", "Parameter"]
 

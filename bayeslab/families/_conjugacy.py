@@ -15,15 +15,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import BayeslabError
 from bayeslab.exact.answer import Answer, Plan
 from bayeslab.exact.conjugate import BetaBinomial, DirichletMultinomial, GammaExponential, GammaPoisson
 from bayeslab.exact.gaussian import empirical_bayes
-from bayeslab.expressions import Term
 from bayeslab.families._gaussian import GaussianPiece, _ancestors, _factors, gaussian_piece
 from bayeslab.families._nodes import Node, bound_arguments, look_back_at_each_other, sorted_nodes
 from bayeslab.families._pointwise import POINTS, Environment, NotExact
+from bayeslab.language.expressions import Term
 
 __all__ = ["closed_form"]
 

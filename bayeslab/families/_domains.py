@@ -16,12 +16,12 @@ from itertools import pairwise
 import numpy as np
 from pydantic import BaseModel
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import BayeslabError, DataError, ModelError, listed
-from bayeslab.expressions import Term, parse
 from bayeslab.families._distributions import DISTRIBUTIONS, MODIFIERS
 from bayeslab.families._nodes import Node, atoms_of, bound_arguments, call_name
 from bayeslab.families._pointwise import Environment, NotExact
+from bayeslab.language.expressions import Term, parse
 
 __all__ = ["DOMAINS", "Domain", "Domains", "Interval", "check_written"]
 

@@ -22,16 +22,16 @@ from typing import Any, cast
 
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact import emissions as exact
 from bayeslab.exact.priors import NAMES as SCALAR_PRIORS
 from bayeslab.exact.priors import log_density as scalar_density
-from bayeslab.expressions import parse
 from bayeslab.families._distributions import DISTRIBUTIONS
 from bayeslab.families._local import constant
 from bayeslab.families._nodes import bound_arguments, call_name
 from bayeslab.families._weak_priors import refuse_constant, scaled
+from bayeslab.language.expressions import parse
 
 __all__ = [
     "WORDS",

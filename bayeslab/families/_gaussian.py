@@ -21,14 +21,14 @@ from functools import cached_property
 
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import ModelError
 from bayeslab.exact.coordinates import Observations
 from bayeslab.exact.gaussian import GaussianModel, Posterior, Scale, integrate
 from bayeslab.exact.priors import NAMES, log_density
-from bayeslab.expressions import DIM_ARGUMENTS, Term
 from bayeslab.families._nodes import Node, bound_arguments, call_name
 from bayeslab.families._pointwise import POINTS, Environment, NotExact
+from bayeslab.language.expressions import DIM_ARGUMENTS, Term
 
 __all__ = ["GaussianPiece", "gaussian_piece"]
 

@@ -25,9 +25,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from bayeslab.errors import ModelError, hint, listed
-from bayeslab.expressions import FUNCTIONS, Evaluator, Expression, Term, parse
 from bayeslab.families._distributions import DISTRIBUTIONS
 from bayeslab.families._nodes import call_name
+from bayeslab.language.expressions import FUNCTIONS, Evaluator, Expression, Term, parse
 from bayeslab.memory import require_memory
 
 __all__ = ["Local", "Place", "Rows", "constant", "identifier", "local"]

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from bayeslab.errors import ModelError, hint
-from bayeslab.expressions import DIM_ARGUMENTS, FUNCTIONS, Expression, check_call, parse
 from bayeslab.families._distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE, Distribution
-from bayeslab.spec import RESERVED, unquoted
+from bayeslab.language.expressions import DIM_ARGUMENTS, FUNCTIONS, Expression, check_call, parse
+from bayeslab.language.spec import RESERVED, unquoted
 
 __all__ = [
     "Node",

@@ -14,10 +14,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import ModelError
-from bayeslab.expressions import Evaluator, Term
 from bayeslab.families._nodes import Node
+from bayeslab.language.expressions import Evaluator, Term
 
 __all__ = ["POINTS", "Environment", "NotExact"]
 

@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayeslab.arrays import positions
 from bayeslab.errors import OptionError, hint
-from bayeslab.spec import Spec
+from bayeslab.language.spec import Spec
 
 __all__ = [
     "MANY",

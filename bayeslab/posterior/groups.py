@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab import registry
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.exact.answer import Note
 from bayeslab.job import Job
+from bayeslab.language.spec import Model
 from bayeslab.posterior.density import Density, evaluate, expand
 from bayeslab.posterior.forward import forward
 from bayeslab.results.checks import MIN_DRAWS, Remedies
 from bayeslab.results.convergence import r_hat_and_ess
 from bayeslab.results.verdict import Finding
-from bayeslab.spec import Model
 from bayeslab.streams import derived, stream
 
 if TYPE_CHECKING:

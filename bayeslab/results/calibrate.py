@@ -33,13 +33,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslab import registry
-from bayeslab.dataset import Column, Data, Dataset, bind
+from bayeslab.data.dataset import Column, Data, Dataset, bind
 from bayeslab.errors import BayeslabError, OptionError
+from bayeslab.language.spec import Model
 from bayeslab.options import SharedOptions
 from bayeslab.progress import Progress, reporter
 from bayeslab.results import convergence
 from bayeslab.results.verdict import Finding, Verdict
-from bayeslab.spec import Model
 from bayeslab.streams import derived, stream
 from bayeslab.structure.jobs import follow, unbroken
 
@@ -306,9 +306,9 @@ def _calibrate(
     options: Mapping[str, Any],
 ) -> Calibration:
     """Simulate from one model and fit another; for a calibration they are the same."""
-    from bayeslab.io.calibration_folder import CalibrationFolder
     from bayeslab.preparation import engine_of
     from bayeslab.results.predict import prior_groups
+    from bayeslab.run_folder.calibration import CalibrationFolder
 
     view.note(f"drawing {n} times from the prior")
     groups = prior_groups(simulated, data, n, seed)

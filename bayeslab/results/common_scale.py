@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from bayeslab import registry
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError
 from bayeslab.families import ATOM, DENSITY, LEFT, PROBABILITY, RIGHT, UNREAD
-from bayeslab.spec import Model
+from bayeslab.language.spec import Model
 
 __all__ = ["Named", "kinds", "same_events", "same_weights", "unlike_kinds"]
 

@@ -277,7 +277,7 @@ def _held_out_of_structures(fit: Fitted, node: str, position: int) -> float | No
 
 def _held_out_by_gibbs(fit: Fitted, node: str, position: int) -> float | None:
     """From chains on the other rows, which have no graph whose density could be changed."""
-    from bayeslab.dataset import bind
+    from bayeslab.data.dataset import bind
 
     row = _row_of(fit, node, position)
     if row is None:
@@ -296,7 +296,7 @@ def _held_out_by_gibbs(fit: Fitted, node: str, position: int) -> float | None:
 
 def _without_row(fit: Fitted, row: int | np.ndarray) -> Any:
     """The fit's data less a row, or some; levels and values of reductions stay."""
-    from bayeslab.dataset import bind
+    from bayeslab.data.dataset import bind
 
     whole = fit.data.dataset
     n_rows = len(fit.data.labels[whole.rows])

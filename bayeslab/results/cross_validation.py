@@ -27,16 +27,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslab import registry
-from bayeslab.dataset import Data, Dataset, Memory, bind
+from bayeslab.data.dataset import Data, Dataset, Memory, bind
 from bayeslab.decisions import loss as losses
 from bayeslab.decisions import scores
 from bayeslab.decisions.paired import PairedDifference, correlated_t
 from bayeslab.errors import BayeslabError, DataError, OptionError, hint, listed
 from bayeslab.families import LEFT, RIGHT
+from bayeslab.language.spec import Model
 from bayeslab.options import SharedOptions
 from bayeslab.progress import reporter
 from bayeslab.results.common_scale import kinds, same_events, unlike_kinds
-from bayeslab.spec import Model
 from bayeslab.streams import stream
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def _shape(task: _Task, repeats: int) -> tuple[int, ...]:
 
 def _prepared(models: Mapping[str, Any], data: Any, target: str | None, loss: Any) -> tuple[list[_Entry], _Task]:
     """Every model on all rows, and that they predict the same."""
-    from bayeslab.io.tables import read_dataset
+    from bayeslab.data.tables import read_dataset
     from bayeslab.preparation import Source
     from bayeslab.results.fit import Fit
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab import registry
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import ModelError, OptionError
+from bayeslab.language.spec import Model
 from bayeslab.preparation import Source
 from bayeslab.preparation import bound as bound_of
 from bayeslab.results.fitted import Fitted, bound_to, posterior_values
 from bayeslab.running import opened
-from bayeslab.spec import Model
 
 if TYPE_CHECKING:
     import pandas as pd

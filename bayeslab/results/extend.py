@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from bayeslab import registry, running
-from bayeslab.dataset import Column, Dataset, bind
+from bayeslab.data.dataset import Column, Dataset, bind
+from bayeslab.data.tables import read_dataset
 from bayeslab.errors import DataError, OptionError
-from bayeslab.io.run_folder import RunFolder
-from bayeslab.io.tables import read_dataset
 from bayeslab.job import options_of
 from bayeslab.results.fitted import Fitted
+from bayeslab.run_folder.folder import RunFolder
 
 __all__ = ["extended", "longer"]
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab import registry
-from bayeslab.dataset import Data, bind
-from bayeslab.io.tables import read_dataset
+from bayeslab.data.dataset import Data, bind
+from bayeslab.data.tables import read_dataset
+from bayeslab.language.spec import Model
 from bayeslab.results.verdict import Verdict
-from bayeslab.spec import Model
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.decisions import scores
 from bayeslab.errors import DataError, OptionError, hint, listed
 from bayeslab.families import learner as family

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from bayeslab import registry
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError, OptionError
+from bayeslab.language.spec import Model
 from bayeslab.memory import check_draws
 from bayeslab.posterior.density import expand
 from bayeslab.posterior.forward import forward
 from bayeslab.posterior.groups import bound_data, dataset, labelled, tables_at, unconstrained
 from bayeslab.preparation import Source
 from bayeslab.results.fitted import Fitted, bound_to, posterior_values
-from bayeslab.spec import Model
 from bayeslab.streams import derived, stream
 
 if TYPE_CHECKING:

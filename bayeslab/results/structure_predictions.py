@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslab.arrays import lengths
-from bayeslab.dataset import Column, Data
+from bayeslab.data.dataset import Column, Data
 from bayeslab.errors import DataError, OptionError
 from bayeslab.exact.gaussian_network import joint, observe
 from bayeslab.exact.mixed_network import MixedNetwork, draws, log_density

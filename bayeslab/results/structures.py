@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayeslab.data.tables import read_dataset
 from bayeslab.errors import OptionError
 from bayeslab.families.bayes_net import unknown_structure
 from bayeslab.families.bayes_net.net import codes_from
-from bayeslab.io.tables import read_dataset
+from bayeslab.language.spec import DataSource
 from bayeslab.results import structure_averages
 from bayeslab.results.fitted import Fitted
 from bayeslab.results.structure_averages import AveragedQuery, Effect
 from bayeslab.results.structure_draws import PICTURES, Drawn, Estimate, StructureDraws
-from bayeslab.spec import DataSource
 from bayeslab.structure.parameters import Incomplete, Parameters
 
 if TYPE_CHECKING:

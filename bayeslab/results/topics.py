@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from bayeslab.dataset import WORDS_APART, Data
+from bayeslab.data.dataset import WORDS_APART, Data
 from bayeslab.errors import DataError, OptionError, hint
 from bayeslab.exact import topics as lda
 from bayeslab.families.topics.documents import Documents, counted, documents_of, held_out_documents, new_documents
@@ -467,7 +467,7 @@ class FittedTopics:
         from pathlib import Path
 
         from bayeslab.errors import RunError
-        from bayeslab.io.files import write_text
+        from bayeslab.files import write_text
 
         try:
             write_text(Path(path), self.html())

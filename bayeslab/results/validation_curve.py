@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from bayeslab.errors import OptionError, hint
+from bayeslab.language.spec import Model
 from bayeslab.progress import reporter
 from bayeslab.results import cross_validation as crossed
-from bayeslab.spec import Model
 from bayeslab.streams import stream
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab.dataset import Column, Dataset, as_values, frame_series
+from bayeslab.data.dataset import Column, Dataset, as_values, frame_series
 from bayeslab.errors import DataError, hint
 
 __all__ = ["Kind", "Observations"]

@@ -15,7 +15,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from bayeslab import registry
-from bayeslab.expressions import FUNCTIONS
 from bayeslab.families._distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE
 from bayeslab.families._likelihoods import LIKELIHOODS
 from bayeslab.families.bayes_net.spec import BayesNet, Decision, Utility, Variable
@@ -25,7 +24,8 @@ from bayeslab.families.learner import Learner
 from bayeslab.families.mixture.spec import Mixture
 from bayeslab.families.regression.spec import Regression
 from bayeslab.families.topics.spec import Topics
-from bayeslab.spec import DataSource, Model
+from bayeslab.language.expressions import FUNCTIONS
+from bayeslab.language.spec import DataSource, Model
 
 
 def _type(kind: Any) -> str:

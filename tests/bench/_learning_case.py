@@ -161,7 +161,7 @@ def main(file: str) -> dict[str, dict[str, float]]:
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
     from bayeslab.exact.sampling import forward_sample
-    from bayeslab.io.networks import read_network
+    from bayeslab.formats.network_files import read_network
 
     network = read_network(file)
     codes = forward_sample(network, 100_000, np.random.default_rng(0)).astype(np.int64)

@@ -18,7 +18,7 @@ def forward_sampling(path: Path = ALARM, rows: int = ROWS) -> tuple[float, float
     import pyagrum
 
     from bayeslab.exact.sampling import forward_sample
-    from bayeslab.io.networks import read_network
+    from bayeslab.formats.network_files import read_network
 
     network = read_network(path)
     forward_sample(network, 10, np.random.default_rng(0))

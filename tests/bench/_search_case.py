@@ -98,7 +98,7 @@ def main(folder: str, kinds: tuple[str, ...] = ("bdeu", "bic")) -> Iterator[tupl
     from _learning_case import frame_of
 
     from bayeslab.exact.sampling import forward_sample
-    from bayeslab.io.networks import read_network
+    from bayeslab.formats.network_files import read_network
     from bayeslab.structure.cpdag import class_distance
     from bayeslab.structure.scores import load
 

@@ -40,7 +40,7 @@ def rows_of(name: str, n_rows: int = N_ROWS) -> dict[str, list[str]]:
     if (FOLDER / f"{name}.csv").exists():
         return table(name, n_rows)
     from bayeslab.exact.sampling import forward_sample
-    from bayeslab.io.networks import read_network
+    from bayeslab.formats.network_files import read_network
 
     network = read_network(str(NETWORKS / f"{name}.bif"))
     codes = forward_sample(network, n_rows, np.random.default_rng(1))

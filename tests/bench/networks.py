@@ -38,7 +38,7 @@ N_SETS = {**dict.fromkeys(SMALL, 15), **dict.fromkeys(MIDDLE, 9), **dict.fromkey
 
 
 def network(name: str) -> Any:
-    from bayeslab.io.networks import read_network
+    from bayeslab.formats.network_files import read_network
 
     return read_network(FOLDER / f"{name}.bif")
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.io._nodes import identifiers
-from bayeslab.io.networks import read_network, write_network
+from bayeslab.formats._nodes import identifiers
+from bayeslab.formats.network_files import read_network, write_network
 
 FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "networks"
 

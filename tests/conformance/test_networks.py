@@ -16,7 +16,7 @@ import pytest
 
 from bayeslab.exact import variable_elimination
 from bayeslab.exact.junction_tree import JunctionTree
-from bayeslab.io.networks import read_network
+from bayeslab.formats.network_files import read_network
 
 SHARED = Path(__file__).parents[3] / "shared"
 FOLDER = SHARED / "conformance" / "networks"

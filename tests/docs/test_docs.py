@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from bayeslab import registry
-from bayeslab.expressions import FUNCTIONS
 from bayeslab.families._distributions import DISTRIBUTIONS
-from bayeslab.io.modelfile import read
+from bayeslab.language.expressions import FUNCTIONS
+from bayeslab.language.model_file import read
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [*DOCS.glob("*.md"), DOCS.parent / "README.md"]

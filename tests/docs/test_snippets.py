@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bayeslab.fitting import check
-from bayeslab.io.modelfile import read
+from bayeslab.language.model_file import read
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "models" / "data"

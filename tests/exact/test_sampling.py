@@ -136,7 +136,7 @@ def test_forward_sample_of_no_rows_and_of_fewer():
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the reference marginals are not on this machine")
 def test_forward_sample_of_alarm_has_the_marginals_of_another_implementation():
-    from bayeslab.io.networks import read_network
+    from bayeslab.formats.network_files import read_network
 
     network = read_network(SHARED / "data" / "networks" / "alarm.bif")
     known = json.loads((SHARED / "conformance" / "networks" / "alarm.json").read_text())

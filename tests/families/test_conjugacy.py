@@ -8,7 +8,8 @@ from scipy import integrate, stats
 from scipy.special import logsumexp
 
 import bayeslab as bl
-from bayeslab.dataset import bind
+from bayeslab.data.dataset import bind
+from bayeslab.data.tables import read_dataset
 from bayeslab.engines import auto, exact
 from bayeslab.exact.answer import Plan
 from bayeslab.exact.conjugate import (
@@ -21,7 +22,6 @@ from bayeslab.exact.conjugate import (
     NormalKnownVariance,
 )
 from bayeslab.families import graph
-from bayeslab.io.tables import read_dataset
 
 RNG = np.random.default_rng(11)
 Y = RNG.normal(1.0, 2.0, 14)

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 import bayeslab as bl
 from bayeslab.errors import DataError
-from bayeslab.families._formula import parse_formula
 from bayeslab.families.regression import lower
 from bayeslab.fitting import check
+from bayeslab.language.formula import parse_formula
 
 ALLOWED = {
     "log", "log1p", "log2", "log10", "exp", "expm1", "sqrt", "abs", "sin", "cos", "tanh", "minimum", "maximum",

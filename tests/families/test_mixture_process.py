@@ -270,7 +270,7 @@ def test_a_stopped_run_goes_on_exactly(tmp_path):
     whole = fitted(model, {"x": x}, draws=60, tune=20, runs=tmp_path)
     folder = bl.fitting.prepare(model, {"x": x}, "gibbs", draws=60, tune=20, chains=2, runs=tmp_path)
     from bayeslab.engines.gibbs import plan
-    from bayeslab.io.run_folder import RunFolder
+    from bayeslab.run_folder.folder import RunFolder
 
     chains = plan(model, whole.data).stepped
     seeds = np.random.default_rng(1).spawn(2)

@@ -12,7 +12,7 @@ import bayeslab as bl
 from bayeslab.errors import BayeslabError, DataError, EngineRefusal, ModelError, OptionError
 from bayeslab.families.bayes_net.structure_spec import unknown
 from bayeslab.families.bayes_net.unknown_structure import plan
-from bayeslab.io.modelfile import dump, schema
+from bayeslab.language.model_file import dump, schema
 from bayeslab.structure.exact_posterior import dag_posterior, order_posterior
 
 RNG = np.random.default_rng(4)

@@ -12,6 +12,7 @@ from scipy.special import gammaln, logsumexp
 
 import bayeslab as bl
 from bayeslab import fitting
+from bayeslab.data.documents import STOP_WORDS, words_of
 from bayeslab.engines import _stepped
 from bayeslab.errors import DataError, ModelError, OptionError, Stopped
 from bayeslab.exact import topics as lda
@@ -19,7 +20,6 @@ from bayeslab.exact.topics import TopicPrior
 from bayeslab.families import topics as family
 from bayeslab.families.topics import gibbs_sampling, hierarchical_process, pymc_graph, variational_bayes
 from bayeslab.families.topics.documents import documents_of
-from bayeslab.io.documents import STOP_WORDS, words_of
 
 TINY = [["a", "a", "b"], ["b", "c"], ["c", "c", "a"]]
 ALPHA, BETA = 0.7, 0.6

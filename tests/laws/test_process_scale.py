@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bayeslab as bl
-from bayeslab.dataset import Dataset, bind
+from bayeslab.data.dataset import Dataset, bind
 from bayeslab.errors import DataError
 from bayeslab.exact._state_space_kernels import log_marginal
 from bayeslab.families import gaussian_process as processes

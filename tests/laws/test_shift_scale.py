@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 import bayeslab as bl
-from bayeslab.dataset import Dataset, bind
+from bayeslab.data.dataset import Dataset, bind
 from bayeslab.errors import DataError
 from bayeslab.exact.conjugate import NormalInverseGamma
 from bayeslab.families import gaussian_process as processes
 from bayeslab.families import graph as graphs
 from bayeslab.families import learner as learners
 from bayeslab.families import regression as regressions
-from bayeslab.spec import Model
+from bayeslab.language.spec import Model
 
 RNG = np.random.default_rng(1)
 N = 48
@@ -357,7 +357,7 @@ def test_transforms_of_formulas_shifted_and_scaled(formula):
 
 def test_polynomials_are_orthonormal_and_those_of_the_fit_at_new_rows():
     """Against Gram-Schmidt on exact powers in rational arithmetic, at a high degree."""
-    from bayeslab.families._transforms import TRANSFORMS
+    from bayeslab.data.transforms import TRANSFORMS
 
     n, degree = 30, 12
     x = np.arange(n) + 2.0**40

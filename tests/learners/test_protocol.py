@@ -10,7 +10,7 @@ import pytest
 from sklearn.utils.estimator_checks import check_estimator, estimator_checks_generator
 
 from bayeslab import registry
-from bayeslab.spec import Spec
+from bayeslab.language.spec import Spec
 
 WORDS = registry.names("learners")
 # Row by row in random order: a row with weight 2 is visited once, two equal rows twice, as scikit-learn's own SGD has it.

@@ -16,7 +16,7 @@ from scipy import stats
 
 import bayeslab as bl
 from bayeslab.cli import main
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import ModelError, OptionError
 from bayeslab.progress import Progress
 from bayeslab.results.calibrate import N_RANKED, Calibration, _calibrate, calibrate, chi_square, rank_of, uniform_bands

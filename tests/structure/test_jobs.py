@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from bayeslab.errors import RunError
-from bayeslab.io.segments import SegmentStore
 from bayeslab.results.structure_checks import edge_diagnostics
+from bayeslab.run_folder.segments import SegmentStore
 from bayeslab.structure.exact_posterior import dag_posterior, order_posterior
 from bayeslab.structure.jobs import MemorySegments, Sampler, Work, Workers, run
 from tests.structure._dags import random_scores, table_of
@@ -191,7 +191,7 @@ SCRIPT = textwrap.dedent(
     from pathlib import Path
     import numpy as np
     from bayeslab.errors import RunError
-    from bayeslab.io.segments import SegmentStore
+    from bayeslab.run_folder.segments import SegmentStore
     from bayeslab.structure.jobs import Sampler, Work, Workers, run
     folder, cores, limit = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     store = SegmentStore(folder)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from bayeslab.errors import RunError
-from bayeslab.io.segments import SegmentStore
+from bayeslab.run_folder.segments import SegmentStore
 from bayeslab.structure.jobs import MemorySegments, Sampler, Task, Work, Workers, run
 from tests.structure._dags import random_scores, table_of
 

@@ -581,7 +581,7 @@ def test_tables_of_any_kind_give_the_same_scores(codes):
 
 
 def test_a_dataset_of_a_model_is_read(codes):
-    from bayeslab.dataset import Dataset
+    from bayeslab.data.dataset import Dataset
 
     data = Dataset.from_table({name: column.tolist() for name, column in frame(codes).items()}, "row")
     assert load("bdeu", data).local(2, (0, 1)) == load("bdeu", frame(codes)).local(2, (0, 1))

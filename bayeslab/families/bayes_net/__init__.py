@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import networkx as nx
 import numpy as np
 
-from bayeslab.dataset import Column, Data, Dataset
+from bayeslab.data.dataset import Column, Data, Dataset
 from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
 from bayeslab.exact.answer import EMPlan, Plan
 from bayeslab.exact.mixed_network import MixedNetwork
@@ -30,7 +30,7 @@ from bayeslab.families.bayes_net import unknown_structure
 from bayeslab.families.bayes_net.net import Net, net_of, parameter_values, resolved
 from bayeslab.families.bayes_net.spec import BayesNet
 from bayeslab.families.bayes_net.structure_spec import sampled, unknown
-from bayeslab.spec import Model
+from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
     import pymc

@@ -21,7 +21,7 @@ import networkx as nx
 import numpy as np
 from scipy.special import betaincinv, gammaln
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError
 from bayeslab.exact.answer import Plan
 from bayeslab.exact.conjugate import NormalInverseGamma
@@ -30,7 +30,7 @@ from bayeslab.exact.factors import FactorGraph
 from bayeslab.families._local import Table
 from bayeslab.families.bayes_net.net import Net, resolved
 from bayeslab.families.bayes_net.normal_nodes import Linear, prior_of
-from bayeslab.spec import Model
+from bayeslab.language.spec import Model
 
 __all__ = ["exact", "relevant"]
 

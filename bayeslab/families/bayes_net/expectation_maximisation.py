@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import ModelError
 from bayeslab.exact.answer import EMPlan
 from bayeslab.exact.learning import TableProblem
@@ -18,11 +18,11 @@ from bayeslab.exact.local_models import NoisyMax as FittedMax
 from bayeslab.exact.local_models import NoisyOr as FittedOr
 from bayeslab.exact.local_models import Softmax as FittedSoftmax
 from bayeslab.exact.mixed_em import MixedProblem, Options
-from bayeslab.expressions import parse
 from bayeslab.families._local import Local, NoisyMax, Softmax, Table, identifier
 from bayeslab.families._nodes import bound_arguments, call_name
 from bayeslab.families.bayes_net.net import Net, Resolved, resolved
-from bayeslab.spec import Model
+from bayeslab.language.expressions import parse
+from bayeslab.language.spec import Model
 
 __all__ = ["em"]
 

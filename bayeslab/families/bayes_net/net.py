@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import networkx as nx
 import numpy as np
 
-from bayeslab.dataset import Column, Data
+from bayeslab.data.dataset import Column, Data
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact.mixed_network import MixedNetwork
 from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.expressions import FUNCTIONS, Evaluator, Term, parse
 from bayeslab.families._local import Local, constant, local
 from bayeslab.families.bayes_net.normal_nodes import Linear, linears, values_of
 from bayeslab.families.bayes_net.structure_spec import sampled, unknown
-from bayeslab.spec import RESERVED, Model
+from bayeslab.language.expressions import FUNCTIONS, Evaluator, Term, parse
+from bayeslab.language.spec import RESERVED, Model
 
 if TYPE_CHECKING:
     from bayeslab.families.bayes_net.spec import BayesNet

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import networkx as nx
 import numpy as np
 
-from bayeslab.dataset import Data, Dataset, bind
+from bayeslab.data.dataset import Data, Dataset, bind
 from bayeslab.errors import ModelError
-from bayeslab.expressions import Evaluator, Term, parse
 from bayeslab.families import graph as graphs
 from bayeslab.families.bayes_net.net import Net, Resolved
 from bayeslab.families.bayes_net.normal_nodes import Linear, centred, prior_of
-from bayeslab.spec import Model
+from bayeslab.language.expressions import Evaluator, Term, parse
+from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
     import pymc

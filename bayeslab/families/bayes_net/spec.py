@@ -13,9 +13,9 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from bayeslab.errors import ModelError, hint
 from bayeslab.families.bayes_net.structure_spec import At as _At
 from bayeslab.families.bayes_net.structure_spec import Structure, as_structure, unknown
-from bayeslab.io.networks import declared_variables
-from bayeslab.spec import Family, Identifier
-from bayeslab.spec import Spec as Frozen
+from bayeslab.formats.network_files import declared_variables
+from bayeslab.language.spec import Family, Identifier
+from bayeslab.language.spec import Spec as Frozen
 
 __all__ = ["BayesNet", "Decision", "GivenPrior", "Normal", "Prior", "States", "Utility", "Variable", "Word"]
 

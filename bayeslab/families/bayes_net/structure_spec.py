@@ -11,8 +11,8 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from bayeslab import registry
 from bayeslab.errors import EngineRefusal, ModelError, OptionError, hint
-from bayeslab.spec import Problem
-from bayeslab.spec import Spec as Frozen
+from bayeslab.language.spec import Problem
+from bayeslab.language.spec import Spec as Frozen
 
 if TYPE_CHECKING:
     from bayeslab.structure.constraints import Constraints

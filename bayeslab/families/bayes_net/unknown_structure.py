@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import networkx as nx
 import numpy as np
 
-from bayeslab.dataset import Column, Data, Dataset
+from bayeslab.data.dataset import Column, Data, Dataset
 from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
 from bayeslab.families.bayes_net.net import codes_from
 from bayeslab.families.bayes_net.structure_spec import (
@@ -23,7 +23,7 @@ from bayeslab.families.bayes_net.structure_spec import (
     sampled,
     unknown,
 )
-from bayeslab.spec import Model
+from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
     from bayeslab.exact.answer import Plan as ExactPlan

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import networkx as nx
 import numpy as np
 
-from bayeslab.dataset import Data, Dataset, bind
+from bayeslab.data.dataset import Data, Dataset, bind
 from bayeslab.errors import DataError, EngineRefusal, ModelError, hint
 from bayeslab.exact.answer import Plan, PointEstimate
 from bayeslab.exact.covariance import Kernel
@@ -45,8 +45,8 @@ from bayeslab.families.gaussian_process.model import (
     target_of,
 )
 from bayeslab.families.gaussian_process.spec import GaussianProcess
+from bayeslab.language.spec import Model
 from bayeslab.memory import require_memory
-from bayeslab.spec import Model
 
 if TYPE_CHECKING:
     import pymc

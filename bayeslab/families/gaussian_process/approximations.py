@@ -30,9 +30,9 @@ import numpy as np
 from bayeslab.errors import ModelError
 from bayeslab.exact.covariance import Kernel
 from bayeslab.exact.priors import NAMES, log_density, log_size
-from bayeslab.expressions import parse
 from bayeslab.families._nodes import bound_arguments, call_name
 from bayeslab.families.gaussian_process.hyperpriors import Scales
+from bayeslab.language.expressions import parse
 
 if TYPE_CHECKING:
     from bayeslab.exact.gp_likelihoods import Likelihood

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
+from bayeslab.data.design import Design
 from bayeslab.digits import check_size, located
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.exact.covariance import Kernel
-from bayeslab.expressions import parse
-from bayeslab.families._design import Design
-from bayeslab.families._formula import Formula, parse_formula
 from bayeslab.families.gaussian_process.hyperpriors import Scales, default_prior, refuse_negative
-from bayeslab.spec import Model
+from bayeslab.language.expressions import parse
+from bayeslab.language.formula import Formula, parse_formula
+from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
     from bayeslab.families.gaussian_process.spec import GaussianProcess

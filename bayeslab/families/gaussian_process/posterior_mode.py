@@ -18,10 +18,10 @@ import numpy as np
 from bayeslab.exact.answer import PointEstimate
 from bayeslab.exact.gp_hyperparameters import Maximum, maximise
 from bayeslab.exact.priors import NAMES, log_density, log_size
-from bayeslab.expressions import parse
 from bayeslab.families._nodes import bound_arguments, call_name
 from bayeslab.families.gaussian_process.approximations import regression_of
 from bayeslab.families.gaussian_process.model import Resolved
+from bayeslab.language.expressions import parse
 
 __all__ = ["optimum"]
 

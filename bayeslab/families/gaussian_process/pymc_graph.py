@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.dataset import Dataset, bind
+from bayeslab.data.dataset import Dataset, bind
 from bayeslab.errors import ModelError
 from bayeslab.families import graph as graphs
 from bayeslab.families._likelihoods import INVERSE_LINKS
 from bayeslab.families.gaussian_process.approximations import regression_of
 from bayeslab.families.gaussian_process.model import Resolved
-from bayeslab.spec import Model
+from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
     import pymc

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from bayeslab.spec import ColumnName, Family
+from bayeslab.language.spec import ColumnName, Family
 
 __all__ = ["GaussianProcess"]
 

@@ -1,7 +1,7 @@
 """Family ``graph``: any directed model, node by node, in PyMC's own words.
 
 A node is ``name[dims]: expression``. Nodes are built in topological order; each parameter of a
-distribution is evaluated to a :class:`~bayeslab.expressions.Term` and laid out by the *names* of
+distribution is evaluated to a :class:`~bayeslab.language.expressions.Term` and laid out by the *names* of
 its dimensions: first the node's own, then those that belong to one value of the parameter (the
 two axes of a covariance matrix). Recursions along a dimension (``previous``) become one
 ``scan``; a random node that depends on its own past has a vectorised density and a ``scan`` to
@@ -23,11 +23,10 @@ import networkx as nx
 import numpy as np
 from pydantic import BeforeValidator, Field
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.digits import far, remedy
 from bayeslab.errors import BayeslabError, DataError, ModelError, hint, listed
 from bayeslab.exact.answer import Plan
-from bayeslab.expressions import MOST_COUNTED, Evaluator, Term, as_float, parse
 from bayeslab.families import ATOM, DENSITY, PROBABILITY, UNREAD
 from bayeslab.families._conjugacy import closed_form
 from bayeslab.families._distributions import DISTRIBUTIONS, Distribution
@@ -44,8 +43,9 @@ from bayeslab.families._nodes import (
     units,
 )
 from bayeslab.families.graph.recursion import broadcast, deterministic_recursion, random_recursion, rows_together
+from bayeslab.language.expressions import MOST_COUNTED, Evaluator, Term, as_float, parse
+from bayeslab.language.spec import Family, Model
 from bayeslab.memory import require_memory
-from bayeslab.spec import Family, Model
 
 if TYPE_CHECKING:
     import pymc

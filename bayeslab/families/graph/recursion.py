@@ -16,11 +16,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import ModelError
-from bayeslab.expressions import DIM_ARGUMENTS, Evaluator, Term
 from bayeslab.families._distributions import DISTRIBUTIONS
 from bayeslab.families._nodes import Node, bound_arguments, call_name
+from bayeslab.language.expressions import DIM_ARGUMENTS, Evaluator, Term
 
 __all__ = ["broadcast", "deterministic_recursion", "random_recursion", "rows_together"]
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import networkx as nx
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError, NothingToFit, OptionError, hint
 from bayeslab.exact.answer import EMPlan, GibbsPlan, Plan
 from bayeslab.families import _emission_graph as emitted
@@ -39,7 +39,7 @@ from bayeslab.families.hmm.regression import known_regression
 from bayeslab.families.hmm.spec import HMM, emission_parameters
 from bayeslab.families.hmm.truncation import REFUSED, limit_of, shown, truncated
 from bayeslab.families.hmm.urns import balls_of
-from bayeslab.spec import Model
+from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
     import pymc

@@ -37,13 +37,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError
 from bayeslab.exact.expectation_maximisation import EMResult, maximise, restarted
 from bayeslab.exact.mixture import k_means
 from bayeslab.families.hmm import expectation_maximisation
 from bayeslab.families.hmm.hidden import Hidden, hidden_at
-from bayeslab.spec import Model
+from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
     from bayeslab.families.hmm.spec import HMM

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact.forward_backward import SPARSE_KERNEL, Edges, HiddenChain, Smoothed, smooth
 from bayeslab.exact.mixture import k_means

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact import emissions, markov_chain
 from bayeslab.exact.forward_backward import HiddenChain
@@ -30,7 +30,7 @@ from bayeslab.families.hmm.spec import HMM, chain_parameters, emission_parameter
 from bayeslab.families.hmm.tree import branching, forest_of
 from bayeslab.families.hmm.truncation import truncated
 from bayeslab.families.hmm.urns import urns_of
-from bayeslab.spec import Model
+from bayeslab.language.spec import Model
 
 __all__ = [
     "Hidden",

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
 from bayeslab.exact.clusters import coclustering, point_partition, relabel_to_pivot
 from bayeslab.exact.hidden_gibbs import draw_path
@@ -22,7 +22,7 @@ from bayeslab.exact.mixture import k_means
 from bayeslab.families.hmm.gibbs_sampling import draw_emissions, refusal
 from bayeslab.families.hmm.hidden import Hidden, hidden_at
 from bayeslab.families.hmm.truncation import based, limit_of
-from bayeslab.spec import Model
+from bayeslab.language.spec import Model
 
 __all__ = ["infinite", "priors"]
 

@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError, OptionError, hint
 from bayeslab.exact import kalman
 from bayeslab.exact.answer import EMPlan
 from bayeslab.exact.emissions import column_variances
 from bayeslab.exact.kalman import LinearGaussian
 from bayeslab.families.hmm.sequences import Sequences, read_columns, sequences_of, spread
-from bayeslab.spec import Model
+from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
     import pymc

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import ModelError, hint
 from bayeslab.exact.emissions import column_variances
 from bayeslab.exact.emissions.additive import AdditiveGaussian

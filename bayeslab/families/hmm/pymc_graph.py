@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import ModelError
 from bayeslab.exact.forward_backward import GAUSSIAN_KERNEL, KERNEL, SPARSE_KERNEL, simulate_states
 from bayeslab.families import _emission_graph as emitted
@@ -16,7 +16,7 @@ from bayeslab.families.hmm.chain_graph import chain_variables
 from bayeslab.families.hmm.driven import DrivenChain
 from bayeslab.families.hmm.hidden import Hidden
 from bayeslab.families.hmm.joint import Joint
-from bayeslab.spec import Model
+from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
     import pymc

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact.emissions import Regression
 from bayeslab.families.hmm.sequences import Sequences, read_columns, spread

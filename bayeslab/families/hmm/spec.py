@@ -13,7 +13,7 @@ from bayeslab.families import _emission_graph as emitted
 from bayeslab.families.hmm.chain import SECOND_ORDER
 from bayeslab.families.hmm.driven import LOG_ODDS
 from bayeslab.families.hmm.words import INFINITE, MOST_STATES, SEVERAL, Durations, as_chains, as_durations
-from bayeslab.spec import ColumnName, Family, Identifier
+from bayeslab.language.spec import ColumnName, Family, Identifier
 
 __all__ = ["HMM", "chain_parameters", "emission_parameters"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError, OptionError, hint
 from bayeslab.exact import hidden_tree
 from bayeslab.exact.forward_backward import HiddenChain

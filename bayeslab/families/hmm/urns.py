@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError, OptionError
 from bayeslab.exact import urns
 from bayeslab.exact.forward_backward import HiddenChain, simulate_states

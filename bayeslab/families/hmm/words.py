@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from bayeslab.errors import hint
-from bayeslab.spec import Spec
+from bayeslab.language.spec import Spec
 
 __all__ = ["INFINITE", "MOST_STATES", "SEVERAL", "Durations", "as_chains", "as_durations"]
 

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import networkx as nx
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import ModelError, OptionError, hint
 from bayeslab.exact.answer import EMPlan, GibbsPlan, Plan
 from bayeslab.families.latent_features.model import Resolved, Written, resolved
 from bayeslab.families.latent_features.spec import LatentFeatures
-from bayeslab.spec import Model
+from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
     import pymc

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.digits import check_digits, check_size, constant
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact.priors import NAMES, log_density
-from bayeslab.expressions import parse
 from bayeslab.families._nodes import bound_arguments, call_name
-from bayeslab.spec import Model
+from bayeslab.language.expressions import parse
+from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
     from bayeslab.families.latent_features.spec import LatentFeatures

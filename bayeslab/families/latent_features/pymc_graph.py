@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import ModelError
 from bayeslab.exact.binary_features import sample
 from bayeslab.exact.factor_analysis import Patterns, pivots, principal_components, triangular
 from bayeslab.exact.feature_matching import permutations
 from bayeslab.families.latent_features.gibbs_sampling import prior_of
 from bayeslab.families.latent_features.model import Resolved, Written, refused_patterns
-from bayeslab.spec import Model
+from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
     import pymc

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from bayeslab.errors import hint
-from bayeslab.spec import ColumnName, Family
+from bayeslab.language.spec import ColumnName, Family
 
 __all__ = ["LatentFeatures"]
 

@@ -23,10 +23,10 @@ from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_se
 from scipy.special import ndtri
 
 from bayeslab import registry
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import ModelError, hint, listed
-from bayeslab.spec import ColumnName, Family, Model
-from bayeslab.spec import Spec as Frozen
+from bayeslab.language.spec import ColumnName, Family, Model
+from bayeslab.language.spec import Spec as Frozen
 
 if TYPE_CHECKING:
     import pymc

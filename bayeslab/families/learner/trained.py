@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.digits import check_size
 from bayeslab.errors import DataError, ModelError, hint, listed
-from bayeslab.spec import Model
+from bayeslab.language.spec import Model
 from bayeslab.streams import derived
 
 __all__ = ["Learned", "Prepared", "prepared", "train"]

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import networkx as nx
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError, OptionError, hint
 from bayeslab.exact.answer import EMPlan, GibbsPlan, Note, Plan, VariationalPlan
-from bayeslab.families._formula import parse_formula
 from bayeslab.families.mixture import exact_inference, expectation_maximisation, pymc_graph
 from bayeslab.families.mixture.model import Resolved, candidates, resolved
 from bayeslab.families.mixture.spec import Mixture
-from bayeslab.spec import Model
+from bayeslab.language.formula import parse_formula
+from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
     import pymc

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
+from bayeslab.data.design import Design
 from bayeslab.digits import check_size
 from bayeslab.errors import DataError, ModelError, OptionError, hint
 from bayeslab.exact import emissions
@@ -17,12 +18,11 @@ from bayeslab.exact.component_number import NumberPrior
 from bayeslab.exact.dirichlet_process import ProcessPrior
 from bayeslab.exact.mixture import MixtureProblem
 from bayeslab.exact.mixture_choice import ComponentChoice, choose_components
-from bayeslab.families._design import Design
 from bayeslab.families._emission_graph import refuse_dependent
-from bayeslab.families._formula import parse_formula
 from bayeslab.families.mixture.parts import Categories, Gaussian, OneParameter, Part, Regression, StudentT
 from bayeslab.families.mixture.prior_numbers import beta_or_gamma, concentration, gaussian_prior, lkj, process_prior
-from bayeslab.spec import Model
+from bayeslab.language.formula import parse_formula
+from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
     from bayeslab.families.mixture.spec import Mixture

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.dataset import Data, Dataset, bind
+from bayeslab.data.dataset import Data, Dataset, bind
 from bayeslab.errors import ModelError
 from bayeslab.exact.mixture import AllCollapsed, MixtureOptions, fit_mixture
 from bayeslab.families import graph as graphs
 from bayeslab.families.mixture.expectation_maximisation import first_guess
 from bayeslab.families.mixture.model import Resolved
 from bayeslab.families.mixture.parts import Nodes
-from bayeslab.spec import Model
+from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
     import pymc

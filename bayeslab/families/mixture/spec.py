@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from bayeslab.errors import hint, listed
-from bayeslab.families._formula import parse_formula
-from bayeslab.spec import ColumnName, Family
+from bayeslab.language.formula import parse_formula
+from bayeslab.language.spec import ColumnName, Family
 
 __all__ = ["KINDS", "Mixture"]
 

@@ -15,9 +15,9 @@ from bayeslab.exact import priors
 from bayeslab.exact.answer import Plan
 from bayeslab.exact.coordinates import Observations
 from bayeslab.exact.gaussian import GaussianModel, Posterior, Scale, empirical_bayes, integrate
-from bayeslab.expressions import parse
 from bayeslab.families._nodes import bound_arguments, call_name
 from bayeslab.families.regression.pymc_graph import observations
+from bayeslab.language.expressions import parse
 
 if TYPE_CHECKING:
     from bayeslab.families.regression.lowered import Lowered

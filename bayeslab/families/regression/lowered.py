@@ -7,12 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-from bayeslab.dataset import Data
-from bayeslab.families._design import Design
-from bayeslab.families._formula import Formula
+from bayeslab.data.dataset import Data
+from bayeslab.data.design import Design
 from bayeslab.families._likelihoods import LIKELIHOODS
 from bayeslab.families.regression.spec import Regression
-from bayeslab.spec import Model
+from bayeslab.language.formula import Formula
+from bayeslab.language.spec import Model
 
 __all__ = ["Lowered", "Remark"]
 

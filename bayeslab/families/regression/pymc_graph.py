@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayeslab.dataset import Dataset, bind
+from bayeslab.data.dataset import Dataset, bind
 from bayeslab.exact.coordinates import Observations, coordinates
 from bayeslab.families import graph as graphs
 

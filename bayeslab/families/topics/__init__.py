@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import networkx as nx
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import ModelError, OptionError, hint
 from bayeslab.exact.answer import GibbsPlan, Plan, VariationalPlan
 from bayeslab.families.topics.documents import documents_of, held_out_documents, row_data
 from bayeslab.families.topics.spec import Topics, _process_of, prior_of
-from bayeslab.spec import Model
+from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
     import pymc

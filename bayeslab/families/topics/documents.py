@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayeslab.dataset import WORDS_APART, Column, Data, Dataset
+from bayeslab.data.dataset import WORDS_APART, Column, Data, Dataset
+from bayeslab.data.documents import STOP_WORDS, WordLimits, chosen_words, words_of
 from bayeslab.errors import DataError, hint, listed
 from bayeslab.exact.topics import Corpus
-from bayeslab.io.documents import STOP_WORDS, WordLimits, chosen_words, words_of
-from bayeslab.spec import Model
+from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
     from bayeslab.families.topics.spec import Topics

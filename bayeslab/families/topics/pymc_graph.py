@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.dataset import Data
+from bayeslab.data.dataset import Data
 from bayeslab.errors import ModelError
 from bayeslab.exact import topics as lda
 from bayeslab.exact.topic_concentrations import ALPHA_PRIOR, BETA_PRIOR
 from bayeslab.exact.topics import TopicPrior
 from bayeslab.families.topics.documents import Documents, documents_of
-from bayeslab.spec import Model
+from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
     import pymc

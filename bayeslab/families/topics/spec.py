@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from bayeslab.errors import ModelError, hint
 from bayeslab.exact.topics import TopicPrior
-from bayeslab.spec import ColumnName, Family
+from bayeslab.language.spec import ColumnName, Family
 
 if TYPE_CHECKING:
     from bayeslab.exact.topic_process import ProcessPrior

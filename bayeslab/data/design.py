@@ -1,0 +1,318 @@
+"""A formula and data as arrays: response, design matrix, groups.
+
+formulae [1]_ makes the matrix of the common terms and remembers what they learnt from the data of
+the fit (means, knots, levels), so that new rows are coded the same way. Group terms
+``(x | g)`` are taken apart here: a grouping factor is an index, not a matrix.
+
+References
+----------
+.. [1] Capretto et al. formulae: formulas for mixed-effects models in Python. https://bambinos.github.io/formulae
+.. [2] Bates, Mächler, Bolker, Walker (2015). Fitting linear mixed-effects models using lme4. JSS 67(1).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bayeslab.data.dataset import LARGEST_EXACT, Data
+from bayeslab.digits import two_means
+from bayeslab.errors import BayeslabError, DataError, hint, listed
+from bayeslab.language.formula import Formula
+from bayeslab.language.terms import GroupTerm, Terms
+from bayeslab.language.terms import bad_formula as _bad
+
+__all__ = ["Design", "Group"]
+
+_MAX_COLUMNS, _MAX_BYTES = 5_000, 4 << 30
+# What formulae, pandas and SciPy raise where values do not fit a term.
+_UNFIT = (ValueError, TypeError, LookupError, ArithmeticError)
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Group effects: ``u[group, effect]`` times ``columns[row, effect]``.
+
+    Attributes
+    ----------
+    name : str
+    codes : ndarray of int (n,)
+    labels : ndarray (J,)
+    effects : list of str
+        Names of the k effects.
+    columns : ndarray (n, k)
+    correlated : bool
+    common : object
+        formulae's matrix of the effects, which knows how to code new rows.
+    """
+
+    name: str
+    codes: np.ndarray
+    labels: np.ndarray
+    effects: list[str]
+    columns: np.ndarray
+    correlated: bool
+    common: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """A formula on data.
+
+    Attributes
+    ----------
+    rows : ndarray of int
+        Positions of the complete rows.
+    names : list of str
+        Names of the columns of ``matrix``, the intercept not among them.
+    matrix : ndarray (n, p)
+    intercept : bool
+    offset : ndarray (n,) or None
+    groups : list of Group
+    terms : dict of str to (int, int)
+        Which columns each term of the formula made.
+    common : object
+        formulae's matrix, which knows how to code new rows.
+    """
+
+    rows: np.ndarray
+    names: list[str]
+    matrix: np.ndarray
+    intercept: bool
+    offset: np.ndarray | None
+    groups: list[Group]
+    terms: dict[str, tuple[int, int]]
+    common: Any
+
+    @classmethod
+    def of(cls, formula: Formula, data: Data, complete: np.ndarray, *, without_intercept: bool = False) -> Design:
+        """Evaluate the right-hand side at the complete rows of the data of a fit."""
+        frame = _frame(formula, data, complete)
+        if not (formula.common.terms or formula.common.intercept or formula.groups):
+            raise _bad("the formula has neither an intercept nor a predictor")
+        common = _matrix(formula.common, frame)
+        groups = [_group(term, frame, data, complete, None) for term in formula.groups]
+        return cls._assembled(complete, common, np.asarray(common.design_matrix, float), groups, without_intercept)
+
+    def on(self, formula: Formula, data: Data, complete: np.ndarray) -> Design:
+        """The same coding for other data."""
+        frame = _frame(formula, data, complete)
+        matrix = _coded(self.common, frame)
+        known = {group.name: group for group in self.groups}
+        groups = [_group(term, frame, data, complete, known[term.name]) for term in formula.groups]
+        return self._assembled(complete, self.common, matrix, groups, not self.intercept)
+
+    @classmethod
+    def _assembled(
+        cls, rows: np.ndarray, common: Any, whole: np.ndarray, groups: list[Group], without_intercept: bool
+    ) -> Design:
+        names: list[str] = []
+        kept: list[int] = []
+        terms: dict[str, tuple[int, int]] = {}
+        intercept, offset = False, None
+        for name, term in common.terms.items():
+            part = common.slices[name]
+            if term.kind == "intercept":
+                intercept = not without_intercept
+            elif term.kind == "offset":
+                offset = whole[:, part].sum(axis=1)
+            else:
+                terms[name] = (len(names), len(names) + part.stop - part.start)
+                names += [str(label) for label in term.labels]
+                kept += range(part.start, part.stop)
+        return cls(
+            rows, names, np.ascontiguousarray(whole[:, kept]), intercept, offset, groups, terms, common
+        )  # fmt: skip
+
+    @property
+    def n(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def means(self) -> tuple[np.ndarray, np.ndarray]:
+        """Means of the columns of ``matrix``, each as a sum of two doubles."""
+        return two_means(self.matrix)
+
+    @cached_property
+    def about_means(self) -> np.ndarray:
+        """A column of ones, and the columns of ``matrix`` about their means: shape (n, 1 + p)."""
+        return self.about(*self.means)
+
+    def about(self, centre: np.ndarray, rest: np.ndarray) -> np.ndarray:
+        """A column of ones, and the columns of ``matrix`` about a point, the sum of two doubles."""
+        out = np.empty((self.n, 1 + len(self.names)))
+        out[:, 0] = 1.0
+        # Numbers near each other subtract without rounding.
+        np.subtract(self.matrix, centre, out=out[:, 1:])
+        if rest.any():
+            out[:, 1:] -= rest
+        return out
+
+
+def _frame(formula: Formula, data: Data, rows: np.ndarray) -> Any:
+    """The predictors as formulae wants them: floats, or categories in the order of their levels.
+
+    Beside a column ``x`` of numbers there is ``_as_given(x)``, for the levels of ``C(x)``.
+    """
+    import pandas as pd
+
+    columns: dict[str, Any] = {}
+    quantities = formula.quantities()
+    for name in sorted(formula.predictor_columns()):
+        values = _column(data, name)
+        if isinstance(values, pd.Categorical):
+            columns[name] = values[rows]
+            gone = columns[name].codes < 0
+        else:
+            columns[_as_given(name)] = values[rows]
+            if name in quantities:
+                _check_whole(name, values[rows], rows)
+            columns[name] = values[rows].astype(float)
+            gone = np.isnan(columns[name])
+        if np.any(gone):
+            raise DataError(f"column '{name}' has a missing cell (row {rows[np.flatnonzero(gone)[0]] + 1})")
+    return pd.DataFrame(columns, index=rows)
+
+
+def _check_whole(name: str, values: np.ndarray, rows: np.ndarray) -> None:
+    """Refuse whole numbers that floats do not hold: different ones would be equal."""
+    if values.dtype.kind not in "iu":
+        return
+    lost = (values > LARGEST_EXACT) | (values < -LARGEST_EXACT)
+    lost[lost] = [int(float(value)) != value for value in values[lost].tolist()]
+    if np.any(lost):
+        at = int(np.flatnonzero(lost)[0])
+        raise DataError(
+            f"column '{name}', row {rows[at] + 1}: {values[at]} has more digits than a number with a point can keep"
+            f" (2⁵³): take a smaller number off the whole column, or write C({name}) if these are names"
+        )
+
+
+def _as_given(name: str) -> str:
+    return f"\0{name}"  # no column is called so
+
+
+def _column(data: Data, name: str) -> Any:
+    import pandas as pd
+
+    if not data.has(name):
+        raise DataError(f"the data have no column '{name}', a predictor{hint(name, data.names())}")
+    term = data.term(name, missing=True)
+    if term.dims not in ((data.dataset.rows,), ()):
+        raise DataError(
+            f"'{name}' is not a column of the table: it has the dimensions {', '.join(map(str, term.dims))}"
+        )
+    if term.codes is not None:
+        categories = [str(label) for label in data.labels[name]]
+        return pd.Categorical.from_codes(_each_row(term.codes, data), pd.Index(categories), ordered=True)
+    return _each_row(term.value, data)
+
+
+def _each_row(values: Any, data: Data) -> np.ndarray:
+    """A value for each row; a single one is that of all."""
+    return np.broadcast_to(np.asarray(values), len(data.labels[data.dataset.rows]))
+
+
+def _matrix(terms: Terms, frame: Any) -> Any:
+    from bayeslab.data.term_values import matrix, widths
+
+    count = terms.intercept + sum(widths(terms, frame))
+    if count > _MAX_COLUMNS:
+        raise _bad(f"the formula makes {count:,} columns; at most {_MAX_COLUMNS:,} are allowed")
+    if (size := 8 * count * len(frame)) > _MAX_BYTES:
+        raise _bad(
+            f"the formula makes {count:,} columns of {len(frame):,} rows, {size / 2**30:.1f} GiB; at most"
+            f" {_MAX_BYTES / 2**30:.0f} GiB are allowed"
+        )
+    try:
+        with _quiet():
+            made = matrix(terms, frame)
+    except BayeslabError:
+        raise
+    except _UNFIT as error:
+        raise _bad(f"the formula cannot be evaluated: {_first_line(error)}") from error
+    _finite(made, np.asarray(made.design_matrix, float), frame)
+    return made
+
+
+def _coded(common: Any, frame: Any) -> np.ndarray:
+    try:
+        with _quiet():
+            matrix = np.asarray(common.evaluate_new_data(frame).design_matrix, float)
+    except BayeslabError:
+        raise
+    except _UNFIT as error:
+        named = [name for name in frame if frame[name].dtype == "category"]
+        hold = f" (columns of names there: {listed(named)})" if named else ""
+        raise DataError(f"the formula cannot be evaluated on the new data: {_first_line(error)}{hold}") from error
+    _finite(common, matrix, frame)
+    return matrix
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """What formulae prints, caught instead of shown."""
+    with contextlib.redirect_stdout(io.StringIO()), np.errstate(all="ignore"):
+        yield
+
+
+def _finite(common: Any, matrix: np.ndarray, frame: Any) -> None:
+    bad = ~np.isfinite(matrix)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        name = next(name for name, part in common.slices.items() if part.start <= column < part.stop)
+        raise DataError(f"'{name}' is {matrix[row, column]:g} in row {frame.index[row] + 1}")
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def _group(term: GroupTerm, frame: Any, data: Data, complete: np.ndarray, known: Group | None) -> Group:
+    codes, labels = _factor(term, data, complete, known)
+    if known is not None:
+        return Group(
+            known.name, codes, labels, known.effects, _coded(known.common, frame), known.correlated, known.common
+        )
+    if not term.effects.terms and not term.effects.intercept:
+        raise _bad(f"the groups of '{term.name}' have no effect: (1 | g) has one for each level, (0 + x | g) a slope")
+    common = _matrix(term.effects, frame)
+    effects = [str(x) for t in common.terms.values() for x in (["1"] if t.kind == "intercept" else t.labels)]
+    columns = np.asarray(common.design_matrix, float)
+    return Group(term.name, codes, labels, effects, columns, term.correlated and len(effects) > 1, common)
+
+
+def _factor(term: GroupTerm, data: Data, complete: np.ndarray, known: Group | None) -> tuple[np.ndarray, np.ndarray]:
+    """Group of each row; combinations of several columns are numbered as they occur in the fit."""
+    parts = [data.term(name, missing=True) for name in term.factors]
+    for name, part in zip(term.factors, parts, strict=True):
+        if part.codes is None:
+            raise DataError(f"'{name}' is not a grouping factor: it has no levels")
+    codes = [_each_row(part.codes, data)[complete] for part in parts]
+    labels = [data.labels[name] for name in term.factors]
+    if len(parts) == 1:
+        return codes[0], labels[0]
+    words = np.array(
+        [":".join(str(level[c]) for level, c in zip(labels, row, strict=True)) for row in zip(*codes, strict=True)]
+    )
+    if known is None:
+        levels, index = np.unique(words, return_inverse=True)
+        if len(levels) < len(set(zip(*codes, strict=True))):
+            raise DataError(
+                f"two combinations of {listed(term.factors)} have the same name, because their levels have ':' in them;"
+                " rename the levels"
+            )
+        return index, levels
+    place = {word: k for k, word in enumerate(known.labels)}
+    for row, word in enumerate(words):
+        if word not in place:
+            raise DataError(
+                f"row {complete[row] + 1}: '{word}' is not a level of {term.name}, which the fit has not seen"
+            )
+    return np.array([place[word] for word in words]), known.labels

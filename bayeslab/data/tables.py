@@ -1,0 +1,412 @@
+"""Reading tables and arrays into a :class:`~bayeslab.data.dataset.Dataset`.
+
+A text file says nothing about types, so the cells are read as text and each column is then numbers, if every cell that
+is not missing is one, or text. Missing are empty cells, ``NA``, ``N/A``, ``NaN`` and ``null`` in both, and the words
+that the data section adds; a word that the model declares as a level is one. Codes with leading zeros are text.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import math
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from bayeslab.data.dataset import LARGEST_EXACT, Cells, Dataset, as_text, check_exact, frame_columns, whole_numbers
+from bayeslab.errors import DataError, listed, printable
+from bayeslab.files import memory_size, ordinary_size, shown
+from bayeslab.language.spec import DataSource
+
+__all__ = ["read_dataset", "write_netcdf", "write_table"]
+
+_TABLES = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
+# What may stand between cells, and so many lines from which it is recognised.
+_SEPARATORS = {",": "','", ";": "';'", "\t": "tabs"}
+_SNIFFED = 20
+# A number with a decimal point or comma.
+_NUMBER = re.compile(r"[+\u2212-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?")
+# Controls other than tabs and ends of lines: arrays of text would drop a NUL, terminals obey others.
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+# Bytes in memory, at the worst moment, for each byte of a text with short cells.
+_SWELLS = 20
+# Letters of a line; digits of a whole number, which takes time in proportion to their square.
+_MOST_LINE, _MOST_DIGITS = 1 << 26, 400
+
+
+def read_dataset(
+    source: DataSource,
+    folder: Path | None,
+    given: Any = None,
+    levels: Mapping[str, frozenset[str]] | None = None,
+) -> Dataset:
+    """The data of a model: those given, else those its file names.
+
+    Parameters
+    ----------
+    source
+        The model's ``data`` section.
+    folder
+        What relative paths in it start from; None for the working directory.
+    given
+        A dataframe, a mapping of arrays (or of dataframes, one a dimension), a path, or a Dataset.
+    levels
+        Levels the model declares, by column (:meth:`~bayeslab.language.spec.Model.declared`).
+    """
+    if isinstance(given, Dataset):
+        return given
+    base, cells = folder or Path(), Cells.of(source, levels)
+    found = Dataset(rows=source.rows)
+    if not (isinstance(given, Mapping) and all(dim in given for dim in source.tables)):
+        for dim, path in source.tables.items():
+            if (base / path).exists() or given is None:
+                found = found.joined(_table(base / path, dim, path, cells))
+    if given is not None:
+        return found.joined(_read_given(given, source, cells)).renamed(source.rename)
+    if source.table is not None:
+        found = found.joined(_table(base / source.table, source.rows, source.table, cells))
+    if source.arrays is not None:
+        found = found.joined(_read_arrays(base / source.arrays, source, cells))
+    whole = source.table is not None or source.arrays is not None
+    return replace(found, rows=source.rows).renamed(source.rename, complete=whole)
+
+
+def _table(path: Path, rows: str, what: str, cells: Cells) -> Dataset:
+    columns, notes = _read_table(path, cells)
+    noted = tuple(f"{what}: {note}" for note in notes)
+    return Dataset.from_table(columns, rows, what=what, notes=noted, cells=cells)
+
+
+def _read_given(given: Any, source: DataSource, cells: Cells) -> Dataset:
+    if isinstance(given, str | os.PathLike):
+        path = Path(given)
+        if path.suffix.lower() == ".json":
+            return _read_arrays(path, source, cells)
+        return _table(path, source.rows, str(given), cells)
+    if isinstance(given, Mapping):
+        return Dataset.from_columns(given, source, cells=cells)
+    return Dataset.from_table(frame_columns(given), source.rows, cells=cells)
+
+
+def _read_table(path: Path, cells: Cells) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The columns of a table, and what was taken for granted to read them."""
+    suffix = path.suffix.lower()
+    if os.path.isdir(path):
+        raise DataError("this is a folder, not a table", where=shown(path))
+    try:
+        size = ordinary_size(path)
+    except DataError:
+        if os.path.lexists(path) or not os.path.isdir(path.parent) or len(path.name) > 255:
+            raise
+        near = sorted(p.name for p in path.parent.glob("*"))
+        raise DataError(
+            f"no such file{'; there are ' + ', '.join(near[:6]) if near else ''}", where=str(path)
+        ) from None
+    if suffix in (*_TABLES, ".json"):
+        _fits(size, path)
+    if suffix == ".parquet":
+        return _read_parquet(path), ()
+    if suffix == ".json":
+        return _read_records(path), ()
+    if suffix not in _TABLES:
+        raise DataError(f"unknown kind of table '{suffix}'; there are .csv .tsv .parquet .json", where=str(path))
+    return _read_csv(path, _TABLES[suffix], cells)
+
+
+def _fits(size: int, path: Path) -> None:
+    """Refuse a text whose cells, as objects and then as arrays, would not fit into memory."""
+    if (need := _SWELLS * size) > memory_size():
+        raise DataError(
+            f"the file has {size / 2**30:.3g} GiB, and reading it would take about {need / 2**30:.3g} GiB of memory,"
+            " more than there is; take a part of it, or make a .parquet of the columns you need",
+            where=shown(path),
+        )
+
+
+def _lines(stream: TextIO, where: str) -> Iterator[str]:
+    """The lines of a text, none of them longer than a line can be."""
+    number = 0
+    while line := stream.readline(_MOST_LINE):
+        number += 1
+        if control := _CONTROL.search(line):
+            raise DataError(
+                f"a control character, {printable(control[0])}, which no cell of a table has; take it out",
+                where=f"{where}:{number}:{control.start() + 1}",
+            )
+        if len(line) == _MOST_LINE and not line.endswith("\n"):
+            raise DataError(
+                f"the line has more than {_MOST_LINE:,} letters; is this a table?", where=f"{where}:{number}:1"
+            )
+        yield line
+
+
+def _separator(stream: TextIO, usual: str, where: str) -> str:
+    """What stands between the cells: the usual letter, unless the first lines make a table by another one alone."""
+    lines = [line for line in itertools.islice(_lines(stream, where), _SNIFFED) if line.strip()]
+    fitting = [letter for letter in _SEPARATORS if _columns(lines, letter) > 1]
+    return fitting[0] if len(fitting) == 1 else usual
+
+
+def _columns(lines: list[str], separator: str) -> int:
+    """How many columns lines have by a separator; 0 where they have different numbers of cells."""
+    try:
+        lengths = {len(row) for row in csv.reader(lines, delimiter=separator, strict=True)}
+    except csv.Error:  # such as quotes that are not closed within these lines
+        return 0
+    return lengths.pop() if len(lengths) == 1 else 0
+
+
+def _read_csv(path: Path, usual: str, cells: Cells) -> tuple[dict[str, Any], tuple[str, ...]]:
+    where = shown(path)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            separator = _separator(stream, usual, where)
+            stream.seek(0)
+            reader = csv.reader(_lines(stream, where), delimiter=separator, strict=True)
+            first = next((row for row in reader if len(row) > 1 or any(map(str.strip, row))), [])
+            header = [name.strip() for name in first]
+            if not any(header):
+                raise DataError("the table is empty; its first line names the columns", where=f"{where}:1:1")
+            top = reader.line_num
+            doubled = [name for name, count in Counter(header).items() if count > 1]
+            if doubled:
+                raise DataError(f"the column '{doubled[0]}' is there twice", where=f"{where}:{top}:1")
+            rows: list[list[str]] = []
+            blank = 0
+            for row in reader:
+                if not row and len(header) == 1:
+                    blank += 1  # a missing cell, if another row comes
+                    continue
+                rows += [[""]] * blank
+                blank = 0
+                if len(row) != len(header):
+                    if not row:
+                        continue
+                    more = "more" if len(row) > len(header) else "fewer"
+                    raise DataError(
+                        f"the row has {len(row)} cells, {more} than the header's {len(header)}",
+                        where=f"{where}:{reader.line_num}:1",
+                    )
+                rows.append(row)
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        raise DataError(f"byte 0x{byte:02x} is not UTF-8; save the table as UTF-8", where=where) from None
+    except csv.Error as error:
+        raise DataError(f"not a table: {error}", where=where) from None
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", where=where) from None
+    if not rows:
+        raise DataError("the table has no rows", where=f"{where}:{top}:1")
+    texts = {
+        name: as_text(column, f"{where}: column '{name}'")
+        for name, column in zip(header, zip(*rows, strict=True), strict=True)
+        if name
+    }
+    commas = _decimal_commas(texts, where, cells) if separator == ";" else set[str]()
+    note = "" if separator == usual else f"read with {_SEPARATORS[separator]} between the cells"
+    nameless = "the column without a name is left out" if "" in header else ""
+    if commas:
+        note += f" and decimal commas, in {listed(commas)}"
+    return {
+        name: _cells(
+            np.char.replace(column, ",", ".") if name in commas and len(column) else column,
+            f"{where}: column '{name}'",
+            cells.missing(name),
+            text=cells.is_text(name),
+        )
+        for name, column in texts.items()
+    }, tuple(filter(None, (note, nameless)))
+
+
+def _decimal_commas(texts: Mapping[str, np.ndarray], where: str, cells: Cells) -> set[str]:
+    """Columns of numbers that are written with decimal commas.
+
+    Raises
+    ------
+    DataError
+        Numbers with a decimal point are beside them: one of the two marks separates thousands.
+    """
+    present = {
+        name: [word for word in np.char.strip(column).tolist() if word not in cells.missing(name)]
+        for name, column in texts.items()
+        if not cells.is_text(name)
+    }
+    numbers = {name for name, words in present.items() if words and all(map(_NUMBER.fullmatch, words))}
+    commas = {name for name in numbers if any("," in cell for cell in present[name])}
+    for name in sorted(numbers) if commas else ():
+        for row, cell in enumerate(texts[name].tolist(), start=1):
+            if "." in cell and cell.strip() not in cells.missing(name):
+                raise DataError(
+                    f"{where}: column '{name}', row {row}: '{cell.strip()}' has a point, and column '{min(commas)}'"
+                    " commas within numbers; write every number with the same decimal mark, and thousands without one"
+                )
+    return commas
+
+
+def _cells(given: np.ndarray, what: str, missing: frozenset[str], *, text: bool) -> Any:
+    """Text cells as numbers where they all are, else as they are, without the spaces around them."""
+    stripped = np.char.strip(given)
+    if text:
+        return stripped
+    absent = np.isin(stripped, list(missing))
+    rest = stripped[~absent]
+    # NumPy cannot replace in no text at all.
+    rest = np.char.replace(rest, "\u2212", "-") if rest.size else rest
+    try:
+        numbers = rest.astype(np.float64)
+    except ValueError:
+        return stripped
+    words = rest.tolist()
+    if any("_" in word for word in words) or _codes(words):
+        return stripped
+    if not rest.size:
+        return np.full(given.shape, np.nan)
+    if not any(any(c in cell for c in ".eEnN") for cell in words):
+        if not absent.any():
+            return whole_numbers(words, what)
+        if np.any(np.abs(numbers) >= LARGEST_EXACT):
+            present = iter(words)
+            check_exact([None if gone else next(present) for gone in absent.tolist()], what)
+    for row, cell in zip(np.flatnonzero(~absent)[np.isinf(numbers)] + 1, rest[np.isinf(numbers)], strict=True):
+        if "inf" not in cell.lower():
+            raise DataError(f"{what}, row {row}: {cell[:40]} is beyond the largest number, 1.8e308")
+    out = np.full(given.shape, np.nan)
+    out[~absent] = numbers
+    return out
+
+
+def _codes(words: list[str]) -> bool:
+    """Whether cells are codes: digits only, and some begin with a zero, so that 01 and 1 are two."""
+    return any(word[0] == "0" and len(word) > 1 for word in words) and all(word.isdigit() for word in words)
+
+
+def _read_parquet(path: Path) -> dict[str, Any]:
+    try:
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise DataError("reading .parquet needs pyarrow: pip install pyarrow", where=str(path)) from None
+    try:
+        head = parquet.read_metadata(path)
+        # What repeats is stored once: a small file can hold more cells than there is memory.
+        if (need := 8 * head.num_rows * head.num_columns) > memory_size():
+            raise DataError(
+                f"the table has {head.num_rows:,} rows and {head.num_columns:,} columns, which take"
+                f" {need / 2**30:.3g} GiB, more memory than there is",
+                where=shown(path),
+            )
+        return _with_categories(parquet.read_table(path))
+    except (OSError, ValueError) as error:
+        raise DataError(f"not a Parquet file: {(str(error) or 'damaged').splitlines()[0]}", where=shown(path)) from None
+
+
+def _with_categories(table: Any) -> dict[str, Any]:
+    """Columns of a Parquet file; those pandas wrote as categories of numbers are stored as the numbers, and noted."""
+    import pandas as pd
+    from pyarrow import types
+
+    columns = frame_columns(table)
+    for entry in (table.schema.pandas_metadata or {}).get("columns", ()):
+        name = entry.get("name")
+        if name not in columns or entry.get("pandas_type") != "categorical":
+            continue
+        stored = table.column(name)
+        if types.is_integer(stored.type) or types.is_floating(stored.type):
+            columns[name] = pd.Series(pd.Categorical(stored.to_pandas(integer_object_nulls=True)))
+    return columns
+
+
+def _read_json(path: Path) -> Any:
+    where = shown(path)
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        doubled = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
+        if doubled:
+            raise DataError(f"the name '{doubled[0]}' is there twice", where=where)
+        return dict(pairs)
+
+    def whole(digits: str) -> int:
+        if len(digits) > _MOST_DIGITS:
+            raise DataError(f"a whole number of {len(digits):,} digits; write it with an exponent", where=where)
+        return int(digits)
+
+    def decimal(text: str) -> float:
+        if math.isinf(number := float(text)):
+            raise DataError(f"{text[:40]} is beyond the largest number, 1.8e308", where=where)
+        return number
+
+    _fits(ordinary_size(path), path)
+    try:
+        with path.open("rb") as stream:
+            if b"\0" in stream.read(4096):
+                raise DataError("not valid JSON: it holds zero bytes; this is no text", where=f"{where}:1:1")
+        return json.loads(
+            path.read_text(encoding="utf-8-sig"), object_pairs_hook=once, parse_int=whole, parse_float=decimal
+        )
+    except UnicodeDecodeError as error:
+        raise DataError(f"byte 0x{error.object[error.start]:02x} is not UTF-8", where=where) from None
+    except json.JSONDecodeError as error:
+        raise DataError(f"not valid JSON: {error.msg}", where=f"{where}:{error.lineno}:{error.colno}") from None
+    except RecursionError:
+        raise DataError("not valid JSON: nested too deeply", where=where) from None
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", where=where) from None
+
+
+def _read_records(path: Path) -> dict[str, Any]:
+    content = _read_json(path)
+    if not isinstance(content, list) or not content or not all(isinstance(row, dict) for row in content):
+        raise DataError("a table in JSON is a list of rows, each {column: value}", where=str(path))
+    names = list(dict.fromkeys(name for row in content for name in row))
+    return {name: [row.get(name) for row in content] for name in names}
+
+
+def _read_arrays(path: Path, source: DataSource, cells: Cells) -> Dataset:
+    content = _read_json(path)
+    if isinstance(content, list):
+        return Dataset.from_table(_read_records(path), source.rows, what=str(path), cells=cells)
+    if not isinstance(content, dict) or not content:
+        raise DataError("arrays in JSON are {name: number or nested lists}", where=str(path))
+    return Dataset.from_columns(content, source, what=str(path), cells=cells)
+
+
+def write_table(columns: Mapping[str, Any], path: Path) -> None:
+    """Write columns of equal length as .csv, .tsv, .parquet or .json, completely or not at all."""
+    import pandas as pd
+
+    frame = pd.DataFrame(dict(columns))
+    temporary = path.with_name(f".{path.name}.partial")
+    writers = {
+        ".csv": lambda: frame.to_csv(temporary, index=False),
+        ".tsv": lambda: frame.to_csv(temporary, index=False, sep="\t"),
+        ".parquet": lambda: frame.to_parquet(temporary),
+        ".json": lambda: frame.to_json(temporary, orient="records"),
+    }
+    if path.suffix.lower() not in writers:
+        raise DataError(f"unknown kind of table '{path.suffix}'; there are {' '.join(writers)}", where=str(path))
+    try:
+        writers[path.suffix.lower()]()
+        os.replace(temporary, path)
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", where=str(path)) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_netcdf(content: Any, path: Path) -> None:
+    """Write a Dataset or DataTree as NetCDF, completely or not at all."""
+    temporary = path.with_name(f".{path.name}.partial")
+    try:
+        content.to_netcdf(temporary, engine="h5netcdf")
+        os.replace(temporary, path)
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror or error}", where=str(path)) from None
+    finally:
+        temporary.unlink(missing_ok=True)

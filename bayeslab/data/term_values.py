@@ -1,0 +1,270 @@
+"""Checked terms on data: the matrix formulae makes of them.
+
+formulae codes factors (with or without an intercept), multiplies interactions out and remembers what ``center``,
+``scale``, ``poly`` and ``bs`` learnt. The calls themselves are evaluated here, in floats and from one table of
+functions: formulae is given an empty environment, in which no other name means anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from formulae import expr, terms
+from formulae.categorical import CategoricalBox, Sum, Treatment
+from formulae.environment import Environment
+from formulae.matrices import DesignMatrices
+from formulae.transforms import Offset
+
+from bayeslab.data.dataset import LARGEST_EXACT
+from bayeslab.data.transforms import TRANSFORMS
+from bayeslab.digits import check_digits
+from bayeslab.errors import DataError, hint, listed
+from bayeslab.language.spec import plain_name
+from bayeslab.language.term_reader import FUNCTIONS, bound_arguments, constant, shown
+from bayeslab.language.terms import Factor, Terms
+from bayeslab.language.terms import bad_formula as _bad
+
+__all__ = ["matrix", "widths"]
+
+_BINARY = {
+    "PLUS": np.add, "MINUS": np.subtract, "STAR": np.multiply, "SLASH": np.divide, "STAR_STAR": np.power,
+    "EQUAL_EQUAL": np.equal, "BANG_EQUAL": np.not_equal, "LESS": np.less, "LESS_EQUAL": np.less_equal,
+    "GREATER": np.greater, "GREATER_EQUAL": np.greater_equal,
+}  # fmt: skip
+_ARITHMETIC = ("PLUS", "MINUS", "STAR", "SLASH", "STAR_STAR")
+_ENCODINGS = {"Sum": Sum, "Treatment": Treatment, "S": Sum, "T": Treatment}
+
+
+def matrix(wanted: Terms, frame: pd.DataFrame) -> Any:
+    """formulae's matrix of the terms, which knows how to code new rows."""
+    if not wanted.terms and not wanted.intercept:
+        return _NoTerms(len(frame))
+    parts = [terms.Term(*map(_component, term)) for term in wanted.terms]
+    names = [part.name for part in parts]
+    for name in names:
+        if names.count(name) > 1:
+            raise _bad(
+                f"two terms are called '{name}': a column and an interaction; rename the column under data.rename"
+            )
+    if wanted.intercept and "Intercept" in names:
+        # formulae keeps terms by name, and would lose the intercept.
+        raise _bad(
+            "a column called 'Intercept' is beside the intercept of the model: rename it under data.rename, or leave"
+            " the model's out, 0 + Intercept"
+        )
+    model = terms.Model(*([terms.Intercept()] if wanted.intercept else []), *parts)
+    return DesignMatrices(model, frame, Environment([{}])).common
+
+
+class _NoTerms:
+    """The matrix of no terms at all, of which formulae makes none."""
+
+    def __init__(self, rows: int) -> None:
+        self.terms: dict[str, Any] = {}
+        self.slices: dict[str, slice] = {}
+        self.design_matrix = np.empty((rows, 0))
+
+    def evaluate_new_data(self, frame: pd.DataFrame) -> _NoTerms:
+        return _NoTerms(len(frame))
+
+
+def widths(wanted: Terms, frame: pd.DataFrame) -> list[int]:
+    """At most how many columns each term makes, worked out before any of them is made."""
+    each = {factor: _width(factor, frame) for term in wanted.terms for factor in term}
+    return [prod(each[factor] for factor in term) for term in wanted.terms]
+
+
+def _width(factor: Factor, frame: pd.DataFrame) -> int:
+    if factor.column is not None:
+        column = frame[factor.column]
+        return len(column.cat.categories) if column.dtype == "category" else 1
+    called = factor.expression.callee.name.lexeme
+    if called in ("C", "S", "T"):
+        return len(_levels(_factor_column(factor.expression, frame)))
+    if called in ("poly", "bs"):
+        count = bound_arguments(factor.expression).get("degree" if called == "poly" else "df")
+        return int(constant(count)) if count is not None else 1
+    return 1
+
+
+def _component(factor: Factor) -> Any:
+    return terms.Variable(factor.column) if factor.column is not None else terms.Call(_Computed(factor))
+
+
+@dataclass(eq=False)
+class _Computed:
+    """A call, as formulae evaluates one; ``memory`` holds what its transforms learnt, by their texts."""
+
+    factor: Factor
+    memory: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.factor.text
+
+    def __hash__(self) -> int:
+        return hash(self.factor)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Computed) and self.factor == other.factor
+
+    def eval(self, frame: pd.DataFrame, _environment: Any = None) -> Any:
+        """The value for each row: numbers, a factor or an offset."""
+        tree = self.factor.expression
+        called = tree.callee.name.lexeme
+        if called in ("C", "S", "T"):
+            return _factor(tree, frame, self.memory)
+        if called == "offset":
+            return Offset(pd.Series(_number(bound_arguments(tree)["x"], frame, self.memory)))
+        return _number(tree, frame, self.memory)
+
+
+def _number(tree: Any, frame: pd.DataFrame, memory: dict[str, Any]) -> Any:
+    """The value of a checked expression, in floats, with what its transforms learnt."""
+    match tree:
+        case expr.Grouping():
+            return _number(tree.expression, frame, memory)
+        case expr.Literal():
+            return float(tree.value)
+        case expr.Variable() | expr.QuotedName():
+            return _column(tree, frame)
+        case expr.Unary():
+            value = _number(tree.right, frame, memory)
+            return -value if tree.operator.kind == "MINUS" else value
+        case expr.Binary():
+            return _binary(tree, frame, memory)
+        case expr.Call():
+            return _called(tree, frame, memory)
+        case _:
+            raise _bad(f"{type(tree).__name__} has no meaning in a formula")
+
+
+def _binary(tree: Any, frame: pd.DataFrame, memory: dict[str, Any]) -> Any:
+    kind = tree.operator.kind
+    sides = [tree.left, tree.right]
+    for text, other in (sides, sides[::-1]):
+        if isinstance(text, expr.Literal) and isinstance(text.value, str):
+            equal = _is_level(text.value, other, frame)
+            return 1.0 - equal if kind == "BANG_EQUAL" else equal
+    for number in sides if kind not in _ARITHMETIC else ():
+        if isinstance(number, expr.Literal) and abs(float(number.value)) >= LARGEST_EXACT:
+            raise _bad(f"{shown(tree)}: numbers of 2⁵³ and more are rounded, so that different ones would be equal")
+    return np.asarray(_BINARY[kind](*(_number(side, frame, memory) for side in sides)), dtype=float)
+
+
+def _called(tree: Any, frame: pd.DataFrame, memory: dict[str, Any]) -> Any:
+    called, given = tree.callee.name.lexeme, bound_arguments(tree)
+    values = [_number(given[key], frame, memory) for key in ("x", "y") if key in given]
+    if called == "I":
+        return values[0]
+    if called in FUNCTIONS:
+        return FUNCTIONS[called](*values)
+    options = {key: constant(argument) for key, argument in given.items() if key != "x"}
+    key = shown(tree)
+    if key not in memory:
+        _possible(called, values[0], options)
+        check_digits(shown(given["x"]), values[0])
+        memory[key] = TRANSFORMS[called]()
+    return memory[key](values[0], **options)
+
+
+def _possible(called: str, x: np.ndarray, options: dict[str, Any]) -> None:
+    """That a transform can learn from these values."""
+    distinct = len(np.unique(x))
+    if called == "poly" and distinct <= (degree := options.get("degree", 1)):
+        raise DataError(f"poly() of degree {degree} needs more than {degree} different values; there are {distinct}")
+    if called in ("bs", "scale", "standardize") and distinct < 2:
+        raise DataError(
+            f"{called}() of a column that is constant ({x.flat[0]:g})" if x.size else f"{called}() of no rows"
+        )
+    low, high = options.get("lower_bound"), options.get("upper_bound")
+    if called == "bs" and ((low is not None and x.min() < low) or (high is not None and x.max() > high)):
+        raise DataError(f"bs(): the values, {x.min():g} to {x.max():g}, go beyond lower_bound or upper_bound")
+
+
+def _name(tree: Any) -> str:
+    return plain_name(tree.expression.lexeme[1:-1]) if isinstance(tree, expr.QuotedName) else str(tree.name.lexeme)
+
+
+def _column(tree: Any, frame: pd.DataFrame) -> np.ndarray:
+    name = _name(tree)
+    column = frame[name]
+    if column.dtype == "category":
+        raise DataError(f"a function of numbers is applied to a column of text: '{name}'; a level is I({name} == 'a')")
+    return np.asarray(column, dtype=float)
+
+
+def _is_level(level: str, tree: Any, frame: pd.DataFrame) -> np.ndarray:
+    name = _name(tree)
+    column = frame[name]
+    if column.dtype != "category":
+        raise DataError(f"'{name}' is a column of numbers and compared with the text '{level}'")
+    if level not in column.cat.categories:
+        raise DataError(f"'{level}' is not a level of '{name}'{hint(level, column.cat.categories)}")
+    return np.asarray(column == level, dtype=float)
+
+
+def _factor_column(tree: Any, frame: pd.DataFrame) -> Any:
+    name = _name(bound_arguments(tree)["data"])
+    return frame[name] if frame[name].dtype == "category" else frame[f"\0{name}"]
+
+
+def _levels(column: Any) -> list[Any]:
+    return column.cat.categories.tolist() if column.dtype == "category" else sorted(set(_whole(column).tolist()))
+
+
+def _whole(column: Any) -> np.ndarray:
+    values = np.asarray(column)
+    return values.astype(np.int64) if np.all(values == np.floor(values)) and np.all(abs(values) < 2**53) else values
+
+
+class _Factor(CategoricalBox):
+    """A factor with its levels, all of which need not occur in these rows."""
+
+    levels: list[Any] | None = None
+
+    def __init__(self, values: np.ndarray, encoding: Any, levels: list[Any]) -> None:
+        super().__init__(values, encoding, None)
+        self.levels = levels
+
+
+def _factor(tree: Any, frame: pd.DataFrame, memory: dict[str, Any]) -> CategoricalBox:
+    called, given, column = tree.callee.name.lexeme, bound_arguments(tree), _factor_column(tree, frame)
+    name = _name(given["data"])
+    if "levels" not in memory:
+        memory["levels"] = _ordered(name, _levels(column), given)
+    levels = memory["levels"]
+    kind, level = None, given.get("omit", given.get("ref"))
+    if "contrast" in given:
+        contrast = given["contrast"]
+        kind = (contrast.callee if isinstance(contrast, expr.Call) else contrast).name.lexeme
+        level = next(iter(bound_arguments(contrast).values()), None) if isinstance(contrast, expr.Call) else None
+    elif called in ("S", "T"):
+        kind = called
+    base = _one_of(name, constant(level), levels) if level is not None else None
+    values = np.asarray(column) if column.dtype == "category" else _whole(column)
+    return _Factor(values, _ENCODINGS[kind](base) if kind else None, levels)
+
+
+def _ordered(name: str, levels: list[Any], given: dict[str, Any]) -> list[Any]:
+    """The levels in the order that ``levels=[...]`` asks for."""
+    if "levels" not in given:
+        return levels
+    wanted = [_one_of(name, level, levels) for level in constant(given["levels"])]
+    if lacking := [level for level in levels if level not in wanted]:
+        raise DataError(f"C({name}, levels=[...]) leaves out {listed(lacking)}; levels are all of them, in their order")
+    if len(set(wanted)) < len(wanted):
+        raise DataError(f"C({name}, levels=[...]) names a level twice")
+    return wanted
+
+
+def _one_of(name: str, level: Any, levels: list[Any]) -> Any:
+    """A level as it was written, as the column has it."""
+    if level in levels:
+        return level
+    if not isinstance(level, str) and str(level) in levels:
+        return str(level)
+    raise DataError(f"{level!r} is not a level of '{name}'{hint(level, levels)}")

@@ -1,0 +1,1 @@
+"""Files of Bayes nets: one module for each format of other programs."""

@@ -1,0 +1,174 @@
+"""The words of a text with quoted strings and comments: what BIF, NET, DSC, DSL and UAI are made of."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from functools import cached_property
+
+from bayeslab.errors import ModelError
+from bayeslab.formats._nodes import File
+
+__all__ = ["C_COMMENTS", "HASH_COMMENTS", "NET_COMMENTS", "Scanner", "unquoted"]
+
+C_COMMENTS = r"//[^\n]*+|/\*(?s:.*?)\*/"
+NET_COMMENTS = r"%[^\n]*+"
+HASH_COMMENTS = r"\#[^\n]*+"
+
+_STRING = r'"(?:[^"\\]|\\.)*+"'
+_ESCAPED = re.compile(r"\\(u[0-9a-f]{4}|.)", re.DOTALL)
+_MEANT = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
+
+
+def unquoted(word: str) -> str:
+    """The name a word stands for: quotes off, escapes undone."""
+    if len(word) < 2 or not word.startswith('"'):
+        return word
+    inner = word[1:-1]
+    return _ESCAPED.sub(_meant, inner) if "\\" in inner else inner
+
+
+def _meant(match: re.Match[str]) -> str:
+    code = match[1]
+    return chr(int(code[1:], 16)) if len(code) > 1 else _MEANT.get(code, match[0])
+
+
+class Scanner:
+    """A text as a sequence of words, taken one after the other.
+
+    Parameters
+    ----------
+    file : File
+    symbols : str
+        Characters that are words of their own.
+    comments : str
+        Pattern of what is skipped.
+    """
+
+    def __init__(self, file: File, symbols: str, comments: str) -> None:
+        self.file, self._symbols = file, set(symbols)
+        inside = rf'[^\s"{re.escape(symbols)}]'
+        symbol = f"[{re.escape(symbols)}]|" if symbols else ""
+        # Comments begin inside a word too: `0.1// first`; a slash alone belongs to it: `Asy/Patch`.
+        words = rf"(?:(?!{comments}){inside})++"
+        # A symbol of its own stands for whatever else there is, such as a quote that is never closed.
+        pattern = re.compile(rf"(?:\s++|{comments})*+(?:({_STRING}|{symbol}{words}|(?s:.))|\Z)")
+        found = [(m[1], m.start(1)) for m in pattern.finditer(file.text) if m[1] is not None]
+        self._words = [word for word, _ in found]
+        self._starts = [start for _, start in found]
+        self._at = 0
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *(m.end() for m in re.finditer("\n", self.file.text))]
+
+    @property
+    def done(self) -> bool:
+        return self._at >= len(self._words)
+
+    @property
+    def line(self) -> int:
+        """The line of the word taken last."""
+        return self._place(max(self._at - 1, 0))[0]
+
+    def _place(self, at: int) -> tuple[int, int]:
+        offset = self._starts[at] if at < len(self._starts) else len(self.file.text)
+        line = bisect_right(self._line_starts, offset)
+        return line, offset - self._line_starts[line - 1] + 1
+
+    def error(self, message: str, back: int = 1) -> ModelError:
+        """An error at the word taken last (or ``back`` words ago; 0 is the next one)."""
+        return self.file.error(message, *self._place(self._at - back))
+
+    def peek(self) -> str:
+        """The next word, left where it is; empty at the end."""
+        return self._words[self._at] if self._at < len(self._words) else ""
+
+    def take(self, what: str = "more text") -> str:
+        if self.done:
+            raise self.error(f"the file ends where {what} should be", back=0)
+        self._at += 1
+        return self._words[self._at - 1]
+
+    def accept(self, symbol: str) -> bool:
+        """Take the next word if it is this one."""
+        if self.peek() != symbol:
+            return False
+        self._at += 1
+        return True
+
+    def expect(self, *symbols: str) -> str:
+        shown = " or ".join(f"'{symbol}'" for symbol in symbols)
+        word = self.take(shown)
+        if word not in symbols:
+            raise self.error(f"'{word[:40]}' stands where {shown} should be")
+        return word
+
+    def name(self, what: str) -> str:
+        """A name, with or without quotes."""
+        word = self.take(what)
+        if word in self._symbols:
+            raise self.error(f"'{word}' stands where {what} should be")
+        if word == '"':
+            raise self.error("a quote is opened and never closed")
+        return unquoted(word)
+
+    def until(self, symbol: str) -> list[str]:
+        """The words up to this symbol, which is taken too."""
+        try:
+            end = self._words.index(symbol, self._at)
+        except ValueError:
+            raise self.error(f"the file ends before '{symbol}'", back=0) from None
+        words = self._words[self._at : end]
+        self._at = end + 1
+        return words
+
+    def raw_until(self, symbol: str) -> str:
+        """The text up to this symbol as it stands, for what is kept and not understood."""
+        begun = self._at
+        words = self.until(symbol)
+        if len(words) < 2:
+            return unquoted(words[0]) if words else ""
+        return self.file.text[self._starts[begun] : self._starts[self._at - 1]].strip()
+
+    def numbers(self, symbol: str, what: str) -> list[float]:
+        """Numbers up to this symbol, commas left out."""
+        begun = self._at
+        words = self.until(symbol)
+        try:
+            return [float(word) for word in words if word != ","]
+        except ValueError:
+            for i, word in enumerate(words):
+                if word != "," and not _is_number(word):
+                    self._at = begun + i + 1
+                    break
+            raise self.error(f"'{self._words[self._at - 1][:40]}', in {what}, is not a number") from None
+
+    def some_numbers(self, count: int, what: str) -> list[float]:
+        """So many numbers."""
+        words = self._words[self._at : self._at + count]
+        try:
+            values = list(map(float, words))
+        except ValueError:
+            self._at += next(i for i, word in enumerate(words) if not _is_number(word)) + 1
+            raise self.error(f"'{self._words[self._at - 1][:40]}', in {what}, is not a number") from None
+        self._at += len(values)
+        if len(values) < count:
+            raise self.error(f"the file ends after {len(values)} of {count} numbers of {what}", back=0)
+        return values
+
+    def skip_block(self) -> None:
+        """Past a block in braces, whatever is in it."""
+        self.expect("{")
+        depth = 1
+        while depth:
+            word = self.take("'}'")
+            depth += (word == "{") - (word == "}")
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,310 @@
+"""BIF, the Interchange Format for Bayesian Networks: ``.bif``.
+
+Names may stand in quotes; ``,`` and ``|`` are separators only. A row ``(states of the parents) p, ...``
+names its condition, so their order is free. A flat ``table`` of a variable with parents lists all
+numbers of its first state, then of the second: the variable itself changes slowest. Some programs
+write it the other way round, which shows when only that way the rows sum to one.
+
+References
+----------
+.. [1] Cozman (1997). The Interchange Format for Bayesian Networks, version 0.15.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from bayeslab.errors import hint
+from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.formats._nodes import (
+    ROUNDED,
+    File,
+    Node,
+    decimal,
+    network_of,
+    position_of,
+    quoted,
+    states_of,
+    storable,
+    table_shape,
+)
+from bayeslab.formats._scanner import C_COMMENTS, Scanner, unquoted
+
+__all__ = ["read", "write"]
+
+_SYMBOLS = "{}()[],;|"
+_KEYWORDS = {"network", "variable", "probability", "property", "type", "discrete", "default", "table"}
+
+
+@dataclass
+class _Block:
+    """What a ``probability`` block says."""
+
+    parents: tuple[str, ...]
+    line: int
+    rows: list[tuple[list[str], list[float], int]] = field(default_factory=list)
+    table: list[float] | None = None
+    default: list[float] | None = None
+
+
+def read(file: File) -> DiscreteNetwork:
+    """The network of a BIF file."""
+    scan = Scanner(file, _SYMBOLS, C_COMMENTS)
+    name = ""
+    variables: dict[str, tuple[tuple[str, ...], int]] = {}
+    blocks: dict[str, _Block] = {}
+    properties: dict[str, list[str]] = {}
+    while not scan.done:
+        match scan.take().lower():
+            case "network":
+                name = scan.name("the network's name") if scan.peek() != "{" else ""
+                properties[""] = _properties(scan)
+            case "variable":
+                variable, own, line, said = _variable(scan)
+                if variable in variables:
+                    raise file.error(f"variable '{variable}' is there twice", line)
+                variables[variable], properties[variable] = (own, line), said
+            case "probability":
+                variable, block = _probability(scan)
+                if variable in blocks:
+                    raise file.error(f"the table of '{variable}' is there twice", block.line)
+                blocks[variable] = block
+            case word:
+                raise scan.error(f"'{word[:40]}' begins no block; there are network, variable, probability")
+    for variable, block in blocks.items():
+        if variable not in variables:
+            raise file.error(f"'{variable}' has a table but is not a variable{hint(variable, variables)}", block.line)
+    nodes = [
+        Node(v, own, blocks[v].parents if v in blocks else (), None, blocks[v].line if v in blocks else line)
+        for v, (own, line) in variables.items()
+    ]
+    states = states_of(file, nodes)
+    codes = {v: {s: i for i, s in enumerate(own)} for v, own in states.items()}
+    full = [_filled(file, n, blocks[n.name], states, codes) if n.name in blocks else n for n in nodes]
+    return network_of(file, full, name, notes_of(properties))
+
+
+def notes_of(properties: Mapping[str, Sequence[str]]) -> dict[str, dict[str, object]]:
+    """Properties, and among them the positions."""
+    positions = {v: place for v, said in properties.items() for text in said if (place := position_of(text))}
+    rest = {v: tuple(text for text in said if not position_of(text)) for v, said in properties.items()}
+    return {"positions": dict(positions), "properties": {v: said for v, said in rest.items() if said}}
+
+
+def _properties(scan: Scanner) -> list[str]:
+    scan.expect("{")
+    out = []
+    while scan.expect("property", "}") == "property":
+        out.append(scan.raw_until(";"))
+    return out
+
+
+def _variable(scan: Scanner) -> tuple[str, tuple[str, ...], int, list[str]]:
+    name = scan.name("a variable's name")
+    line = scan.line
+    states: tuple[str, ...] = ()
+    said: list[str] = []
+    scan.expect("{")
+    while (word := scan.take("'}'")) != "}":
+        if word == "property":
+            said.append(scan.raw_until(";"))
+        elif word == "type":
+            states = _states(scan, name)
+        else:
+            raise scan.error(f"'{word[:40]}' says nothing about a variable; there are type, property")
+    return name, states, line, said
+
+
+def _states(scan: Scanner, name: str) -> tuple[str, ...]:
+    kind = scan.take("'discrete'")
+    if kind != "discrete":
+        raise scan.error(f"variable '{name}' is '{kind[:40]}'; only discrete ones are read")
+    count = None
+    if scan.accept("["):
+        size = scan.take("the number of states")
+        if not size.isdecimal():
+            raise scan.error(f"'{size[:40]}' is not a number of states")
+        count = int(size)
+        scan.expect("]")
+    scan.expect("{")
+    states = tuple(unquoted(word) for word in scan.until("}") if word != ",")
+    if count is not None and count != len(states):
+        raise scan.error(f"variable '{name}' is said to have {count} states and lists {len(states)}")
+    scan.accept(";")
+    return states
+
+
+def _probability(scan: Scanner) -> tuple[str, _Block]:
+    scan.expect("(")
+    names = [unquoted(word) for word in scan.until(")") if word not in (",", "|")]
+    line = scan.line
+    if not names:
+        raise scan.error("a probability block names its variable: probability ( a | b, c )")
+    block = _Block(tuple(names[1:]), line)
+    scan.expect("{")
+    while (word := scan.take("'}'")) != "}":
+        match word:
+            case "(":
+                keys = [unquoted(key) for key in scan.until(")") if key != ","]
+                block.rows.append((keys, scan.numbers(";", f"the table of '{names[0]}'"), scan.line))
+            case "table":
+                block.table = scan.numbers(";", f"the table of '{names[0]}'")
+            case "default":
+                block.default = scan.numbers(";", f"the table of '{names[0]}'")
+            case "property":
+                scan.raw_until(";")
+            case _:
+                raise scan.error(
+                    f"'{word[:40]}' begins no row of '{names[0]}'; there are table, default, (states), property"
+                )
+    return names[0], block
+
+
+def _filled(
+    file: File,
+    node: Node,
+    block: _Block,
+    states: Mapping[str, tuple[str, ...]],
+    codes: Mapping[str, Mapping[str, int]],
+) -> Node:
+    """The node with its table from rows, defaults or flat numbers."""
+    shape = table_shape(file, node, states)
+    n_rows = math.prod(shape[:-1])
+    if block.table is not None:
+        if block.rows:
+            raise file.error(f"'{node.name}' has both a flat table and rows", node.line)
+        return replace(node, values=_flat(file, node, np.array(block.table), shape))
+    rows: list[list[float] | None] = [None] * n_rows
+    for keys, row, line in block.rows:
+        at = _row_number(file, node, keys, codes, line)
+        if rows[at] is not None:
+            raise file.error(f"the table of '{node.name}' has the row ({', '.join(keys)}) twice", line)
+        if len(row) != shape[-1]:
+            raise file.error(
+                f"the row ({', '.join(keys)}) of '{node.name}' has {len(row)} numbers; it has {shape[-1]} states", line
+            )
+        rows[at] = row
+    if block.default is not None and len(block.default) != shape[-1]:
+        raise file.error(
+            f"the default of '{node.name}' has {len(block.default)} numbers; it has {shape[-1]} states", node.line
+        )
+    if None in rows and block.default is None:
+        missing = np.unravel_index(rows.index(None), shape[:-1]) if node.parents else ()
+        wanted = ", ".join(states[p][int(i)] for p, i in zip(node.parents, missing, strict=True))
+        raise file.error(f"the table of '{node.name}' has no row ({wanted}) and no default", node.line)
+    values = np.array([block.default if row is None else row for row in rows], dtype=float)
+    return replace(node, values=values)
+
+
+def _row_number(
+    file: File,
+    node: Node,
+    keys: list[str],
+    codes: Mapping[str, Mapping[str, int]],
+    line: int,
+) -> int:
+    if len(keys) != len(node.parents):
+        raise file.error(
+            f"the row ({', '.join(keys)}) of '{node.name}' names {len(keys)} states; "
+            f"it has {len(node.parents)} parents",
+            line,
+        )
+    at = 0
+    for parent, key in zip(node.parents, keys, strict=True):
+        code = codes[parent].get(key)
+        if code is None:
+            known = hint(key, codes[parent])
+            raise file.error(f"'{key}', in the table of '{node.name}', is no state of '{parent}'{known}", line)
+        at = at * len(codes[parent]) + code
+    return at
+
+
+def _flat(file: File, node: Node, values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    if not node.parents or values.size != math.prod(shape):
+        return values
+    slow = np.moveaxis(values.reshape(shape[-1], *shape[:-1]), 0, -1)
+    fast = values.reshape(shape)
+    if _sums_to_one(slow):
+        return slow
+    if not _sums_to_one(fast):
+        return slow
+    warnings.warn(
+        f"{file.shown}:{node.line}: the flat table of '{node.name}' sums to one only if its own states "
+        "change fastest; it is read so",
+        stacklevel=2,
+    )
+    return fast
+
+
+def _sums_to_one(table: np.ndarray) -> bool:
+    return bool(np.all(np.abs(table.sum(axis=-1) - 1) <= ROUNDED))
+
+
+# -- writing
+
+# What bnlearn's networks have bare, such as `<5`, `>=7.5`, `12+` and `Asy/Patch`, stays bare.
+_BARE = re.compile(r"(?!.*(?://|/\*))[^\s{}()\[\],;|\"\\']+", re.ASCII)
+
+
+def _word(name: str) -> str:
+    """The name bare where any reader takes it so, else in quotes."""
+    bare = _BARE.fullmatch(name) and name.isascii() and name.isprintable() and name.lower() not in _KEYWORDS
+    return name if bare else quoted(name)
+
+
+def write(network: DiscreteNetwork) -> tuple[str, list[str]]:
+    """The text of a BIF file, and remarks."""
+    words = {v: _word(storable(v)) for v in network.states}
+    states = {v: [_word(storable(s)) for s in own] for v, own in network.states.items()}
+    out = [f"network {_word(storable(network.name))} {{"]
+    out += [_property(text) for text in property_texts(network, "")]
+    out.append("}")
+    for v, own in states.items():
+        out.append(f"variable {words[v]} {{")
+        out.append(f"  type discrete [ {len(own)} ] {{ {', '.join(own)} }};")
+        out += [_property(text) for text in property_texts(network, v)]
+        out.append("}")
+    for v in network.states:
+        out += _probability_text(network, v, words, states)
+    all_words = dict.fromkeys([*words.values(), *(word for own in states.values() for word in own)])
+    odd = [word for word in all_words if word.startswith('"')]
+    remarks = []
+    if odd:
+        shown = ", ".join(odd[:6]) + (f" and {len(odd) - 6} more" if len(odd) > 6 else "")
+        remarks.append(f"names in quotes, which some programs cannot read: {shown}")
+    if network.notes.get("labels"):
+        remarks.append("BIF has no place for the labels of variables; they are left out")
+    return "\n".join(out) + "\n", remarks
+
+
+def property_texts(network: DiscreteNetwork, variable: str) -> list[str]:
+    """What the notes say of a variable, as properties in one line each."""
+    out = []
+    if place := network.notes.get("positions", {}).get(variable):
+        out.append(f"position = ({place[0]:.10g}, {place[1]:.10g})")
+    said = network.notes.get("properties", {}).get(variable, ())
+    return out + [" ".join(storable(text).split()) for text in said]
+
+
+def _property(text: str) -> str:
+    return f"  property {quoted(text) if re.search(r'[;\"{}]|//|/[*]', text) else text};"
+
+
+def _probability_text(
+    network: DiscreteNetwork, v: str, words: Mapping[str, str], states: Mapping[str, list[str]]
+) -> list[str]:
+    above, table = network.parents[v], network.tables[v]
+    if not above:
+        return [f"probability ( {words[v]} ) {{", f"  table {', '.join(decimal(table))};", "}"]
+    out = [f"probability ( {words[v]} | {', '.join(words[p] for p in above)} ) {{"]
+    for index in np.ndindex(table.shape[:-1]):
+        keys = ", ".join(states[p][i] for p, i in zip(above, index, strict=True))
+        out.append(f"  ({keys}) {', '.join(decimal(table[index]))};")
+    out.append("}")
+    return out

@@ -1,0 +1,182 @@
+"""DSC, the format of Microsoft's Bayesian network tools (MSBN): ``.dsc``. Read only.
+
+Rows ``(states of the parents, by number from zero or by name) : p, ...;``. Some programs write a
+useless key, zeros with one place too many; such rows count in order, the last parent changing fastest.
+
+References
+----------
+.. [1] Microsoft Research, Decision Theory Group (1996). Proposal for a Bayesian Network Interchange
+   Format, version 0.2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from bayeslab.errors import hint
+from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.formats._nodes import File, Node, network_of, position_of, states_of, table_shape
+from bayeslab.formats._scanner import C_COMMENTS, Scanner, unquoted
+
+__all__ = ["read"]
+
+
+@dataclass
+class _Table:
+    parents: tuple[str, ...]
+    line: int
+    rows: list[tuple[list[str], list[float], int]] = field(default_factory=list)
+    flat: list[float] | None = None
+    default: list[float] | None = None
+
+
+def read(file: File) -> DiscreteNetwork:
+    """The network of a DSC file."""
+    scan = Scanner(file, "{}()[]=;:,|", C_COMMENTS)
+    name = ""
+    states: dict[str, tuple[str, ...]] = {}
+    lines: dict[str, int] = {}
+    tables: dict[str, _Table] = {}
+    positions, labels = {}, {}
+    while not scan.done:
+        match scan.take().lower():
+            case "belief" | "network" as word:
+                if word == "belief":
+                    scan.expect("network")
+                name = scan.name("the network's name") if scan.peek() not in ("{", "node") else ""
+                if scan.peek() == "{":
+                    scan.skip_block()
+            case "properties":
+                scan.skip_block()
+            case "node":
+                node = scan.name("a node's name")
+                if node in states:
+                    raise scan.error(f"node '{node}' is there twice")
+                lines[node] = scan.line
+                states[node], said = _node(scan, node)
+                if place := position_of(f"position = {said.get('position', '')}"):
+                    positions[node] = place
+                if said.get("name", node) != node:
+                    labels[node] = said["name"]
+            case "probability":
+                child, table = _probability(scan)
+                if child in tables:
+                    raise file.error(f"the table of '{child}' is there twice", table.line)
+                tables[child] = table
+            case word:
+                raise scan.error(f"'{word[:40]}' begins no block; there are network, node, probability, properties")
+    for child, table in tables.items():
+        if child not in states:
+            raise file.error(f"'{child}' has a table but is not a node{hint(child, states)}", table.line)
+    nodes = [
+        Node(v, own, tables[v].parents if v in tables else (), None, tables[v].line if v in tables else lines[v])
+        for v, own in states.items()
+    ]
+    checked = states_of(file, nodes)
+    full = [replace(n, values=_filled(file, n, tables[n.name], checked)) if n.name in tables else n for n in nodes]
+    return network_of(file, full, name, {"positions": positions, "labels": labels})
+
+
+def _node(scan: Scanner, name: str) -> tuple[tuple[str, ...], dict[str, str]]:
+    states: tuple[str, ...] = ()
+    said = {}
+    scan.expect("{")
+    while (key := scan.take("'}'")) != "}":
+        if key == ";":
+            continue
+        scan.expect(":", "=", "is")
+        if key == "type":
+            states = _states(scan, name)
+        else:
+            said[key] = unquoted(scan.raw_until(";"))
+    return states, said
+
+
+def _states(scan: Scanner, name: str) -> tuple[str, ...]:
+    kind = scan.take("'discrete'")
+    if kind != "discrete":
+        raise scan.error(f"node '{name}' is '{kind[:40]}'; only discrete ones are read")
+    scan.expect("[")
+    size = "".join(scan.until("]"))
+    scan.expect("=")
+    scan.expect("{")
+    states = tuple(unquoted(word) for word in scan.until("}") if word != ",")
+    if size != str(len(states)):
+        raise scan.error(f"node '{name}' is said to have {size} states and lists {len(states)}")
+    scan.accept(";")
+    return states
+
+
+def _probability(scan: Scanner) -> tuple[str, _Table]:
+    scan.expect("(")
+    names = [unquoted(word) for word in scan.until(")") if word not in (",", "|")]
+    if not names:
+        raise scan.error("a probability block names its node: probability ( a | b, c )")
+    table = _Table(tuple(names[1:]), scan.line)
+    what = f"the table of '{names[0]}'"
+    scan.expect("{")
+    while not scan.accept("}"):
+        if scan.accept("("):
+            keys = [key for key in scan.until(")") if key != ","]
+            scan.expect(":", "=")
+            table.rows.append((keys, scan.numbers(";", what), scan.line))
+        elif scan.accept("default"):
+            scan.expect(":", "=")
+            table.default = scan.numbers(";", what)
+        elif scan.peek() in ("function", "leak", "distribution"):
+            raise scan.error(f"{what} is a '{scan.peek()}'; only tables are read", back=0)
+        else:
+            table.flat = [*(table.flat or []), *scan.numbers(";", what)]
+    return names[0], table
+
+
+def _filled(file: File, node: Node, table: _Table, states: Mapping[str, tuple[str, ...]]) -> list[float] | np.ndarray:
+    shape = table_shape(file, node, states)
+    n_rows = math.prod(shape[:-1])
+    if table.flat is not None:
+        return table.flat
+    for keys, row, line in table.rows:
+        if len(row) != shape[-1]:
+            shown = ", ".join(keys)
+            raise file.error(
+                f"the row ({shown}) of '{node.name}' has {len(row)} numbers; it has {shape[-1]} states", line
+            )
+    if len(table.rows) == n_rows and all(set(k) == {"0"} and len(k) == len(node.parents) + 1 for k, _, _ in table.rows):
+        return np.array([row for _, row, _ in table.rows])
+    rows: list[list[float] | None] = [None] * n_rows
+    for keys, row, line in table.rows:
+        at = _row_number(file, node, keys, states, line)
+        if rows[at] is not None:
+            raise file.error(f"the table of '{node.name}' has the row ({', '.join(keys)}) twice", line)
+        rows[at] = row
+    if None in rows and (table.default is None or len(table.default) != shape[-1]):
+        raise file.error(
+            f"the table of '{node.name}' has {len(table.rows)} rows of {n_rows} and no default of {shape[-1]} numbers",
+            node.line,
+        )
+    return np.array([table.default if row is None else row for row in rows], dtype=float)
+
+
+def _row_number(file: File, node: Node, keys: list[str], states: Mapping[str, tuple[str, ...]], line: int) -> int:
+    if len(keys) != len(node.parents):
+        raise file.error(
+            f"the row ({', '.join(keys)}) of '{node.name}' names {len(keys)} states; "
+            f"it has {len(node.parents)} parents",
+            line,
+        )
+    at = 0
+    for parent, key in zip(node.parents, keys, strict=True):
+        own = states[parent]
+        if key.isdecimal() and int(key) < len(own):
+            code = int(key)
+        elif unquoted(key) in own:
+            code = own.index(unquoted(key))
+        else:
+            allowed = hint(unquoted(key), own)
+            raise file.error(f"'{key}', in the table of '{node.name}', is no state of '{parent}'{allowed}", line)
+        at = at * len(own) + code
+    return at

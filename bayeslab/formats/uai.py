@@ -1,0 +1,124 @@
+"""UAI, the format of the inference competitions: ``.uai``.
+
+Numbers only: sizes of the variables, scopes of the factors, tables with the last variable of the
+scope changing fastest. In a BAYES file the last variable of each scope is the child. Variables and
+states are called by their numbers, from zero.
+
+aGrUM/pyAgrum (3.3) writes BAYES files with the first parent changing fastest; they are recognised by
+the name of a variable, as a comment, after each scope.
+
+References
+----------
+.. [1] UAI 2008-2014 inference competitions, "File formats: the model format".
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+
+from bayeslab.errors import ModelError
+from bayeslab.exact.factors import FactorGraph
+from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.formats._nodes import MAX_ENTRIES, File, Node, decimal, network_of
+from bayeslab.formats._scanner import HASH_COMMENTS, Scanner
+
+__all__ = ["read", "write"]
+
+_NAMED_SCOPE = re.compile(r"^\d[\d ]* {3}# \S.*$", re.MULTILINE)
+
+
+def read(file: File) -> DiscreteNetwork | FactorGraph:
+    """The network of a BAYES file, the factor graph of a MARKOV file."""
+    scan = Scanner(file, "", HASH_COMMENTS)
+    kind = scan.take("BAYES or MARKOV").upper()
+    if kind not in ("BAYES", "MARKOV"):
+        raise scan.error(f"a UAI file begins with BAYES or MARKOV, not '{kind[:40]}'")
+    n_variables = _count(scan, "the number of variables")
+    sizes = [_count(scan, f"the number of states of variable {i}", least=1) for i in range(n_variables)]
+    n_factors = _count(scan, "the number of factors")
+    scopes, lines = [], []
+    for f in range(n_factors):
+        scopes.append([_variable(scan, f, n_variables) for _ in range(_count(scan, f"the size of scope {f}"))])
+        lines.append(scan.line)
+    tables = [_table(scan, f, [sizes[v] for v in scope]) for f, scope in enumerate(scopes)]
+    if not scan.done:
+        raise scan.error(f"the file goes on after the last table, with '{scan.peek()[:40]}'", back=0)
+    states = {str(i): tuple(map(str, range(size))) for i, size in enumerate(sizes)}
+    if kind == "MARKOV":
+        return _factor_graph(file, states, scopes, tables)
+    by_agrum = n_factors > 0 and len(_NAMED_SCOPE.findall(file.text)) == n_factors
+    nodes: dict[int, Node] = {}
+    for scope, table, line in zip(scopes, tables, lines, strict=True):
+        if not scope:
+            raise file.error("a factor of a BAYES file has at least one variable", line)
+        *above, child = scope
+        if child in nodes:
+            raise file.error(f"variable {child} has two tables; this is not a Bayes net", line)
+        table = _first_parent_fastest(table) if by_agrum else table
+        nodes[child] = Node(str(child), states[str(child)], tuple(map(str, above)), table, line)
+    ordered = [nodes.get(i, Node(str(i), states[str(i)])) for i in range(n_variables)]
+    return network_of(file, ordered)
+
+
+def _count(scan: Scanner, what: str, least: int = 0) -> int:
+    word = scan.take(what)
+    if not word.isascii() or not word.isdecimal() or len(word) > 9 or int(word) < least:
+        raise scan.error(f"'{word[:40]}' stands where {what} should be")
+    return int(word)
+
+
+def _variable(scan: Scanner, factor: int, n_variables: int) -> int:
+    variable = _count(scan, f"a variable of scope {factor}")
+    if variable >= n_variables:
+        raise scan.error(f"scope {factor} has the variable {variable}; there are 0 to {n_variables - 1}")
+    return variable
+
+
+def _table(scan: Scanner, factor: int, shape: list[int]) -> np.ndarray:
+    size = _count(scan, f"the size of table {factor}")
+    if size != math.prod(shape):
+        made = " × ".join(map(str, shape)) or "a number"
+        raise scan.error(f"table {factor} is said to have {size} numbers; its scope makes {made} = {math.prod(shape)}")
+    if size > MAX_ENTRIES:
+        raise scan.error(f"table {factor} would have {size:.3g} entries: too many")
+    return np.reshape(scan.some_numbers(size, f"table {factor}"), shape)
+
+
+def _first_parent_fastest(table: np.ndarray) -> np.ndarray:
+    *above, own = table.shape
+    n = len(above)
+    return table.reshape(*reversed(above), own).transpose(*reversed(range(n)), n)
+
+
+def _factor_graph(
+    file: File, states: dict[str, tuple[str, ...]], scopes: list[list[int]], tables: list[np.ndarray]
+) -> FactorGraph:
+    if not states:
+        raise file.error("there is no variable in this file")
+    try:
+        return FactorGraph(states, tuple(tuple(map(str, scope)) for scope in scopes), tuple(tables))
+    except ModelError as error:
+        raise error.located(file.shown) from None
+
+
+def write(network: DiscreteNetwork | FactorGraph) -> tuple[str, list[str]]:
+    """The text of a UAI file, and remarks."""
+    kind = "BAYES" if isinstance(network, DiscreteNetwork) else "MARKOV"
+    factors = FactorGraph.of(network) if isinstance(network, DiscreteNetwork) else network
+    number = {v: str(i) for i, v in enumerate(factors.states)}
+    out = [kind, str(len(number)), " ".join(str(len(own)) for own in factors.states.values()), str(len(factors.scopes))]
+    out += [" ".join([str(len(scope)), *(number[v] for v in scope)]) for scope in factors.scopes]
+    for table in factors.tables:
+        rows = table.reshape(-1, table.shape[-1]) if table.ndim else table.reshape(1, 1)
+        out += ["", str(table.size), *("  " + " ".join(decimal(row)) for row in rows)]
+    remarks = []
+    if any(v != i for v, i in number.items()):
+        remarks.append("UAI holds no names: variables are numbered from 0, in their order")
+    if any(s != str(i) for own in factors.states.values() for i, s in enumerate(own)):
+        remarks.append("UAI holds no names: states are numbered from 0, in their order")
+    if isinstance(network, DiscreteNetwork) and network.notes:
+        remarks.append(f"UAI has no place for {', '.join(network.notes)}; they are left out")
+    return "\n".join(out) + "\n", remarks

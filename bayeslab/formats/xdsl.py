@@ -1,0 +1,373 @@
+"""XDSL, the format of GeNIe and SMILE: ``.xdsl``.
+
+Tables list, for each combination of the parents in order (the last one changing fastest), the
+probabilities of the node's own states. Identifiers are ``[A-Za-z][A-Za-z0-9_]*``; other names are kept
+in user properties, which GeNIe keeps too.
+
+Files by aGrUM/pyAgrum (3.3) have the first parent changing fastest, in what they write and in how
+they read files by GeNIe; theirs are recognised by the ``app`` they name and read as they are meant.
+
+References
+----------
+.. [1] BayesFusion. SMILE Programmer's Manual, appendix "XDSL file format".
+.. [2] Diez (1993). Parameter adjustment in Bayes networks: the generalized noisy OR-gate. UAI 9 (noisy-MAX).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import networkx as nx
+import numpy as np
+
+from bayeslab.errors import hint
+from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.formats._nodes import (
+    File,
+    Node,
+    Notes,
+    decimal,
+    identifiers,
+    network_of,
+    numbers,
+    pairs,
+    states_of,
+    table_shape,
+)
+from bayeslab.formats._xml import Element, attribute, content, parse
+from bayeslab.formats.xmlbif import held
+
+__all__ = ["XdslNode", "read", "read_xdsl_nodes", "write"]
+
+_DISCRETE = ("cpt", "deterministic", "noisymax")
+_DIAGRAM = ("decision", "utility", "mau")
+_NUMBERS = {"cpt": "probabilities", "noisymax": "parameters", "utility": "utilities", "mau": "weights"}
+
+_NAME, _STATES = "bayeslab_name", "bayeslab_states"
+
+# Half the size of a node's box in GeNIe, in pixels.
+_HALF_WIDTH, _HALF_HEIGHT = 40, 20
+
+_PROPERTY = re.compile(r"([A-Za-z]\w*) = (.*)", re.ASCII | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class XdslNode:
+    """A node as the file has it.
+
+    Parameters
+    ----------
+    kind : str
+        ``cpt``, ``deterministic``, ``noisymax``, ``decision``, ``utility``, ``mau``, or another element.
+    name : str
+    states, parents : tuple of str
+    values : tuple of float
+        Probabilities, noisy-MAX parameters, utilities or weights: the last parent and then the own
+        state changing fastest.
+    results : tuple of int
+        The state of a deterministic node for each combination of its parents.
+    strengths : tuple of int
+        The order of the parents' states in a noisy-MAX.
+    line : int
+    label : str
+        The title GeNIe shows, if it is another than the name.
+    position : pair of float or None
+        Centre of the node in GeNIe's drawing.
+    """
+
+    kind: str
+    name: str
+    states: tuple[str, ...]
+    parents: tuple[str, ...]
+    values: tuple[float, ...]
+    results: tuple[int, ...]
+    strengths: tuple[int, ...]
+    line: int
+    label: str = ""
+    position: tuple[float, float] | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_xdsl_nodes(file: File) -> tuple[str, list[XdslNode]]:
+    """The name of a network or influence diagram, and its nodes as the file has them."""
+    root = parse(file)
+    if root.tag != "smile":
+        also = "; a <bif> file is read as .xml or .xmlbif" if root.tag == "bif" else ""
+        raise file.error(f"an XDSL file is <smile><nodes>...; this one is <{root.tag[:40]}>{also}", root.line)
+    body = root.first("nodes")
+    if body is None:
+        raise file.error("there is no <nodes> in this file", root.line)
+    genie = next((e for e in root.walk() if e.tag == "genie"), None)
+    drawn = {e.attributes.get("id", ""): e for e in genie.walk() if e.tag == "node"} if genie else {}
+    program = genie.attributes.get("app", "") if genie else ""
+    ids = [_id(file, element) for element in body.children]
+    names = {key: _properties(element).get(_NAME, key) for key, element in zip(ids, body.children, strict=True)}
+    nodes = {
+        key: _node(file, key, element, names, drawn.get(key)) for key, element in zip(ids, body.children, strict=True)
+    }
+    if len(nodes) < len(ids):
+        twice = next(key for i, key in enumerate(ids) if key in ids[:i])
+        raise file.error(f"node '{twice}' is there twice", body.children[ids.index(twice)].line)
+    if program.startswith("aGrUM"):
+        sizes = {node.name: len(node.states) for node in nodes.values()}
+        nodes = {key: _last_parent_fastest(node, sizes) for key, node in nodes.items()}
+    if program.startswith("bayeslab"):
+        nodes = _as_written(nodes, list(drawn))
+    title = genie.attributes.get("name", "") if genie else ""
+    return title or root.attributes.get("id", ""), list(nodes.values())
+
+
+def _as_written(nodes: dict[str, XdslNode], drawn: list[str]) -> dict[str, XdslNode]:
+    """Our own file: in the order of the drawing (parents come first in <nodes>), without the places we made up."""
+    order = [key for key in drawn if key in nodes]
+    ranks = {key: rank for rank, key in enumerate(order)}
+    return {
+        key: replace(nodes[key], position=None) if nodes[key].position == _grid(ranks.get(key, -1)) else nodes[key]
+        for key in [*order, *(key for key in nodes if key not in ranks)]
+    }
+
+
+def _grid(rank: int) -> tuple[float, float]:
+    """A place for a node that has none."""
+    return 100.0 + 120 * (rank % 8), 60.0 + 80 * (rank // 8)
+
+
+def _id(file: File, element: Element) -> str:
+    if "id" not in element.attributes:
+        raise file.error(f"a <{element.tag}> needs an id", element.line)
+    return element.attributes["id"]
+
+
+def _properties(element: Element) -> dict[str, str]:
+    return {p.attributes.get("id", ""): p.text for p in element.all("property")}
+
+
+def _node(file: File, key: str, element: Element, names: Mapping[str, str], drawn: Element | None) -> XdslNode:
+    ids = [_id(file, state) for state in element.all("state")]
+    properties = _properties(element)
+    states = _kept_states(properties.get(_STATES), ids)
+    parents = element.words("parents")
+    for parent in parents:
+        if parent not in names:
+            raise file.error(f"'{parent}', a parent of '{key}', is not a node{hint(parent, names)}", element.line)
+    tag = _NUMBERS.get(element.tag)
+    values = numbers(file, element.words(tag), f"<{tag}> of '{key}'", element.line) if tag else []
+    results = element.words("resultingstates")
+    for word in results:
+        if word not in ids:
+            raise file.error(f"'{word}', in <resultingstates>, is no state of '{key}'{hint(word, ids)}", element.line)
+    strengths = element.words("strengths")
+    for word in strengths:
+        if not (word.isascii() and word.isdecimal()):
+            raise file.error(f"'{word[:40]}', in <strengths> of '{key}', is not the number of a state", element.line)
+    return XdslNode(
+        element.tag,
+        names[key],
+        states,
+        tuple(names[p] for p in parents),
+        tuple(values),
+        tuple(ids.index(word) for word in results),
+        tuple(int(s) for s in strengths),
+        element.line,
+        _label(drawn, names[key]),
+        _position(drawn),
+        {k: v for k, v in properties.items() if k not in (_NAME, _STATES)},
+    )
+
+
+def _kept_states(kept: str | None, ids: list[str]) -> tuple[str, ...]:
+    try:
+        names = json.loads(kept) if kept else ids
+    except ValueError:
+        names = ids
+    if not isinstance(names, list) or len(names) != len(ids):
+        names = ids
+    return tuple(map(str, names))
+
+
+def _label(drawn: Element | None, name: str) -> str:
+    title = drawn.first("name") if drawn else None
+    return title.text if title and title.text != name else ""
+
+
+def _position(drawn: Element | None) -> tuple[float, float] | None:
+    try:
+        left, top, right, bottom = map(float, drawn.words("position") if drawn else ())
+    except ValueError:
+        return None
+    return (left + right) / 2, (top + bottom) / 2
+
+
+def _last_parent_fastest(node: XdslNode, sizes: Mapping[str, int]) -> XdslNode:
+    shape = (*(sizes[p] for p in reversed(node.parents)), len(node.states))
+    if node.kind != "cpt" or len(node.values) != math.prod(shape):
+        return node
+    n = len(node.parents)
+    table = np.reshape(node.values, shape).transpose(*reversed(range(n)), n)
+    return replace(node, values=tuple(table.ravel().tolist()))
+
+
+def read(file: File) -> DiscreteNetwork:
+    """The Bayes net of an XDSL file."""
+    name, found = read_xdsl_nodes(file)
+    for node in found:
+        if node.kind in _DIAGRAM:
+            raise file.error(f"'{node.name}' is a {node.kind} node: an influence diagram, not a Bayes net", node.line)
+        if node.kind not in _DISCRETE:
+            raise file.error(
+                f"'{node.name}' is a node of kind <{node.kind}>; read are {', '.join(_DISCRETE)}", node.line
+            )
+    plain = [Node(n.name, n.states, n.parents, n.values or None, n.line) for n in found]
+    states = states_of(file, plain)
+    nodes = [
+        node if xdsl.kind == "cpt" else _expanded(file, xdsl, node, table_shape(file, node, states))
+        for xdsl, node in zip(found, plain, strict=True)
+    ]
+    notes: Notes = {
+        "positions": {n.name: n.position for n in found if n.position},
+        "labels": {n.name: n.label for n in found if n.label},
+        "properties": {n.name: tuple(f"{k} = {v}" for k, v in n.properties.items()) for n in found if n.properties},
+    }
+    return network_of(file, nodes, name, notes)
+
+
+def _expanded(file: File, xdsl: XdslNode, node: Node, shape: tuple[int, ...]) -> Node:
+    if xdsl.kind == "noisymax":
+        table = _noisy_max(file, xdsl, shape)
+    else:
+        if len(xdsl.results) != math.prod(shape[:-1]):
+            raise file.error(
+                f"<resultingstates> of '{node.name}' has {len(xdsl.results)} states; its parents make "
+                f"{math.prod(shape[:-1])} combinations",
+                node.line,
+            )
+        table = np.eye(shape[-1])[list(xdsl.results)]
+    return Node(node.name, node.states, node.parents, table, node.line)
+
+
+def _noisy_max(file: File, node: XdslNode, shape: tuple[int, ...]) -> np.ndarray:
+    """The table of a noisy-MAX: the largest of independent effects, one a parent and the leak.
+
+    The first state is the largest and the last one stands for no effect, so that
+    P(X >= x | parents) falls: P(X at or after state c) is the product over parents and leak of theirs.
+    """
+    *sizes, n_states = shape
+    n_columns = sum(sizes) + 1
+    if len(node.values) != n_columns * n_states:
+        raise file.error(
+            f"<parameters> of '{node.name}' has {len(node.values)} numbers; {n_columns} columns "
+            f"(the states of its parents, and the leak) of {n_states} states make {n_columns * n_states}",
+            node.line,
+        )
+    columns = np.reshape(node.values, (n_columns, n_states))
+    if np.any(~np.isfinite(columns)) or np.any(columns < 0) or np.any(columns.sum(axis=1) == 0):
+        raise file.error(f"<parameters> of '{node.name}' has a column that is no distribution", node.line)
+    columns = columns / columns.sum(axis=1, keepdims=True)
+    # P(state c or a later one), which multiplies.
+    at_most = np.cumsum(columns[:, ::-1], axis=1)[:, ::-1]
+    at_most[:, 0] = 1.0
+    product = at_most[-1].reshape((1,) * len(sizes) + (n_states,))
+    begin = 0
+    for axis, size in enumerate(sizes):
+        order = _column_order(file, node, axis, begin, size, columns[begin : begin + size])
+        group = at_most[begin : begin + size][order]
+        product = product * group.reshape((1,) * axis + (size,) + (1,) * (len(sizes) - axis - 1) + (n_states,))
+        begin += size
+    after = np.concatenate([product[..., 1:], np.zeros((*product.shape[:-1], 1))], axis=-1)
+    return np.clip(np.broadcast_to(product - after, shape), 0.0, None)
+
+
+def _column_order(file: File, node: XdslNode, axis: int, begin: int, size: int, columns: np.ndarray) -> list[int]:
+    """Which column belongs to each state of a parent.
+
+    ``strengths`` lists the parent's states from the strongest to the weakest; the weakest has no
+    effect, so its column is (0, ..., 0, 1). Where the order is not the parent's own, that column tells
+    whether columns follow it.
+    """
+    strengths = list(node.strengths[begin : begin + size]) or list(range(size))
+    if sorted(strengths) != list(range(size)):
+        raise file.error(f"<strengths> of '{node.name}' is no order of the states of '{node.parents[axis]}'", node.line)
+    own = list(range(size))
+    if strengths == own:
+        return own
+    none = [i for i, column in enumerate(columns) if column[-1] == 1]
+    by_state, by_strength = strengths[-1] in none, size - 1 in none
+    ranks = [strengths.index(state) for state in own]
+    if by_state and not by_strength:
+        return own
+    if by_strength and not by_state and ranks == strengths:
+        return ranks
+    if np.all(columns == columns[0]):
+        return own
+    raise file.error(
+        f"the order of the states of '{node.parents[axis]}' in the noisy-MAX '{node.name}' is ambiguous; "
+        "save it as a table (CPT)",
+        node.line,
+    )
+
+
+def write(network: DiscreteNetwork) -> tuple[str, list[str]]:
+    """The text of an XDSL file, and remarks."""
+    network, remarks = held(network, "XML")
+    ids = identifiers(list(network.states), letter_first=True)
+    states = {v: identifiers(list(own), letter_first=True) for v, own in network.states.items()}
+    rank = {v: i for i, v in enumerate(network.states)}
+    title = identifiers([network.name], letter_first=True)[network.name]
+    out = ['<?xml version="1.0" encoding="UTF-8"?>']
+    out.append(f'<smile version="1.0" id="{title}" numsamples="10000" discsamples="10000">')
+    out.append("  <nodes>")
+    for v in nx.lexicographical_topological_sort(network.graph, rank.__getitem__):
+        out += _cpt(network, v, ids, states[v])
+    out += ["  </nodes>", "  <extensions>"]
+    out.append(f'    <genie version="1.0" app="bayeslab" name={attribute(network.name)}>')
+    for v in network.states:
+        out += _drawn(network, v, ids[v], rank[v])
+    out += ["    </genie>", "  </extensions>", "</smile>"]
+    if any(name != word for name, word in ids.items()):
+        remarks.append(f"XDSL has identifiers for names, kept beside them as properties: {pairs(ids)}")
+    odd = {name: word for own in states.values() for name, word in own.items()}
+    if any(name != word for name, word in odd.items()):
+        remarks.append(f"XDSL has identifiers for states, their names kept as properties: {pairs(odd)}")
+    if any(
+        not v or not _PROPERTY.fullmatch(t) for v, said in network.notes.get("properties", {}).items() for t in said
+    ):
+        remarks.append("XDSL has properties of the form name = value, of nodes only; others are left out")
+    return "\n".join(out) + "\n", remarks
+
+
+def _cpt(network: DiscreteNetwork, v: str, ids: Mapping[str, str], states: Mapping[str, str]) -> list[str]:
+    out = [f'    <cpt id="{ids[v]}">']
+    out += [f'      <state id="{states[state]}" />' for state in network.states[v]]
+    if network.parents[v]:
+        out.append(f"      <parents>{' '.join(ids[p] for p in network.parents[v])}</parents>")
+    out.append(f"      <probabilities>{' '.join(decimal(network.tables[v]))}</probabilities>")
+    if ids[v] != v:
+        out.append(_property(_NAME, v))
+    if any(name != word for name, word in states.items()):
+        out.append(_property(_STATES, json.dumps(list(network.states[v]), ensure_ascii=False)))
+    said = map(_PROPERTY.fullmatch, network.notes.get("properties", {}).get(v, ()))
+    out += [_property(match[1], match[2]) for match in said if match]
+    out.append("    </cpt>")
+    return out
+
+
+def _property(key: str, text: str) -> str:
+    return "      " + content("property", text).replace("<property", f'<property id="{key}"', 1)
+
+
+def _drawn(network: DiscreteNetwork, v: str, key: str, rank: int) -> list[str]:
+    x, y = network.notes.get("positions", {}).get(v) or _grid(rank)
+    box = (x - _HALF_WIDTH, y - _HALF_HEIGHT, x + _HALF_WIDTH, y + _HALF_HEIGHT)
+    return [
+        f'      <node id="{key}">',
+        f"        {content('name', network.notes.get('labels', {}).get(v) or v)}",
+        '        <interior color="e5f6f7" />',
+        '        <outline color="000080" />',
+        '        <font color="000000" name="Arial" size="8" />',
+        f"        <position>{' '.join(f'{edge:.0f}' for edge in box)}</position>",
+        "      </node>",
+    ]

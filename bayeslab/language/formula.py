@@ -1,0 +1,135 @@
+"""Formulas: ``response ~ predictors`` taken apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from bayeslab.errors import ModelError
+from bayeslab.language.expressions import parse as parse_expression
+from bayeslab.language.spec import node_name, plain_name
+from bayeslab.language.terms import MAX_LENGTH, GroupTerm, Terms
+from bayeslab.language.terms import bad_formula as _bad
+
+__all__ = ["Formula", "parse_formula"]
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A formula taken apart; nothing is evaluated yet.
+
+    Attributes
+    ----------
+    text : str
+    response : str
+        A column, or an expression; of ``p(successes, trials)`` the successes.
+    column : bool
+        Whether the response is a column.
+    trials : str or None
+        A column, or digits.
+    common : Terms
+        Right-hand side without the group terms.
+    groups : tuple of GroupTerm
+    """
+
+    text: str
+    response: str
+    column: bool
+    trials: str | None
+    common: Terms
+    groups: tuple[GroupTerm, ...]
+
+    @property
+    def outcome(self) -> str:
+        """The response as the name of a node."""
+        return node_name(self.response)
+
+    def response_columns(self) -> set[str]:
+        """Columns the left-hand side reads."""
+        names = {self.response} if self.column else set(_expression(self.response).names)
+        return names | ({self.trials} if self.trials and not self.trials.isdigit() else set())
+
+    def predictor_columns(self) -> set[str]:
+        """Columns the right-hand side reads."""
+        names = self.common.names
+        for group in self.groups:
+            names |= {*group.effects.names, *group.factors}
+        return names
+
+    def quantities(self) -> set[str]:
+        """Columns the right-hand side reads as numbers, and not as levels only."""
+        terms = [*self.common.terms, *(term for group in self.groups for term in group.effects.terms)]
+        return {name for term in terms for factor in term if not factor.levels for name in factor.names}
+
+
+@lru_cache(maxsize=64)
+def parse_formula(text: str) -> Formula:
+    """Take a formula apart and check it.
+
+    Raises
+    ------
+    ModelError
+        With the path ``model.formula``.
+    """
+    from bayeslab.language.term_reader import parse_terms
+
+    if len(text) > MAX_LENGTH:
+        raise _bad(f"the formula is longer than {MAX_LENGTH} characters")
+    places = [at for at, quoted in _quoted(text) if text[at] == "~" and not quoted]
+    if len(places) != 1:
+        raise _bad(f"a formula is 'response ~ predictors', with one ~; given: {text!r}")
+    left, right = text[: places[0]].strip(), text[places[0] + 1 :].strip()
+    if not left:
+        raise _bad("the formula has no response: write 'y ~ x'")
+    if not right:
+        raise _bad("the formula has no right-hand side; 'y ~ 1' has an intercept only")
+    common, groups = parse_terms(right)
+    response, trials = _proportion(left)
+    name = _column_name(response)
+    if name is None and not _expression(response).names:
+        raise _bad(f"the response '{response}' has no column in it: write 'y ~ {right}'")
+    return Formula(text, response if name is None else name, name is not None, trials, common, groups)
+
+
+def _quoted(text: str) -> Iterator[tuple[int, bool]]:
+    """Each position, and whether it lies within quotes or backticks."""
+    mark, escaped = "", False
+    for at, character in enumerate(text):
+        yield at, bool(mark)
+        if escaped:
+            escaped = False
+        elif mark and mark != "`" and character == "\\":
+            escaped = True
+        elif mark:
+            mark = "" if character == mark else mark
+        elif character in "`'\"":
+            mark = character
+
+
+def _expression(text: str) -> Any:
+    try:
+        return parse_expression(text)
+    except ModelError as error:
+        raise ModelError(f"left-hand side '{text}': {error.message}", path=("model", "formula")) from None
+
+
+def _column_name(text: str) -> str | None:
+    """The name, where the text is that of one column."""
+    if text.isidentifier():
+        return text
+    inner = text[1:-1]
+    return plain_name(inner) if len(text) > 2 and text[0] == text[-1] == "`" and "`" not in inner else None
+
+
+def _proportion(left: str) -> tuple[str, str | None]:
+    """Successes and trials of ``p(successes, trials)``; else the response and None."""
+    name = r"(`[^`]+`|[^\W\d]\w*)"
+    found = re.fullmatch(rf"(?:p|prop|proportion)\(\s*{name}\s*,\s*({name}|\d+)\s*\)", left)
+    return (found[1], _plainly(found[2])) if found else (left, None)
+
+
+def _plainly(text: str) -> str:
+    return text if text.isdigit() else plain_name(text.strip("`"))

@@ -1,0 +1,313 @@
+"""The model as a validated, frozen object: what a file holds, and what engines read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import keyword
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+)
+
+from bayeslab import registry
+from bayeslab.errors import ModelError, hint, listed
+from bayeslab.language.wording import expected, place, subject
+
+__all__ = [
+    "FORMAT",
+    "RESERVED",
+    "ColumnName",
+    "DataSource",
+    "Family",
+    "Identifier",
+    "Model",
+    "Problem",
+    "Spec",
+    "node_name",
+    "parse_model",
+    "plain_name",
+    "unquoted",
+]
+
+FORMAT = 1
+
+# A length is an array of positions; half a gigabyte of them.
+_MOST_LEVELS = 50_000_000
+# What of the data section decides how data are read.
+_READING = ("rows", "dims", "rename", "missing", "text", "derive")
+# Dimensions that PyMC and ArviZ keep for themselves.
+RESERVED = frozenset(("chain", "draw", "sample", "__sample__"))
+_IDENTIFIER = re.compile(r"[^\W\d]\w*\Z")
+
+
+def _identifier(word: str) -> str:
+    if not _IDENTIFIER.match(word):
+        raise ValueError(f"'{word}' is not a name: use letters, digits and _, not starting with a digit")
+    if word in RESERVED:
+        raise ValueError(f"'{word}' is reserved by the results format; choose another name")
+    return word
+
+
+def _column_name(word: str) -> str:
+    if not word.strip() or len(word) > 200 or any(ord(letter) < 32 or letter == "`" for letter in word):
+        raise ValueError(f"{word[:60]!r} is no column's name: that is 1 to 200 characters, no backtick among them")
+    return _identifier(plain_name(word))
+
+
+def plain_name(column: str) -> str:
+    """A column's name as it stands in results: each run of characters that no name has is one ``_``.
+
+    >>> [plain_name(name) for name in ("age", "Blood pressure (mmHg)", "log(y)", "2nd", "%")]
+    ['age', 'Blood_pressure_mmHg', 'log_y', 'column_2nd', 'column']
+    """
+    if column.isidentifier():
+        return column
+    word = re.sub(r"\W+", "_", column).strip("_")
+    return word if word.isidentifier() else f"column_{word}".rstrip("_")
+
+
+def node_name(column: str) -> str:
+    """A column, or an expression, as the name of a node: a plain name that is no word of Python."""
+    word = plain_name(column)
+    return f"{word}_" if keyword.iskeyword(word) else word
+
+
+def unquoted(text: str) -> str:
+    """A text with its names in backticks written plainly; what stands between other quotes is left as it is.
+
+    >>> unquoted("mean(`a b`) + u['`']")
+    "mean( a_b ) + u['`']"
+    """
+    if "`" not in text:
+        return text
+
+    def plainly(found: re.Match[str]) -> str:
+        return f" {plain_name(found[1])} " if found[1] is not None else found[0]
+
+    return re.sub(r"'[^']*'|\"[^\"]*\"|`([^`]+)`", plainly, text)
+
+
+Identifier = Annotated[str, AfterValidator(_identifier)]
+# A column as the table has it, any name at all; kept as its plain name.
+ColumnName = Annotated[str, AfterValidator(_column_name)]
+Label = str | bool | int | float
+
+
+class Spec(BaseModel):
+    """Base of all specs: frozen, no unknown keys, nothing converted silently."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_default=True)
+
+
+class DataSource(Spec):
+    """Where the data are, and what their dimensions are called."""
+
+    table: str | None = Field(default=None, description="A table (.csv, .tsv, .parquet, .json), relative to the file.")
+    rows: Identifier = Field(default="obs_id", description="Name of the dimension of the table's rows.")
+    tables: dict[Identifier, str] = Field(
+        default_factory=dict,
+        description="More tables, one a dimension: the key is the dimension of its rows; a column of the same "
+        "name gives the dimension's levels, in the table's order.",
+    )
+    arrays: str | None = Field(default=None, description="A JSON file: {name: number or nested lists}.")
+    dims: dict[Identifier, list[Identifier]] = Field(
+        default_factory=dict, description="Dimension names of arrays; one-dimensional ones default to `rows`."
+    )
+    rename: dict[Identifier, str] = Field(
+        default_factory=dict,
+        description="Other names of columns, such as `pressure: Blood pressure (mmHg)`: new name, name in the data.",
+    )
+    missing: list[str] = Field(
+        default_factory=list,
+        description="Words that stand for a missing cell, such as ['?', '.'], besides the empty cell, NA, N/A, NaN, nan"
+        " and null.",
+    )
+    text: list[ColumnName] = Field(
+        default_factory=list,
+        description="Columns that hold names, whatever their cells look like (codes such as 1 and 01): factors. In them"
+        " only empty cells and the words of `missing` are missing.",
+    )
+    derive: dict[Identifier, str] = Field(
+        default_factory=dict,
+        description="Computed columns: name: expression over columns. Reductions (mean, sd, ...) keep the "
+        "values of the fit when the model predicts new data.",
+    )
+
+
+class Family(Spec):
+    """Base of the model families; the word in the file is the module's name."""
+
+    family: str
+    # Whether the family has its data's columns as they are called; else they have plain names.
+    any_names: ClassVar[bool] = False
+
+    def __init__(self, **content: Any) -> None:
+        """Validate; what pydantic finds wrong is said in one line, as it is said of a file."""
+        try:
+            super().__init__(**content)
+        except ValidationError as error:
+            problem = Problem.first(error, {("model",): type(self).model_fields}, content, ("model",))
+            raise ModelError(problem.message, path=problem.path) from None
+
+    def levels(self) -> dict[str, list[str]]:
+        """Levels of columns that the model itself declares, in order; of others they come from the data."""
+        return {}
+
+
+class Model(Spec):
+    """A model: what a model file says, validated.
+
+    Parameters
+    ----------
+    model
+        A family's spec (such as ``bl.Graph(nodes={...})``) or a mapping with the key ``family``.
+    data, dims, inference, seed, name, about
+        As in the model file.
+    """
+
+    bayeslab: Literal[1] = Field(default=1, description="Format version of the file.")
+    name: Annotated[str, Field(pattern=r"^[^\W]([\w .-]*\w)?$", max_length=80)] = Field(
+        default="model", description="Short name; also the name of the run folder."
+    )
+    about: str = Field(default="", description="What the model is for, in a sentence or two.")
+    data: DataSource = Field(default_factory=lambda: DataSource())
+    dims: dict[ColumnName, list[Label] | int | str] = Field(
+        default_factory=dict,
+        description="Dimensions: a list of labels, a length n (the levels are then 0, 1, ..., n - 1), or the name of"
+        " another dimension (a twin).",
+    )
+    model: Family
+    inference: dict[str, Any] = Field(default_factory=dict, description="method and the engine's options.")
+    seed: int | None = Field(default=None, ge=0, description="Seed of all random numbers.")
+
+    def __init__(self, **content: Any) -> None:
+        try:
+            self._fill(content)
+        except Problem as problem:
+            raise ModelError(problem.message, where=problem.dotted) from None
+
+    def _fill(self, content: dict[str, Any]) -> None:
+        content = _with_family(content)
+        try:
+            super().__init__(**content)
+        except ValidationError as error:
+            raise Problem.first(error, {(): Model.model_fields, ("data",): DataSource.model_fields}, content) from None
+
+    @field_validator("dims")
+    @classmethod
+    def _dims(cls, value: dict[str, Any]) -> dict[str, Any]:
+        for name, entry in value.items():
+            if isinstance(entry, int) and entry < 1:
+                raise ValueError(f"dimension '{name}' has length {entry}; a length is at least 1")
+            if isinstance(entry, int) and entry > _MOST_LEVELS:
+                given = f"{entry:,}" if entry < 10**30 else "of more than 30 digits"
+                raise ValueError(f"dimension '{name}' has length {given}; a length is at most {_MOST_LEVELS:,}")
+            if isinstance(entry, list) and (not entry or len({str(x) for x in entry}) < len(entry)):
+                raise ValueError(f"dimension '{name}' needs at least one label, each label once")
+            if isinstance(entry, str) and isinstance(value.get(entry), str):
+                raise ValueError(f"dimension '{name}' is a twin of '{entry}', which is itself a twin")
+        return value
+
+    def declared(self) -> dict[str, frozenset[str]]:
+        """Levels that the model itself declares, by column, as words."""
+        dims = {name: entry for name, entry in self.dims.items() if isinstance(entry, list)}
+        return {name: frozenset(map(str, words)) for name, words in (dims | self.model.levels()).items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The model as plain data, defaults left out; ``Model(**d)`` gives it back."""
+        out = self.model_dump(mode="json", exclude_defaults=True)
+        out["model"] = {"family": self.model.family} | self.model.model_dump(mode="json", exclude_defaults=True)
+        return {"bayeslab": FORMAT, "name": self.name} | out
+
+    def digest(self) -> str:
+        """SHA-256 of what the posterior depends on (not of names, descriptions or paths)."""
+        content = self.to_dict()
+        source = {k: v for k, v in content.pop("data", {}).items() if k in _READING}
+        kept = {k: content.get(k) for k in ("dims", "model")} | {"data": source}
+        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+
+
+class Problem(Exception):
+    """One thing wrong with a model: the path of the value, and one line about it."""
+
+    def __init__(self, path: tuple[Any, ...], message: str) -> None:
+        super().__init__(message)
+        self.path, self.message = path, message
+
+    @property
+    def dotted(self) -> str | None:
+        return ".".join(str(part) for part in self.path) or None
+
+    @classmethod
+    def first(
+        cls,
+        error: ValidationError,
+        allowed: Mapping[tuple[str, ...], Iterable[str]],
+        content: Mapping[str, Any],
+        prefix: tuple[Any, ...] = (),
+    ) -> Problem:
+        """The first problem pydantic found in some content; ``allowed`` has the keys a mapping at a path may have."""
+        errors = error.errors(include_url=False)
+        found = errors[0]
+        path = prefix + place(found["loc"], content) + (found["loc"][-1:] if found["type"] == "missing" else ())
+        match found["type"]:
+            case "extra_forbidden" if path[:1] == ("model",) and len(path) == 2 and path[1] in Model.model_fields:
+                return cls(path, f"'{path[-1]}' stands at the top level, beside 'model', not in it")
+            case "extra_forbidden":
+                return cls(path, f"unknown key '{path[-1]}'{hint(path[-1], allowed.get(path[:-1], ()))}")
+            case "missing":
+                return cls(path[:-1], f"the key '{path[-1]}' is missing")
+            case "value_error":
+                # An error about a part of what was validated says which.
+                more = getattr(found.get("ctx", {}).get("error"), "path", ())
+                return cls(path + tuple(more), found["msg"].removeprefix("Value error, "))
+            case _:
+                given = str(found.get("input"))[:60]
+                if path[:1] == ("dims",):
+                    return cls(
+                        path[:2], f"a dimension is a list of labels, a length, or another dimension, not {given!r}"
+                    )
+                same = [e for e in errors if prefix + place(e["loc"], content) == path]
+                return cls(path, f"{subject(path)} is {expected(same)}; given: {given!r}")
+
+
+def parse_model(content: Any) -> Model:
+    """Plain data to a :class:`Model`, or :class:`Problem` with the path of what is wrong."""
+    if not isinstance(content, Mapping):
+        raise Problem((), f"a model file is a mapping of keys to values, not {type(content).__name__}")
+    version = content.get("bayeslab")
+    if version is None:
+        raise Problem((), f"the first key must be 'bayeslab: {FORMAT}', the version of the format")
+    if version != FORMAT or isinstance(version, bool):
+        raise Problem(("bayeslab",), f"unknown format version {version!r}; this bayeslab reads version {FORMAT}")
+    model = Model.__new__(Model)
+    model._fill(dict(content))
+    return model
+
+
+def _with_family(content: dict[str, Any]) -> dict[str, Any]:
+    """The content with its family spec built, so that its problems keep their full paths."""
+    value = content.get("model")
+    if value is None or isinstance(value, Family):
+        return content
+    if not isinstance(value, Mapping) or not isinstance(value.get("family"), str):
+        raise Problem(("model",), f"needs the key 'family': one of {listed(registry.names('families'))}")
+    word = value["family"]
+    if word not in registry.names("families"):
+        raise Problem(("model", "family"), f"unknown family '{word}'{hint(word, registry.names('families'))}")
+    spec = registry.load("families", word).Spec
+    try:
+        return content | {"model": spec.model_validate(dict(value))}
+    except ModelError as error:
+        if not error.path:
+            raise
+        raise Problem(error.path, error.message) from None

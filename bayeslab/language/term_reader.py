@@ -1,0 +1,602 @@
+"""The language of formulas: a right-hand side to checked terms.
+
+formulae's scanner and parser [1]_ read the text; everything after that is here. The parse tree is walked
+against a whitelist of node kinds, callees and their arguments, and the algebra of terms (``+ - : * / **``) [2]_
+is done on it, with a bound on their number, before anything is evaluated. No name is ever looked up outside the
+table of functions and the columns of the data; nothing of a formula is run as Python.
+
+References
+----------
+.. [1] Capretto et al. formulae: formulas for mixed-effects models in Python. https://bambinos.github.io/formulae
+.. [2] Wilkinson, Rogers (1973). Symbolic description of factorial models for analysis of variance. Applied
+   Statistics 22(3).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from formulae.expr import Assign, Binary, Call, Grouping, Literal, QuotedName, Unary, Variable
+from formulae.parser import ParseError, Parser
+from formulae.scanner import ScanError, Scanner
+from formulae.token import Token
+
+from bayeslab.errors import hint
+from bayeslab.language.spec import plain_name
+from bayeslab.language.terms import MAX_LENGTH, Factor, GroupTerm, Term, Terms
+from bayeslab.language.terms import bad_formula as _bad
+
+__all__ = ["FUNCTIONS", "bound_arguments", "constant", "parse_terms", "shown"]
+
+# Functions of numbers, one value for each row.
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "log": np.log, "log1p": np.log1p, "log2": np.log2, "log10": np.log10, "exp": np.exp, "expm1": np.expm1,
+    "sqrt": np.sqrt, "abs": np.abs, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "minimum": np.minimum,
+    "maximum": np.maximum,
+}  # fmt: skip
+_TWO_VALUES = {"minimum", "maximum"}
+# Of every callee: its arguments in order, and what each may be. The first is needed, and another value.
+_ARGUMENTS: dict[str, dict[str, str]] = {
+    **{name: {"x": "value"} | ({"y": "value"} if name in _TWO_VALUES else {}) for name in FUNCTIONS},
+    **{name: {"x": "value"} for name in ("I", "center", "scale", "standardize", "offset")},
+    "C": {"data": "column", "contrast": "contrast", "levels": "levels"},
+    "S": {"data": "column", "omit": "level"},
+    "T": {"data": "column", "ref": "level"},
+    "poly": {"x": "value", "degree": "degree", "raw": "truth"},
+    "bs": {
+        "x": "value", "df": "count", "knots": "knots", "degree": "spline", "intercept": "truth",
+        "lower_bound": "number", "upper_bound": "number",
+    },
+}  # fmt: skip
+_CONTRASTS = {"Sum": "omit", "Treatment": "reference"}
+_OPERATORS = {"PLUS", "MINUS", "STAR", "SLASH", "STAR_STAR"}
+_COMPARISONS = {"EQUAL_EQUAL", "BANG_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"}
+_MAX_NESTED, _MAX_DEPTH, _MAX_TERMS, _MAX_ORDER = 40, 150, 500, 8
+# SciPy's FITPACK has splines up to degree 5, and ends the process at some degrees beyond.
+_MAX_SPLINE_DEGREE, _MAX_DEGREE, _MAX_DF = 5, 25, 1_000
+
+
+def parse_terms(text: str) -> tuple[Terms, tuple[GroupTerm, ...]]:
+    """Take a right-hand side apart: its common terms and its group terms.
+
+    Raises
+    ------
+    ModelError
+        With the path ``model.formula``.
+    """
+    if len(text) > MAX_LENGTH:
+        raise _bad(f"the formula is longer than {MAX_LENGTH} characters")
+    common, groups = _split(_tokens(text))
+    return _terms(common), tuple(groups)
+
+
+# --------------------------------------------------------------------------------------------------- tokens
+
+
+# What stands for itself, a line's end or a tab behind a backslash.
+_ESCAPES = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "t": "\t", "r": "\r"}
+
+
+class _Scanner(Scanner):
+    """formulae's scanner; a text ends at the quote it began with, as in Python, and a number may have an exponent."""
+
+    code: str
+    start: int
+    current: int
+
+    def scan_token(self) -> None:
+        if self.peek() == "_":
+            self.advance()
+            self.identifier()
+        else:
+            super().scan_token()
+
+    def char(self) -> None:
+        mark, value = self.code[self.start], []
+        while (letter := self._next(mark)) != mark:
+            if letter == "\\":
+                escaped = self._next(mark)
+                if escaped not in _ESCAPES:
+                    raise _bad(
+                        f"'\\{escaped}' has no meaning in a text of a formula: a backslash is written \\\\, a quote"
+                        f" \\{mark}"
+                    )
+                letter = _ESCAPES[escaped]
+            value.append(letter)
+        self.add_token("STRING", "".join(value))
+
+    def _next(self, mark: str) -> str:
+        if self.current >= len(self.code):
+            begun = self.code[self.start : self.start + 20]
+            raise _bad(f"the text that begins with {begun} has no closing quote {mark}")
+        self.current += 1
+        return self.code[self.current - 1]
+
+    def backquote(self) -> None:
+        end = self.code.find("`", self.current)
+        if end <= self.current:
+            raise _bad("a column's name stands between two backticks, `blood pressure`; one of them is missing")
+        self.current = end + 1
+        self.add_token("BQNAME")
+
+    def number(self) -> None:
+        found = re.compile(r"\d+(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII).match(self.code, self.start)
+        if found is None:
+            raise _bad(f"{self.code[self.start]!r} has no meaning in a formula")
+        self.current = found.end()
+        value = float(found.group())
+        if not isfinite(value):
+            raise _bad(f"the number {found.group()[:20]} is beyond the largest float")
+        self.add_token("NUMBER", int(value) if found.group().isdigit() and value < 2**53 else value)
+
+    def floatnum(self) -> None:
+        raise _bad("a number begins with a digit: write 0.5, not .5")
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    """``[a, b]``: levels in their order."""
+
+    items: tuple[Any, ...]
+
+
+class _Parser(Parser):
+    """formulae's parser, with lists."""
+
+    def primary(self) -> Any:
+        if not self.match("LEFT_BRACKET"):
+            return super().primary()
+        items: list[Any] = []
+        while not self.check("RIGHT_BRACKET"):
+            items.append(self.expression())
+            if not self.match("COMMA"):
+                break
+        self.consume("RIGHT_BRACKET", "a list ends with ]")
+        return _List(tuple(items))
+
+
+def _tokens(text: str) -> list[Token]:
+    try:
+        tokens = _Scanner(text).scan(add_intercept=False)[:-1]
+    except ScanError as error:
+        raise _bad(f"{str(error).removeprefix('Unexpected character: ')!r} has no meaning in a formula") from None
+    depth = 0
+    for token in tokens:
+        if "__" in token.lexeme and token.kind == "IDENTIFIER":
+            raise _bad(f"'{token.lexeme}' has no meaning in a formula; a column of this name stands in backticks")
+        if "." in token.lexeme and token.kind == "IDENTIFIER":
+            raise _bad(f"'.' has no meaning in a formula; a column called so stands in backticks: `{token.lexeme}`")
+        depth += (token.kind in _OPEN) - (token.kind in _CLOSE)
+        if depth > _MAX_NESTED:
+            raise _bad(f"brackets are nested deeper than {_MAX_NESTED} levels")
+    if len(tokens) == 0:
+        raise _bad("the formula has no right-hand side; 'y ~ 1' has an intercept only")
+    return tokens
+
+
+_OPEN, _CLOSE = {"LEFT_PAREN", "LEFT_BRACKET", "LEFT_BRACE"}, {"RIGHT_PAREN", "RIGHT_BRACKET", "RIGHT_BRACE"}
+_GROUP_FORM = "a group term is written in brackets, '(1 + x | group)', the group being a column or 'a/b', 'a:b'"
+
+
+def _split(tokens: list[Token]) -> tuple[list[Token], list[GroupTerm]]:
+    """The tokens of the common terms, and the group terms."""
+    common: list[Token] = []
+    groups: list[GroupTerm] = []
+    at = 0
+    while at < len(tokens):
+        end = _closing(tokens, at) if tokens[at].kind == "LEFT_PAREN" else None
+        inside = tokens[at + 1 : end] if end is not None else []
+        bars = [k for k, depth in _depths(inside) if inside[k].kind == "PIPE" and depth == 0]
+        if end is None or not bars:
+            if tokens[at].kind == "PIPE":
+                raise _bad(_GROUP_FORM)
+            common.append(tokens[at])
+            at += 1
+            continue
+        before = common[-1].kind if common else None
+        after = tokens[end + 1].kind if end + 1 < len(tokens) else None
+        if before not in (None, "PLUS") or after not in (None, "PLUS", "MINUS") or len(groups) >= _MAX_TERMS:
+            raise _bad("a group term stands by itself between + signs: y ~ x + (1 | group)")
+        groups += _group_terms(inside, bars)
+        if before == "PLUS":
+            common.pop()
+        at = end + 1
+        if not common and after == "PLUS":
+            at += 1
+    return common or [Token("NUMBER", "1", 1)], groups
+
+
+def _depths(tokens: list[Token]) -> Iterator[tuple[int, int]]:
+    depth = 0
+    for k, token in enumerate(tokens):
+        depth -= token.kind in _CLOSE
+        yield k, depth
+        depth += token.kind in _OPEN
+
+
+def _closing(tokens: list[Token], start: int) -> int | None:
+    depth = 0
+    for k in range(start, len(tokens)):
+        depth += (tokens[k].kind in _OPEN) - (tokens[k].kind in _CLOSE)
+        if depth == 0:
+            return k
+    return None
+
+
+def _group_terms(inside: list[Token], bars: list[int]) -> list[GroupTerm]:
+    independent = len(bars) == 2 and bars[1] == bars[0] + 1
+    if len(bars) > 2 or (len(bars) == 2 and not independent):
+        raise _bad(_GROUP_FORM)
+    effects = _terms(inside[: bars[0]] or [Token("NUMBER", "1", 1)])
+    if any(factor.text.startswith("offset(") for term in effects.terms for factor in term):
+        raise _bad("an offset has no coefficient that could vary by group; write it outside of the brackets")
+    factor = inside[bars[-1] + 1 :]
+    names = [plain_name(token.lexeme.strip("`")) for token in factor[::2]]
+    joints = {token.kind for token in factor[1::2]}
+    whole = len(factor) % 2 == 1 and all(token.kind in ("IDENTIFIER", "BQNAME") for token in factor[::2])
+    if not whole or not (joints <= {"COLON"} or joints <= {"SLASH"}):
+        given = "".join(token.lexeme for token in factor)
+        raise _bad(f"'{given}' is not a grouping factor: a column, or 'a/b' (b within a), or 'a:b'")
+    nested = [tuple(names[: k + 1]) for k in range(len(names))] if "SLASH" in joints else [tuple(names)]
+    return [GroupTerm(effects, levels, not independent) for levels in nested]
+
+
+# ---------------------------------------------------------------------------------------- algebra of terms
+
+
+_NOTHING = "''"
+
+
+def _terms(tokens: list[Token]) -> Terms:
+    parser = _Parser([*tokens, Token("EOF", "")])
+    try:
+        tree = parser.parse()
+    except ParseError as error:
+        reason = str(error).removeprefix("Don't know how to parse ")
+        raise _bad(f"the formula cannot be read: {'it ends too early' if reason == _NOTHING else reason}") from None
+    except RecursionError:
+        raise _bad("the formula cannot be read: it is nested too deeply") from None
+    if not parser.at_end():
+        raise _bad(f"the formula cannot be read at '{parser.peek().lexeme}'")
+    try:
+        total = _sum(tree)
+    except RecursionError:
+        raise _bad("the formula cannot be read: it is nested too deeply") from None
+    return Terms(" ".join(token.lexeme for token in tokens), total.terms, total.intercept is not False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """Terms, and whether an intercept was written (True), taken out (False) or not spoken of."""
+
+    terms: tuple[Term, ...] = ()
+    intercept: bool | None = None
+
+
+def _one(factor: Factor) -> _Sum:
+    return _Sum(((factor,),))
+
+
+def _sum(tree: Any) -> _Sum:
+    """The algebra of Wilkinson and Rogers [2]_."""
+    signed: list[Binary] = []  # a long sum leans to the left; it is not descended into
+    while isinstance(tree, Binary) and tree.operator.kind in ("PLUS", "MINUS"):
+        signed.append(tree)
+        tree = tree.left
+    if signed:
+        return _added(_sum(tree), signed[::-1])
+    match tree:
+        case Grouping():
+            return _sum(tree.expression)
+        case Literal(value=bool() | str() | None):
+            raise _bad(f"{shown(tree)} is no term; there are columns, calls, 0 and 1")
+        case Literal():
+            if tree.value not in (0, 1):
+                raise _bad(f"{shown(tree)} is no term; of numbers there are 1, the intercept, and 0, none")
+            return _Sum(intercept=tree.value == 1)
+        case Unary():
+            inner = _sum(tree.right)
+            if inner.terms or inner.intercept is None:
+                raise _bad("a sign stands only before 0 and 1; arithmetic is written I(-x)")
+            return inner if tree.operator.kind == "PLUS" else _Sum(intercept=not inner.intercept)
+        case Variable() | QuotedName():
+            return _one(_column(tree))
+        case Call():
+            return _one(_call(tree))
+        case Binary():
+            return _binary(tree)
+        case _:
+            what = "a list" if isinstance(tree, _List) else "an assignment"
+            raise _bad(f"{what} has no meaning in a formula outside of a call")
+
+
+def _added(first: _Sum, rest: list[Binary]) -> _Sum:
+    kept, intercept = {frozenset(term): term for term in first.terms}, first.intercept
+    for tree in rest:
+        right, adds = _sum(tree.right), tree.operator.kind == "PLUS"
+        for term in right.terms:
+            if adds:
+                kept.setdefault(frozenset(term), term)
+            else:
+                kept.pop(frozenset(term), None)
+        if right.intercept is not None:
+            intercept = right.intercept is adds
+        _allowed(len(kept))
+    return _Sum(tuple(kept.values()), intercept)
+
+
+def _binary(tree: Binary) -> _Sum:
+    kind = tree.operator.kind
+    if kind == "STAR_STAR":
+        return _power(_sum(tree.left), tree)
+    if kind not in ("COLON", "STAR", "SLASH"):
+        raise _bad(f"'{tree.operator.lexeme}' has no meaning between terms; arithmetic is written I(x > 0)")
+    left, right = _sum(tree.left), _sum(tree.right)
+    for side in (left, right):
+        if side.intercept is not None:
+            raise _bad(f"0 and 1 have no meaning beside '{tree.operator.lexeme}'; they stand between + and - signs")
+    # Of a product the terms are counted first: they could be too many to be written down.
+    _allowed(len(left.terms) * len(right.terms))
+    if kind == "SLASH":
+        whole = tuple(factor for term in left.terms for factor in term)
+        return _Sum(_distinct([*left.terms, *(_product(whole, term) for term in right.terms)]))
+    products = [_product(a, b) for a in left.terms for b in right.terms]
+    return _Sum(_distinct(products if kind == "COLON" else [*left.terms, *right.terms, *products]))
+
+
+def _power(base: _Sum, tree: Binary) -> _Sum:
+    order = tree.right.value if isinstance(tree.right, Literal) else None
+    if not isinstance(order, int) or isinstance(order, bool) or order < 1:
+        raise _bad("the exponent of ** is a whole number: (x + z) ** 2")
+    if base.intercept is not None:
+        raise _bad("0 and 1 have no meaning beside '**'; they stand between + and - signs")
+    if len(base.terms) == 1:
+        raise _bad("** of one predictor leaves it as it is, as in R; the power is I(x ** 2), a polynomial poly(x, 2)")
+    terms = list(base.terms)
+    for size in range(2, min(order, len(base.terms)) + 1):
+        for several in combinations(base.terms, size):
+            terms.append(_product(*several))
+            _allowed(len(terms))
+    return _Sum(_distinct(terms))
+
+
+def _product(*terms: Term) -> Term:
+    out = tuple(dict.fromkeys(factor for term in terms for factor in term))
+    if len(out) > _MAX_ORDER:
+        raise _bad(f"an interaction of more than {_MAX_ORDER} predictors; an order can be set: (a + b + c) ** 2")
+    if len(out) > 1 and any(factor.text.startswith("offset(") for factor in out):
+        raise _bad("an offset has no coefficient and no interactions; add it: x + offset(z)")
+    return out
+
+
+def _distinct(terms: Iterable[Term]) -> tuple[Term, ...]:
+    """The terms, each once: x:z is z:x."""
+    kept: dict[frozenset[Factor], Term] = {}
+    for term in terms:
+        kept.setdefault(frozenset(term), term)
+    _allowed(len(kept))
+    return tuple(kept.values())
+
+
+def _allowed(count: int) -> None:
+    if count > _MAX_TERMS:
+        raise _bad(
+            f"the formula has more than {_MAX_TERMS} terms once its interactions are written out; an order can be set,"
+            " (a + b + c) ** 2, or the interactions that matter named: a:b"
+        )
+
+
+# -------------------------------------------------------------------------------------- factors and values
+
+
+def _name(tree: Variable | QuotedName) -> str:
+    if isinstance(tree, QuotedName):
+        return plain_name(tree.expression.lexeme[1:-1])
+    if tree.level is not None:
+        raise _bad(
+            f"'{tree.name.lexeme}[...]' has no meaning in a formula; a level is I({tree.name.lexeme} == 'level')"
+        )
+    return str(tree.name.lexeme)
+
+
+def _column(tree: Variable | QuotedName) -> Factor:
+    name = _name(tree)
+    return Factor(shown(tree), tree, name, frozenset((name,)))
+
+
+def _call(tree: Call) -> Factor:
+    names: set[str] = set()
+    _check_call(tree, names, 0)
+    if not names:
+        raise _bad(f"'{shown(tree)}' has no column in it")
+    return Factor(shown(tree), tree, None, frozenset(names))
+
+
+def bound_arguments(tree: Call) -> dict[str, Any]:
+    """The arguments of a checked call by their names."""
+    called = tree.callee.name.lexeme
+    wanted = {_CONTRASTS[called]: "level"} if called in _CONTRASTS else _ARGUMENTS[called]
+    out: dict[str, Any] = {}
+    for place, argument in enumerate(tree.args):
+        named = isinstance(argument, Assign)
+        key = argument.name.name.lexeme if named else next(iter([*wanted][place : place + 1]), None)
+        if not named and any(isinstance(earlier, Assign) for earlier in tree.args[:place]):
+            raise _bad(f"{called}(): arguments without a name come first")
+        if key is None:
+            raise _bad(f"{called}() takes at most {len(wanted)} argument{'s' * (len(wanted) > 1)}")
+        if key not in wanted or (named and argument.name.level is not None):
+            raise _bad(f"{called}() has no argument '{key}'{hint(key, wanted)}")
+        if key in out:
+            raise _bad(f"{called}(): '{key}' is given twice")
+        out[key] = argument.value if named else argument
+    return out
+
+
+def _check_call(tree: Call, names: set[str], depth: int) -> None:
+    callee = tree.callee
+    if not isinstance(callee, Variable) or callee.level is not None:
+        raise _bad("only functions can be called, by their names")
+    called = callee.name.lexeme
+    if called not in _ARGUMENTS:
+        known = {*_ARGUMENTS, *_CONTRASTS}
+        if called in _CONTRASTS:
+            raise _bad(f"{called}() stands in C() only: C(g, {called})")
+        raise _bad(f"unknown function '{called}'{hint(called, known)}")
+    if called == "offset" and depth:
+        raise _bad("offset() is a term of its own, not an argument")
+    if depth and called in ("C", "S", "T"):
+        raise _bad(f"{called}() makes a factor, which is not a number to compute with; C(x) stands by itself")
+    if depth and called in ("bs", "poly"):
+        raise _bad(f"{called}() makes several columns and stands by itself: {called}(log(x), ...)")
+    given, wanted = bound_arguments(tree), _ARGUMENTS[called]
+    needed = [key for k, (key, kind) in enumerate(wanted.items()) if k == 0 or kind == "value"]
+    for key in needed:
+        if key not in given:
+            raise _bad(f"{called}() needs the argument '{key}'")
+    for key, argument in given.items():
+        _check_argument(called, key, wanted[key], argument, names, depth)
+    if called == "bs":
+        _check_spline(given)
+
+
+def _check_argument(called: str, key: str, kind: str, argument: Any, names: set[str], depth: int) -> None:
+    if kind == "value":
+        _check_value(argument, names, depth + 1)
+        return
+    if kind == "column":
+        if not isinstance(argument, Variable | QuotedName):
+            raise _bad(f"{called}() takes a column; compute one in data.derive, and name it here")
+        names.add(_name(argument))
+        return
+    if kind == "contrast":
+        _check_contrast(argument)
+        return
+    if kind == "levels":
+        if not isinstance(argument, _List) or not argument.items:
+            raise _bad(f"{called}(): levels is a list of levels in their order: levels=['low', 'high']")
+        for item in argument.items:
+            _check_argument(called, "each of levels", "level", item, names, depth)
+        return
+    value = constant(argument)
+    given = shown(argument) if value is not None else "an expression"
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    match kind:
+        case "degree":
+            fits, want = whole and 1 <= value <= _MAX_DEGREE, f"a whole number from 1 to {_MAX_DEGREE}"
+        case "spline":
+            fits, want = whole and 0 <= value <= _MAX_SPLINE_DEGREE, f"a whole number from 0 to {_MAX_SPLINE_DEGREE}"
+        case "count":
+            fits, want = whole and 1 <= value <= _MAX_DF, f"a whole number, at most {_MAX_DF:,}"
+        case "truth":
+            fits, want = isinstance(value, bool), "True or False"
+        case "number":
+            fits, want = isinstance(value, int | float) and not isinstance(value, bool), "a number"
+        case "level":
+            fits, want = (
+                isinstance(value, int | float | str) and not isinstance(value, bool),
+                "a level: a number or a text",
+            )
+        case _:
+            raise _bad(f"{called}(): '{key}' cannot be given in a formula; df sets the number of knots")
+    if not fits:
+        raise _bad(f"{called}(): {key} is {want}, not {given}")
+
+
+def _check_contrast(argument: Any) -> None:
+    called = argument.callee if isinstance(argument, Call) else argument
+    named = isinstance(called, Variable) and called.level is None
+    if not named or called.name.lexeme not in _CONTRASTS:
+        raise _bad("C(): the contrast is Treatment, Treatment(level), Sum or Sum(level)")
+    if isinstance(argument, Call):
+        for key, level in bound_arguments(argument).items():
+            _check_argument(called.name.lexeme, key, "level", level, set(), 0)
+
+
+def _check_spline(given: dict[str, Any]) -> None:
+    if "df" not in given:
+        raise _bad("bs() needs df, the number of its columns: bs(x, df=5)")
+    degree = constant(given["degree"]) if "degree" in given else 3
+    fewest = degree + bool("intercept" in given and constant(given["intercept"]))
+    if constant(given["df"]) < max(fewest, 1):
+        raise _bad(f"bs() of degree {degree} has at least {max(fewest, 1)} columns: df={max(fewest, 1)}")
+    low, high = (constant(given[key]) if key in given else None for key in ("lower_bound", "upper_bound"))
+    if low is not None and high is not None and not low < high:
+        raise _bad("bs(): lower_bound lies below upper_bound")
+
+
+def constant(tree: Any) -> Any:
+    """The number, text or truth value written; None for anything else."""
+    if isinstance(tree, Literal):
+        return tree.value
+    if isinstance(tree, _List):
+        return [constant(item) for item in tree.items]
+    if isinstance(tree, Unary) and isinstance(tree.right, Literal) and type(tree.right.value) in (int, float):
+        return -tree.right.value if tree.operator.kind == "MINUS" else tree.right.value
+    return None
+
+
+def _check_value(tree: Any, names: set[str], depth: int) -> None:
+    """That an argument is arithmetic on columns."""
+    if depth > _MAX_DEPTH:
+        raise _bad(f"an expression nested deeper than {_MAX_DEPTH} levels; compute a column in data.derive")
+    match tree:
+        case Grouping():
+            _check_value(tree.expression, names, depth + 1)
+        case Literal():
+            if isinstance(tree.value, bool) or not isinstance(tree.value, int | float):
+                raise _bad(f"{shown(tree)} is no number; a text can only be compared with a column: I(g == 'a')")
+        case Variable() | QuotedName():
+            names.add(_name(tree))
+        case Unary():
+            _check_value(tree.right, names, depth + 1)
+        case Call():
+            _check_call(tree, names, depth)
+        case Binary():
+            kind = tree.operator.kind
+            if kind not in _OPERATORS | _COMPARISONS:
+                raise _bad(
+                    f"'{tree.operator.lexeme}' has no meaning in an argument; there are + - * / ** == != < <= > >="
+                )
+            sides = [tree.left, tree.right]
+            texts = [side for side in sides if isinstance(side, Literal) and isinstance(side.value, str)]
+            if texts:
+                other = sides[1 - sides.index(texts[0])]
+                if kind not in ("EQUAL_EQUAL", "BANG_EQUAL") or not isinstance(other, Variable | QuotedName):
+                    raise _bad(f"{shown(texts[0])}: a text can only be compared with a column, by == or !=")
+                names.add(_name(other))
+                return
+            for side in sides:
+                _check_value(side, names, depth + 1)
+        case _:
+            raise _bad(
+                f"{'a list' if isinstance(tree, _List) else 'an assignment'} has no meaning inside an expression"
+            )
+
+
+def shown(tree: Any) -> str:
+    """A tree as text, with its brackets."""
+    match tree:
+        case Grouping():
+            return f"({shown(tree.expression)})"
+        case Literal():
+            return str(tree.lexeme) if tree.lexeme is not None else str(tree.value)
+        case QuotedName() | Variable():
+            return _name(tree)
+        case Unary():
+            return f"{tree.operator.lexeme}{shown(tree.right)}"
+        case Binary():
+            return f"{shown(tree.left)} {tree.operator.lexeme} {shown(tree.right)}"
+        case Assign():
+            return f"{shown(tree.name)}={shown(tree.value)}"
+        case Call():
+            return f"{shown(tree.callee)}({', '.join(map(shown, tree.args))})"
+        case _List():
+            return f"[{', '.join(map(shown, tree.items))}]"
+        case _:
+            return "?"

@@ -1,0 +1,78 @@
+"""Folders of a calibration: what it is of, and each finished replication as soon as it is finished.
+
+::
+
+    runs/radon-calibration/
+      calibration.json      format, identity (model, data, seed, engine, options)
+      replications/         one file each
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayeslab.errors import RunError
+from bayeslab.files import read_npz, write_npz, write_text
+
+__all__ = ["CalibrationFolder"]
+
+FORMAT = 1
+
+
+class CalibrationFolder:
+    """Where finished replications are kept.
+
+    Attributes
+    ----------
+    path : Path
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def of(cls, runs: str | os.PathLike[str], name: str, identity: Mapping[str, Any]) -> CalibrationFolder:
+        """The folder of this calibration if there is one, else a new one ``name-calibration``, ``...-2``."""
+        base = Path(runs)
+        for number in range(1, 100_000):
+            path = base / (f"{name}-calibration" if number == 1 else f"{name}-calibration-{number}")
+            if not path.exists():
+                return cls._new(path, identity)
+            if _identity(path) == dict(identity):
+                return cls(path)
+        raise RunError("too many calibrations of this name", where=str(base))
+
+    @classmethod
+    def _new(cls, path: Path, identity: Mapping[str, Any]) -> CalibrationFolder:
+        try:
+            (path / "replications").mkdir(parents=True)
+        except OSError as error:
+            raise RunError(f"the folder cannot be made: {error.strerror}", where=str(path)) from None
+        content = {"format": FORMAT, "identity": dict(identity)}
+        write_text(path / "calibration.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        return cls(path)
+
+    def finished(self) -> list[int]:
+        """Numbers of the replications that are whole."""
+        return sorted(int(p.stem.removeprefix("r")) for p in (self.path / "replications").glob("r*.npz"))
+
+    def read(self, number: int) -> dict[str, np.ndarray]:
+        return read_npz(self.path / "replications" / f"r{number:06}.npz")
+
+    def write(self, number: int, arrays: Mapping[str, np.ndarray]) -> None:
+        write_npz(self.path / "replications" / f"r{number:06}.npz", arrays)
+
+
+def _identity(path: Path) -> dict[str, Any] | None:
+    """What a folder is a calibration of; None if it is none, or of another format."""
+    try:
+        content = json.loads((path / "calibration.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return content.get("identity") if isinstance(content, dict) and content.get("format") == FORMAT else None

@@ -1,0 +1,481 @@
+"""Run folders: everything a run needs to be reopened, resumed and trusted, anywhere.
+
+::
+
+    runs/radon/
+      model.yaml     the model as used
+      data.npz       the data as used
+      run.json       format, status, digests, seed, options, versions, timings, verdict
+      chains/        each finished chain, as soon as it is finished
+      result.zarr    the DataTree of the result
+      lock           while a process works here, which
+
+Everything is written under a temporary name and renamed, so that a killed run leaves whole files. What is written has
+a digest (of the columns and of each group of the result in ``run.json``, of a chain in its file), which is checked when
+it is read: a store whose chunk is lost reads as missing numbers otherwise. A chain's file also has a digest of what it
+was drawn from (its number, the seed, method, options, model and data), so that one of another place or run is no part
+of this one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bayeslab.data.dataset import Column, Dataset
+from bayeslab.errors import BayeslabError, RunError, hint
+from bayeslab.files import memory_size, ordinary_size, read_npz, shown, write_npz, write_text
+from bayeslab.language.model_file import dump, load
+from bayeslab.language.spec import Model
+from bayeslab.language.wording import expected
+from bayeslab.run_folder import lock
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from bayeslab.run_folder.segments import SegmentStore
+
+__all__ = ["FORMAT", "RunFolder"]
+
+FORMAT = 1
+# Bytes of ``run.json``, which has the levels of every factor.
+_MOST_INFO = 1 << 28
+
+
+class _Finding(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+    status: Literal["pass", "warn", "fail"]
+    check: str
+    where: str
+    value: float | None
+    message: str
+    advice: str = ""
+
+
+class _Verdict(BaseModel):
+    model_config = ConfigDict(strict=True)
+    status: Literal["pass", "warn", "fail"]
+    findings: list[_Finding]
+
+
+class _Memory(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+    levels: dict[str, list[int | float | str]] = {}
+    frozen: dict[str, Any] = {}
+
+
+class _Info(BaseModel):
+    """What ``run.json`` has to have."""
+
+    model_config = ConfigDict(strict=True)
+    status: Literal["running", "complete", "interrupted", "failed"]
+    name: str
+    method: str
+    reason: str
+    options: dict[str, Any]
+    seed: Annotated[int, Field(ge=0)]
+    model_digest: str
+    data_digests: dict[str, str]
+    memory: _Memory
+    versions: dict[str, str]
+    timings: dict[str, float]
+    verdict: _Verdict | None
+    digests: Literal["sha256"] | None = None  # of chains, in runs since there are any
+    origins: Literal["sha256"] | None = None  # of what chains were drawn from, in runs since there are any
+    result_digests: dict[str, str] | None = None
+    error: str = ""
+
+
+class RunFolder:
+    """One run's folder.
+
+    Attributes
+    ----------
+    path : Path
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, runs: str | os.PathLike[str], name: str) -> RunFolder:
+        """A new folder ``runs/name``, or ``runs/name-2`` and so on; never one that is there."""
+        base = Path(runs)
+        word = re.sub(r"[^\w.-]+", "-", name).strip("-.") or "run"
+        try:
+            base.mkdir(parents=True, exist_ok=True)
+            for number in range(1, 100_000):
+                path = base / (word if number == 1 else f"{word}-{number}")
+                try:
+                    path.mkdir()
+                except FileExistsError:
+                    continue
+                (path / "chains").mkdir()
+                return cls(path)
+        except OSError as error:
+            raise RunError(f"the run folder cannot be made: {error.strerror}", where=shown(base)) from None
+        raise RunError("too many runs of this name; give another with name=", where=str(base))
+
+    @classmethod
+    def existing(cls, path: str | os.PathLike[str]) -> RunFolder:
+        """A folder that is there.
+
+        Raises
+        ------
+        RunError
+            No run there; the message names the runs that are near.
+        """
+        folder = Path(path)
+        if os.path.isfile(folder / "run.json"):
+            return cls(folder)
+        runs = folder.parent.glob("*/run.json") if os.path.isdir(folder.parent) else ()
+        near = [run.parent.name for run in runs if os.path.isfile(run)]
+        advice = hint(folder.name[:100], near) if near else ""
+        raise RunError(f"no run here (no run.json){advice}", where=shown(path))
+
+    def locked(self) -> Any:
+        """A context in which no other process works in this folder (:func:`bayeslab.run_folder.lock.locked`)."""
+        return lock.locked(self.path)
+
+    # -- the description of the run
+
+    def write_info(self, info: Mapping[str, Any]) -> None:
+        """Write ``run.json``."""
+        path = self.path / "run.json"
+        try:
+            write_text(path, json.dumps(dict(info), indent=1, ensure_ascii=False) + "\n")
+        except OSError as error:
+            raise RunError(f"cannot be written: {error.strerror}", where=str(path)) from None
+
+    def info(self) -> dict[str, Any]:
+        """Read ``run.json``.
+
+        Raises
+        ------
+        RunError
+            Not there, damaged, or of another format.
+        """
+        path = self.path / "run.json"
+        where = shown(path)
+        if ordinary_size(path, RunError) > _MOST_INFO:
+            raise RunError(f"damaged: more than {_MOST_INFO >> 20} MiB", where=where)
+        try:
+            info = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise RunError(f"damaged: {error}", where=where) from None
+        if not isinstance(info, dict) or info.get("format") != FORMAT:
+            given = info.get("format") if isinstance(info, dict) else None
+            raise RunError(f"run format {given!r:.40}; this bayeslab reads format {FORMAT}", where=where)
+        try:
+            _Info.model_validate(info)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            at = ".".join(str(part) for part in first["loc"])
+            told = "the key is missing" if first["type"] == "missing" else f"it is {expected([first])}"
+            raise RunError(f"damaged: {at}: {told}", where=where) from None
+        return info
+
+    # -- model and data
+
+    def write_inputs(self, model: Model, dataset: Dataset) -> None:
+        """Write the model file and the data."""
+        write_text(self.path / "model.yaml", dump(model))
+        arrays: dict[str, np.ndarray] = {}
+        meta: dict[str, Any] = {"rows": dataset.rows, "columns": {}, "levels": sorted(dataset.levels)}
+        for i, (name, column) in enumerate(dataset.columns.items()):
+            meta["columns"][name] = {"at": i, "dims": column.dims, "missing": column.missing is not None}
+            arrays[f"c{i}"] = column.values
+            if column.missing is not None:
+                arrays[f"m{i}"] = column.missing
+        for i, name in enumerate(meta["levels"]):
+            arrays[f"l{i}"] = dataset.levels[name]
+        arrays["meta"] = np.array(json.dumps(meta))
+        write_npz(self.path / "data.npz", arrays)
+
+    def model(self) -> Model:
+        return load(self.path / "model.yaml")
+
+    def dataset(self) -> Dataset:
+        """Read the data."""
+        path = self.path / "data.npz"
+        stored = read_npz(path)
+        try:
+            meta = json.loads(str(stored["meta"]))
+            columns = {}
+            for name, entry in meta["columns"].items():
+                dims = tuple(entry["dims"]) if entry["dims"] is not None else None
+                missing = stored[f"m{entry['at']}"] if entry["missing"] else None
+                columns[name] = Column(stored[f"c{entry['at']}"], dims, missing)
+            levels = {name: stored[f"l{i}"] for i, name in enumerate(meta["levels"])}
+            return Dataset(columns, str(meta["rows"]), levels)
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise RunError(f"missing or damaged: {type(error).__name__} {error}", where=shown(path)) from None
+
+    # -- chains
+
+    def finished(self) -> list[int]:
+        """Numbers of the chains that are whole."""
+        numbers = (p.stem.removeprefix("chain-") for p in (self.path / "chains").glob("chain-*.npz"))
+        return sorted(int(number) for number in numbers if number.isdecimal())
+
+    def _chain(self, chain: int) -> Path:
+        return self.path / "chains" / f"chain-{chain}.npz"
+
+    def read(self, chain: int) -> dict[str, np.ndarray]:
+        """Read a chain."""
+        path = self._chain(chain)
+        arrays = read_npz(path)
+        arrays.pop(_ORIGIN, None)
+        # Chains of runs from before have none.
+        if _DIGEST in arrays and str(arrays.pop(_DIGEST)) != _digest(arrays):
+            raise RunError(
+                "damaged: the draws are not those that were written (their digest differs)", where=shown(path)
+            )
+        return arrays
+
+    def write(self, chain: int, arrays: Mapping[str, np.ndarray]) -> None:
+        """Keep a chain, whole or not at all, with what it was drawn from."""
+        self._chain(chain).parent.mkdir(exist_ok=True)
+        digest = _digest(arrays)
+        origin = _origin(self.info(), chain, digest)
+        write_npz(self._chain(chain), {**arrays, _DIGEST: np.array(digest), _ORIGIN: np.array(origin)})
+
+    def drop_unusable(self, info: Mapping[str, Any]) -> dict[int, str]:
+        """Remove the chains that are damaged or not this run's, to be drawn again, and halves of files.
+
+        Parameters
+        ----------
+        info
+            The run's description, from which it would be drawn now.
+
+        Returns
+        -------
+        dict of int to str
+            What is wrong with each chain that was removed, by its number.
+        """
+        unusable = {}
+        for half in (self.path / "chains").glob(".chain-*"):
+            _remove(half)
+        for chain in self.finished():
+            try:
+                if (why := self._unusable(info, chain)) is None:
+                    continue
+            except RunError:
+                why = "is damaged"
+            unusable[chain] = why
+            _remove(self._chain(chain))
+        return unusable
+
+    def _unusable(self, info: Mapping[str, Any], chain: int) -> str | None:
+        """Why a chain that can be read is not used, or None.
+
+        Raises
+        ------
+        RunError
+            It cannot be read, or its draws are not those that were written.
+        """
+        self.read(chain)
+        marks = read_npz(self._chain(chain))
+        needed = [mark for mark, key in ((_DIGEST, "digests"), (_ORIGIN, "origins")) if info.get(key)]
+        if any(mark not in marks for mark in needed):
+            return "is damaged"
+        if _ORIGIN in needed and str(marks[_ORIGIN]) != _origin(info, chain, str(marks.get(_DIGEST))):
+            return "was drawn as another chain, or with another seed, model, data or options than run.json has"
+        return None
+
+    def segments(self) -> SegmentStore:
+        """The part of the folder that jobs of segments use."""
+        from bayeslab.run_folder.segments import SegmentStore
+
+        return SegmentStore(self.path)
+
+    # -- the result
+
+    def write_result(self, tree: xr.DataTree) -> dict[str, str]:
+        """Write the DataTree; an earlier result is replaced only by a whole one.
+
+        Returns
+        -------
+        dict of str to str
+            A digest of each group, for ``run.json``.
+        """
+        import warnings
+
+        final = self.path / "result.zarr"
+        for leftover in self.path.glob(".result.*"):
+            _remove(leftover)
+        try:
+            with tempfile.TemporaryDirectory(dir=self.path, prefix=".result.", ignore_cleanup_errors=True) as folder:
+                new, old = Path(folder, "new"), Path(folder, "old")
+                with warnings.catch_warnings():
+                    # Zarr 3 has no final specification of text arrays yet; it reads what it writes.
+                    warnings.simplefilter("ignore")
+                    _with_order(tree).to_zarr(new, consolidated=False, mode="w")
+                digests = _group_digests(new)
+                if final.exists() or final.is_symlink():
+                    os.replace(final, old)
+                os.replace(new, final)
+        except OSError as error:
+            raise RunError(f"the result cannot be written: {error.strerror or error}", where=str(final)) from None
+        return digests
+
+    def result(self, digests: Mapping[str, str] | None = None) -> xr.DataTree:
+        """Read the DataTree into memory.
+
+        Parameters
+        ----------
+        digests
+            Those of ``run.json``; None for a run from before there were any.
+
+        Raises
+        ------
+        RunError
+            The run has not finished, or the store is damaged.
+        """
+        import warnings
+
+        import xarray as xr
+
+        path = self.path / "result.zarr"
+        if not path.exists():
+            raise RunError(
+                "the run has no result yet: complete it with `bayeslab fit --resume`", where=shown(self.path)
+            )
+        with _damaged_store(path):
+            if digests is not None:
+                _compare(digests, _group_digests(path))
+            _check_size(path)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                tree = xr.open_datatree(path, engine="zarr", consolidated=False)
+                loaded = tree.load()
+                tree.close()
+            return xr.DataTree.from_dict({name: _restored(loaded[name].to_dataset()) for name in loaded.children})
+
+
+@contextmanager
+def _damaged_store(path: Path) -> Iterator[None]:
+    """What goes wrong while a store is read is said in one line, with what to do."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - a damaged store can raise anything, MemoryError too
+        why = error.message if isinstance(error, BayeslabError) else str(error) or type(error).__name__
+        raise RunError(
+            f"the stored result is damaged: {why:.300}; make it again with `bayeslab fit --resume`", where=shown(path)
+        ) from None
+
+
+def _group_digests(store: Path) -> dict[str, str]:
+    """A digest of the files of each group, and under ``/`` of those above the groups."""
+    groups = sorted(p.name for p in store.iterdir() if p.is_dir() and not p.name.startswith("."))
+    loose = [p for p in store.iterdir() if not p.is_dir() and not p.name.startswith(".")]
+    files = {name: [f for f in (store / name).rglob("*") if not f.name.startswith(".")] for name in groups}
+    # Most of the work is done outside the interpreter: reading and hashing blocks of bytes.
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        return {name: _files_digest(store, one, pool) for name, one in {"/": loose, **files}.items()}
+
+
+def _files_digest(store: Path, files: list[Path], pool: ThreadPoolExecutor) -> str:
+    ordinary = sorted((f for f in files if f.is_file()), key=lambda f: f.relative_to(store).as_posix())
+    whole = hashlib.sha256()
+    for file, digest in zip(ordinary, pool.map(_file_digest, ordinary), strict=True):
+        whole.update(f"{file.relative_to(store).as_posix()}\0{digest}\n".encode())
+    return whole.hexdigest()
+
+
+def _file_digest(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _compare(stored: Mapping[str, str], present: Mapping[str, str]) -> None:
+    for name, digest in stored.items():
+        if name not in present:
+            raise RunError(f"the group '{name}' is not there")
+        if present[name] != digest:
+            what = "the store" if name == "/" else f"the group '{name}'"
+            raise RunError(f"{what} is not what the run wrote (its digest differs)")
+    for name in present.keys() - stored.keys():
+        raise RunError(f"the run did not write the group '{name}'")
+
+
+def _check_size(store: Path) -> None:
+    """Refuse arrays that are declared larger than memory: their chunks need not be there."""
+    total = 0
+    for file in store.rglob("zarr.json"):
+        if ordinary_size(file, RunError) > _MOST_INFO:
+            raise RunError(f"{file.relative_to(store)} has more than {_MOST_INFO >> 20} MiB")
+        content = json.loads(file.read_text(encoding="utf-8"))
+        shape = content.get("shape", []) if isinstance(content, dict) else []
+        if not isinstance(shape, list) or not all(isinstance(n, int) and n >= 0 for n in shape):
+            raise RunError(f"{file.relative_to(store)} has the shape {shape!r:.60}")
+        total += _item_size(content) * math.prod(shape)
+    if total > memory_size():
+        raise RunError(f"its arrays would take {total / 2**30:.3g} GiB, more than this machine has")
+
+
+def _item_size(content: Any) -> int:
+    """Bytes of one element of an array; of text, which has no fixed length, those of a pointer."""
+    kind = content.get("data_type")
+    try:
+        return np.dtype(kind).itemsize if isinstance(kind, str) else 8
+    except TypeError:
+        return 8
+
+
+def _remove(path: Path) -> None:
+    """Remove a file, link or folder."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _with_order(tree: xr.DataTree) -> xr.DataTree:
+    """The tree with the order of each group's variables noted: a store lists them in its own."""
+    import xarray as xr
+
+    groups = {name: tree[name].to_dataset() for name in tree.children}
+    return xr.DataTree.from_dict(
+        {n: g.assign_attrs(variables=[str(v) for v in g.data_vars]) for n, g in groups.items()}
+    )
+
+
+def _restored(group: xr.Dataset) -> xr.Dataset:
+    """A group as it was written: variables in order, labels as ordinary text."""
+    group = group[list(group.attrs.pop("variables", group.data_vars))]
+    text = {name: c.astype(str) for name, c in group.coords.items() if c.dtype.kind in "TO"}
+    return group.assign_coords(text) if text else group
+
+
+_DIGEST, _ORIGIN = "sha256", "origin"
+
+
+def _origin(info: Mapping[str, Any], chain: int, draws: str) -> str:
+    """A digest of what a chain was drawn from, and of its draws, whose digest is ``draws``."""
+    names = ("seed", "method", "options", "model_digest", "data_digests")
+    content = [chain, draws, {name: info[name] for name in names}]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _digest(arrays: Mapping[str, np.ndarray]) -> str:
+    """A digest of arrays and their names."""
+    whole = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.asarray(arrays[name])
+        whole.update(f"{name}\0{array.dtype.str}{array.shape}".encode())
+        whole.update(np.ascontiguousarray(array).tobytes())
+    return whole.hexdigest()

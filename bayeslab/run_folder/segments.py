@@ -1,0 +1,129 @@
+"""Segments of sampled structures in a run folder, and what is known of a job that is going on.
+
+::
+
+    runs/sachs/
+      scores.npz                    the score table
+      chains/chain-0/000000.npz     segments, as soon as they are computed
+      progress.json                 how far the job is
+      stop                          asks it to stop after the running segments
+      log.txt                       what a detached job has to say
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.errors import RunError
+from bayeslab.files import read_npz, write_npz, write_text
+from bayeslab.run_folder.lock import alive, this_process
+from bayeslab.structure.score_table import ScoreTable
+
+__all__ = ["SegmentStore"]
+
+
+class SegmentStore:
+    """The part of a run folder that a job of segments uses (:class:`bayeslab.structure.jobs.Segments`)."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def table(self, build: Callable[[], ScoreTable]) -> ScoreTable:
+        """The score table as it was kept; built and kept if it is not there or damaged."""
+        file = self.path / "scores.npz"
+        if file.exists():
+            try:
+                return ScoreTable.load(file)
+            except RunError:
+                file.unlink(missing_ok=True)
+        table = build()
+        table.save(file)
+        return table
+
+    # -- segments
+
+    def _file(self, chain: int, number: int) -> Path:
+        return self.path / "chains" / f"chain-{chain}" / f"{number:06d}.npz"
+
+    def read(self, chain: int) -> list[dict[str, NDArray[Any]]]:
+        """The whole segments of a chain, in order, up to the first that is not there or damaged."""
+        out: list[dict[str, NDArray[Any]]] = []
+        while (file := self._file(chain, len(out))).exists():
+            try:
+                out.append(read_npz(file))
+            except RunError:
+                break
+        return out
+
+    def write(self, chain: int, number: int, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Keep a segment, whole or not at all."""
+        file = self._file(chain, number)
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(f"cannot be made: {error.strerror}", where=str(file.parent)) from None
+        write_npz(file, {name: np.asarray(array) for name, array in arrays.items()})
+
+    # -- a job that is going on
+
+    def stopping(self) -> bool:
+        """Whether somebody has asked the job to stop."""
+        return (self.path / "stop").exists()
+
+    def ask_to_stop(self) -> None:
+        """Ask the job to stop after its running segments."""
+        self._text("stop", "")
+
+    def begin(self) -> None:
+        """A job begins in this process: an earlier wish to stop is over."""
+        (self.path / "stop").unlink(missing_ok=True)
+        self.tell({"chains": []})
+
+    def tell(self, content: Mapping[str, Any]) -> None:
+        """Write how far the job is, which runs in this process."""
+        content = this_process() | {"updated": time.time()} | dict(content)
+        self._text("progress.json", json.dumps(content, indent=1) + "\n")
+
+    def told(self) -> dict[str, Any] | None:
+        """How far the job is; None if it has not said so yet."""
+        try:
+            content = json.loads((self.path / "progress.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return content if isinstance(content, dict) else None
+
+    def standing(self, status: str) -> dict[str, Any]:
+        """How far the job is, and under ``state`` what has become of it.
+
+        Parameters
+        ----------
+        status
+            What ``run.json`` says. A job that should be running and is not was killed.
+        """
+        told = self.told() or {"chains": []}
+        state = status
+        if status == "running" and "pid" not in told:
+            state = "starting"
+        elif status == "running" and not alive(told):
+            state = "killed"
+        return {"state": state, **told}
+
+    def opened_log(self) -> IO[bytes]:
+        """The file that a detached job writes to, opened to be appended to."""
+        try:
+            return (self.path / "log.txt").open("ab")
+        except OSError as error:
+            raise RunError(f"cannot be written: {error.strerror}", where=str(self.path / "log.txt")) from None
+
+    def _text(self, name: str, text: str) -> None:
+        try:
+            write_text(self.path / name, text)
+        except OSError as error:
+            raise RunError(f"cannot be written: {error.strerror}", where=str(self.path / name)) from None

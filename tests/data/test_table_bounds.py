@@ -1,0 +1,183 @@
+"""Readers refuse what has no end, what does not fit into memory, and numbers that they would have to change."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeslab as bl
+from bayeslab.data.dataset import as_values
+from bayeslab.data.tables import read_dataset
+from bayeslab.errors import BayeslabError, DataError, ModelError
+from bayeslab.formats.network_files import read_network
+from bayeslab.language.spec import DataSource
+
+SOURCE = DataSource(rows="row")
+MODEL = {"family": "graph", "nodes": {"m": "Normal(0, 1)", "y[row]": "Normal(m, 1)"}}
+
+
+def table(path: Path) -> None:
+    read_dataset(SOURCE, None, path)
+
+
+READERS = {".csv": table, ".tsv": table, ".json": table, ".parquet": table, ".yaml": bl.load, ".bif": read_network,
+           ".xdsl": read_network, ".uai": read_network}  # fmt: skip
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def sparse(size: int):
+    def make(path: Path) -> None:
+        path.touch()
+        os.truncate(path, size)
+
+    return make
+
+
+THINGS = {"a pipe": pipe, "zeros without end": endless, "a terabyte": sparse(1 << 40), "900 MB": sparse(900 << 20)}
+
+
+@pytest.mark.parametrize("thing", THINGS)
+@pytest.mark.parametrize("ending", READERS)
+def test_what_has_no_end_or_no_room_is_refused_at_once(tmp_path, ending, thing):
+    path = tmp_path / f"x{ending}"
+    THINGS[thing](path)
+    before, begun = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    with pytest.raises(BayeslabError) as error:
+        READERS[ending](path)
+    assert "\n" not in str(error.value) and str(path) in str(error.value)
+    assert time.process_time() - begun < 1.0
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 800_000  # kilobytes
+
+
+def test_a_small_parquet_file_of_many_rows(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    schema = pa.schema([(f"x{i}", pa.int64()) for i in range(200)])
+    with pq.ParquetWriter(tmp_path / "x.parquet", schema) as writer:
+        one = pa.chunked_array([np.zeros(10_000, np.int64)])
+        writer.write_table(pa.table([one] * 200, schema=schema))
+    table(tmp_path / "x.parquet")
+    from bayeslab.data import tables
+
+    real, tables.memory_size = tables.memory_size, lambda: 10_000_000
+    try:
+        with pytest.raises(DataError, match=r"10,000 rows and 200 columns.*more memory than there is"):
+            table(tmp_path / "x.parquet")
+    finally:
+        tables.memory_size = real
+
+
+@pytest.mark.parametrize("length", [10**12, 10**30, 10**9, 10**400])
+def test_dimensions_beyond_memory(length):
+    with pytest.raises(ModelError, match=r"dimension 'row' has length .*; a length is at most 50,000,000"):
+        bl.Model(dims={"row": length}, model=bl.Graph(nodes=MODEL["nodes"]))
+
+
+# ------------------------------------------------------------------------------------ whole numbers
+
+LARGE = "beyond 64 bits"
+INEXACT = "more digits than a number beside missing cells"
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        ([1, 2**63], LARGE), ([1, 2**64], LARGE), ([-1, 2**63], LARGE), ([-1, -(2**63) - 1], LARGE), ([1, 10**400], LARGE),
+        ([None, 2**53 + 1], INEXACT), ([float("nan"), 2**53 + 1], INEXACT), ([0.5, 10**400], INEXACT),
+        (np.array([1, 2**63], np.uint64), LARGE), ([[1, 2], [3, 2**63]], LARGE),
+    ],
+)  # fmt: skip
+def test_numbers_that_would_be_changed_are_refused_with_their_row(cells, said):
+    with pytest.raises(DataError, match=said) as error:
+        as_values(cells, "column 'k'")
+    assert "column 'k', row" in str(error.value) and len(str(error.value)) < 300
+    if np.asarray(cells, dtype=object).ndim == 1:
+        assert "row 2" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "cells", [[2**63 - 1, -(2**63)], np.array([2**63 - 1], np.uint64), [2**53 + 1, 7], [None, 2**53], [0.5, 1e300]]
+)
+def test_numbers_that_are_kept(cells):
+    values, _ = as_values(cells, "k")
+    for given, kept in zip(cells, values.tolist(), strict=True):
+        assert (given is None and np.isnan(kept)) or int(given) == int(kept)
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (["1", str(2**63)], LARGE), (["1", "9" * 5000], LARGE), (["", str(2**53 + 1)], INEXACT), (["", "9" * 5000], INEXACT),
+        (["1.5", "9" * 5000], "beyond the largest number"), (["1", "1e400"], "beyond the largest number"),
+        (["1", str(-(2**63) - 1)], LARGE),
+    ],
+)  # fmt: skip
+def test_tables_refuse_them_too(tmp_path, cells, said):
+    path = tmp_path / "t.csv"
+    path.write_text("k,z\n" + "".join(f"{cell},0\n" for cell in cells))
+    with pytest.raises(DataError, match=said) as error:
+        table(path)
+    assert "column 'k', row 2" in str(error.value) and len(str(error.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (str(2**63), LARGE),
+        ("9" * 350, LARGE),
+        ("9" * 5000, "whole number of 5,000 digits"),
+        ("1e400", "beyond the largest"),
+    ],
+)
+@pytest.mark.parametrize("shape", ["rows", "arrays"])
+def test_json_refuses_them_too(tmp_path, number, said, shape):
+    path = tmp_path / "t.json"
+    path.write_text(f'[{{"k": 1}}, {{"k": {number}}}]' if shape == "rows" else f'{{"k": [1, {number}]}}')
+    with pytest.raises(DataError, match=said) as error:
+        table(path)
+    assert len(str(error.value)) < 400
+
+
+def test_large_whole_numbers_come_back_to_the_last_digit(tmp_path):
+    """Not by way of numbers with a point, in which neighbours beyond 2⁵³ are one."""
+    numbers = [2**53 + 1, 2**53 + 2, 2**63 - 1, -(2**63)]
+    pd.DataFrame({"k": numbers}).to_csv(tmp_path / "t.csv", index=False)
+    (tmp_path / "t.json").write_text(json.dumps([{"k": k} for k in numbers]))
+    for name in ("t.csv", "t.json"):
+        assert read_dataset(SOURCE, None, tmp_path / name).columns["k"].values.tolist() == numbers
+    assert as_values(np.array(numbers, dtype=object), "k")[0].tolist() == numbers
+
+
+# ------------------------------------------------------------------------------------------ mistakes
+
+
+def test_a_mapping_of_single_values_is_no_table():
+    model = bl.Model(data={"rows": "row"}, model=bl.Regression(formula="y ~ x"))
+    with pytest.raises(DataError, match=r"'y' is a single value.*give a list, one value for each row"):
+        bl.check(model, {"y": 1.0, "x": 2.0})
+
+
+def test_numbers_whose_squares_are_none():
+    model = bl.Model(data={"rows": "row"}, model=bl.Regression(formula="y ~ x"))
+    with pytest.raises(DataError, match=r"row 2: 2e\+300 is too large to reckon with"):
+        bl.check(model, {"y": [1.0, 2e300, 3.0], "x": [1.0, 2.0, 3.0]})
+
+
+def test_a_frame_with_a_column_twice():
+    model = bl.Model(data={"rows": "row"}, model=bl.Regression(formula="y ~ x"))
+    frame = pd.DataFrame([[1, 2, 3], [4, 5, 6]], columns=["y", "x", "x"])
+    with pytest.raises(BayeslabError, match="'x' is there twice"):
+        bl.check(model, frame)

@@ -1,0 +1,252 @@
+"""Text with every kind of missing cell, and what is not text."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeslab as bl
+from bayeslab.data import dataset
+from bayeslab.data.dataset import as_values
+from bayeslab.data.tables import read_dataset
+from bayeslab.errors import DataError, ModelError
+from bayeslab.language.spec import DataSource
+
+
+@pytest.mark.parametrize("nothing", [None, float("nan"), np.nan, pd.NA])
+def test_missing_cells_among_text(nothing):
+    for given in (["b", nothing, "größer"], np.array(["b", nothing, "größer"], dtype=object)):
+        text, missing = as_values(given, "column")
+        assert text.tolist() == ["b", "", "größer"] and text.dtype.kind == "U"
+        assert missing.tolist() == [False, True, False]
+
+
+def test_whole_text_has_no_mask():
+    text, missing = as_values(np.array([["a", "bb"], ["c", "d"]], dtype=object), "column")
+    assert text.tolist() == [["a", "bb"], ["c", "d"]] and missing is None
+
+
+def test_numbers_with_missing_cells_stay_numbers():
+    for nothing in (None, float("nan"), pd.NA):
+        values, missing = as_values([1, nothing], "column")
+        assert values[0] == 1 and np.isnan(values[1]) and missing is None
+
+
+@pytest.mark.parametrize(("mixed", "row"), [(["a", 1.5], 2), ([2, "a"], 1), (["a", None, b"x"], 3)])
+def test_text_and_others_do_not_mix(mixed, row):
+    with pytest.raises(DataError, match=rf"mixes text and .* \(row {row}\)"):
+        as_values(mixed, "column")
+
+
+def test_lists_of_words_are_text_cut_already():
+    text, missing = as_values([["to", "be"], None, [], ("or",)], "column")
+    assert text.tolist() == ["\x1fto\x1fbe", "", "\x1f", "\x1for"]
+    assert missing.tolist() == [False, True, False, False]
+    frame = pd.DataFrame({"words": [["a"], ["b", "c"]]})
+    assert as_values(frame["words"].to_numpy(), "column")[0].tolist() == ["\x1fa", "\x1fb\x1fc"]
+
+
+def test_a_column_of_text_has_a_limit(monkeypatch, tmp_path):
+    """All cells have room for the longest: one long document among many short ones."""
+    monkeypatch.setattr(dataset, "_MOST_TEXT", 1000)
+    with pytest.raises(DataError, match=r"column: 3 cells .* longest, 200 letters.*counts of words"):
+        as_values(["a" * 200, "b", None], "column")
+    (tmp_path / "t.csv").write_text("text\n" + "a" * 300 + "\nb\n")
+    with pytest.raises(DataError, match=r"column 'text': 2 cells .*longest, 300 letters"):
+        read_dataset(DataSource(), None, tmp_path / "t.csv")
+
+
+# ------------------------------------------------------------------- numbers with a slip, names, and missing cells
+
+LINE = {"family": "regression", "formula": "y ~ x"}
+Y = [2.1, 3.9, 6.2, 8.0, 9.0, 11.9, 15.0, 16.2]
+X = ["1.2", "2.3", "3.1", "4.1", "5.0", "6.1", "7.3", "8.0"]
+
+
+def table(tmp_path, **columns):
+    path = tmp_path / "t.csv"
+    rows = zip(*columns.values(), strict=True)
+    path.write_text("\n".join([",".join(columns), *(",".join(map(str, row)) for row in rows)]) + "\n", "utf-8")
+    return path
+
+
+def with_cell(cell):
+    return [cell if i == 2 else x for i, x in enumerate(X)]
+
+
+@pytest.mark.parametrize("cell", ["?", "None", "n/a", ".", "-", "0x10", "3;0", "TRUE", "1_000", "1.234.567"])
+def test_a_slip_among_numbers_is_refused_where_the_column_is_used(tmp_path, cell):
+    model = bl.Model(model=LINE)
+    words = rf"column 'x', row 3: '{cell.replace('.', '[.]').replace('?', '[?]')}' is no number, and 7 of 8 cells are"
+    for data in (table(tmp_path, x=with_cell(cell), y=Y), {"x": with_cell(cell), "y": Y}):
+        with pytest.raises(DataError, match=words) as caught:
+            bl.check(model, data)
+        assert f'missing: ["{cell}"]' in str(caught.value) and "text: [x]" in str(caught.value)
+    # Where the model does not use it, it may be what it is.
+    bl.check(bl.Model(model=LINE | {"formula": "y ~ 1"}), table(tmp_path, x=with_cell(cell), y=Y))
+
+
+def test_the_data_section_says_what_a_word_means(tmp_path):
+    path = table(tmp_path, x=with_cell("?"), y=Y)
+    numbers = bl.check(bl.Model(model=LINE, data={"missing": ["?"]}), path).dataset.columns["x"].values
+    assert np.array_equal(numbers, [1.2, 2.3, np.nan, 4.1, 5.0, 6.1, 7.3, 8.0], equal_nan=True)
+    names = bl.check(bl.Model(model=LINE, data={"text": ["x"]}), path)
+    assert names.labels["x"].tolist() == sorted(with_cell("?"))
+
+
+def test_columns_of_numbers_can_be_names(tmp_path):
+    group = [1, 2, 1, 2, 1, 2, 1, 2]
+    model = bl.Model(model=LINE | {"formula": "y ~ g"}, data={"text": ["g"]})
+    for data in (table(tmp_path, g=group, y=Y), {"g": group, "y": Y}, {"g": [*group[:7], np.nan], "y": Y}):
+        assert bl.check(model, data).labels["g"].tolist() == ["1", "2"]
+
+
+def test_the_typographical_minus_is_a_minus(tmp_path):
+    path = table(tmp_path, x=with_cell("\u22123"), y=Y)
+    assert read_dataset(DataSource(), None, path).columns["x"].values[2] == -3.0
+
+
+def test_numbers_given_as_text_are_refused():
+    with pytest.raises(DataError, match=r"'x' holds numbers as text [(]'1.2' in row 1[)]: make numbers of it"):
+        bl.check(bl.Model(model=LINE), {"x": X, "y": Y})
+
+
+@pytest.mark.parametrize("word", ["NA", "null", "", " ", "N/A", "NaN"])
+def test_missing_words_are_the_same_for_text_and_numbers(tmp_path, word):
+    text, numbers = ["a", word, "b "], ["1.5", word, "2"]
+    for data in (table(tmp_path, t=text, n=numbers), {"t": text, "n": [1.5, None, 2.0]}):
+        columns = read_dataset(DataSource(), None, data).columns
+        assert columns["t"].absent().tolist() == columns["n"].absent().tolist() == [False, True, False]
+        assert columns["t"].values[[0, 2]].tolist() == ["a", "b"]
+
+
+def test_a_missing_word_that_the_model_declares_is_a_level(tmp_path):
+    rows = {"country": ["NA", "FR", "NA", ""], "y": Y[:4]}
+    nodes = {"a[country]": "Normal(0, 1)", "y[obs_id]": "Normal(where(isnan(country), 0, 1), 1)"}
+    declared = bl.Model(model={"family": "graph", "nodes": nodes}, dims={"country": ["FR", "NA"]})
+    for model in (declared, bl.Model(model=declared.model, data={"text": ["country"]})):
+        data = bl.check(model, table(tmp_path, **rows))
+        assert data.labels["country"].tolist() == ["FR", "NA"]
+        assert data.dataset.columns["country"].absent().tolist() == [False, False, False, True]
+
+
+def test_codes_with_leading_zeros_are_names(tmp_path):
+    model = bl.Model(model=LINE | {"formula": "y ~ 1 + (1 | g)"})
+    path = table(tmp_path, g=["01", "1"] * 4, y=Y)
+    assert bl.check(model, path).labels["g"].tolist() == ["01", "1"]
+    numbers = read_dataset(DataSource(), None, table(tmp_path, x=["0", "0.5", "10", "-0"])).columns["x"]
+    assert numbers.values.tolist() == [0, 0.5, 10, 0]
+
+
+def test_levels_that_differ_in_capitals_or_spaces_get_a_remark(tmp_path):
+    model = bl.Model(model=LINE | {"formula": "y ~ g", "priors": {"b": "Normal(0, 1)"}})
+    data = {"g": ["A", "a", "B", "new york", "newyork", "B", "A", "a"], "y": Y, "unused": ["k", "K"] * 4}
+    found = bl.check(model, data).remarks()
+    assert [(check, name) for check, name, *_ in found] == [("levels", "g")] * 2
+    assert found[0][3] == "'g': the levels 'A', 'a' differ only in capitals or spaces"
+    assert not bl.check(model, data | {"g": list("ABABABAB")}).remarks()
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["1,000", "2,500", "950", "11,000"],
+        ["1'000", "2'500", "11'000", "1'200"],
+        ["1.000.000", "2.500.000", "3.100.000", "4.000.000"],
+        ["10%", "12.5%", "11 %", "9%"],
+        ["$10", "$12.50", "-$3", "$1,000"],
+        ["1,5", "2,5", "3,25", "0,1"],
+    ],
+)
+def test_numbers_with_marks_are_no_levels(cells):
+    model = bl.Model(model=LINE)
+    data = {"x": cells * 2, "y": Y}
+    with pytest.raises(DataError, match=r"column 'x', row 1: '.*' is a number with marks, read as text: write it with"):
+        bl.check(model, data)
+    named = bl.check(bl.Model(model=LINE, data={"text": ["x"]}), data)
+    assert named.labels["x"].tolist() == sorted(cells)
+
+
+def test_dates_as_text_are_no_levels_unless_the_model_says_so():
+    dates = [f"2024-05-{day:02}" for day in range(1, 9)]
+    with pytest.raises(DataError, match=r"column 'x', row 1: '2024-05-01' is a date, read as text: make numbers"):
+        bl.check(bl.Model(model=LINE), {"x": dates, "y": Y})
+    assert bl.check(bl.Model(model=LINE, data={"text": ["x"]}), {"x": dates, "y": Y}).labels["x"].tolist() == dates
+
+
+def test_most_is_more_than_half():
+    words = [*X[:5], "a", "b", "c"]
+    with pytest.raises(DataError, match="column 'x', row 6: 'a' is no number, and 5 of 8 cells are"):
+        bl.check(bl.Model(model=LINE), {"x": words, "y": Y})
+    half = ["A1", "B2", "12", "13"] * 2
+    assert bl.check(bl.Model(model=LINE), {"x": half, "y": Y}).labels["x"].tolist() == sorted(set(half))
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_categories_are_levels_in_memory_and_in_parquet(tmp_path, ordered):
+    whole = pd.Categorical([30, 10, 9, 30, 10, 9, 30, None], ordered=ordered)
+    words = pd.Categorical(["lo", "hi"] * 4, categories=["lo", "hi"], ordered=ordered)
+    frame = pd.DataFrame({"x": whole, "w": words, "y": Y})
+    frame.to_parquet(tmp_path / "t.parquet")
+    for data in (frame, tmp_path / "t.parquet", {"x": whole, "w": words, "y": Y}):
+        bound = bl.check(bl.Model(model=LINE | {"formula": "y ~ x + w"}), data)
+        assert bound.labels["x"].tolist() == ["9", "10", "30"]
+        assert bound.term("x", missing=True).codes.tolist() == [2, 1, 0, 2, 1, 0, 2, -1]
+        assert bound.labels["w"].tolist() == (["lo", "hi"] if ordered else ["hi", "lo"])
+
+
+def test_an_empty_line_of_a_table_of_one_column_is_a_missing_cell(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("x\n1\n\n3\n\n\n6\n\n")
+    column = read_dataset(DataSource(), None, path).columns["x"].values
+    assert np.array_equal(column, [1, np.nan, 3, np.nan, np.nan, 6], equal_nan=True)
+
+
+def test_empty_lines_above_the_header_do_not_count(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("\n  \nx,y\n1,2\n3,4\n")
+    assert read_dataset(DataSource(), None, path).columns["y"].values.tolist() == [2, 4]
+    path.write_text(",\n1,2\n")
+    with pytest.raises(DataError, match="the table is empty"):
+        read_dataset(DataSource(), None, path)
+
+
+def test_truth_values_among_numbers_are_refused(tmp_path):
+    path = tmp_path / "t.json"
+    path.write_text('[{"x": 2, "y": 1}, {"x": true, "y": 3}, {"x": 5, "y": 2}]')
+    for data in (path, {"x": [2, True, 5], "y": [1, 3, 2]}, {"x": [2.5, True, 5], "y": [1, 3, 2]}):
+        with pytest.raises(DataError, match=r"mixes numbers and truth values \(row 2: True\)"):
+            bl.check(bl.Model(model=LINE), data)
+    columns = read_dataset(DataSource(), None, {"x": [True, False, None], "y": [True, False, np.nan]}).columns
+    assert [columns[n].values[:2].tolist() for n in "xy"] == [[1, 0], [1, 0]]
+
+
+def test_series_of_unlike_indexes_are_not_put_together_by_position():
+    frame = pd.DataFrame({"x": X, "y": Y}).astype(float)
+    moved = frame["y"].sort_values(ascending=False)
+    with pytest.raises(DataError, match="the series 'x' and 'y' have different indexes: put them into one dataframe"):
+        bl.check(bl.Model(model=LINE), {"x": frame["x"], "y": moved})
+    bl.check(bl.Model(model=LINE), {"x": frame["x"][::-1], "y": moved.sort_index()[::-1], "w": Y})
+
+
+def test_masked_arrays_of_text_and_of_whole_numbers():
+    mask = [False, True, False]
+    data = {"t": np.ma.array(["a", "b", "c"], mask=mask), "n": np.ma.array([1, 2, 3], mask=mask)}
+    columns = read_dataset(DataSource(), None, data).columns
+    assert columns["t"].absent().tolist() == columns["n"].absent().tolist() == mask
+    assert columns["t"].values[[0, 2]].tolist() == ["a", "c"]
+    with pytest.raises(DataError, match="row 1: 9007199254740993 has more digits"):
+        read_dataset(DataSource(), None, {"n": np.ma.array([2**53 + 1, 2, 3], mask=mask)})
+    whole = read_dataset(DataSource(), None, {"n": np.ma.array([2**53 + 1, 2])}).columns["n"].values
+    assert whole.tolist() == [2**53 + 1, 2]
+
+
+def test_whole_numbers_that_floats_do_not_hold_are_no_quantities():
+    data = {"x": [2**53 + i for i in range(8)], "y": Y}
+    for formula in ("y ~ x", f"y ~ I(x == {2**53 + 1})", "y ~ x:y2"):
+        with pytest.raises(DataError, match=r"column 'x', row 2: 9007199254740993 has more digits"):
+            bl.check(bl.Model(model=LINE | {"formula": formula}), data | {"y2": Y})
+    bl.check(bl.Model(model=LINE | {"formula": "y ~ C(x)"}), data)
+    with pytest.raises(ModelError, match="numbers of 2⁵³ and more are rounded"):
+        bl.check(bl.Model(model=LINE | {"formula": f"y ~ I(x == {2**53 + 1})"}), {"x": [2**53, 3] * 4, "y": Y})
