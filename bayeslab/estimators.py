@@ -134,7 +134,7 @@ def _classifies(model: Model, target: str) -> bool:
 
 def _distributions(model: Model, target: str) -> set[str | None]:
     """Distributions that the model writes for its outcome, by name; empty where it writes none."""
-    from bayeslab.families._nodes import nodes_of
+    from bayeslab.language.nodes import nodes_of
 
     spec: Any = model.model
     if spec.family == "graph":

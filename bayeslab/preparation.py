@@ -17,7 +17,7 @@ from bayeslab.data.dataset import Column, Data, Dataset, bind
 from bayeslab.data.tables import read_dataset
 from bayeslab.engines import auto
 from bayeslab.errors import BayeslabError, DataError, EngineRefusal, ModelError, NothingToFit, OptionError, hint, listed
-from bayeslab.families._domains import check_written
+from bayeslab.families.graph.domains import check_written
 from bayeslab.job import Job, MemoryStore, options_of
 from bayeslab.language import model_file
 from bayeslab.language.spec import Model

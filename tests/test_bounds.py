@@ -12,8 +12,8 @@ import pytest
 import bayeslab as bl
 from bayeslab import memory
 from bayeslab.errors import BayeslabError, DataError
-from bayeslab.families._nodes import check_nodes, nodes_of
 from bayeslab.fitting import prepare
+from bayeslab.language.nodes import check_nodes, nodes_of
 
 N = 20
 RNG = np.random.default_rng(0)

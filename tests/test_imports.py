@@ -18,7 +18,7 @@ HEAVY = {"pymc", "arviz", "sklearn", "pytensor", "numba"}
 # verdict (and how it is shown) lies below them.
 LAYERS = [
     {"compiling", "errors", "memory", "options", "registry", "code_cache", "arrays", "streams", "files"},
-    {"digits", "progress"},
+    {"digits", "progress", "training_warnings", "distributions"},
     {"language"},
     {"data"},
     {"exact", "structure", "decisions", "learners", "theory"},
@@ -104,6 +104,19 @@ def test_circles_would_be_found(tmp_path, monkeypatch):
         test_no_modules_import_each_other_in_a_circle()
 
 
+def test_no_package_imports_a_private_name_of_another():
+    private = []
+    for path in PACKAGE.rglob("*.py"):
+        package = path.relative_to(PACKAGE).parts[0]
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("bayeslab."):
+                for name in (alias.name for alias in node.names):
+                    parts = [*node.module.split(".")[1:], name]
+                    if parts[0] != package and any(part.startswith("_") for part in parts):
+                        private.append(f"{path.relative_to(PACKAGE)}: {node.module}.{name}")
+    assert not private
+
+
 def test_only_engines_and_families_know_pymc():
     for path in PACKAGE.rglob("*.py"):
         names = {n.split(".")[0] for n in _third_party(path)}
@@ -114,6 +127,8 @@ def test_only_engines_and_families_know_pymc():
                 "posterior",
                 "job.py",
                 "language",
+                "data",
+                "distributions",
                 "evidence.py",
                 "results",
             ), path

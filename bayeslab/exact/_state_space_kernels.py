@@ -15,7 +15,7 @@ import math
 import numba
 import numpy as np
 
-from bayeslab.exact._covariance_kernels import MATERN12, MATERN52, WHITE
+from bayeslab.exact.covariance_kernels import MATERN12, MATERN52, WHITE
 
 __all__ = ["draw_path", "log_evidence", "log_evidence_and_gradient", "log_marginal", "smooth_path", "transition"]
 

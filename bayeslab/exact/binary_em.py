@@ -83,7 +83,7 @@ class BinaryProblem:
 
     def expect(self, theta: Mapping[str, Array]) -> tuple[float, dict[str, Array]]:
         """Log likelihood, and E[z], E[z z'] and E[z] x' summed over rows x about the origin."""
-        from bayeslab.exact._feature_kernels import binary_pass
+        from bayeslab.exact.feature_kernels import binary_pass
 
         loading = np.ascontiguousarray(theta["loading"].T)
         evidence, expected, second = binary_pass(

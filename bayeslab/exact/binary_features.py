@@ -138,7 +138,7 @@ class _Evidence:
 
     def at(self, noise: float, scales: np.ndarray) -> float:
         """At these sds of the noise and of the weights of each column of Z."""
-        from bayeslab.exact._feature_kernels import collapsed_log_density
+        from bayeslab.exact.feature_kernels import collapsed_log_density
 
         ratio = (noise / scales) ** 2
         apart = self.moment - ratio[:, None] * self.weights
@@ -193,7 +193,7 @@ class _Chain:
 
     def rows(self) -> None:
         """A sweep over the rows of Z."""
-        from bayeslab.exact._feature_kernels import sweep
+        from bayeslab.exact.feature_kernels import sweep
 
         n, prior = len(self.x), self.prior
         endless = prior.features is None
@@ -343,7 +343,7 @@ class _Chain:
 
         -inf where one of the others has no row any more.
         """
-        from bayeslab.exact._feature_kernels import traded
+        from bayeslab.exact.feature_kernels import traded
 
         weights = self.weights(z)
         weights[some] = 0
@@ -588,7 +588,7 @@ def _adopted(end: _Chain, x: np.ndarray, prior: BinaryPrior) -> _Chain:
 
 def _extended(few: _Chain, x: np.ndarray) -> _Chain:
     """A chain of all rows, their features drawn given what some of them say of the weights."""
-    from bayeslab.exact._feature_kernels import draw_rows
+    from bayeslab.exact.feature_kernels import draw_rows
 
     weights = few.weights()
     shares = (few.own.sum(axis=0) + 0.5) / (len(few.x) + 1)

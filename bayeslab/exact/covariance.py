@@ -1,8 +1,8 @@
 """Covariance functions written as expressions, such as ``Matern52(x) + Periodic(x, 365) * Linear(t)``.
 
 ``Kernel.parse(text, ...)`` reads an expression (through the checked tree of :mod:`bayeslab.language.expressions`;
-nothing is evaluated) into a frozen tree of :class:`Node`, and compiles the tree to a small program that one compiled machine
-runs for values and for gradients (:mod:`bayeslab.exact._covariance_kernels`). Sums and products of covariance
+nothing is evaluated) into a frozen tree of :class:`Node`, and compiles the tree to a small program that one compiled
+machine runs for values and for gradients (:mod:`bayeslab.exact.covariance_kernels`). Sums and products of covariance
 functions are covariance functions; differences need not be, and are refused.
 
 =====================  ===================================  ==================================================
@@ -279,7 +279,7 @@ class Kernel:
 
     def matrix(self, theta: np.ndarray, x: np.ndarray, z: np.ndarray | None = None) -> np.ndarray:
         """K(x, x), or K(x, z) of other points (where white noise is not shared): shape (n, n) or (n, m)."""
-        from bayeslab.exact import _covariance_kernels as kernels
+        from bayeslab.exact import covariance_kernels as kernels
 
         if z is None:
             return np.asarray(kernels.matrix(*self.program, _vector(theta), _by_column(x)))
@@ -287,13 +287,13 @@ class Kernel:
 
     def diagonal(self, theta: np.ndarray, x: np.ndarray) -> np.ndarray:
         """The variances, the diagonal of K(x, x), (n,)."""
-        from bayeslab.exact import _covariance_kernels as kernels
+        from bayeslab.exact import covariance_kernels as kernels
 
         return np.asarray(kernels.diagonal(*self.program, _vector(theta), _by_column(x)))
 
     def gradient(self, theta: np.ndarray, x: np.ndarray, w: np.ndarray, z: np.ndarray | None = None) -> np.ndarray:
         """sum_ij W_ij dK_ij/dθ, (parameters,); W is symmetric where ``z`` is None (its lower triangle is read)."""
-        from bayeslab.exact import _covariance_kernels as kernels
+        from bayeslab.exact import covariance_kernels as kernels
 
         w = np.ascontiguousarray(w, float)
         if z is None:
@@ -302,7 +302,7 @@ class Kernel:
 
     def diagonal_gradient(self, theta: np.ndarray, x: np.ndarray, w: np.ndarray) -> np.ndarray:
         """sum_i w_i dK_ii/dθ, (parameters,)."""
-        from bayeslab.exact import _covariance_kernels as kernels
+        from bayeslab.exact import covariance_kernels as kernels
 
         w = np.ascontiguousarray(w, float)
         return np.asarray(kernels.diagonal_gradient(*self.program, _vector(theta), _by_column(x), w))
@@ -635,7 +635,7 @@ class _Compiler:
 
     def _emit(self, node: Node) -> int:
         """The index of the instruction with the node's value."""
-        from bayeslab.exact import _covariance_kernels as k
+        from bayeslab.exact import covariance_kernels as k
 
         if node.word in ("+", "*"):
             code = k.SUM if node.word == "+" else k.PRODUCT

@@ -159,7 +159,7 @@ class FactorProblem:
 
     def expect(self, theta: Mapping[str, Array]) -> tuple[float, dict[str, Array]]:
         """Log likelihood, and totals of z, z z' and x z over the rows in which each column was seen."""
-        from bayeslab.exact._factor_kernels import factor_evidence
+        from bayeslab.exact.factor_kernels import factor_evidence
 
         d, k = theta["loading"].shape
         noise = np.broadcast_to(theta["noise"], (d,))

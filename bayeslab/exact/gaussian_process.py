@@ -49,15 +49,15 @@ __all__ = [
     "threads",
 ]
 
-LOG_MARGINAL = "bayeslab.exact._covariance_kernels:log_marginal"
+LOG_MARGINAL = "bayeslab.exact.covariance_kernels:log_marginal"
 # The same of sums of Matérn processes of one column, in n steps.
 LOG_MARGINAL_IN_TIME = "bayeslab.exact._state_space_kernels:log_marginal"
-LOG_LIKELIHOOD = "bayeslab.exact._covariance_kernels:log_likelihood_whitened"
+LOG_LIKELIHOOD = "bayeslab.exact.covariance_kernels:log_likelihood_whitened"
 
 
 def likelihood_words(likelihood: str, link: str) -> np.ndarray:
     """A likelihood and its link as the compiled code knows them."""
-    from bayeslab.exact import _covariance_kernels as kernels
+    from bayeslab.exact import covariance_kernels as kernels
 
     codes = {
         "student_t": kernels.STUDENT_T,
@@ -98,7 +98,7 @@ def factor(
     NotPositiveDefinite
         A millionth of the mean variance is not enough.
     """
-    from bayeslab.exact import _covariance_kernels as kernels
+    from bayeslab.exact import covariance_kernels as kernels
 
     inputs = np.ascontiguousarray(np.asarray(x, float).T)
     theta, noise = np.ascontiguousarray(theta, float), np.ascontiguousarray(noise, float)

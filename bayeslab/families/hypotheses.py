@@ -21,13 +21,13 @@ from pydantic import Field, field_validator, model_validator
 from scipy.special import gammaln, xlog1py, xlogy
 
 from bayeslab.data.dataset import Data, bind
+from bayeslab.distributions.priors import NAMES, log_density
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.exact.answer import Plan
 from bayeslab.exact.finite import Hypotheses as Finite
-from bayeslab.exact.priors import NAMES, log_density
 from bayeslab.families import graph as graphs
-from bayeslab.families._nodes import bound_arguments, call_name
 from bayeslab.language.expressions import parse
+from bayeslab.language.nodes import bound_arguments, call_name
 from bayeslab.language.spec import ColumnName, Family, Identifier, Model
 from bayeslab.language.spec import Spec as Frozen
 

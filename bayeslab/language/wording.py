@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["expected", "place", "subject"]
+from bayeslab.errors import hint
+
+__all__ = ["expected", "parameter_sentence", "place", "subject"]
 
 _TYPES = {
     "int_type": "a whole number",
@@ -69,6 +71,37 @@ def _expected(error: Mapping[str, Any]) -> str:
 
 def _units(error: Mapping[str, Any]) -> str:
     return "letters" if str(error["type"]).startswith("string") else "entries"
+
+
+def parameter_sentence(errors: Sequence[Mapping[str, Any]], given: Any, name: str = "") -> str:
+    """What is allowed and what was given, in one line, from pydantic's errors about one value.
+
+    Parameters
+    ----------
+    errors
+        Of a union one for each of its branches.
+    """
+    rule = next((e for e in errors if e["type"] == "value_error"), None)
+    if rule is not None:
+        return f"'{name}': {rule['msg'].removeprefix('Value error, ')}"
+    words = [word for e in errors if e["type"] == "literal_error" for word in _words(e)]
+    others = list(dict.fromkeys(_expected(e) for e in errors if e["type"] != "literal_error"))
+    if isinstance(given, str) and words:
+        return f"'{name}' has no word '{given}'{hint(given, words)}"
+    # A branch that has the right type says more than one that has not.
+    inside = [e for e in errors if e["type"] not in _TYPES and e["type"] != "literal_error"]
+    others = list(dict.fromkeys(_expected(e) for e in inside)) or others
+    quoted = [f"'{word}'" if isinstance(word, str) else str(word) for word in words]
+    entries = any(isinstance(part, int) for e in errors for part in e["loc"])
+    named = f"each entry of '{name}'" if entries else f"'{name}'"
+    return f"{named} is {' or '.join([*others, *quoted])}; given: {given!r}"
+
+
+def _words(error: Mapping[str, Any]) -> list[Any]:
+    """The words of a literal, which pydantic gives as a text: 'a', 'b' or 'c'."""
+    text = error["ctx"]["expected"].replace(" or ", ", ")
+    parts = [part.strip() for part in text.split(", ")]
+    return [part.strip("'") if part.startswith("'") else int(part) for part in parts]
 
 
 def place(loc: Sequence[str | int], content: Any) -> tuple[str | int, ...]:

@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from inspect import signature
-from textwrap import shorten
 from typing import Annotated, Any, ClassVar, get_type_hints
 
 import numpy as np
@@ -22,8 +19,10 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from bayeslab.arrays import positions
-from bayeslab.errors import OptionError, hint
+from bayeslab.errors import OptionError
 from bayeslab.language.spec import Spec
+from bayeslab.language.wording import parameter_sentence
+from bayeslab.training_warnings import convergence_warnings, summary
 
 __all__ = [
     "MANY",
@@ -35,8 +34,6 @@ __all__ = [
     "Passes",
     "Positive",
     "Share",
-    "convergence_warnings",
-    "sentence",
     "warn_unless",
 ]
 
@@ -64,68 +61,6 @@ class LearnerOptions(Spec):
 
 
 # ------------------------------------------------------------------------------------ parameters
-
-
-def sentence(errors: list[Any], given: Any, name: str = "") -> str:
-    """What is allowed and what was given, in one line, from pydantic's errors about one value.
-
-    Parameters
-    ----------
-    errors
-        Of a union one for each of its branches.
-    """
-    own = next((e for e in errors if e["type"] == "value_error"), None)
-    if own is not None:
-        return f"'{name}': {own['msg'].removeprefix('Value error, ')}"
-    words = [word for e in errors if e["type"] == "literal_error" for word in _words(e)]
-    others = list(dict.fromkeys(_allowed(e) for e in errors if e["type"] != "literal_error"))
-    if isinstance(given, str) and words:
-        return f"'{name}' has no word '{given}'{hint(given, words)}"
-    # A branch that has the right type says more than one that has not.
-    inside = [e for e in errors if e["type"] not in _TYPES and e["type"] != "literal_error"]
-    others = list(dict.fromkeys(_allowed(e) for e in inside)) or others
-    quoted = [f"'{word}'" if isinstance(word, str) else str(word) for word in words]
-    entries = any(isinstance(part, int) for e in errors for part in e["loc"])
-    subject = f"each entry of '{name}'" if entries else f"'{name}'"
-    return f"{subject} is {' or '.join([*others, *quoted])}; given: {given!r}"
-
-
-_TYPES = {
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "int_parsing": "a whole number",
-    "float_type": "a number",
-    "float_parsing": "a number",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
-    "string_type": "a word",
-    "list_type": "a list",
-    "dict_type": "a mapping",
-    "none_required": "left out",
-}
-
-
-def _words(error: Any) -> list[Any]:
-    """The words of a literal, which pydantic gives as a text: 'a', 'b' or 'c'."""
-    text = error["ctx"]["expected"].replace(" or ", ", ")
-    parts = [part.strip() for part in text.split(", ")]
-    return [part.strip("'") if part.startswith("'") else int(part) for part in parts]
-
-
-def _allowed(error: Any) -> str:
-    context = error.get("ctx", {})
-    kind = error["type"]
-    signs = {"greater_than": ("gt", "above"), "greater_than_equal": ("ge", "≥")}
-    signs |= {"less_than": ("lt", "below"), "less_than_equal": ("le", "≤")}
-    if kind in signs:
-        key, sign = signs[kind]
-        return f"a number {sign} {context[key]:{'g' if isinstance(context[key], float) else 'd'}}"
-    if kind == "finite_number":
-        return "a finite number"
-    if kind in ("too_short", "too_long"):
-        least = context.get("min_length", context.get("max_length"))
-        return f"a list of {least} entries or {'more' if kind == 'too_short' else 'fewer'}"
-    return _TYPES.get(kind, error["msg"].removeprefix("Input should be "))
 
 
 def _plain(value: Any) -> Any:
@@ -175,7 +110,9 @@ def _check(estimator: Estimator, X: Any) -> None:
         except ValidationError as error:
             if parameter in estimator._single and _accepts(adapter, [value]):
                 continue
-            raise ParameterError(f"{name}: {sentence(error.errors(include_url=False), given, parameter)}") from None
+            raise ParameterError(
+                f"{name}: {parameter_sentence(error.errors(include_url=False), given, parameter)}"
+            ) from None
     params = vars(estimator)
     if "random_state" in params:
         _check_seed(name, params["random_state"])
@@ -252,29 +189,6 @@ def _guarded[F: Callable[..., Any]](method: F) -> F:
 
 
 # ----------------------------------------------------------------------------------- convergence
-
-
-@contextmanager
-def convergence_warnings() -> Iterator[list[str]]:
-    """Texts of all ConvergenceWarnings given inside; other warnings go on as they were."""
-    texts: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ConvergenceWarning)
-        yield texts
-    for one in caught:
-        if issubclass(one.category, ConvergenceWarning):
-            # scikit-learn goes on with what to read.
-            texts.append(shorten(str(one.message), 200, placeholder=" ..."))
-        else:
-            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-
-
-def summary(texts: list[str], prefix: str = "") -> str:
-    """One line of several texts; of more than one how many there are, and the commonest."""
-    commonest, _ = Counter(texts).most_common(1)[0]
-    if len(texts) == 1:
-        return commonest
-    return f"{prefix}{len(texts)} fits inside did not converge; most often: {commonest.removeprefix(prefix)}"
 
 
 def warn_unless(converged: bool, estimator: Any, text: str) -> bool:

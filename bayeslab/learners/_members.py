@@ -27,7 +27,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_
 
 from bayeslab import registry
 from bayeslab.errors import hint, listed
-from bayeslab.learners._estimator import MANY, Estimator, LearnerOptions, sentence
+from bayeslab.language.wording import parameter_sentence
+from bayeslab.learners._estimator import MANY, Estimator, LearnerOptions
 
 __all__ = [
     "Ensemble",
@@ -79,7 +80,7 @@ def _known(given: dict[str, Any]) -> dict[str, Any]:
         errors = error.errors(include_url=False)
         name = str(errors[0]["loc"][0]) if errors[0]["loc"] else ""
         same = [e for e in errors if e["loc"][:1] == errors[0]["loc"][:1]]
-        raise ValueError(f"{word}: {sentence(same, options.get(name), name)}") from None
+        raise ValueError(f"{word}: {parameter_sentence(same, options.get(name), name)}") from None
     return given
 
 

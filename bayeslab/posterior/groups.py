@@ -251,7 +251,7 @@ def _drawn_jointly(
     model: pymc.Model, sums: Any, values: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
     """Discrete nodes drawn jointly, from the tables at each draw of the parameters."""
-    from bayeslab.exact import _elimination_kernels as kernels
+    from bayeslab.exact import elimination_kernels as kernels
 
     drawn = [
         kernels.draw(tables, rng.random((len(tables), sums.plan.part.size)), *sums.plan.arrays)

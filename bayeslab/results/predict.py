@@ -399,7 +399,7 @@ def _unweighted_log_likelihood(fit: Fitted, data: Data | None) -> xr.Dataset:
 
 def _summed_log_likelihood(fit: Fitted, data: Data | None, graph: pymc.Model, sums: Any) -> xr.Dataset:
     """Terms with the discrete nodes summed out, each of the observation that its part of the sum holds."""
-    from bayeslab.exact import _elimination_kernels as kernels
+    from bayeslab.exact import elimination_kernels as kernels
 
     held = posterior_values(fit) if data is None else _held(fit, graph, data)
     lacking = [rv.name for rv in graph.free_RVs if rv.name not in held]

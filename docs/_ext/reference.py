@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from bayeslab import registry
-from bayeslab.families._distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE
-from bayeslab.families._likelihoods import LIKELIHOODS
+from bayeslab.distributions.likelihoods import LIKELIHOODS
+from bayeslab.distributions.names import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE
 from bayeslab.families.bayes_net.spec import BayesNet, Decision, Utility, Variable
 from bayeslab.families.bayes_net.structure_spec import Structure
 from bayeslab.families.hmm.spec import HMM

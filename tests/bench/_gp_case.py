@@ -30,7 +30,7 @@ class Exact:
         )
 
     def log_marginal(self, parameters: np.ndarray) -> tuple[float, np.ndarray]:
-        from bayeslab.exact import _covariance_kernels as kernels
+        from bayeslab.exact import covariance_kernels as kernels
 
         value, gradient = kernels.log_marginal(np.ascontiguousarray(parameters), *self.arrays)
         return float(value), gradient

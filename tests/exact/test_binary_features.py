@@ -14,10 +14,10 @@ from scipy.stats import multivariate_normal
 
 from bayeslab.errors import EngineRefusal
 from bayeslab.exact import buffet
-from bayeslab.exact._feature_kernels import binary_evidence, binary_pass, draw_rows
 from bayeslab.exact.binary_em import BinaryModes, BinaryProblem
 from bayeslab.exact.binary_features import BinaryPrior, _Evidence, _slice, _start, log_likelihood, log_prior, sample
 from bayeslab.exact.expectation_maximisation import restarted
+from bayeslab.exact.feature_kernels import binary_evidence, binary_pass, draw_rows
 from bayeslab.exact.feature_matching import match_columns, permutations, turned
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import logsumexp
 
 from bayeslab.errors import ModelError
-from bayeslab.exact import _elimination_kernels as kernels
+from bayeslab.exact import elimination_kernels as kernels
 from bayeslab.exact.elimination import Factor, planned
 
 

@@ -7,7 +7,6 @@ import pytest
 from scipy.optimize import approx_fprime, minimize
 from scipy.stats import ks_2samp, multivariate_normal
 
-from bayeslab.exact._factor_kernels import factor_evidence
 from bayeslab.exact.expectation_maximisation import maximise, restarted
 from bayeslab.exact.factor_analysis import (
     FactorPrior,
@@ -18,6 +17,7 @@ from bayeslab.exact.factor_analysis import (
     scores,
     triangular,
 )
+from bayeslab.exact.factor_kernels import factor_evidence
 from bayeslab.exact.feature_matching import principal_axes, rotated
 from bayeslab.families.latent_features.rows import _normal
 

@@ -11,11 +11,11 @@ from scipy import stats
 from scipy.sparse import csr_array
 from scipy.special import betaln, logsumexp
 
+from bayeslab.distributions.priors import log_density
 from bayeslab.errors import ModelError
 from bayeslab.exact.conjugate import NormalGamma, NormalInverseGamma, NormalKnownVariance
 from bayeslab.exact.coordinates import Observations, coordinates
 from bayeslab.exact.gaussian import GaussianModel, Rows, Scale, integrate
-from bayeslab.exact.priors import log_density
 
 RNG = np.random.default_rng(7)
 

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sk
 
-from bayeslab.exact import _covariance_kernels as compiled
+from bayeslab.exact import covariance_kernels as compiled
 from bayeslab.exact.covariance import Kernel
 from bayeslab.exact.gaussian_process import GaussianProcess, NotPositiveDefinite, factor, likelihood_words
 

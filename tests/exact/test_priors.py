@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from bayeslab.distributions.priors import NAMES, log_density
 from bayeslab.errors import ModelError
-from bayeslab.exact.priors import NAMES, log_density
 
 CASES = [
     ("Normal", {"mu": 1, "sigma": 2}, stats.norm(1, 2)),

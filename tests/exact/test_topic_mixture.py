@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayeslab.exact._topic_mixture_kernels import coordinate, density, rows
 from bayeslab.exact.topic_concentrations import ALPHA_PRIOR, GammaPrior, draw_alpha, draw_beta, slice_sample
+from bayeslab.exact.topic_mixture_kernels import coordinate, density, rows
 
 
 def case(rng, d=3, k=2, v=4):

@@ -13,8 +13,8 @@ from pytensor.compile.mode import Mode
 from pytensor.scalar.basic import autocast_float_as
 
 import bayeslab as bl
-from bayeslab.families._distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE
-from bayeslab.families._nodes import nodes_of
+from bayeslab.distributions.names import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE
+from bayeslab.language.nodes import nodes_of
 
 PYTHON = Mode("py", "fast_compile")
 BASES = {"Continuous", "Discrete", "Distribution", "SymbolicRandomVariable"}

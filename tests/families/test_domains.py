@@ -12,10 +12,10 @@ from pytensor.compile.mode import Mode
 
 import bayeslab as bl
 from bayeslab import preparation
+from bayeslab.distributions.names import DISTRIBUTIONS
 from bayeslab.errors import BayeslabError, DataError, ModelError
 from bayeslab.families import graph
-from bayeslab.families._distributions import DISTRIBUTIONS
-from bayeslab.families._domains import DOMAINS
+from bayeslab.families.graph.domains import DOMAINS
 
 PYTHON = Mode("py", "fast_compile")
 

@@ -25,9 +25,9 @@ from scipy import stats
 from scipy.special import beta as beta_function
 
 import bayeslab as bl
-from bayeslab.families._distributions import MODIFIERS
-from bayeslab.families._nodes import nodes_of
+from bayeslab.distributions.names import MODIFIERS
 from bayeslab.language.expressions import FUNCTIONS
+from bayeslab.language.nodes import nodes_of
 from bayeslab.posterior.density import Density
 
 PYTHON = Mode("py", "fast_compile")

@@ -191,7 +191,7 @@ def test_columns_of_every_kind_against_enumeration():
     assert dims == ("sequence_number",)
     np.testing.assert_allclose(found[0], want, rtol=1e-10)
     # The same as PyTensor expressions.
-    from bayeslab.families import _emission_graph as emitted
+    from bayeslab.families.hmm import emission_graph as emitted
 
     hidden = hidden_of(declared, data)
     expression = emitted.log_density(hidden.parts, v, hidden.rows)

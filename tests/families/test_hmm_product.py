@@ -12,9 +12,9 @@ import bayeslab as bl
 from bayeslab.errors import BayeslabError
 from bayeslab.exact.emissions.additive import AdditiveGaussian
 from bayeslab.families import hmm
-from bayeslab.families._emission_graph import internal
 from bayeslab.families.hmm import product_labels
 from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.families.hmm.emission_graph import internal
 from bayeslab.posterior.density import Density
 from bayeslab.posterior.groups import constrained
 

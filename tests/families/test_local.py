@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bayeslab as bl
-from bayeslab.families._local import identifier
+from bayeslab.families.bayes_net.local_distributions import identifier
 from bayeslab.families.bayes_net.net import net_of
 
 PARENTS = """\

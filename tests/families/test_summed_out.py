@@ -14,7 +14,7 @@ from scipy.special import expit, logsumexp
 
 import bayeslab as bl
 from bayeslab.errors import ModelError
-from bayeslab.exact import _elimination_kernels as kernels
+from bayeslab.exact import elimination_kernels as kernels
 from bayeslab.families import graph
 from bayeslab.posterior.groups import tables_at
 from bayeslab.preparation import Source

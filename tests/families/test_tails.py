@@ -15,8 +15,8 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import bayeslab as bl
-from bayeslab.exact import _tail_kernels as kernels
-from bayeslab.families import _tails
+from bayeslab.distributions import tail_kernels as kernels
+from bayeslab.distributions import tails
 
 PYTHON = Mode("py", "fast_compile")
 
@@ -64,7 +64,7 @@ CASES = {
 def test_both_tails_equal_scipys(name):
     make, reference, values = CASES[name]
     rv, at = make(), np.array(values, dtype=float)
-    low, high = pytensor.function([], [_tails.log_cumulative(rv, at), _tails.log_survival(rv, at)], mode=PYTHON)()
+    low, high = pytensor.function([], [tails.log_cumulative(rv, at), tails.log_survival(rv, at)], mode=PYTHON)()
     # What is near zero has the digits of one minus a probability.
     np.testing.assert_allclose(low, reference.logcdf(at), rtol=1e-9, atol=1e-14)
     np.testing.assert_allclose(high, reference.logsf(at), rtol=1e-9, atol=1e-14)
@@ -82,7 +82,7 @@ def test_where_scipy_ends():
     assert kernels.log_gamma_q(3.0, 5000.0) == pytest.approx(expected, rel=1e-13)  # e^-4983
     assert kernels.log_gamma_p(3.0, 1e-200) == pytest.approx(3 * np.log(1e-200) - np.log(6), rel=1e-13)
     assert kernels.log_beta_i(2.0, 3.0, 1e-250, 1.0) == pytest.approx(np.log(6) + 2 * np.log(1e-250), rel=1e-13)
-    high = pytensor.function([], _tails.log_survival(pm.Gumbel.dist(0.0, 1.0), 2_000.0), mode=PYTHON)()
+    high = pytensor.function([], tails.log_survival(pm.Gumbel.dist(0.0, 1.0), 2_000.0), mode=PYTHON)()
     assert high == pytest.approx(-2_000.0, rel=1e-14)
 
 
@@ -107,7 +107,7 @@ def test_slopes_of_the_incomplete_beta_function(a, b, x):
 def test_a_mixture_has_the_mixture_of_tails():
     parts = [pm.Normal.dist(0.0, 1.0), pm.Normal.dist(5.0, 2.0)]
     rv = pm.Mixture.dist(w=[0.3, 0.7], comp_dists=parts)
-    high = pytensor.function([], _tails.log_survival(rv, 60.0), mode=PYTHON)()
+    high = pytensor.function([], tails.log_survival(rv, 60.0), mode=PYTHON)()
     expected = logsumexp([np.log(0.3) + stats.norm.logsf(60, 0, 1), np.log(0.7) + stats.norm.logsf(60, 5, 2)])
     assert high == pytest.approx(expected, rel=1e-12)
 
@@ -143,7 +143,7 @@ def test_densities_of_censored_and_truncated_nodes_hold_in_the_tails():
 def test_ordered_and_categorical_probabilities_that_underflow():
     cut, eta = np.array([-800.0, 0.0, 900.0]), np.array([1000.0, -1500.0])
     for word, law in (("OrderedLogistic", stats.logistic), ("OrderedProbit", stats.norm)):
-        found = pytensor.function([], _tails.ordered(word, pt.constant(eta), pt.constant(cut)), mode=PYTHON)()
+        found = pytensor.function([], tails.ordered(word, pt.constant(eta), pt.constant(cut)), mode=PYTHON)()
         at = cut - eta[:, None]
         np.testing.assert_allclose(found[:, 0], law.logcdf(at[:, 0]), rtol=1e-12, atol=1e-300)
         np.testing.assert_allclose(found[:, -1], law.logsf(at[:, -1]), rtol=1e-12, atol=1e-300)

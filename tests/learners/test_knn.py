@@ -229,8 +229,8 @@ def test_normalize_features():
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
+    from bayeslab.families.learner.columns import Columns
     from bayeslab.learners import knn
-    from bayeslab.learners._columns import Columns
 
     assert knn.SCALE
     other = X * [1000.0, 1.0, 1.0, 1.0] + [5.0, 0, 0, 0]

@@ -25,8 +25,8 @@ from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
 from bayeslab.exact.answer import EMPlan, Plan
 from bayeslab.exact.mixed_network import MixedNetwork
 from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.families._local import Place, Rows, local
 from bayeslab.families.bayes_net import unknown_structure
+from bayeslab.families.bayes_net.local_distributions import Place, Rows, local
 from bayeslab.families.bayes_net.net import Net, net_of, parameter_values, resolved
 from bayeslab.families.bayes_net.spec import BayesNet
 from bayeslab.families.bayes_net.structure_spec import sampled, unknown

@@ -27,7 +27,7 @@ from bayeslab.exact.answer import Plan
 from bayeslab.exact.conjugate import NormalInverseGamma
 from bayeslab.exact.counting import family_counts
 from bayeslab.exact.factors import FactorGraph
-from bayeslab.families._local import Table
+from bayeslab.families.bayes_net.local_distributions import Table
 from bayeslab.families.bayes_net.net import Net, resolved
 from bayeslab.families.bayes_net.normal_nodes import Linear, prior_of
 from bayeslab.language.spec import Model

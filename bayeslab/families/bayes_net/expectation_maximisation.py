@@ -18,10 +18,10 @@ from bayeslab.exact.local_models import NoisyMax as FittedMax
 from bayeslab.exact.local_models import NoisyOr as FittedOr
 from bayeslab.exact.local_models import Softmax as FittedSoftmax
 from bayeslab.exact.mixed_em import MixedProblem, Options
-from bayeslab.families._local import Local, NoisyMax, Softmax, Table, identifier
-from bayeslab.families._nodes import bound_arguments, call_name
+from bayeslab.families.bayes_net.local_distributions import Local, NoisyMax, Softmax, Table, identifier
 from bayeslab.families.bayes_net.net import Net, Resolved, resolved
 from bayeslab.language.expressions import parse
+from bayeslab.language.nodes import bound_arguments, call_name
 from bayeslab.language.spec import Model
 
 __all__ = ["em"]

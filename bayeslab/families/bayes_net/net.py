@@ -13,7 +13,7 @@ from bayeslab.data.dataset import Column, Data
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact.mixed_network import MixedNetwork
 from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.families._local import Local, constant, local
+from bayeslab.families.bayes_net.local_distributions import Local, constant, local
 from bayeslab.families.bayes_net.normal_nodes import Linear, linears, values_of
 from bayeslab.families.bayes_net.structure_spec import sampled, unknown
 from bayeslab.language.expressions import FUNCTIONS, Evaluator, Term, parse

@@ -25,7 +25,7 @@ import numpy as np
 from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact.mixed_network import LinearGaussian
-from bayeslab.families._local import Place
+from bayeslab.families.bayes_net.local_distributions import Place
 
 if TYPE_CHECKING:
     from bayeslab.exact.conjugate import NormalInverseGamma

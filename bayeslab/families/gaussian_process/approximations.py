@@ -27,12 +27,12 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from bayeslab.distributions.priors import NAMES, log_density, log_size
 from bayeslab.errors import ModelError
 from bayeslab.exact.covariance import Kernel
-from bayeslab.exact.priors import NAMES, log_density, log_size
-from bayeslab.families._nodes import bound_arguments, call_name
 from bayeslab.families.gaussian_process.hyperpriors import Scales
 from bayeslab.language.expressions import parse
+from bayeslab.language.nodes import bound_arguments, call_name
 
 if TYPE_CHECKING:
     from bayeslab.exact.gp_likelihoods import Likelihood

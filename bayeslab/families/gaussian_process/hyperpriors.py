@@ -19,8 +19,8 @@ import numpy as np
 from bayeslab.digits import located
 from bayeslab.errors import ModelError
 from bayeslab.exact.covariance import Parameter
-from bayeslab.families._nodes import bound_arguments, call_name
 from bayeslab.language.expressions import parse
+from bayeslab.language.nodes import bound_arguments, call_name
 
 __all__ = ["Scales", "default_prior", "refuse_negative", "tails"]
 

@@ -1,7 +1,7 @@
 """The mode of a Gaussian process's hyperparameters without a graph: nothing is compiled for each model.
 
-Priors whose parameters are numbers are known on arrays (:mod:`bayeslab.exact.priors`). With many rows the search
-begins with some of them, from all starting points, and only the best goes on with all
+Priors whose parameters are numbers are known on arrays (:mod:`bayeslab.distributions.priors`). With many rows the
+search begins with some of them, from all starting points, and only the best goes on with all
 (:mod:`bayeslab.exact.gp_hyperparameters`).
 """
 
@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.distributions.priors import NAMES, log_density, log_size
 from bayeslab.exact.answer import PointEstimate
 from bayeslab.exact.gp_hyperparameters import Maximum, maximise
-from bayeslab.exact.priors import NAMES, log_density, log_size
-from bayeslab.families._nodes import bound_arguments, call_name
 from bayeslab.families.gaussian_process.approximations import regression_of
 from bayeslab.families.gaussian_process.model import Resolved
 from bayeslab.language.expressions import parse
+from bayeslab.language.nodes import bound_arguments, call_name
 
 __all__ = ["optimum"]
 
@@ -43,7 +43,7 @@ class _Exact:
     rows: np.ndarray
 
     def log_marginal(self, parameters: np.ndarray) -> tuple[float, np.ndarray]:
-        from bayeslab.exact import _covariance_kernels as kernels
+        from bayeslab.exact import covariance_kernels as kernels
 
         seen, rows = self.seen, self.rows
         assert seen.y is not None

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from bayeslab.distributions.likelihoods import LIKELIHOODS, inverse_link
 from bayeslab.errors import DataError
 from bayeslab.exact.gaussian_process import GaussianProcess, factor
 from bayeslab.exact.state_space import StateSpaceProcess
-from bayeslab.families._likelihoods import LIKELIHOODS, inverse_link
 from bayeslab.families.gaussian_process.approximations import regression_of
 from bayeslab.families.gaussian_process.model import Resolved
 

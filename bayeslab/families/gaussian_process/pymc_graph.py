@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.data.dataset import Dataset, bind
+from bayeslab.distributions.likelihoods import INVERSE_LINKS
 from bayeslab.errors import ModelError
 from bayeslab.families import graph as graphs
-from bayeslab.families._likelihoods import INVERSE_LINKS
 from bayeslab.families.gaussian_process.approximations import regression_of
 from bayeslab.families.gaussian_process.model import Resolved
 from bayeslab.language.spec import Model
@@ -119,7 +119,7 @@ _ROWS_PER_STATE = 20
 
 def in_time(seen: Resolved) -> bool:
     """Whether the same evidence costs n steps: Matérn processes of one column (and white noise), seen with noise."""
-    from bayeslab.exact import _covariance_kernels as kernels
+    from bayeslab.exact import covariance_kernels as kernels
 
     orders = {kernels.MATERN12: 1, kernels.MATERN32: 2, kernels.MATERN52: 3, kernels.WHITE: 0, kernels.SUM: 0}
     codes = [int(code) for code in seen.kernel.program[0][:, 0]]

@@ -25,13 +25,15 @@ from pydantic import BeforeValidator, Field
 
 from bayeslab.data.dataset import Data
 from bayeslab.digits import far, remedy
+from bayeslab.distributions.names import DISTRIBUTIONS, Distribution
 from bayeslab.errors import BayeslabError, DataError, ModelError, hint, listed
 from bayeslab.exact.answer import Plan
 from bayeslab.families import ATOM, DENSITY, PROBABILITY, UNREAD
-from bayeslab.families._conjugacy import closed_form
-from bayeslab.families._distributions import DISTRIBUTIONS, Distribution
-from bayeslab.families._domains import Domains
-from bayeslab.families._nodes import (
+from bayeslab.families.graph.conjugacy import closed_form
+from bayeslab.families.graph.domains import Domains
+from bayeslab.families.graph.recursion import broadcast, deterministic_recursion, random_recursion, rows_together
+from bayeslab.language.expressions import MOST_COUNTED, Evaluator, Term, as_float, parse
+from bayeslab.language.nodes import (
     Node,
     bound_arguments,
     byproducts,
@@ -42,15 +44,13 @@ from bayeslab.families._nodes import (
     together,
     units,
 )
-from bayeslab.families.graph.recursion import broadcast, deterministic_recursion, random_recursion, rows_together
-from bayeslab.language.expressions import MOST_COUNTED, Evaluator, Term, as_float, parse
 from bayeslab.language.spec import Family, Model
 from bayeslab.memory import require_memory
 
 if TYPE_CHECKING:
     import pymc
 
-    from bayeslab.families._summed_out import Latent, SummedOut
+    from bayeslab.families.graph.summed_out import Latent, SummedOut
 
 __all__ = [
     "Graph",
@@ -589,7 +589,7 @@ class _Builder:
         return self.model
 
     def _sum_out(self) -> None:
-        from bayeslab.families._summed_out import summed_out as sums
+        from bayeslab.families.graph.summed_out import summed_out as sums
 
         first = self.nodes[next(iter(self.latents)).removesuffix("_unobserved")]
         with _node_errors(first):
@@ -600,7 +600,7 @@ class _Builder:
 
     @staticmethod
     def _density(name: str, value: Any, dims: tuple[str, ...], *, observed: bool) -> Any:
-        from bayeslab.families._summed_out import Density
+        from bayeslab.families.graph.summed_out import Density
 
         return Density(name, value, dims, observed)
 
@@ -728,7 +728,7 @@ class _Builder:
         """A discrete node without data: a symbol for its values, and their log probabilities."""
         import pytensor.tensor as pt
 
-        from bayeslab.families._summed_out import Latent, states_of
+        from bayeslab.families.graph.summed_out import Latent, states_of
 
         tree = node.expression.tree
         assert isinstance(tree, ast.Call)
@@ -911,7 +911,7 @@ class _Builder:
         """The node with a symbol for its missing cells, which are summed out as a discrete node of their own is."""
         import pytensor.tensor as pt
 
-        from bayeslab.families._summed_out import Latent, states_of
+        from bayeslab.families.graph.summed_out import Latent, states_of
 
         gone, name = np.ma.getmaskarray(observed), f"{node.name}_unobserved"
         try:
@@ -941,7 +941,7 @@ class _Builder:
 
     def _register_present(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any) -> None:
         """Only the cells that are there: summed out, a missing one on which no node depends is a factor of 1."""
-        from bayeslab.families._present import present
+        from bayeslab.families.graph.present import present
 
         drawn.name = node.name
         values = observed.compressed().astype(np.float64)
@@ -984,7 +984,7 @@ class _Builder:
         drawn = self.distribution(inner, node.dims)
         shape = self.lengths(node.dims)
         if word == "PositiveOrdered":
-            from bayeslab.families._tails import truncated
+            from bayeslab.distributions.tails import truncated
 
             drawn = truncated(self.pm.Truncated.dist(drawn, lower=0, shape=shape))
         if self.purpose == "simulate":
@@ -1120,7 +1120,7 @@ class _Builder:
 
     def _categories(self, word: str, parameters: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
         """Categories by log probabilities, which do not underflow, wherever these can be had."""
-        from bayeslab.families._tails import LogCategorical, ordered, softmax_input
+        from bayeslab.distributions.tails import LogCategorical, ordered, softmax_input
 
         if word != "Categorical":
             if not {"eta", "cutpoints"} <= parameters.keys():
@@ -1278,13 +1278,13 @@ class _Builder:
 
     def _dist_Truncated(self, tree: ast.Call, dims: tuple[str, ...]) -> Any:
         base = self.distribution(bound_arguments(tree, "Truncated")["dist"], dims)
-        from bayeslab.families._tails import truncated
+        from bayeslab.distributions.tails import truncated
 
         made = self.pm.Truncated.dist(base, **self._bounds(tree, "Truncated", dims), shape=self.lengths(dims))
         return truncated(made)
 
     def _dist_Censored(self, tree: ast.Call, dims: tuple[str, ...]) -> Any:
-        from bayeslab.families._tails import censored
+        from bayeslab.distributions.tails import censored
 
         base = self.distribution(bound_arguments(tree, "Censored")["dist"], dims)
         bounds = {"lower": None, "upper": None} | self._bounds(tree, "Censored", dims)

@@ -17,10 +17,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from bayeslab.data.dataset import Data
+from bayeslab.distributions.names import DISTRIBUTIONS
 from bayeslab.errors import ModelError
-from bayeslab.families._distributions import DISTRIBUTIONS
-from bayeslab.families._nodes import Node, bound_arguments, call_name
 from bayeslab.language.expressions import DIM_ARGUMENTS, Evaluator, Term
+from bayeslab.language.nodes import Node, bound_arguments, call_name
 
 __all__ = ["broadcast", "deterministic_recursion", "random_recursion", "rows_together"]
 

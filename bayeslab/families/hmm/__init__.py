@@ -22,9 +22,9 @@ import numpy as np
 from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError, NothingToFit, OptionError, hint
 from bayeslab.exact.answer import EMPlan, GibbsPlan, Plan
-from bayeslab.families import _emission_graph as emitted
 from bayeslab.families.hmm import classes as hmm_classes
 from bayeslab.families.hmm import decoding, exact_inference, expectation_maximisation, linear, pymc_graph
+from bayeslab.families.hmm import emission_graph as emitted
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.families.hmm.decoding import posterior_mean
 from bayeslab.families.hmm.hidden import (

@@ -19,8 +19,8 @@ import numpy as np
 
 from bayeslab.errors import ModelError, OptionError
 from bayeslab.exact.answer import EMPlan
-from bayeslab.families._emission_graph import Part
 from bayeslab.families.hmm.driven import LOG_ODDS
+from bayeslab.families.hmm.emission_graph import Part
 from bayeslab.families.hmm.given_priors import climbed, log_prior, narrowest, searched, unknown_density
 from bayeslab.families.hmm.hidden import Hidden
 from bayeslab.families.hmm.regression import Expert

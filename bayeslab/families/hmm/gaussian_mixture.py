@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.data.weak_priors import refuse_constant, scaled
 from bayeslab.errors import ModelError
 from bayeslab.exact import emissions
 from bayeslab.exact.emissions import GaussianMixture
-from bayeslab.families._weak_priors import refuse_constant, scaled
 
 __all__ = ["MixedPart", "lumped", "mixed_of"]
 
 
 @dataclass(frozen=True, eq=False)
 class MixedPart:
-    """Columns that are a mixture of normals in every state; see :class:`bayeslab.families._emission_graph.Part`.
+    """Columns that are a mixture of normals in every state; see :class:`bayeslab.families.hmm.emission_graph.Part`.
 
     Attributes
     ----------

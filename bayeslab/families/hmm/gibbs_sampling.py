@@ -17,8 +17,8 @@ from bayeslab.exact.answer import GibbsDraws, GibbsPlan
 from bayeslab.exact.expectation_maximisation import restarted
 from bayeslab.exact.hidden_gibbs import DrawnPath, draw_path, draw_probabilities, draw_tied, imputed, statistics_of
 from bayeslab.exact.markov_chain import stationary
-from bayeslab.families._emission_graph import Part
 from bayeslab.families.hmm.chain import Chain
+from bayeslab.families.hmm.emission_graph import Part
 from bayeslab.families.hmm.expectation_maximisation import HiddenProblem
 from bayeslab.families.hmm.hidden import Hidden
 from bayeslab.families.hmm.joint import Joint

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
+from bayeslab.distributions.priors import NAMES, log_density
 from bayeslab.exact.emissions.cells import safe_log
-from bayeslab.exact.priors import NAMES, log_density
-from bayeslab.families._emission_graph import Part
+from bayeslab.families.hmm.emission_graph import Part
 
 __all__ = ["climb", "climbed", "log_prior", "narrowest", "searched", "unknown_density"]
 

@@ -13,12 +13,12 @@ from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact import emissions, markov_chain
 from bayeslab.exact.forward_backward import HiddenChain
 from bayeslab.exact.mixture import k_means
-from bayeslab.families import _emission_graph as emitted
-from bayeslab.families._emission_graph import Part
+from bayeslab.families.hmm import emission_graph as emitted
 from bayeslab.families.hmm.chain import SECOND_ORDER, Chain
 from bayeslab.families.hmm.classes import class_chain
 from bayeslab.families.hmm.driven import LOG_ODDS, DrivenChain, driven
 from bayeslab.families.hmm.durations import lasting
+from bayeslab.families.hmm.emission_graph import Part
 from bayeslab.families.hmm.gaussian_mixture import lumped
 from bayeslab.families.hmm.joint import joint_of
 from bayeslab.families.hmm.law import Law, MarkovLaw

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from bayeslab.data.weak_priors import refuse_constant
 from bayeslab.errors import ModelError
 from bayeslab.exact import emissions
-from bayeslab.families._emission_graph import refuse_dependent
-from bayeslab.families._weak_priors import refuse_constant
+from bayeslab.families.hmm.emission_graph import refuse_dependent
 from bayeslab.families.mixture.parts import FullNodes
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ __all__ = ["Joint", "joint_of"]
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """See :class:`bayeslab.families._emission_graph.Part` for what a part offers."""
+    """See :class:`bayeslab.families.hmm.emission_graph.Part` for what a part offers."""
 
     columns: tuple[str, ...]
     n_states: int

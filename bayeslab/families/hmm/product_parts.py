@@ -1,7 +1,7 @@
 """What several hidden chains emit.
 
 Three ways: every state of the product has parameters of its own, and parts are those of one chain
-(:class:`bayeslab.families._emission_graph.Part`); a part belongs to one chain, and the product looks it up
+(:class:`bayeslab.families.hmm.emission_graph.Part`); a part belongs to one chain, and the product looks it up
 (`OneChain`); or normal columns have a mean that is a sum of effects of all chains (`Additive`).
 """
 
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.data.dataset import Data
+from bayeslab.data.weak_priors import refuse_constant, scaled
 from bayeslab.errors import ModelError, hint
 from bayeslab.exact.emissions import column_variances
 from bayeslab.exact.emissions.additive import AdditiveGaussian
 from bayeslab.exact.mixture import k_means
 from bayeslab.exact.product_chain import ProductSpace
-from bayeslab.families import _emission_graph as emitted
-from bayeslab.families._emission_graph import Part
-from bayeslab.families._weak_priors import refuse_constant, scaled
+from bayeslab.families.hmm import emission_graph as emitted
+from bayeslab.families.hmm.emission_graph import Part
 from bayeslab.families.hmm.joint import joint_of
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class SpreadEmission:
 
 @dataclass(frozen=True, eq=False)
 class OneChain:
-    """A part of one of several chains; see :class:`bayeslab.families._emission_graph.Part` for what it offers.
+    """A part of one of several chains; see :class:`bayeslab.families.hmm.emission_graph.Part` for what it offers.
 
     Attributes
     ----------
@@ -240,7 +240,7 @@ class OneChain:
 
 @dataclass(frozen=True, eq=False)
 class Additive:
-    """Normal columns with additive effects; see :class:`bayeslab.families._emission_graph.Part` for what it offers.
+    """Normal columns with additive effects; see :class:`bayeslab.families.hmm.emission_graph.Part` for what it offers.
 
     Attributes
     ----------

@@ -10,7 +10,7 @@ import numpy as np
 from bayeslab.data.dataset import Data
 from bayeslab.errors import ModelError
 from bayeslab.exact.forward_backward import GAUSSIAN_KERNEL, KERNEL, SPARSE_KERNEL, simulate_states
-from bayeslab.families import _emission_graph as emitted
+from bayeslab.families.hmm import emission_graph as emitted
 from bayeslab.families.hmm.chain import Chain
 from bayeslab.families.hmm.chain_graph import chain_variables
 from bayeslab.families.hmm.driven import DrivenChain

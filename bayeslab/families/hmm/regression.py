@@ -86,7 +86,7 @@ class Standardised:
 
 @dataclass(frozen=True, eq=False)
 class Expert:
-    """The part of a model whose states are regressions; see :class:`bayeslab.families._emission_graph.Part`.
+    """The part of a model whose states are regressions; see :class:`bayeslab.families.hmm.emission_graph.Part`.
 
     Attributes
     ----------

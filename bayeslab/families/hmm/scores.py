@@ -55,7 +55,7 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class ScoredPart:
-    """Columns of scores; see :class:`bayeslab.families._emission_graph.Part`."""
+    """Columns of scores; see :class:`bayeslab.families.hmm.emission_graph.Part`."""
 
     columns: tuple[str, ...]
     at: tuple[int, ...]

@@ -157,7 +157,7 @@ class _Colours:
 
 @dataclass(frozen=True, eq=False)
 class UrnPart:
-    """A column of colours; see :class:`bayeslab.families._emission_graph.Part` for what it offers.
+    """A column of colours; see :class:`bayeslab.families.hmm.emission_graph.Part` for what it offers.
 
     Attributes
     ----------

@@ -11,10 +11,10 @@ import numpy as np
 
 from bayeslab.data.dataset import Data
 from bayeslab.digits import check_digits, check_size, constant
+from bayeslab.distributions.priors import NAMES, log_density
 from bayeslab.errors import DataError, ModelError, hint
-from bayeslab.exact.priors import NAMES, log_density
-from bayeslab.families._nodes import bound_arguments, call_name
 from bayeslab.language.expressions import parse
+from bayeslab.language.nodes import bound_arguments, call_name
 from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:

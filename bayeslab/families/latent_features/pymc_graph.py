@@ -50,7 +50,7 @@ def _gaussian(seen: Resolved) -> Any:
     noise, mean = _noise(seen, start["noise"]), _mean(seen, start["mean"])
     d = len(seen.columns)
     flat = pt.concatenate([mean, loading.ravel(), pt.broadcast_to(noise, (d,))])
-    kernel = "bayeslab.exact._factor_kernels:factor_evidence"
+    kernel = "bayeslab.exact.factor_kernels:factor_evidence"
     return log_evidence(kernel, flat, np.array([d, seen.features]), *Patterns.of(seen.rows).arrays)
 
 
@@ -162,7 +162,7 @@ def _binary(seen: Resolved) -> Any:
     loading = pm.Normal("loading", 0.0, _scale(seen), dims=("column", "feature"), initval=start["loading"])
     noise, mean = _noise(seen, start["noise"]), _mean(seen, start["mean"])
     flat = pt.concatenate([probability, loading.T.ravel(), mean, noise])
-    kernel = "bayeslab.exact._feature_kernels:binary_evidence"
+    kernel = "bayeslab.exact.feature_kernels:binary_evidence"
     return log_evidence(kernel, flat, np.ascontiguousarray(seen.rows), np.array([seen.features]))
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from bayeslab.digits import Moments
 from bayeslab.errors import OptionError
-from bayeslab.exact._factor_kernels import HEYWOOD
 from bayeslab.exact.factor_analysis import scores
+from bayeslab.exact.factor_kernels import HEYWOOD
 from bayeslab.families.latent_features.model import MOST_SUMMED, Resolved
 
 __all__ = ["features", "log_likelihoods"]
@@ -40,7 +40,7 @@ def log_likelihoods(
             if probability is None:
                 out[i, mine] = _normal(rows, mean[i, cells], loading[i, cells], noise[i, cells])
             else:
-                from bayeslab.exact._feature_kernels import binary_pass
+                from bayeslab.exact.feature_kernels import binary_pass
 
                 own = np.ascontiguousarray(loading[i, cells].T)
                 chance = np.clip(probability[i], 1e-12, 1 - 1e-12)
@@ -123,7 +123,7 @@ def _active(
     kept: np.ndarray,
     rng: np.random.Generator,
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    from bayeslab.exact._feature_kernels import binary_pass, draw_rows
+    from bayeslab.exact.feature_kernels import binary_pass, draw_rows
 
     n, (d, k) = len(seen.rows), loading.shape[1:]
     active, rebuilt = np.zeros((n, k)), np.zeros((n, d))

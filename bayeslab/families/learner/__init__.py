@@ -130,13 +130,13 @@ def _options(kind: type[Frozen], given: Mapping[str, Any], prefix: tuple[str, ..
     try:
         kind.model_validate(dict(given))
     except ValidationError as error:
-        from bayeslab.learners._estimator import sentence
+        from bayeslab.language.wording import parameter_sentence
 
         errors = error.errors(include_url=False)
         name = str(errors[0]["loc"][0]) if errors[0]["loc"] else ""
         same = [e for e in errors if e["loc"][:1] == errors[0]["loc"][:1]]
         raise Wrong(
-            sentence(same, given.get(name, errors[0]["input"]), name), *prefix, *([name] if name else [])
+            parameter_sentence(same, given.get(name, errors[0]["input"]), name), *prefix, *([name] if name else [])
         ) from None
 
 

@@ -151,7 +151,7 @@ class Prepared:
         """The whole path from the matrix to predictions, not trained."""
         from sklearn.pipeline import Pipeline
 
-        from bayeslab.learners._columns import Columns
+        from bayeslab.families.learner.columns import Columns
 
         module = self.spec.module
         given = {k: v[0] for k, v in self.spec.tune.items()} | self.spec.options
@@ -328,7 +328,7 @@ def train(model: Model, data: Data, seed: int) -> Learned:
 
 def fitted(ready: Prepared, matrix: Array, outcome: NDArray[Any], seed: int) -> Learned:
     """Train on a matrix of inputs and the outcomes."""
-    from bayeslab.learners._estimator import convergence_warnings
+    from bayeslab.training_warnings import convergence_warnings
 
     try:
         with convergence_warnings() as texts:

@@ -18,7 +18,7 @@ from bayeslab.exact.component_number import NumberPrior
 from bayeslab.exact.dirichlet_process import ProcessPrior
 from bayeslab.exact.mixture import MixtureProblem
 from bayeslab.exact.mixture_choice import ComponentChoice, choose_components
-from bayeslab.families._emission_graph import refuse_dependent
+from bayeslab.families.hmm.emission_graph import refuse_dependent
 from bayeslab.families.mixture.parts import Categories, Gaussian, OneParameter, Part, Regression, StudentT
 from bayeslab.families.mixture.prior_numbers import beta_or_gamma, concentration, gaussian_prior, lkj, process_prior
 from bayeslab.language.formula import parse_formula

@@ -323,7 +323,7 @@ class FullNodes:
 
     def squares(self, rows: np.ndarray) -> tuple[Any, Any, np.ndarray]:
         """Squared distances (N, K), halves of log determinants of precisions (N, K), and cells observed (N,)."""
-        from bayeslab.families._row_terms import normal_terms
+        from bayeslab.families.mixture.row_terms import normal_terms
 
         squares, log_det = normal_terms(self.at, self.packed, rows, self.centre, self.root)
         return squares, log_det, (~np.isnan(rows)).sum(axis=1)

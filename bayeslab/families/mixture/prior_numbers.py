@@ -11,8 +11,8 @@ import numpy as np
 from bayeslab.errors import ModelError, OptionError
 from bayeslab.exact import emissions
 from bayeslab.exact.dirichlet_process import Concentration, ProcessPrior
-from bayeslab.families._nodes import bound_arguments, call_name
 from bayeslab.language.expressions import parse
+from bayeslab.language.nodes import bound_arguments, call_name
 
 if TYPE_CHECKING:
     from bayeslab.families.mixture.spec import Mixture

@@ -43,16 +43,16 @@ import numpy as np
 from bayeslab.data.dataset import Column, Data, Dataset, bind
 from bayeslab.data.design import Design
 from bayeslab.digits import FEW_STEPS, check_digits, check_size, constant, far, located, power_of_two, remedy, spread_of
+from bayeslab.distributions.likelihoods import INVERSE_LINKS, LIKELIHOODS
+from bayeslab.distributions.names import DISTRIBUTIONS
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.families import DENSITY, LEFT, PROBABILITY, RIGHT
 from bayeslab.families import graph as graphs
-from bayeslab.families._distributions import DISTRIBUTIONS
-from bayeslab.families._likelihoods import INVERSE_LINKS, LIKELIHOODS
-from bayeslab.families._nodes import call_name
 from bayeslab.families.regression.lowered import Lowered, Remark, _link
 from bayeslab.families.regression.spec import Regression
 from bayeslab.language.expressions import MOST_COUNTED, parse
 from bayeslab.language.formula import Formula, parse_formula
+from bayeslab.language.nodes import call_name
 from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:

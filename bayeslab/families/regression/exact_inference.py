@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayeslab.digits import spread_of
-from bayeslab.exact import priors
+from bayeslab.distributions import priors
 from bayeslab.exact.answer import Plan
 from bayeslab.exact.coordinates import Observations
 from bayeslab.exact.gaussian import GaussianModel, Posterior, Scale, empirical_bayes, integrate
-from bayeslab.families._nodes import bound_arguments, call_name
 from bayeslab.families.regression.pymc_graph import observations
 from bayeslab.language.expressions import parse
+from bayeslab.language.nodes import bound_arguments, call_name
 
 if TYPE_CHECKING:
     from bayeslab.families.regression.lowered import Lowered

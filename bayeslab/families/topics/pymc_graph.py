@@ -2,7 +2,7 @@ r"""Topics as a PyMC graph: the topics of words summed out, or documents as rand
 
 A Dirichlet distribution of small concentrations is many scales at once: probabilities near zero are spread over orders
 of magnitude, those of words that occur are not, and which are which is uncertain. Samplers therefore go about it in the
-coordinates of :mod:`bayeslab.exact._topic_mixture_kernels`.
+coordinates of :mod:`bayeslab.exact.topic_mixture_kernels`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["relabelled", "with_evidence", "written_out"]
 
 # Beyond so many parameters a sampler of the graph would be slow to no end.
 _MOST_PARAMETERS = 100_000
-KERNEL = "bayeslab.exact._topic_mixture_kernels:density"
+KERNEL = "bayeslab.exact.topic_mixture_kernels:density"
 # Chains begin after so many Gibbs sweeps.
 _SWEEPS = 200
 
@@ -80,7 +80,7 @@ def _coords(k: int, vocabulary: np.ndarray, dim: str, labels: np.ndarray) -> dic
 
 def _start(prior: TopicPrior, documents: Documents) -> tuple[np.ndarray, np.ndarray]:
     """Coordinates of θ and φ after some Gibbs sweeps."""
-    from bayeslab.exact._topic_mixture_kernels import coordinate
+    from bayeslab.exact.topic_mixture_kernels import coordinate
 
     corpus, alpha, beta = documents.corpus, prior.alpha, prior.beta
     state = lda.run(corpus, lda.start(corpus, prior.n_topics, np.random.default_rng(0)), prior, _SWEEPS)

@@ -31,7 +31,7 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.random.utils import normalize_size_param
 from pytensor.tensor.special import Softmax
 
-from bayeslab.exact import _tail_kernels
+from bayeslab.distributions import tail_kernels
 
 __all__ = ["LogCategorical", "censored", "log_cumulative", "log_survival", "ordered", "softmax_input", "truncated"]
 
@@ -50,7 +50,7 @@ class _Kernel(ScalarOp):
     slopes: tuple[Callable[..., Any] | None, ...] = ()
 
     def impl(self, *values: float) -> float:
-        return float(getattr(_tail_kernels, self.kernel)(*(float(v) for v in values)))
+        return float(getattr(tail_kernels, self.kernel)(*(float(v) for v in values)))
 
     def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Any]:
         if not self.slopes:
@@ -67,13 +67,13 @@ class _Kernel(ScalarOp):
 
 @register_scalar_funcify(_Kernel)
 def _compiled(op: _Kernel, node: Any, **_: Any) -> tuple[Any, str]:
-    kernel = getattr(_tail_kernels, op.kernel)
+    kernel = getattr(tail_kernels, op.kernel)
 
     @numba_njit
     def tail(*values):  # type: ignore[no-untyped-def]
         return kernel(*values)
 
-    return tail, hashlib.sha256(f"tail 1 {op.kernel} {getsource(_tail_kernels)}".encode()).hexdigest()
+    return tail, hashlib.sha256(f"tail 1 {op.kernel} {getsource(tail_kernels)}".encode()).hexdigest()
 
 
 def _kernel(name: str, nin: int, slopes: tuple[Callable[..., Any] | None, ...] = ()) -> Any:

@@ -23,15 +23,15 @@ from typing import Any, cast
 import numpy as np
 
 from bayeslab.data.dataset import Data
+from bayeslab.data.weak_priors import refuse_constant, scaled
+from bayeslab.distributions.names import DISTRIBUTIONS
+from bayeslab.distributions.priors import NAMES as SCALAR_PRIORS
+from bayeslab.distributions.priors import log_density as scalar_density
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact import emissions as exact
-from bayeslab.exact.priors import NAMES as SCALAR_PRIORS
-from bayeslab.exact.priors import log_density as scalar_density
-from bayeslab.families._distributions import DISTRIBUTIONS
-from bayeslab.families._local import constant
-from bayeslab.families._nodes import bound_arguments, call_name
-from bayeslab.families._weak_priors import refuse_constant, scaled
+from bayeslab.families.bayes_net.local_distributions import constant
 from bayeslab.language.expressions import parse
+from bayeslab.language.nodes import bound_arguments, call_name
 
 __all__ = [
     "WORDS",
@@ -101,7 +101,7 @@ class Prior:
 
     @property
     def support(self) -> tuple[float, float]:
-        """The least and the greatest value, of priors that :mod:`bayeslab.exact.priors` knows."""
+        """The least and the greatest value, of priors that :mod:`bayeslab.distributions.priors` knows."""
         _, lower, upper, _ = scalar_density(self.word, {a: float(np.ravel(v)[0]) for a, v in self.arguments.items()})
         return lower, upper
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from bayeslab.data.dataset import Data
 from bayeslab.errors import ModelError
-from bayeslab.families._nodes import Node
 from bayeslab.language.expressions import Evaluator, Term
+from bayeslab.language.nodes import Node
 
 __all__ = ["POINTS", "Environment", "NotExact"]
 

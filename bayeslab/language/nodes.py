@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from bayeslab.distributions.names import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE, Distribution
 from bayeslab.errors import ModelError, hint
-from bayeslab.families._distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE, Distribution
 from bayeslab.language.expressions import DIM_ARGUMENTS, FUNCTIONS, Expression, check_call, parse
 from bayeslab.language.spec import RESERVED, unquoted
 

@@ -17,11 +17,11 @@ import numpy as np
 from pydantic import BaseModel
 
 from bayeslab.data.dataset import Data
+from bayeslab.data.node_values import Environment, NotExact
+from bayeslab.distributions.names import DISTRIBUTIONS, MODIFIERS
 from bayeslab.errors import BayeslabError, DataError, ModelError, listed
-from bayeslab.families._distributions import DISTRIBUTIONS, MODIFIERS
-from bayeslab.families._nodes import Node, atoms_of, bound_arguments, call_name
-from bayeslab.families._pointwise import Environment, NotExact
 from bayeslab.language.expressions import Term, parse
+from bayeslab.language.nodes import Node, atoms_of, bound_arguments, call_name
 
 __all__ = ["DOMAINS", "Domain", "Domains", "Interval", "check_written"]
 

@@ -24,10 +24,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from bayeslab.distributions.names import DISTRIBUTIONS
 from bayeslab.errors import ModelError, hint, listed
-from bayeslab.families._distributions import DISTRIBUTIONS
-from bayeslab.families._nodes import call_name
 from bayeslab.language.expressions import FUNCTIONS, Evaluator, Expression, Term, parse
+from bayeslab.language.nodes import call_name
 from bayeslab.memory import require_memory
 
 __all__ = ["Local", "Place", "Rows", "constant", "identifier", "local"]

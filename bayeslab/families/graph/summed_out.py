@@ -1,7 +1,7 @@
 """Discrete nodes without data, summed out exactly by variable elimination over the cells of the graph.
 
-Which cells meet in which density is read from the graph (:mod:`bayeslab.families._dependence`): a cluster's label that
-several rows share, a chain, a pedigree. Each density is then evaluated once for every joint value of the few cells
+Which cells meet in which density is read from the graph (:mod:`bayeslab.families.graph.dependence`): a cluster's label
+that several rows share, a chain, a pedigree. Each density is then evaluated once for every joint value of the few cells
 that meet in one of its elements: cells that never meet take their values together, as colours of a map do. What comes
 out are the tables whose product is summed by a numba kernel, in an order found beforehand.
 """
@@ -32,14 +32,14 @@ from pytensor.tensor.special import Softmax
 from bayeslab.errors import ModelError
 from bayeslab.evidence import log_evidence
 from bayeslab.exact.elimination import Elimination, Factor, planned
-from bayeslab.families._dependence import scopes_of
+from bayeslab.families.graph.dependence import scopes_of
 
 if TYPE_CHECKING:
     import pymc
 
 __all__ = ["Density", "Latent", "SummedOut", "states_of", "summed_out"]
 
-KERNEL = "bayeslab.exact._elimination_kernels:log_sum"
+KERNEL = "bayeslab.exact.elimination_kernels:log_sum"
 # Distributions without values below zero.
 _COUNTS = {"PoissonRV", "NegBinomialRV", "GeometricRV", "BinomialRV", "BetaBinomialRV", "DiscreteWeibullRV"}
 #: Values of one discrete cell, and numbers in the table of one density.

@@ -2,7 +2,7 @@
 
 The model falls into pieces that share no parameter; each must have a closed form, and the posterior is
 their product. A piece is a conjugate pair (a beta, Dirichlet or gamma node and the data about it) or
-Gaussian given at most two scales (:mod:`bayeslab.families._gaussian`).
+Gaussian given at most two scales (:mod:`bayeslab.families.graph.gaussian`).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from bayeslab.data.dataset import Data
+from bayeslab.data.node_values import POINTS, Environment, NotExact
 from bayeslab.errors import BayeslabError
 from bayeslab.exact.answer import Answer, Plan
 from bayeslab.exact.conjugate import BetaBinomial, DirichletMultinomial, GammaExponential, GammaPoisson
 from bayeslab.exact.gaussian import empirical_bayes
-from bayeslab.families._gaussian import GaussianPiece, _ancestors, _factors, gaussian_piece
-from bayeslab.families._nodes import Node, bound_arguments, look_back_at_each_other, sorted_nodes
-from bayeslab.families._pointwise import POINTS, Environment, NotExact
+from bayeslab.families.graph.gaussian import GaussianPiece, _ancestors, _factors, gaussian_piece
 from bayeslab.language.expressions import Term
+from bayeslab.language.nodes import Node, bound_arguments, look_back_at_each_other, sorted_nodes
 
 __all__ = ["closed_form"]
 

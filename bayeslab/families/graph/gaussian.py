@@ -22,13 +22,13 @@ from functools import cached_property
 import numpy as np
 
 from bayeslab.data.dataset import Data
+from bayeslab.data.node_values import POINTS, Environment, NotExact
+from bayeslab.distributions.priors import NAMES, log_density
 from bayeslab.errors import ModelError
 from bayeslab.exact.coordinates import Observations
 from bayeslab.exact.gaussian import GaussianModel, Posterior, Scale, integrate
-from bayeslab.exact.priors import NAMES, log_density
-from bayeslab.families._nodes import Node, bound_arguments, call_name
-from bayeslab.families._pointwise import POINTS, Environment, NotExact
 from bayeslab.language.expressions import DIM_ARGUMENTS, Term
+from bayeslab.language.nodes import Node, bound_arguments, call_name
 
 __all__ = ["GaussianPiece", "gaussian_piece"]
 
