@@ -18,6 +18,7 @@ from bayeslab import registry
 from bayeslab.data.dataset import frame_columns
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.fitting import fit
+from bayeslab.language.nodes import nodes_of
 from bayeslab.language.spec import Model
 from bayeslab.preparation import Source
 
@@ -134,7 +135,6 @@ def _classifies(model: Model, target: str) -> bool:
 
 def _distributions(model: Model, target: str) -> set[str | None]:
     """Distributions that the model writes for its outcome, by name; empty where it writes none."""
-    from bayeslab.language.nodes import nodes_of
 
     spec: Any = model.model
     if spec.family == "graph":

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import networkx as nx
@@ -13,11 +16,17 @@ import numpy as np
 
 from bayeslab.arrays import count
 from bayeslab.errors import EvidenceError, ModelError, OptionError, hint
+from bayeslab.exact import belief_propagation, sampling, sensitivity, strong_junction_tree
 from bayeslab.exact.factors import FactorGraph
-from bayeslab.exact.mixed_network import MixedNetwork
+from bayeslab.exact.joint_table import JointTable, is_small
+from bayeslab.exact.junction_tree import JunctionTree
+from bayeslab.exact.mixed_network import MixedNetwork, draws
 from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.formats.network_files import is_network_file, read_network, write_network
 from bayeslab.memory import require_memory
+from bayeslab.plots.network_svg import network_svg
 from bayeslab.streams import stream
+from bayeslab.structure import causal, dag
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,9 +74,7 @@ def network(source: Any) -> Network:
 
 
 def _from_path(path: str | os.PathLike[str]) -> Network:
-    from pathlib import Path
 
-    from bayeslab.formats.network_files import is_network_file, read_network
     from bayeslab.language import model_file
 
     file = Path(path)
@@ -187,7 +194,6 @@ class Query:
 
     def svg(self) -> str:
         """A drawing of the network with the probabilities in its nodes, as SVG text."""
-        from bayeslab.plots.network_svg import network_svg
 
         return network_svg(self.graph, self.marginals, self.evidence, self.continuous)
 
@@ -241,14 +247,12 @@ class Network:
     @cached_property
     def tree(self) -> JunctionTree:
         """The compiled junction tree of a discrete network."""
-        from bayeslab.exact.junction_tree import JunctionTree
 
         return JunctionTree.of(self._discrete("a junction tree"))
 
     @cached_property
     def _solver(self) -> JointTable | JunctionTree:
         """What answers one question: the joint table of a small network, which needs no compiled code, or the tree."""
-        from bayeslab.exact.joint_table import JointTable, is_small
 
         model = self._discrete("exact inference by tables")
         return JointTable(model) if is_small(model) else self.tree
@@ -301,7 +305,6 @@ class Network:
         if isinstance(self.plain, MixedNetwork) and self.plain.continuous:
             if believed:
                 raise OptionError("soft evidence is for networks without continuous variables")
-            from bayeslab.exact import strong_junction_tree
 
             mixed = strong_junction_tree.query(self.plain, given, wanted)
             return self._answer(given, mixed.log_evidence, mixed.discrete, mixed.continuous)
@@ -335,9 +338,6 @@ class Network:
             With ``errors``: Monte Carlo standard errors of the probabilities; and a warning where
             they cannot be believed.
         """
-        import warnings
-
-        from bayeslab.exact import belief_propagation, sampling
 
         rng, what = stream(seed, "query"), self._discrete("approximate inference")
         errors: Mapping[str, np.ndarray] = {}
@@ -440,7 +440,6 @@ class Network:
         if isinstance(self.plain, MixedNetwork) and self.plain.continuous:
             if given:
                 raise OptionError("draws given evidence are for networks without continuous variables")
-            from bayeslab.exact.mixed_network import draws
 
             codes, values = draws(self.plain, rng, n)
             more = {v: values[:, k] for k, v in enumerate(self.plain.continuous)}
@@ -462,19 +461,16 @@ class Network:
 
     def d_separated(self, x: str | Iterable[str], y: str | Iterable[str], given: str | Iterable[str] = ()) -> bool:
         """Whether the structure makes ``x`` and ``y`` independent given the third."""
-        from bayeslab.structure import dag
 
         return dag.d_separated(self._structure(), x, y, given)
 
     def open_path(self, x: str | Iterable[str], y: str | Iterable[str], given: str | Iterable[str] = ()) -> Any:
         """A path along which ``x`` and ``y`` depend on each other, or None."""
-        from bayeslab.structure import dag
 
         return dag.open_path(self._structure(), x, y, given)
 
     def markov_blanket(self, variable: str) -> frozenset[str]:
         """Parents, children and the children's other parents."""
-        from bayeslab.structure import dag
 
         return dag.markov_blanket(self._structure(), variable)
 
@@ -489,7 +485,6 @@ class Network:
         """The network in which variables are set from outside: their parents no longer matter."""
         if isinstance(self.plain, MixedNetwork):
             return Network(self.plain.do(actions))
-        from bayeslab.structure import causal
 
         return Network(causal.intervene(self._directed("do"), actions))
 
@@ -498,7 +493,6 @@ class Network:
 
         See :func:`bayeslab.structure.causal.average_effect` for ``values`` and ``contrast``.
         """
-        from bayeslab.structure import causal
 
         return causal.average_effect(self._directed("an average effect"), treatment, outcome, **options)
 
@@ -506,7 +500,6 @@ class Network:
         self, treatment: str, outcome: str, observed: Iterable[str] | None = None
     ) -> list[frozenset[str]]:
         """Minimal sets that meet the back-door criterion: adjusting for one of them gives the causal effect."""
-        from bayeslab.structure import causal
 
         return list(causal.back_door_sets(self._structure(), treatment, outcome, observed))
 
@@ -514,13 +507,11 @@ class Network:
 
     def sensitivity(self, target: Mapping[str, str], given: Mapping[str, Any] | None = None) -> Any:
         """How P(target | given) depends on each entry of each table, the largest derivative first."""
-        from bayeslab.exact import sensitivity
 
         return sensitivity.sensitivity(self._directed("sensitivity analysis"), target, given)
 
     def evidence_influence(self, target: Mapping[str, str], given: Mapping[str, Any]) -> Any:
         """What each finding does to P(target | given), the most influential first."""
-        from bayeslab.exact import sensitivity
 
         return sensitivity.evidence_influence(self._directed("influence of evidence"), target, given)
 
@@ -528,7 +519,6 @@ class Network:
         self, target: str, given: Mapping[str, Any] | None = None, candidates: Iterable[str] | None = None
     ) -> Any:
         """What to observe next: what each variable is expected to tell about the target, in bits."""
-        from bayeslab.exact import sensitivity
 
         return sensitivity.information_value(self._directed("the value of information"), target, given, candidates)
 
@@ -536,7 +526,6 @@ class Network:
 
     def write(self, path: str | os.PathLike[str]) -> list[str]:
         """Write a network file; the ending says the format. Returns what the format could not hold."""
-        from bayeslab.formats.network_files import write_network
 
         if isinstance(self.plain, MixedNetwork) and self.plain.continuous:
             raise OptionError("network files hold discrete variables; save the model file instead")
@@ -544,7 +533,6 @@ class Network:
 
     def model(self) -> Model:
         """The network as a model of the family ``bayes_net``, every table given."""
-        import re
 
         from bayeslab.families.bayes_net.spec import BayesNet
         from bayeslab.language.spec import Model

@@ -20,6 +20,7 @@ from bayeslab.data.tables import read_dataset
 from bayeslab.errors import BayeslabError, OptionError, RunError, Stopped, hint
 from bayeslab.job import MemoryStore, Outcome, options_of
 from bayeslab.language.spec import Model
+from bayeslab.posterior.groups import labelled
 from bayeslab.preparation import ModelLike, Prepared, Source, job_of, prepared, ready, seed_of
 from bayeslab.progress import reporter
 from bayeslab.results.finite import with_finite
@@ -185,7 +186,6 @@ def with_advice(verdict: Verdict, text: str) -> Verdict:
 
 def _with_choice(outcome: Outcome, choice: Any) -> Outcome:
     """The outcome with what the family chose before the fit, in the verdict and as a group ``choice``."""
-    from bayeslab.posterior.groups import labelled
 
     text, table, labels = choice
     arrays, dims = {n: v for n, (_, v) in table.items()}, {n: d for n, (d, _) in table.items()}

@@ -16,16 +16,24 @@ import numpy as np
 
 from bayeslab.arrays import count
 from bayeslab.data.dataset import Column, Dataset, as_values, number_in, slip_of
+from bayeslab.data.tables import read_dataset
 from bayeslab.errors import DataError, ModelError, OptionError, hint
 from bayeslab.exact.mixed_network import MixedNetwork
 from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.language.spec import Model
+from bayeslab.families.bayes_net import structure_spec, unknown_structure
+from bayeslab.language.spec import DataSource, Model
+from bayeslab.networks import Network
 from bayeslab.streams import stream
 from bayeslab.structure import scores, searches
+from bayeslab.structure.bootstrap import bootstrap
 from bayeslab.structure.constraint_search import Result
 from bayeslab.structure.constraints import Constraints
+from bayeslab.structure.cpdag import compare, cpdag, extension, hamming_distance
 from bayeslab.structure.data import CodedColumn, Observations, columns_of
+from bayeslab.structure.incomplete import Incomplete
 from bayeslab.structure.partial_graph import PartialGraph
+from bayeslab.structure.score_table import best_candidates, forecast
+from bayeslab.structure.searches.exact import most_parents
 
 if TYPE_CHECKING:
     from bayeslab.networks import Network
@@ -100,7 +108,6 @@ class Learned:
             raise ModelError(
                 "fci finds a graph of what may be hidden, which is no Bayes net: pc, or a search by score, gives one"
             )
-        from bayeslab.structure.cpdag import extension
 
         return extension(self.found.graph)
 
@@ -109,7 +116,6 @@ class Learned:
         """The class: ``a → b`` where all its members agree, ``a — b`` where the data say nothing of the direction."""
         if isinstance(self.found, Result):
             return self.found.graph
-        from bayeslab.structure.cpdag import cpdag
 
         return cpdag(self.found.graph)
 
@@ -136,7 +142,6 @@ class Learned:
             Weight of the uniform prior of each table.
         """
         from bayeslab.exact import learning, mixed_learning
-        from bayeslab.networks import Network
 
         seen = self.observations
         parents = {v: tuple(self.graph.predecessors(v)) for v in seen.names}
@@ -165,7 +170,6 @@ class Learned:
         OptionError
             The search is not by score on complete rows in memory.
         """
-        from bayeslab.structure.bootstrap import bootstrap
 
         if self.again is None or self.method not in BY_SCORE:
             raise OptionError(
@@ -309,9 +313,7 @@ def learn(
 
 def _of_model(source: Any, given: Mapping[str, Any]) -> Learned:
     """One structure of a model whose structure is unknown."""
-    from bayeslab.families.bayes_net import structure_spec, unknown_structure
     from bayeslab.preparation import Source
-    from bayeslab.structure.incomplete import Incomplete
 
     read = Source(source)
     with read.located():
@@ -349,12 +351,9 @@ def _of_model(source: Any, given: Mapping[str, Any]) -> Learned:
 
 
 def _read(data: Any) -> Any:
-    from bayeslab.structure.incomplete import Incomplete
 
     if isinstance(data, Observations | Incomplete):
         return data
-    from bayeslab.data.tables import read_dataset
-    from bayeslab.language.spec import DataSource
 
     if isinstance(data, str | os.PathLike | Mapping | Dataset):
         found = read_dataset(DataSource(), None, data).complete()
@@ -368,7 +367,6 @@ def _read(data: Any) -> Any:
 
 def _refuse_slips(table: Any, known: Container[str]) -> None:
     """Refuse columns of numbers among which a word has strayed, but for those whose states are known."""
-    from bayeslab.structure.incomplete import Incomplete
 
     if isinstance(table, Observations | Incomplete):
         return
@@ -390,7 +388,6 @@ def _completed(
     given: Mapping[str, Any],
 ) -> Learned:
     """Structural EM; its expected counts stand for the rows in what follows."""
-    from bayeslab.structure.incomplete import Incomplete
     from bayeslab.structure.searches import structural_em
 
     if isinstance(given["candidates"], int):
@@ -434,7 +431,6 @@ def _as_column(name: str, column: Any) -> Column | None:
 
 def _suited(local: scores.LocalScore, limits: Constraints, seen: Observations, options: Mapping[str, Any]) -> str:
     """The search that finds the best graph in a few seconds and knows the options."""
-    from bayeslab.structure.score_table import forecast
 
     n = len(local.names)
     candidates = [("exact", n - 1)] if n <= _CERTIFIED else []
@@ -458,8 +454,6 @@ def _narrowed(
 ) -> Constraints:
     """Constraints with possible parents."""
     if isinstance(candidates, int):
-        from bayeslab.structure.score_table import best_candidates
-
         if candidates < 0:
             raise OptionError(f"candidates is a number of parents, 0 or more; given {candidates}")
         found = best_candidates(local, candidates, limits.allowed) | limits.needed
@@ -491,7 +485,6 @@ def _remark(method: str, own: Mapping[str, Any], names: Sequence[str], found: An
         return "; ".join(found.conflicts)
     if method not in ("exact", "a_star"):
         return ""
-    from bayeslab.structure.searches.exact import most_parents
 
     most = most_parents(len(names), own.get("max_parents"))
     limited = f" with at most {most} parents a variable" if most < len(names) - 1 else ""
@@ -513,7 +506,6 @@ def comparison(results: Sequence[Learned], truth: nx.DiGraph | None = None) -> l
         (``arrow_precision``, ``arrow_recall``), and structural Hamming distances, ``shd`` of graphs, ``shd_class`` of
         the equivalence classes. Without a graph (``fci``) only what can be said.
     """
-    from bayeslab.structure.cpdag import compare, cpdag, hamming_distance
 
     rows = []
     for one in results:

@@ -9,10 +9,15 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib.metadata import version as installed
 from typing import TextIO
+
+from bayeslab import compiling, registry
+from bayeslab.errors import BayeslabError, printable
 
 __all__ = ["main"]
 
@@ -22,8 +27,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
-    from bayeslab import compiling
-    from bayeslab.errors import BayeslabError
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -82,17 +85,13 @@ def _let_go(stream: TextIO) -> None:
 
 def _warned(message: Warning | str, *_: object, **__: object) -> None:
     """A warning as one line; where in the code it arose is no help to who typed the command."""
-    from bayeslab.errors import printable
 
     print(f"warning: {printable(' '.join(str(message).split()))}", file=sys.stderr)
 
 
 def _failed(message: str, debug: bool, status: int = 1) -> int:
     if debug:
-        import traceback
-
         traceback.print_exc()
-    from bayeslab.errors import printable
 
     print(f"error: {printable(message)}", file=sys.stderr)
     return status
@@ -114,8 +113,6 @@ def _usage(error: Exception) -> int | None:
 def _app():  # type: ignore[no-untyped-def]
     import typer
 
-    from bayeslab import registry
-
     app = typer.Typer(
         add_completion=False,
         no_args_is_help=True,
@@ -127,8 +124,6 @@ def _app():  # type: ignore[no-untyped-def]
 
     def version(wanted: bool) -> None:
         if wanted:
-            from importlib.metadata import version as installed
-
             print(f"bayeslab {installed('bayeslab')}")
             raise typer.Exit
 

@@ -12,6 +12,8 @@ from typing import Annotated, Any, TextIO, cast
 
 import typer
 
+from bayeslab.errors import BayeslabError, OptionError, printable
+
 __all__ = [
     "DataOption",
     "FileArgument",
@@ -53,7 +55,6 @@ class _Screen:
         self.stream = stream
 
     def write(self, text: str) -> int:
-        from bayeslab.errors import printable
 
         return self.stream.write(printable(text, keep="\n\t"))
 
@@ -97,7 +98,6 @@ def _plain(value: Any) -> Any:
 def read_loss(given: str | None) -> Any:
     """A loss by its word, or from a mapping of actions to mappings of states, written out or in a file."""
     from bayeslab.decisions.loss import LOSSES
-    from bayeslab.errors import OptionError
     from bayeslab.language.model_file import parse_value, read_text
 
     if given is None or given in LOSSES:
@@ -145,7 +145,6 @@ def check_output(out: Path | None, *inputs: Path | None, force: bool) -> None:
     OptionError
         With what to do.
     """
-    from bayeslab.errors import OptionError
     from bayeslab.files import shown
 
     if out is None:
@@ -167,7 +166,6 @@ def check_output(out: Path | None, *inputs: Path | None, force: bool) -> None:
 
 def _read_from(source: Path) -> list[Path]:
     """The files that are read where a source is named."""
-    from bayeslab.errors import BayeslabError
     from bayeslab.language.model_file import read
 
     if os.path.isdir(source):
@@ -194,7 +192,6 @@ def output(path: Path | None, text: str) -> None:
     if path is None:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
         return
-    from bayeslab.errors import BayeslabError
     from bayeslab.files import shown, write_text
 
     try:

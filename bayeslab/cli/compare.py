@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from bayeslab.cli._shared import DataOption, JsonOption, LossOption, SeedOption, print_json, read_loss, unscreened
+from bayeslab.errors import OptionError, hint
 
 _SCORES = ("accuracy", "log_score", "brier", "cost", "rmse", "mae")
 
@@ -55,7 +56,6 @@ def command(
 ) -> int:
     """Compare models of the same data: runs by their posteriors, or models of any kind by cross-validation."""
     from bayeslab import fitting
-    from bayeslab.errors import OptionError, hint
 
     names = _names(models)
     files = [path for path in models if path.is_file()]

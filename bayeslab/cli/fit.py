@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +11,7 @@ import typer
 
 from bayeslab import registry
 from bayeslab.cli._shared import DataOption, JsonOption, SeedOption, assignments, print_json, unscreened
+from bayeslab.errors import printable
 
 
 def command(
@@ -103,7 +105,6 @@ def _number(draws: str | None) -> int | None:
 
 def _detached(run: Path, draws: str | None, cores: int | None, scheduler: str | None) -> int:
     """Do the work of a run folder in a process of its own, which outlives this one and its terminal."""
-    import subprocess
 
     from bayeslab.run_folder.folder import RunFolder
 
@@ -148,7 +149,6 @@ def show(result: Any, *, json: bool, all_rows: bool) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from bayeslab.errors import printable
     from bayeslab.results.render import print_summary, print_verdict
 
     # Lines in a file or a pipe are as long as they need to be.

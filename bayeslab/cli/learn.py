@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -96,7 +98,6 @@ def command(
     json: JsonOption = False,
 ) -> None:
     """Learn a structure and its tables from data: one search, or several side by side."""
-    import time
 
     from bayeslab.structures import learn
 
@@ -179,7 +180,6 @@ def _rows(chosen: Sequence[Learned], seconds: Sequence[float], compare: Path | N
 
 def _written(best: Learned, out: Path) -> list[str]:
     """Write the network, and say which."""
-    import sys
 
     net = best.network()
     notes = [f"\nwritten {out}"]

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from bayeslab.cli._shared import ForceOption, check_output, output
+from bayeslab.errors import OptionError, hint
 
 GRAPH = """\
 # A bayeslab model file. Check it with    bayeslab check {file}
@@ -86,7 +87,6 @@ def command(
     force: ForceOption = False,
 ) -> None:
     """Write a commented starter model file."""
-    from bayeslab.errors import OptionError, hint
     from bayeslab.language.model_file import load
 
     if family not in STARTERS:

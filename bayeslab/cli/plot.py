@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from bayeslab.cli._shared import ForceOption, RunArgument, check_output
+from bayeslab.errors import OptionError
+from bayeslab.results import pictures
 
 _FORMATS = (".png", ".svg", ".pdf")
 
@@ -28,8 +30,6 @@ def command(
 ) -> None:
     """Draw a run: training of a learner, components, states, topics, a process, edges, or a predictive check."""
     from bayeslab import fitting
-    from bayeslab.errors import OptionError
-    from bayeslab.results import pictures
 
     if out is not None and out.suffix not in _FORMATS:
         raise OptionError(f"{out}: pictures are written as {', '.join(_FORMATS)}")

@@ -19,6 +19,7 @@ from bayeslab.cli._shared import (
     print_json,
     read_loss,
 )
+from bayeslab.errors import OptionError
 
 
 def command(
@@ -40,7 +41,6 @@ def command(
     """Predict the outcomes for new data, or for the data of the fit; with --loss what to do about each."""
     from bayeslab import fitting
     from bayeslab.data.tables import write_netcdf, write_table
-    from bayeslab.errors import OptionError
     from bayeslab.results.predict import suited
 
     check_output(out, run, data, force=force)

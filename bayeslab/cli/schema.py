@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,6 @@ def command(
     force: ForceOption = False,
 ) -> None:
     """Print the JSON Schema of model files, for editors: completion and checks while typing."""
-    import json
 
     from bayeslab.language.model_file import schema
 

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from bayeslab.cli._shared import ForceOption, JsonOption, RunArgument, check_output, print_json, unscreened
+from bayeslab.cli.fit import show
+from bayeslab.errors import printable
 
 
 def command(
@@ -33,7 +35,6 @@ def command(
 ) -> int:
     """Show the posterior and the verdict of an earlier run."""
     from bayeslab import fitting
-    from bayeslab.cli.fit import show
 
     if not topics and (held_out is not None or html is not None):
         raise typer.BadParameter("--held-out and --html go with --topics")
@@ -82,7 +83,6 @@ def _show_topics(
     from rich.console import Console
     from rich.text import Text
 
-    from bayeslab.errors import printable
     from bayeslab.results.topics import rich_table
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160, file=unscreened())

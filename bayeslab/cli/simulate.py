@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from bayeslab.cli._shared import DataOption, FileArgument, ForceOption, JsonOption, SeedOption, check_output, print_json
+from bayeslab.errors import OptionError
 
 
 def command(
@@ -21,7 +22,6 @@ def command(
 ) -> None:
     """Draw parameters and data from the prior, and summarise them."""
     from bayeslab.data.tables import write_netcdf
-    from bayeslab.errors import OptionError
     from bayeslab.results.predict import simulate
     from bayeslab.results.render import prior_table
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bayeslab.cli._shared import RunArgument
+from bayeslab.errors import RunError
 
 
 def command(run: RunArgument) -> None:
     """Ask a running job to stop after the segments it is computing; go on later with fit --resume."""
-    from bayeslab.errors import RunError
     from bayeslab.run_folder.folder import RunFolder
 
     folder = RunFolder.existing(run)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from bayeslab.cli._shared import JsonOption, RunArgument, print_json, unscreened
+from bayeslab.errors import RunError
 
 _WORDS = {
     "starting": "has not begun yet",
@@ -47,8 +48,6 @@ def _standing(folder: Any) -> dict[str, Any]:
     info = folder.info()
     found: dict[str, Any] = folder.segments().standing(str(info["status"]))
     if not found["chains"] and found["state"] == "starting" and info["method"] != "structure":
-        from bayeslab.errors import RunError
-
         raise RunError(f"runs of method {info['method']} do not say how far they are", where=str(folder.path))
     return found | ({"error": info["error"]} if "error" in info else {})
 

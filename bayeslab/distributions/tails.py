@@ -26,7 +26,8 @@ from pymc.logprob.abstract import _logprob, _logprob_helper
 from pymc.pytensorf import normalize_rng_param
 from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.link.numba.dispatch.scalar import register_scalar_funcify
-from pytensor.scalar.basic import ScalarOp, upgrade_to_float_no_complex
+from pytensor.scalar.basic import ScalarOp, exp, log, upgrade_to_float_no_complex
+from pytensor.scalar.math import gammaln
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.random.utils import normalize_size_param
 from pytensor.tensor.special import Softmax
@@ -82,15 +83,11 @@ def _kernel(name: str, nin: int, slopes: tuple[Callable[..., Any] | None, ...] =
 
 
 def _gamma_density(k: Any, x: Any, out: Any) -> Any:
-    from pytensor.scalar.basic import exp, log
-    from pytensor.scalar.math import gammaln
 
     return exp((k - 1.0) * log(x) - x - gammaln(k) - out)
 
 
 def _beta_density(a: Any, b: Any, x: Any, y: Any, out: Any) -> Any:
-    from pytensor.scalar.basic import exp, log
-    from pytensor.scalar.math import gammaln
 
     return exp(gammaln(a + b) - gammaln(a) - gammaln(b) + (a - 1.0) * log(x) + (b - 1.0) * log(y) - out)
 

@@ -23,6 +23,7 @@ from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Model, Spec
 from bayeslab.posterior.groups import attributes, labelled, observed_groups
 from bayeslab.results.verdict import Finding, Verdict
+from bayeslab.training_warnings import convergence_warnings, summary
 
 __all__ = ["USES_GRAPH", "Options", "ready", "refuse", "run"]
 
@@ -71,7 +72,6 @@ def _tuned_by(job: Job) -> int:
 
 def run(job: Job) -> Outcome:
     """Train, and score on rows left out."""
-    from bayeslab.training_warnings import convergence_warnings
 
     begun = time.perf_counter()
     found = learner.learned(job.model, job.data, job.seed)
@@ -158,7 +158,6 @@ def _converged(unconverged: list[str], outside: _LeftOut | None) -> Iterator[Fin
     where = ["the learner itself"] if unconverged else []
     if n := sum(map(bool, folds)):
         where.append(f"{n} of {len(folds)} folds")
-    from bayeslab.training_warnings import summary
 
     # The learner that is kept says more than those of folds.
     text = f"{summary(unconverged or texts)} ({' and '.join(where)})"
@@ -178,7 +177,6 @@ def _identifying(ready: Any, data: Data) -> Iterator[Finding]:
 
 
 def _left_out(job: Job, ready: Any, matrix: np.ndarray, outcome: np.ndarray, folds: int) -> _LeftOut:
-    from bayeslab.training_warnings import convergence_warnings
 
     splitter = learner_trained._splitter(ready, outcome, folds, job.seed)
     shape = (len(outcome),) if ready.classes is None else (len(outcome), len(ready.classes))

@@ -25,6 +25,7 @@ from scipy.special import xlogy
 
 from bayeslab.errors import DataError, EvidenceError, ModelError, hint
 from bayeslab.exact.counting import Array, Codes, Families, family_counts, packed
+from bayeslab.exact.junction_tree import JunctionTree
 from bayeslab.exact.network import DiscreteNetwork
 
 __all__ = ["classify", "conditional_mutual_information", "naive_bayes", "tan"]
@@ -175,7 +176,6 @@ def classify(network: DiscreteNetwork, target: str, codes: Codes) -> Array:
 
 def _by_tree(network: DiscreteNetwork, t: int, rows: NDArray[np.int64]) -> Array:
     """Log probability of each row with each class."""
-    from bayeslab.exact.junction_tree import JunctionTree
 
     tree = JunctionTree.of(network)
     scores = []

@@ -41,6 +41,7 @@ from scipy.special import betainc, betaincinv, betaln, gammaincinv, gammaln, mul
 
 from bayeslab.digits import remainders
 from bayeslab.errors import ModelError
+from bayeslab.exact.coordinates import Observations, coordinates
 
 __all__ = [
     "BetaBinomial",
@@ -496,7 +497,6 @@ class NormalInverseGamma:
         ModelError
             The coefficients cannot be told apart.
         """
-        from bayeslab.exact.coordinates import Observations, coordinates
 
         design, data = np.asarray(design, float), np.asarray(data, float)
         with np.errstate(divide="ignore"):

@@ -33,6 +33,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import ive
 
 from bayeslab.errors import DataError, ModelError
 from bayeslab.exact.covariance import Argument, Kernel, Node
@@ -296,7 +297,6 @@ class HilbertBasis:
         return shape, [(name, shape * slope) for name, slope in logs]
 
     def _series(self, lengthscale: Argument, of: Any) -> tuple[np.ndarray, list[tuple[str, np.ndarray]]]:
-        from scipy.special import ive
 
         length = of(lengthscale)
         z, j = length**-2.0, np.arange(self.harmonics + 1)
@@ -417,7 +417,6 @@ def _box(span: tuple[float, float], word: str, limits: tuple[float, float], func
 
 
 def _cosines(shortest: float) -> int:
-    from scipy.special import ive
 
     tail = 1.0 - np.cumsum(np.where(np.arange(61) > 0, 2.0, 1.0) * ive(np.arange(61), shortest**-2.0))
     return int(np.argmax(tail < 1e-6)) or 1 if np.any(tail < 1e-6) else 60

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslab.exact.counting import Array, Codes, Families, checked_weights, packed
+from bayeslab.exact.junction_tree import JunctionTree
 from bayeslab.exact.network import DiscreteNetwork
 
 if TYPE_CHECKING:
@@ -200,7 +201,6 @@ class IncompleteRows:
 
     @cached_property
     def _tree(self) -> JunctionTree:
-        from bayeslab.exact.junction_tree import JunctionTree
 
         uniform = {v: np.full(s, 1 / s[-1]) for v, s in zip(self.states, self.families.shapes, strict=True)}
         return JunctionTree.of(DiscreteNetwork(self.states, self.parents, uniform))

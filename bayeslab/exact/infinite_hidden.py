@@ -28,6 +28,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import gammaln
 
 from bayeslab.exact.hidden_gibbs import draw_probabilities
 
@@ -160,7 +161,6 @@ def _concentration_drawn(
 
 def log_path_probability(limit: Limit, state: LimitState, starts: np.ndarray, moves: np.ndarray) -> float:
     """log p(path | β, α, κ), the rows summed out: a product of Dirichlet-multinomials."""
-    from scipy.special import gammaln
 
     counts = np.concatenate([moves, starts[None]])
     a = _concentration(state.alpha, state.kappa, state.beta)

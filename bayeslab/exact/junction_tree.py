@@ -44,6 +44,7 @@ from bayeslab.exact.factors import Evidence, FactorGraph, impossible, read_evide
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.exact.network_answers import BatchMarginals, Explanation, Marginals
 from bayeslab.exact.triangulation import Forecast
+from bayeslab.exact.variable_elimination import marginal_map
 
 __all__ = ["BatchMarginals", "Explanation", "JunctionTree", "Marginals"]
 
@@ -329,7 +330,6 @@ class JunctionTree:
         EngineRefusal
             A table met on the way would not fit into memory.
         """
-        from bayeslab.exact.variable_elimination import marginal_map
 
         names = variables_of(self.states, targets)
         state = self._given(read_evidence(self.states, given))

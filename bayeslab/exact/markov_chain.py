@@ -25,7 +25,7 @@ from scipy.special import xlogy
 
 from bayeslab.errors import DataError, ModelError
 from bayeslab.exact.conjugate import DirichletMultinomial
-from bayeslab.exact.forward_backward import Edges, HiddenChain, simulate_states
+from bayeslab.exact.forward_backward import Edges, HiddenChain, simulate_states, smooth
 
 __all__ = [
     "Classes",
@@ -203,7 +203,6 @@ class MarkovChain:
 
     def log_probability(self, states: Any, offsets: Any = None) -> np.ndarray:
         """Log probability of each sequence; after a missing state the next is summed over what it may have been."""
-        from bayeslab.exact.forward_backward import smooth
 
         states, offsets = _sequences(states, self.n_states, offsets)
         if np.all(states >= 0):

@@ -26,6 +26,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from bayeslab.errors import DataError
 from bayeslab.exact import topics as lda
@@ -128,7 +129,6 @@ def proportions(corpus: PairedCorpus, state: State, prior: TopicPrior) -> NDArra
 
 def log_joint(corpus: PairedCorpus, state: State, prior: TopicPrior) -> float:
     """log p(words of all languages, topics of the tokens | alpha, beta)."""
-    from scipy.special import gammaln
 
     k, alpha, beta = prior.n_topics, prior.alpha, prior.beta
     joined = corpus.joined

@@ -36,6 +36,7 @@ import numpy as np
 
 from bayeslab.errors import EvidenceError, ModelError, OptionError, hint
 from bayeslab.exact.factors import Evidence, FactorGraph, read_evidence
+from bayeslab.exact.junction_tree import JunctionTree
 from bayeslab.exact.network import DiscreteNetwork
 
 if TYPE_CHECKING:
@@ -292,7 +293,6 @@ def _names(network: DiscreteNetwork, variables: Iterable[str] | None) -> list[st
 
 def _tree(network: DiscreteNetwork, evidence: Evidence) -> JunctionTree:
     """The network, with one factor more for each likelihood."""
-    from bayeslab.exact.junction_tree import JunctionTree
 
     if not evidence.likelihood:
         return JunctionTree.of(network)
@@ -480,7 +480,6 @@ def evidence_influence(
     given
         Variable to its state, or to a mapping from states to likelihoods.
     """
-    from bayeslab.exact.junction_tree import JunctionTree
 
     variable, code = _one_state(network, target)
     if variable in given:
@@ -523,7 +522,6 @@ def conflict(network: DiscreteNetwork, given: Mapping[str, Any]) -> float:
     ----------
     Jensen, Chamberlain, Nordahl, Jensen (1991). Analysis in HUGIN of data conflict. UAI 6, 519-528.
     """
-    from bayeslab.exact.junction_tree import JunctionTree
 
     tree = JunctionTree.of(network)
     alone = (tree.query({v: s}, targets=()).log_evidence for v, s in given.items())

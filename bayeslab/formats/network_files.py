@@ -23,6 +23,7 @@ from typing import Any
 from bayeslab.errors import ModelError, OptionError, hint
 from bayeslab.exact.factors import FactorGraph
 from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.files import write_text
 from bayeslab.formats._nodes import File
 
 __all__ = ["FORMATS", "WRITTEN", "declared_variables", "is_network_file", "read_network", "write_network"]
@@ -97,7 +98,6 @@ def write_network(
     list of str
         Remarks, one line each: what the format could not hold as it is.
     """
-    from bayeslab.files import write_text
 
     file = Path(path)
     name = _format_of(file) if format is None else format

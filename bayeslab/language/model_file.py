@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import (
     AliasEvent,
@@ -302,7 +303,6 @@ def dump(model: Model) -> str:
 
 def _flowing(value: Any) -> Any:
     """Lists of plain values on one line, as a person would write them."""
-    from ruamel.yaml.comments import CommentedSeq
 
     if isinstance(value, dict):
         return {key: _flowing(inner) for key, inner in value.items()}

@@ -22,6 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -277,14 +281,8 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
     if options.estimator is not None:
         weak = built(options.estimator, task, categorical)
     elif options.weak == "naive_bayes":
-        from sklearn.naive_bayes import GaussianNB
-
         weak = GaussianNB()
     elif options.weak == "tree":
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
-        from sklearn.tree import DecisionTreeClassifier
-
         # Trees of scikit-learn read single precision, and take values within 1e-7 for equal: not in any unit.
         weak = make_pipeline(StandardScaler(), DecisionTreeClassifier(max_depth=options.max_depth))
     return AdaBoost(weak, options.n_estimators, categorical, options.resample)

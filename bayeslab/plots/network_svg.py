@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import networkx as nx
 import numpy as np
 
+from bayeslab.decisions.influence import under_policy
+from bayeslab.exact.junction_tree import JunctionTree
+from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.plots._layout import Layout, folded_rows, layout, node_rows
 from bayeslab.plots._svg import (
     ARROW,
@@ -211,9 +214,6 @@ def influence_svg(diagram: InfluenceDiagram, policy: Policy | None = None) -> st
 
 def _followed(diagram: InfluenceDiagram, policy: Policy) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
     """Probabilities of states and options, and expected utilities, under the policy."""
-    from bayeslab.decisions.influence import under_policy
-    from bayeslab.exact.junction_tree import JunctionTree
-    from bayeslab.exact.network import DiscreteNetwork
 
     plain = under_policy(diagram, policy.rules)
     tree = JunctionTree.of(DiscreteNetwork(plain.states, {v: plain.parents[v] for v in plain.states}, plain.tables))

@@ -35,11 +35,15 @@ from numpy.typing import NDArray
 from bayeslab import registry
 from bayeslab.data.dataset import Column, Data, Dataset, bind
 from bayeslab.errors import BayeslabError, OptionError
+from bayeslab.job import Job, options_of
 from bayeslab.language.spec import Model
 from bayeslab.options import SharedOptions
+from bayeslab.plots.calibration import rank_ecdfs, rank_histograms
 from bayeslab.progress import Progress, reporter
 from bayeslab.results import convergence
+from bayeslab.results.render import plain_table, report_html
 from bayeslab.results.verdict import Finding, Verdict
+from bayeslab.run_folder.calibration import CalibrationFolder
 from bayeslab.streams import derived, stream
 from bayeslab.structure.jobs import follow, unbroken
 
@@ -182,8 +186,6 @@ def _replicate(task: _Task, number: int, columns: Mapping[str, Column], truth: A
     """Fit one simulated dataset and rank the truth among the posterior draws."""
     import xarray as xr
 
-    from bayeslab.job import Job, options_of
-
     module = registry.load("engines", task.engine)
     options = options_of(module.Options, task.options, task.engine)
     data = _bound(task.model, task.dataset, columns, task.memory)
@@ -308,7 +310,6 @@ def _calibrate(
     """Simulate from one model and fit another; for a calibration they are the same."""
     from bayeslab.preparation import engine_of
     from bayeslab.results.predict import prior_groups
-    from bayeslab.run_folder.calibration import CalibrationFolder
 
     view.note(f"drawing {n} times from the prior")
     groups = prior_groups(simulated, data, n, seed)
@@ -530,7 +531,6 @@ class Calibration:
 
     def plot(self, kind: Literal["histogram", "ecdf"] = "histogram", quantities: list[str] | None = None) -> Any:
         """Rank histograms, or ECDFs less the uniform one with their bands; a matplotlib figure."""
-        from bayeslab.plots.calibration import rank_ecdfs, rank_histograms
 
         if kind not in ("histogram", "ecdf"):
             raise OptionError(f"kind is histogram or ecdf, not {kind!r}")
@@ -544,14 +544,12 @@ class Calibration:
         return rank_ecdfs(ranks, self.bands.points, self.bands.lower, self.bands.upper)
 
     def __repr__(self) -> str:
-        from bayeslab.results.render import plain_table
 
         return (
             f"{self.name}: {len(self.statuses)} replications\n{plain_table(self.table).to_string()}\n\n{self.verdict}"
         )
 
     def _repr_html_(self) -> str:
-        from bayeslab.results.render import report_html
 
         about = f"simulation-based calibration, {len(self.statuses)} replications; {self.reason}"
         return report_html(self.name, about, self.verdict, self.table)

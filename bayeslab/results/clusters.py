@@ -8,6 +8,8 @@ import numpy as np
 
 from bayeslab import registry
 from bayeslab.errors import OptionError, hint
+from bayeslab.plots import mixture as plots
+from bayeslab.plots.mixture import em_trace
 from bayeslab.posterior.groups import labelled
 from bayeslab.results.fitted import Fitted, bound_to, posterior_values
 from bayeslab.streams import stream
@@ -38,7 +40,6 @@ def clusters(fit: Fitted) -> xr.Dataset:
 
 def plot_clusters(fit: Fitted, what: str, columns: list[str] | None, reference: float | None) -> Any:
     """See :meth:`bayeslab.results.fit.Fit.plot_clusters`."""
-    from bayeslab.plots import mixture as plots
 
     if what not in PICTURES:
         raise OptionError(f"unknown picture '{what}'{hint(what, PICTURES)}")
@@ -164,7 +165,6 @@ def _mixture(fit: Fitted) -> Any:
 
 def _plot_density(fit: Fitted, columns: list[str] | None) -> Any:
     """The predictive density over one column, with a band over draws; it is shown where a mixture has one column."""
-    from bayeslab.plots import mixture as plots
 
     modelled = _mixture(fit).modelled
     if len(modelled) != 1 or columns not in (None, [*modelled]):
@@ -187,7 +187,6 @@ def _plot_density(fit: Fitted, columns: list[str] | None) -> Any:
 
 def _plot_number(fit: Fitted) -> Any:
     """The posterior of the number of clusters, beside what the prior of a process expects."""
-    from bayeslab.plots import mixture as plots
 
     if "n_clusters" not in fit.posterior:
         raise OptionError("the number of components is given in this model")
@@ -199,7 +198,6 @@ def _plot_number(fit: Fitted) -> Any:
 
 def _plot_partition(fit: Fitted, columns: list[str] | None) -> Any:
     """The clusters of the point partition, with parameters at their mode given it."""
-    from bayeslab.plots import mixture as plots
 
     family = registry.load("families", fit.model.model.family)
     partition = fit.group("clusters", clusters)["partition"].to_numpy()
@@ -215,7 +213,6 @@ def _plot_partition(fit: Fitted, columns: list[str] | None) -> Any:
 
 def plot_trace(fit: Fitted, reference: float | None) -> Any:
     """The log likelihood, or the bound, by iteration, with a line at ``reference``."""
-    from bayeslab.plots.mixture import em_trace
 
     for kept, name, label in (("em", "log_likelihood", "log likelihood"), ("variational", "elbo", "ELBO")):
         if kept in fit.data_tree.children:

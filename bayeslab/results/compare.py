@@ -34,14 +34,20 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
 from bayeslab import registry
+from bayeslab.data.dataset import bind
+from bayeslab.engines.exact import plan
 from bayeslab.errors import DataError, OptionError, hint, listed
+from bayeslab.job import Job, options_of
+from bayeslab.plots.comparison import elpd_plot
+from bayeslab.posterior.density import expand
 from bayeslab.progress import Progress, reporter
 from bayeslab.results import checks, convergence
 from bayeslab.results.common_scale import kinds, same_events, same_weights
 from bayeslab.results.fitted import Fitted, posterior_values
 from bayeslab.results.likelihood import MaximumLikelihood, description_bits, maximise
-from bayeslab.results.predict import log_likelihood, predict
+from bayeslab.results.predict import log_likelihood, pointwise_graph, predict, summarised, value_draws
 from bayeslab.results.psis import good_k, leave_one_out
+from bayeslab.results.render import plain_table, report_html
 from bayeslab.results.verdict import Finding, Verdict
 from bayeslab.streams import stream
 
@@ -253,7 +259,6 @@ def _row_of(fit: Fitted, node: str, position: int) -> int | None:
 
 def _held_out_exactly(fit: Fitted, node: str, position: int, row: int) -> float | None:
     """The evidence of all rows over that of the others, or the predictive density from their posterior."""
-    from bayeslab.engines.exact import plan
 
     data = _without_row(fit, row)
     found = plan(fit.model, data)
@@ -277,7 +282,6 @@ def _held_out_of_structures(fit: Fitted, node: str, position: int) -> float | No
 
 def _held_out_by_gibbs(fit: Fitted, node: str, position: int) -> float | None:
     """From chains on the other rows, which have no graph whose density could be changed."""
-    from bayeslab.data.dataset import bind
 
     row = _row_of(fit, node, position)
     if row is None:
@@ -296,7 +300,6 @@ def _held_out_by_gibbs(fit: Fitted, node: str, position: int) -> float | None:
 
 def _without_row(fit: Fitted, row: int | np.ndarray) -> Any:
     """The fit's data less a row, or some; levels and values of reductions stay."""
-    from bayeslab.data.dataset import bind
 
     whole = fit.data.dataset
     n_rows = len(fit.data.labels[whole.rows])
@@ -309,7 +312,6 @@ def _without_row(fit: Fitted, row: int | np.ndarray) -> Any:
 
 
 def _predicted(fit: Fitted, data: Any, node: str, position: int) -> float | None:
-    from bayeslab.results.predict import log_likelihood
 
     rest = _run_again(fit, data, None)
     try:
@@ -326,9 +328,6 @@ def _held_out_by_engine(fit: Fitted, node: str, position: int) -> float | None:
     too, and the machine code is that of the first refit.
     """
     import pymc as pm
-
-    from bayeslab.posterior.density import expand
-    from bayeslab.results.predict import pointwise_graph, value_draws
 
     graph = pointwise_graph(fit.model, fit.data)
     observed = next((rv for rv in graph.observed_RVs if rv.name.removesuffix("_observed") == node), None)
@@ -354,9 +353,6 @@ def _held_out_by_engine(fit: Fitted, node: str, position: int) -> float | None:
 def _run_again(fit: Fitted, data: Any, graph: Any) -> Fitted:
     """The fit's engine and options on other data, or on a changed graph."""
     import xarray as xr
-
-    from bayeslab.job import Job, options_of
-    from bayeslab.results.fitted import Fitted
 
     module = registry.load("engines", fit.method)
     options = options_of(module.Options, fit.info["options"], fit.method)
@@ -702,7 +698,6 @@ class Comparison:
         weights
             As in :meth:`weights`.
         """
-        from bayeslab.results.predict import summarised
 
         chosen = {name: w for name, w in self.weights(weights).items() if w > 0}
         rng = stream(self._seed if seed is None else seed, "mixture of models")
@@ -712,17 +707,14 @@ class Comparison:
 
     def plot(self) -> Any:
         """The models' predictive densities with standard errors; a matplotlib figure."""
-        from bayeslab.plots.comparison import elpd_plot
 
         return elpd_plot(self.table)
 
     def __repr__(self) -> str:
-        from bayeslab.results.render import plain_table
 
         return f"{plain_table(self.table).to_string()}\n\n{self.verdict}"
 
     def _repr_html_(self) -> str:
-        from bayeslab.results.render import report_html
 
         about = {"loo": "leave-one-out predictive density", "evidence": "evidence"}.get(
             self.criterion, self.criterion.upper()

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from bayeslab import registry
 from bayeslab.data.dataset import Data, Dataset, Memory, bind
+from bayeslab.data.tables import read_dataset
 from bayeslab.decisions import loss as losses
 from bayeslab.decisions import scores
 from bayeslab.decisions.paired import PairedDifference, correlated_t
@@ -35,8 +36,11 @@ from bayeslab.errors import BayeslabError, DataError, OptionError, hint, listed
 from bayeslab.families import LEFT, RIGHT
 from bayeslab.language.spec import Model
 from bayeslab.options import SharedOptions
+from bayeslab.plots.learning import calibration_plot, learning_curve_plot, scores_plot
 from bayeslab.progress import reporter
 from bayeslab.results.common_scale import kinds, same_events, unlike_kinds
+from bayeslab.results.fit import Fit
+from bayeslab.results.fitted import bound_to
 from bayeslab.streams import stream
 
 if TYPE_CHECKING:
@@ -240,9 +244,7 @@ def _shape(task: _Task, repeats: int) -> tuple[int, ...]:
 
 def _prepared(models: Mapping[str, Any], data: Any, target: str | None, loss: Any) -> tuple[list[_Entry], _Task]:
     """Every model on all rows, and that they predict the same."""
-    from bayeslab.data.tables import read_dataset
     from bayeslab.preparation import Source
-    from bayeslab.results.fit import Fit
 
     if not isinstance(models, Mapping) or not models:
         raise OptionError("nothing to compare: give models by name, {'name': model, ...}")
@@ -457,7 +459,6 @@ def _log_densities(fit: Fit, task: _Task, test: Dataset) -> Array | None:
     """Log predictive density of each outcome; None where the model has none."""
     from scipy.special import logsumexp
 
-    from bayeslab.results.fitted import bound_to
     from bayeslab.results.predict import log_likelihood
 
     family = registry.load("families", fit.model.model.family)
@@ -779,7 +780,6 @@ class CrossValidation:
 
     def plot(self, measure: str | None = None) -> Any:
         """The scores of every split, by model; a matplotlib figure."""
-        from bayeslab.plots.learning import scores_plot
 
         chosen = self._chosen(measure)
         means = {name: overall(chosen, *self._splits(name, chosen)) for name in self._ordered(chosen)}
@@ -787,7 +787,6 @@ class CrossValidation:
 
     def plot_calibration(self, bins: int = 10) -> Any:
         """Calibration curves of all models: of two classes the second, of more all together; a matplotlib figure."""
-        from bayeslab.plots.learning import calibration_plot
 
         curves = {name: self.calibration(name, bins, together=True) for name in self.models}
         state = next(iter(curves.values()))["state"].iloc[0]
@@ -857,7 +856,6 @@ class LearningCurve:
 
     def plot(self, measure: str | None = None) -> Any:
         """Means with bands; a matplotlib figure."""
-        from bayeslab.plots.learning import learning_curve_plot
 
         return learning_curve_plot(self.table(measure), self.target)
 

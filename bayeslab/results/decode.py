@@ -12,6 +12,7 @@ from bayeslab import registry
 from bayeslab.data.dataset import Data
 from bayeslab.errors import ModelError, OptionError
 from bayeslab.language.spec import Model
+from bayeslab.plots.hmm import Drawn, draw_chains, draw_diagrams, draw_level, draw_states, draw_transitions
 from bayeslab.preparation import Source
 from bayeslab.preparation import bound as bound_of
 from bayeslab.results.fitted import Fitted, bound_to, posterior_values
@@ -87,7 +88,6 @@ def plot_states(source: Any, data: Any = None, *, sequence: str | None = None, c
     -------
     matplotlib.figure.Figure
     """
-    from bayeslab.plots.hmm import draw_chains, draw_level, draw_states
 
     model, bound, _ = source_of(source, data)
     spec = _hmm(model)
@@ -125,7 +125,6 @@ def plot_states(source: Any, data: Any = None, *, sequence: str | None = None, c
 
 def _chains(chain: Any, path: pd.DataFrame, smoothed: pd.DataFrame) -> list[Any]:
     """Each of several chains, for drawing."""
-    from bayeslab.plots.hmm import Drawn
 
     out = []
     for name, levels in zip(chain.names, chain.levels, strict=True):
@@ -153,7 +152,6 @@ def plot_transitions(source: Any, data: Any = None) -> Figure:
     source, data
         As for :func:`decode`; of a fit the posterior means are drawn.
     """
-    from bayeslab.plots.hmm import draw_transitions
 
     model, bound, draws = source_of(source, data)
     if _hmm(model).states == "continuous" or _hmm(model).order != 1:
@@ -169,7 +167,6 @@ def plot_transitions(source: Any, data: Any = None) -> Figure:
 
 def _diagrams(chain: Any, found: dict[str, np.ndarray]) -> Figure:
     """Of several chains, one each."""
-    from bayeslab.plots.hmm import draw_diagrams
 
     if chain.coupling == "coupled":
         raise ModelError(

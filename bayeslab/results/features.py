@@ -8,6 +8,7 @@ import numpy as np
 
 from bayeslab import registry
 from bayeslab.errors import OptionError, hint
+from bayeslab.plots import latent_features as plots
 from bayeslab.posterior.groups import labelled
 from bayeslab.results.fitted import Fitted, bound_to, posterior_values
 from bayeslab.streams import stream
@@ -37,7 +38,6 @@ def features(fit: Fitted, data: Any = None) -> xr.Dataset:
 
 def plot_features(fit: Fitted, what: str, shape: tuple[int, int] | None) -> Any:
     """See :meth:`bayeslab.results.fit.Fit.plot_features`."""
-    from bayeslab.plots import latent_features as plots
 
     if what not in PICTURES:
         raise OptionError(f"unknown picture '{what}'{hint(what, PICTURES)}")

@@ -6,7 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
+from bayeslab import registry
 from bayeslab.errors import OptionError, hint
+from bayeslab.results import pictures
 from bayeslab.results.fitted import Fitted
 from bayeslab.results.verdict import Verdict
 
@@ -96,7 +100,6 @@ class Fit(Fitted):
 
     def _structure_summary(self) -> pd.DataFrame:
         """Score and number of edges, then edges by their probability."""
-        import numpy as np
         import pandas as pd
 
         from bayeslab.results.render import summary
@@ -113,7 +116,6 @@ class Fit(Fitted):
 
     def _learner_summary(self) -> pd.DataFrame:
         """Scores of rows left out, then what was learned."""
-        import numpy as np
         import pandas as pd
 
         from bayeslab.results.render import summary
@@ -151,7 +153,6 @@ class Fit(Fitted):
 
     def _exact_group(self, ci_prob: float) -> xr.Dataset:
         """The group ``exact_posterior`` with the quantiles of this interval."""
-        import numpy as np
         import xarray as xr
 
         from bayeslab.engines.exact import plan, solved_as
@@ -562,7 +563,6 @@ class Fit(Fitted):
         OptionError
             There is no such picture of this model.
         """
-        from bayeslab.results import pictures
 
         return pictures.draw(self, what or pictures.first(self), columns)
 
@@ -589,7 +589,6 @@ class Fit(Fitted):
         )
 
     def _repr_html_(self) -> str:
-        from bayeslab import registry
         from bayeslab.plots.graph_svg import model_svg
         from bayeslab.results.render import fit_html
 

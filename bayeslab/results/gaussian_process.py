@@ -15,6 +15,7 @@ from bayeslab.exact.active_learning import informative_rows, most_uncertain
 from bayeslab.exact.gaussian_process import GaussianProcess
 from bayeslab.families.gaussian_process import predictions
 from bayeslab.families.gaussian_process.model import Resolved, resolved
+from bayeslab.plots import gaussian_process as plots
 from bayeslab.results.fitted import Fitted, bound_to, posterior_values
 from bayeslab.results.predict import predict
 from bayeslab.streams import stream
@@ -177,7 +178,6 @@ class FittedProcess:
         ci_prob : float
             Of the band.
         """
-        from bayeslab.plots import gaussian_process as plots
 
         pictures = ("function", "components", "leave_one_out")
         if what not in pictures:

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from bayeslab import registry
 from bayeslab.data.dataset import Data
 from bayeslab.decisions import scores
 from bayeslab.errors import DataError, OptionError, hint, listed
 from bayeslab.families import learner as family
+from bayeslab.plots import learners as plots
+from bayeslab.plots.learners import Axis, Regions
+from bayeslab.plots.learning import calibration_plot
 from bayeslab.results.fitted import Fitted, bound_to
 from bayeslab.results.predict import predict
 
@@ -353,7 +357,6 @@ class FittedLearner:
         penalty
             Of ``path``: ``ridge`` or ``lasso``.
         """
-        from bayeslab.plots import learners as plots
 
         what = what or "regions"
         if what not in PICTURES:
@@ -377,8 +380,6 @@ class FittedLearner:
         if what == "confusion":
             return plots.confusion(self.confusion().to_numpy(), self._classes, self._target)
         if what == "calibration":
-            from bayeslab.plots.learning import calibration_plot
-
             table = self.calibration(bins)
             return calibration_plot({str(self._learned.ready.spec.learner): table}, _event(self._target, table))
         table = self.path(penalty)
@@ -431,7 +432,6 @@ def plot_regions(
     at
         Values of other columns; default medians of numbers and the most frequent names.
     """
-    from bayeslab.plots import learners as plots
 
     if not fits:
         raise OptionError("nothing to draw: give fits by name, {'name': fit, ...}")
@@ -439,7 +439,6 @@ def plot_regions(
 
 
 def _regions(fit: Fitted, inputs: Sequence[str] | None, at: dict[str, Any]) -> Regions:
-    from bayeslab.plots.learners import Regions
 
     target, used = _target_of(fit), _used(fit)
     names = _chosen(fit.data, inputs, used)
@@ -482,7 +481,6 @@ def _short(value: Any) -> str:
 
 
 def _target_of(fit: Fitted) -> str:
-    from bayeslab import registry
 
     own = getattr(fit.model.model, "target", None)
     if own is not None:
@@ -533,7 +531,6 @@ def _typical(data: Data, name: str) -> Any:
 
 
 def _axis(data: Data, name: str, n: int) -> Axis:
-    from bayeslab.plots.learners import Axis
 
     term = data.term(name, missing=True)
     if _named(data, name):

@@ -25,8 +25,12 @@ from numpy.typing import NDArray
 from bayeslab.decisions import loss as losses
 from bayeslab.decisions import scores
 from bayeslab.errors import DataError, OptionError, hint, listed
+from bayeslab.plots import predictive
+from bayeslab.results.calibrate import uniform_bands
+from bayeslab.results.compare import _relative_efficiency
 from bayeslab.results.fitted import Fitted, bound_to
 from bayeslab.results.predict import log_likelihood, posterior_predictive, predict, prior_groups
+from bayeslab.results.psis import smoothed_log_weights
 from bayeslab.streams import stream
 
 if TYPE_CHECKING:
@@ -154,8 +158,6 @@ def loo_pit(fit: Fitted, seed: int | None = None) -> dict[str, Array]:
     dict of str to ndarray
         By outcome, shape (observation,).
     """
-    from bayeslab.results.compare import _relative_efficiency
-    from bayeslab.results.psis import smoothed_log_weights
 
     group = fit.group("log_likelihood", log_likelihood).to_dataset()
     rng = stream(fit.seed if seed is None else seed, "loo pit")
@@ -175,7 +177,6 @@ def loo_pit(fit: Fitted, seed: int | None = None) -> dict[str, Array]:
 
 def plot_check(fit: Fitted, what: str, node: str | None) -> Any:
     """See :meth:`bayeslab.results.fit.Fit.plot_check`."""
-    from bayeslab.plots import predictive
 
     both = replications(fit, "posterior")
     if node is not None and node not in both:
@@ -189,8 +190,6 @@ def plot_check(fit: Fitted, what: str, node: str | None) -> Any:
             levels = None
         return predictive.density_overlay(observed, drawn, name, discrete=discrete, levels=levels)
     if what == "pit":
-        from bayeslab.results.calibrate import uniform_bands
-
         values = loo_pit(fit)[name]
         bands = uniform_bands(len(values), 50, np.random.default_rng(0))
         return predictive.pit_ecdf(values, bands.points, bands.lower, bands.upper, name)

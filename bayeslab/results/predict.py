@@ -17,7 +17,10 @@ from bayeslab.posterior.density import expand
 from bayeslab.posterior.forward import forward
 from bayeslab.posterior.groups import bound_data, dataset, labelled, tables_at, unconstrained
 from bayeslab.preparation import Source
+from bayeslab.results import topics
 from bayeslab.results.fitted import Fitted, bound_to, posterior_values
+from bayeslab.results.structure_predictions import log_likelihoods, predicted, replications
+from bayeslab.results.tails import heavy
 from bayeslab.streams import derived, stream
 
 if TYPE_CHECKING:
@@ -134,8 +137,6 @@ def _held(fit: Fitted, graph: pymc.Model, data: Data) -> dict[str, np.ndarray]:
 def posterior_predictive(fit: Fitted) -> xr.Dataset:
     """Replications of the observed nodes for the data of the fit."""
     if "parent_sets" in fit.data_tree.children:
-        from bayeslab.results.structure_predictions import replications
-
         return replications(fit, fit.data, fit.seed)
     return _draws(fit, fit.data, fit.seed)
 
@@ -209,12 +210,8 @@ def predict(fit: Fitted, data: Any, kind: Kind | None = None, *, ci_prob: float 
         raise OptionError(f"ci_prob lies between 0 and 1, not {ci_prob!r}")
     bound = fit.data if data is None else bound_to(fit, data)
     if "parent_sets" in fit.data_tree.children:
-        from bayeslab.results.structure_predictions import predicted
-
         return _like(predicted(fit, bound, kind, ci_prob=ci_prob, seed=seed), data)
     if fit.model.model.family == "topics":
-        from bayeslab.results import topics
-
         found = topics.predicted(fit, bound, data, kind, ci_prob=ci_prob, seed=seed)
         return found if kind == "draws" else _like(found, data)
     family = registry.load("families", fit.model.model.family)
@@ -289,8 +286,6 @@ def summarised(fit: Fitted, drawn: xr.Dataset, data: Any, kind: str, ci_prob: fl
 
 def _means(drawn: xr.Dataset, ci_prob: float) -> pd.DataFrame:
     import pandas as pd
-
-    from bayeslab.results.tails import heavy
 
     tail = (1 - ci_prob) / 2
     percent = f"{100 * ci_prob:g}"
@@ -373,8 +368,6 @@ def log_likelihood(fit: Fitted, data: Data | None = None, *, weighted: bool = Tr
 
 def _unweighted_log_likelihood(fit: Fitted, data: Data | None) -> xr.Dataset:
     if "parent_sets" in fit.data_tree.children:
-        from bayeslab.results.structure_predictions import log_likelihoods
-
         return log_likelihoods(fit, data or fit.data)
     family = registry.load("families", fit.model.model.family)
     if hasattr(family, "log_likelihoods"):

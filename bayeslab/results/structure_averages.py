@@ -34,8 +34,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslab.errors import EvidenceError, OptionError, hint
+from bayeslab.exact import strong_junction_tree
+from bayeslab.exact.factors import read_evidence
+from bayeslab.exact.junction_tree import JunctionTree
 from bayeslab.exact.mixed_network import MixedNetwork
 from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.exact.strong_junction_tree import NormalMixture
 from bayeslab.networks import Query
 from bayeslab.results.structure_checks import mean_error
 from bayeslab.streams import stream
@@ -305,8 +309,6 @@ class _Ask:
     do: dict[str, Any]
 
     def __call__(self, net: DiscreteNetwork | MixedNetwork) -> tuple[float, dict[str, Array], dict[str, Any]]:
-        from bayeslab.exact import strong_junction_tree
-        from bayeslab.exact.junction_tree import JunctionTree
 
         if isinstance(net, DiscreteNetwork):
             acted = causal.intervene(net, self.do) if self.do else net
@@ -321,7 +323,6 @@ class _Ask:
 
     def _impossible(self, net: DiscreteNetwork, error: EvidenceError) -> tuple[float, dict[str, Array], dict[str, Any]]:
         """A net under which the evidence cannot be counts for nothing; names that are wrong are wrong in all."""
-        from bayeslab.exact.factors import read_evidence
 
         read_evidence(net.states, self.given)
         if not self.given:
@@ -350,7 +351,6 @@ class _Answers:
 
 def _joined(mixtures: Sequence[Any], weights: Array) -> Any:
     """One mixture of the mixtures of several nets."""
-    from bayeslab.exact.strong_junction_tree import NormalMixture
 
     share = weights / weights.sum()
     parts = [np.concatenate([np.atleast_1d(getattr(m, name)) for m in mixtures]) for name in ("means", "sds")]
@@ -374,7 +374,6 @@ def predictions(
     targets
         Discrete variables; what the rows hold of them is used like everything else.
     """
-    from bayeslab.exact.junction_tree import JunctionTree
 
     if not structures.discrete:
         raise OptionError("tables of predictions are for variables with states; query row by row")
@@ -567,7 +566,6 @@ class _Measure:
         return np.array([self._effect(net), 1.0])
 
     def _effect(self, net: DiscreteNetwork | MixedNetwork) -> float:
-        from bayeslab.exact import strong_junction_tree
 
         if isinstance(net, DiscreteNetwork):
             assert self.scores is not None
@@ -592,7 +590,6 @@ class _Measure:
 
 def _after(net: DiscreteNetwork, treatment: str, outcome: str) -> Array:
     """P(outcome | do(treatment)), a row for each state of the treatment, which has no parents any more in the net."""
-    from bayeslab.exact.junction_tree import JunctionTree
 
     n = len(net.states[treatment])
     codes = np.full((n, len(net.states)), -1, np.int64)

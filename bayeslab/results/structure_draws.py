@@ -16,8 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslab.errors import ModelError, OptionError, hint
+from bayeslab.networks import Network
+from bayeslab.plots import structure as plots
 from bayeslab.results.structure_checks import EdgeDiagnostics, edge_diagnostics, indicators, mean_error
 from bayeslab.streams import stream
+from bayeslab.structure.cpdag import compelled_parents, cpdag
+from bayeslab.structure.orders import log_orders
 from bayeslab.structure.parameters import Parameters
 from bayeslab.structure.partial_graph import PartialGraph
 
@@ -287,7 +291,6 @@ class StructureDraws:
 
     def top_classes(self, k: int = 10) -> list[Drawn]:
         """The equivalence classes that were drawn most often; their graphs are CPDAGs."""
-        from bayeslab.structure.cpdag import cpdag
 
         of_graph, firsts = self._classes
         of_draw = of_graph[self.of_draw]
@@ -305,7 +308,6 @@ class StructureDraws:
     @cached_property
     def _classes(self) -> tuple[NDArray[np.int64], list[int]]:
         """The class of each of the different graphs, and a graph of each class."""
-        from bayeslab.structure.cpdag import compelled_parents
 
         number: dict[tuple[int, ...], int] = {}
         of_graph = np.empty(len(self._distinct), np.int64)
@@ -421,8 +423,6 @@ class StructureDraws:
         """
         import xarray as xr
 
-        from bayeslab.structure.orders import log_orders
-
         if self.draws_of == "dags":
             return self
         logs = np.array([-log_orders(self.parents(g)) for g in range(len(self._distinct))])
@@ -518,7 +518,6 @@ class StructureDraws:
         self, chain: int, draw: int, *, parameters: Literal["mean", "draw"] = "mean", seed: int | None = None
     ) -> Network:
         """The network of one draw, with parameters at their posterior means or drawn from their posterior."""
-        from bayeslab.networks import Network
 
         if parameters not in ("mean", "draw"):
             raise OptionError(f"parameters are mean or draw, not {parameters!r}")
@@ -592,7 +591,6 @@ class StructureDraws:
             are probable; option ``threshold``), ``trace`` (scores), ``r_hat`` (of edges), ``agreement`` (each chain
             against the others).
         """
-        from bayeslab.plots import structure as plots
 
         if what not in PICTURES:
             raise OptionError(f"unknown picture '{what}'{hint(what, PICTURES)}")

@@ -11,9 +11,11 @@ from bayeslab.arrays import lengths
 from bayeslab.data.dataset import Column, Data
 from bayeslab.errors import DataError, OptionError
 from bayeslab.exact.gaussian_network import joint, observe
+from bayeslab.exact.junction_tree import JunctionTree
 from bayeslab.exact.mixed_network import MixedNetwork, draws, log_density
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.families.bayes_net.net import codes_from
+from bayeslab.posterior.groups import labelled
 from bayeslab.results import structure_averages as averages
 from bayeslab.results.structures import Structures, structures_of
 from bayeslab.streams import stream
@@ -98,7 +100,6 @@ def log_likelihoods(fit: Fitted, bound: Data) -> xr.Dataset:
 
 def _of_seen(net: MixedNetwork, codes: NDArray[np.integer], values: Array) -> Array:
     """Log probability of what is seen of each row of states."""
-    from bayeslab.exact.junction_tree import JunctionTree
 
     distinct, back = np.unique(codes, axis=0, return_inverse=True)
     tables = DiscreteNetwork(net.states, net.parents, net.tables)
@@ -125,7 +126,6 @@ def _mixed(net: DiscreteNetwork | MixedNetwork) -> MixedNetwork:
 
 
 def _by_row(fit: Fitted, bound: Data, arrays: dict[str, Array]) -> xr.Dataset:
-    from bayeslab.posterior.groups import labelled
 
     rows = fit.model.data.rows
     n_draws = next(iter(arrays.values())).shape[1]

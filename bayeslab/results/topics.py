@@ -16,18 +16,24 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from bayeslab.data.dataset import WORDS_APART, Data
-from bayeslab.errors import DataError, OptionError, hint
+from bayeslab.errors import DataError, OptionError, RunError, hint
 from bayeslab.exact import topics as lda
+from bayeslab.exact.topic_coherence import coherence_interval
 from bayeslab.families.topics.documents import Documents, counted, documents_of, held_out_documents, new_documents
 from bayeslab.families.topics.gibbs_sampling import SAME, Kept, held_out_group, of_draw, per_word
+from bayeslab.families.topics.spec import Topics, prior_of
+from bayeslab.files import write_text
+from bayeslab.plots import topics as plots
 from bayeslab.posterior.groups import labelled
 from bayeslab.results._topic_viewer import page
 from bayeslab.results.fitted import Fitted, bound_to
+from bayeslab.results.render import topics_html
 from bayeslab.streams import stream
 
 if TYPE_CHECKING:
@@ -169,7 +175,6 @@ class FittedTopics:
         return self._drawn_from_posterior()
 
     def _drawn_from_posterior(self) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-        from bayeslab.families.topics.spec import Topics, prior_of
 
         spec = self._fit.model.model
         assert isinstance(spec, Topics)
@@ -407,8 +412,6 @@ class FittedTopics:
         """
         import pandas as pd
 
-        from bayeslab.exact.topic_coherence import coherence_interval
-
         documents = self._fitted if data is None else self._apart(data)
         draws = self.draws["phi"][1][:, : self.n_topics]
         found = coherence_interval(documents.corpus, draws, measure=measure, top=n_words, probability=ci_prob)
@@ -440,7 +443,6 @@ class FittedTopics:
             ``documents`` (their proportions), ``map`` (how far topics are from each other), ``days`` (shares of topics
             from day to day).
         """
-        from bayeslab.plots import topics as plots
 
         if what not in PICTURES:
             raise OptionError(f"unknown picture '{what}'{hint(what, PICTURES)}")
@@ -464,10 +466,6 @@ class FittedTopics:
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
         """Write a page to look at the topics: one file, which loads nothing from elsewhere."""
-        from pathlib import Path
-
-        from bayeslab.errors import RunError
-        from bayeslab.files import write_text
 
         try:
             write_text(Path(path), self.html())
@@ -491,7 +489,6 @@ class FittedTopics:
         return rich_table(self.table())
 
     def _repr_html_(self) -> str:
-        from bayeslab.results.render import topics_html
 
         return topics_html(self.rows(), self.title)
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from bayeslab.errors import OptionError, hint
 from bayeslab.language.spec import Model
+from bayeslab.plots.learning import validation_curve_plot
 from bayeslab.progress import reporter
 from bayeslab.results import cross_validation as crossed
 from bayeslab.streams import stream
@@ -81,7 +82,6 @@ class ValidationCurve:
 
     def plot(self, measure: str | None = None) -> Any:
         """Both curves, and the best value; a matplotlib figure."""
-        from bayeslab.plots.learning import validation_curve_plot
 
         chosen = self._measure(measure)
         place = self.values.index(self.best(chosen))

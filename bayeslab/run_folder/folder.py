@@ -26,6 +26,7 @@ import os
 import re
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -42,6 +43,7 @@ from bayeslab.language.model_file import dump, load
 from bayeslab.language.spec import Model
 from bayeslab.language.wording import expected
 from bayeslab.run_folder import lock
+from bayeslab.run_folder.segments import SegmentStore
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -298,7 +300,6 @@ class RunFolder:
 
     def segments(self) -> SegmentStore:
         """The part of the folder that jobs of segments use."""
-        from bayeslab.run_folder.segments import SegmentStore
 
         return SegmentStore(self.path)
 
@@ -312,7 +313,6 @@ class RunFolder:
         dict of str to str
             A digest of each group, for ``run.json``.
         """
-        import warnings
 
         final = self.path / "result.zarr"
         for leftover in self.path.glob(".result.*"):
@@ -345,7 +345,6 @@ class RunFolder:
         RunError
             The run has not finished, or the store is damaged.
         """
-        import warnings
 
         import xarray as xr
 

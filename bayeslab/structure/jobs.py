@@ -31,6 +31,8 @@ from numpy.typing import NDArray
 
 from bayeslab.errors import OptionError, RunError
 from bayeslab.structure.chains import State, load
+from bayeslab.structure.chains._common import ready
+from bayeslab.structure.chains._tempering import Tempered, scaled
 from bayeslab.structure.score_table import ScoreTable
 
 __all__ = [
@@ -79,8 +81,6 @@ class Sampler:
 
     def prepare(self, table: ScoreTable) -> None:
         """Work out what all chains need of a table, before several of them begin at once."""
-        from bayeslab.structure.chains._common import ready
-        from bayeslab.structure.chains._tempering import scaled
 
         ready(table)
         for beta in self.betas:
@@ -97,7 +97,6 @@ class Sampler:
         return self._chain().run(table, state, n_steps, thin, **options)
 
     def _chain(self) -> Any:
-        from bayeslab.structure.chains._tempering import Tempered
 
         if len(self.betas) == 1:
             return load(self.word)

@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 import secrets
+import time
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -414,7 +415,6 @@ def _ticker(progress: Note | None, cost: Forecast) -> Any:
     """Told after each part of the work; speaks up every few seconds."""
     if progress is None or cost.seconds < 2:
         return None
-    import time
 
     begun = last = time.monotonic()
     done = 0

@@ -21,10 +21,17 @@ import networkx as nx
 import numpy as np
 
 from bayeslab.data.dataset import Column, Data, Dataset
+from bayeslab.decisions.influence import InfluenceDiagram
 from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
+from bayeslab.exact import strong_junction_tree
 from bayeslab.exact.answer import EMPlan, Plan
-from bayeslab.exact.mixed_network import MixedNetwork
+from bayeslab.exact.clusters import relabel_by_probabilities
+from bayeslab.exact.incomplete_rows import IncompleteRows
+from bayeslab.exact.junction_tree import JunctionTree
+from bayeslab.exact.mixed_network import MixedNetwork, log_density
+from bayeslab.exact.mixed_network import draws as mixed_draws
 from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.exact.sampling import forward_sample
 from bayeslab.families.bayes_net import unknown_structure
 from bayeslab.families.bayes_net.local_distributions import Place, Rows, local
 from bayeslab.families.bayes_net.net import Net, net_of, parameter_values, resolved
@@ -197,7 +204,6 @@ def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tup
     draws
         By name, shape (draws, ...).
     """
-    from bayeslab.exact.clusters import relabel_by_probabilities
 
     if unknown(_spec(model)):
         return None
@@ -343,7 +349,6 @@ def diagram(model: Model) -> InfluenceDiagram:
     ModelError
         It has no decisions, or a table is unknown.
     """
-    from bayeslab.decisions.influence import InfluenceDiagram
 
     spec = _spec(model)
     if not spec.decisions:
@@ -396,7 +401,6 @@ def log_likelihoods(
     model: Model, data: Data, draws: Mapping[str, np.ndarray]
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Log probability of what was observed in each row at each draw, the rest summed out."""
-    from bayeslab.exact.incomplete_rows import IncompleteRows
 
     if unknown(_spec(model)):
         raise sampled("a likelihood of rows")
@@ -405,7 +409,6 @@ def log_likelihoods(
     # A variable may not have the name of a dimension.
     name = "evidence" if model.data.rows != "evidence" else "log_evidence"
     if net.linears:
-        from bayeslab.exact.mixed_network import log_density
         from bayeslab.exact.mixed_statistics import expected_statistics
 
         complete = not (np.any(codes < 0) or np.any(np.isnan(values)))
@@ -425,7 +428,6 @@ def log_likelihoods(
 
 def _tree(net: Net, draws: Mapping[str, np.ndarray], draw: int, tree: JunctionTree | None) -> JunctionTree:
     """The junction tree at one draw, compiled once."""
-    from bayeslab.exact.junction_tree import JunctionTree
 
     value = parameter_values(net, draws, draw)
     if tree is None:
@@ -438,8 +440,6 @@ def predictive(
     model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Replications of the outcomes at each draw: of the target given the rest of its row, or of whole rows."""
-    from bayeslab.exact.mixed_network import draws as mixed_draws
-    from bayeslab.exact.sampling import forward_sample
     from bayeslab.families.bayes_net.target import target_draws
 
     if unknown(_spec(model)):
@@ -531,7 +531,6 @@ def _mixed(
     net: Net, draws: Mapping[str, np.ndarray], draw: int, codes: np.ndarray, values: np.ndarray, wanted: list[str]
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Log densities of rows and marginals, at one draw of a net with continuous variables."""
-    from bayeslab.exact import strong_junction_tree
 
     one = net.plain(parameter_values(net, draws, draw))
     assert isinstance(one, MixedNetwork)

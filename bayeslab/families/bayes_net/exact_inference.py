@@ -27,6 +27,7 @@ from bayeslab.exact.answer import Plan
 from bayeslab.exact.conjugate import NormalInverseGamma
 from bayeslab.exact.counting import family_counts
 from bayeslab.exact.factors import FactorGraph
+from bayeslab.exact.junction_tree import JunctionTree
 from bayeslab.families.bayes_net.local_distributions import Table
 from bayeslab.families.bayes_net.net import Net, resolved
 from bayeslab.families.bayes_net.normal_nodes import Linear, prior_of
@@ -144,7 +145,6 @@ def _rest(net: Net, codes: np.ndarray) -> float:
     known = [v for v in net.states if net.locals[v].known is not None]
     if not known:
         return 0.0
-    from bayeslab.exact.junction_tree import JunctionTree
 
     scopes = tuple((*net.parents[v], v) for v in known)
     tables = tuple(np.asarray(net.locals[v].known) for v in known)

@@ -18,6 +18,8 @@ from bayeslab.exact.local_models import NoisyMax as FittedMax
 from bayeslab.exact.local_models import NoisyOr as FittedOr
 from bayeslab.exact.local_models import Softmax as FittedSoftmax
 from bayeslab.exact.mixed_em import MixedProblem, Options
+from bayeslab.exact.mixed_network import LinearGaussian, MixedNetwork
+from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.families.bayes_net.local_distributions import Local, NoisyMax, Softmax, Table, identifier
 from bayeslab.families.bayes_net.net import Net, Resolved, resolved
 from bayeslab.language.expressions import parse
@@ -67,8 +69,6 @@ def _blank(net: Net) -> Any:
     def uniform(v: str) -> np.ndarray:
         shape = (*(len(net.states[p]) for p in net.parents[v]), len(net.states[v]))
         return np.full(shape, 1 / shape[-1])
-
-    from bayeslab.exact.network import DiscreteNetwork
 
     tables = {v: one.known if one.known is not None else uniform(v) for v, one in net.locals.items()}
     return DiscreteNetwork(net.states, net.parents, tables, net.name)
@@ -226,7 +226,6 @@ def _mixed(seen: Resolved) -> EMPlan | str:
     if odd:
         return f"in a net with continuous variables EM learns whole tables, and '{odd[0]}' is not one; use nuts"
     counts = {float(c) for v in net.learned for c in np.unique(_rows(net.locals[v]))}
-    from bayeslab.exact.mixed_network import LinearGaussian, MixedNetwork
 
     nodes = {}
     for v, one in net.linears.items():

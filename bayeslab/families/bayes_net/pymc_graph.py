@@ -10,6 +10,8 @@ import numpy as np
 
 from bayeslab.data.dataset import Data, Dataset, bind
 from bayeslab.errors import ModelError
+from bayeslab.exact.incomplete_rows import IncompleteRows
+from bayeslab.exact.junction_tree import JunctionTree
 from bayeslab.families import graph as graphs
 from bayeslab.families.bayes_net.net import Net, Resolved
 from bayeslab.families.bayes_net.normal_nodes import Linear, centred, prior_of
@@ -32,8 +34,6 @@ def with_evidence(model: Model, seen: Resolved) -> pymc.Model:
     import pytensor.tensor as pt
 
     from bayeslab.evidence import log_evidence
-    from bayeslab.exact.incomplete_rows import IncompleteRows
-    from bayeslab.exact.junction_tree import JunctionTree
 
     net, codes, values = seen
     if not net.learned and not net.regressions:

@@ -13,6 +13,9 @@ from bayeslab import registry
 from bayeslab.errors import EngineRefusal, ModelError, OptionError, hint
 from bayeslab.language.spec import Problem
 from bayeslab.language.spec import Spec as Frozen
+from bayeslab.structure.constraints import Constraints
+from bayeslab.structure.jobs import Sampler
+from bayeslab.structure.priors import EdgePrior, structure_prior
 
 if TYPE_CHECKING:
     from bayeslab.structure.constraints import Constraints
@@ -181,7 +184,6 @@ class Structure(Frozen):
 
     def chain(self) -> Sampler:
         """The chain with its options."""
-        from bayeslab.structure.jobs import Sampler
 
         shares = {"reversal": self.reversal, "renewal": self.renewal}
         given = {name: float(share) for name, share in shares.items() if share is not None}
@@ -192,7 +194,6 @@ class Structure(Frozen):
 
     def constraints(self, names: Sequence[str]) -> Constraints:
         """What is known of the structure beforehand; an error points at the part that is wrong."""
-        from bayeslab.structure.constraints import Constraints
 
         parts: dict[str, Any] = {
             "max_parents": self.max_parents if isinstance(self.max_parents, dict) else None,
@@ -210,7 +211,6 @@ class Structure(Frozen):
 
     def edge_prior(self, names: Sequence[str]) -> StructurePrior:
         """The prior over structures."""
-        from bayeslab.structure.priors import EdgePrior, structure_prior
 
         with _at("prior"):
             if isinstance(self.prior, str):

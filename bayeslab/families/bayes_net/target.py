@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import DataError
+from bayeslab.exact import strong_junction_tree
+from bayeslab.exact.junction_tree import JunctionTree
 from bayeslab.exact.mixed_network import MixedNetwork, log_density
 from bayeslab.families.bayes_net.net import Net, parameter_values
 
@@ -112,8 +114,6 @@ def _given(
     net: Net, target: str, codes: np.ndarray, values: np.ndarray, draws: Mapping[str, np.ndarray], n_draws: int
 ) -> Iterator[_Given]:
     if not net.linears:
-        from bayeslab.exact.junction_tree import JunctionTree
-
         tree = None
         for i in range(n_draws):
             value = parameter_values(net, draws, i)
@@ -176,7 +176,6 @@ def _by_parabola(one: MixedNetwork, target: str, codes: np.ndarray, values: np.n
 
 def _queried(net: Net, one: MixedNetwork, target: str, codes: np.ndarray, values: np.ndarray) -> _Given:
     """Rows with other cells missing: one query each."""
-    from bayeslab.exact import strong_junction_tree
 
     answers = []
     for code, value in zip(codes, values, strict=True):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 import networkx as nx
@@ -24,6 +26,10 @@ from bayeslab.families.bayes_net.structure_spec import (
     unknown,
 )
 from bayeslab.language.spec import Model
+from bayeslab.structure import scores
+from bayeslab.structure.data import Observations, lacking
+from bayeslab.structure.imputing import SCORES, Cells, Imputing, completed
+from bayeslab.structure.score_table import ScoreTable, checked
 
 if TYPE_CHECKING:
     from bayeslab.exact.answer import Plan as ExactPlan
@@ -85,7 +91,6 @@ class Plan:
     @cached_property
     def observations(self) -> Observations:
         """The rows as scores read them; with missing cells, a first completion of them."""
-        from bayeslab.structure.data import Observations
 
         numbers = any(not own for own in self.states.values())
         return Observations.of_codes(self._first_codes, self.states, values=self.values if numbers else None)
@@ -98,21 +103,18 @@ class Plan:
     @cached_property
     def cells(self) -> Cells:
         """The rows with their missing cells, as chains that draw these want them."""
-        from bayeslab.structure.imputing import Cells
 
         return Cells(self.states, self.codes, self.word, self.structure.score_options, self.prior)
 
     @cached_property
     def _first_codes(self) -> np.ndarray:
         """The codes; missing cells drawn from their columns, for the score table that chains begin with."""
-        from bayeslab.structure.imputing import completed
 
         return completed(self.cells, np.random.default_rng(0)) if self.missing else self.codes
 
     @cached_property
     def sampler(self) -> Sampler:
         """The chain with its options; one that draws missing cells, if there are any."""
-        from bayeslab.structure.imputing import Imputing
 
         chain = self.structure.chain()
         return Imputing.of(chain, self.cells, imputation=self.structure.imputation_every) if self.missing else chain
@@ -120,7 +122,6 @@ class Plan:
     @cached_property
     def score(self) -> LocalScore:
         """The local score on the rows."""
-        from bayeslab.structure import scores
 
         given = self.structure.score_options
         try:
@@ -139,8 +140,6 @@ class Plan:
     @property
     def score_options(self) -> dict[str, Any]:
         """Options of the score by name, with the values of those left out."""
-        import inspect
-        from importlib import import_module
 
         maker = import_module(f"bayeslab.structure.scores.{self.word}").score
         own = {name: p.default for name, p in inspect.signature(maker).parameters.items() if name in _SCORE_OPTIONS}
@@ -163,7 +162,6 @@ class Plan:
 
     def check_cost(self) -> None:
         """Raise an EngineRefusal if the score table needs more memory than may be used."""
-        from bayeslab.structure.score_table import checked
 
         with _at("max_parents"):
             checked(self.score, *self._extent, self.max_parents, None, None)
@@ -176,7 +174,6 @@ class Plan:
         EngineRefusal
             It would need more memory than may be used.
         """
-        from bayeslab.structure.score_table import ScoreTable
 
         with _at("max_parents"):
             return ScoreTable.build(
@@ -191,8 +188,6 @@ class Plan:
 
     def check_missing(self) -> None:
         """Raise a DataError if a cell is missing that cannot be drawn in the chain."""
-        from bayeslab.structure.data import lacking
-        from bayeslab.structure.imputing import SCORES
 
         if not self.missing or (self.word in SCORES and self.structure.prune is None):
             if self.missing:

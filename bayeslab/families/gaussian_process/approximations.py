@@ -29,7 +29,11 @@ import numpy as np
 
 from bayeslab.distributions.priors import NAMES, log_density, log_size
 from bayeslab.errors import ModelError
+from bayeslab.exact import gp_likelihoods as known
+from bayeslab.exact import hilbert_gp, laplace_gp, linear_sde, sparse_gaussian_process, state_space
 from bayeslab.exact.covariance import Kernel
+from bayeslab.exact.hilbert_gp import choose_basis
+from bayeslab.exact.linear_sde import of_kernel
 from bayeslab.families.gaussian_process.hyperpriors import Scales
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name
@@ -59,7 +63,6 @@ _MARGIN = 0.05
 
 def reason_against(spec: GaussianProcess, kernel: Kernel) -> str | None:
     """Why a model cannot have the approximation it names."""
-    from bayeslab.exact import hilbert_gp, linear_sde
 
     word, gaussian = spec.approximation, spec.likelihood == "gaussian"
     if word in ("state_space", "sparse", "fitc") and not gaussian:
@@ -82,7 +85,6 @@ def reason_against(spec: GaussianProcess, kernel: Kernel) -> str | None:
 
 def likelihood_of(seen: Resolved) -> Likelihood:
     """The likelihood with the observations, for other than normal outcomes."""
-    from bayeslab.exact import gp_likelihoods as known
 
     assert seen.y is not None
     ones = np.ones(seen.n)
@@ -113,7 +115,6 @@ def regression_of(seen: Resolved) -> Any:
 
 
 def _regression(seen: Resolved) -> Any:
-    from bayeslab.exact import hilbert_gp, laplace_gp, sparse_gaussian_process, state_space
 
     word = seen.spec.approximation
     if word is None:
@@ -144,7 +145,6 @@ def _regression(seen: Resolved) -> Any:
 
 
 def _basis(seen: Resolved) -> Any:
-    from bayeslab.exact.hilbert_gp import choose_basis
 
     limits = {}
     for parameter in seen.kernel.parameters:
@@ -271,8 +271,6 @@ def operations(seen: Resolved) -> float:
     if word == "laplace":
         return 15.0 * n**3
     if word == "state_space":
-        from bayeslab.exact.linear_sde import of_kernel
-
         theta = np.array([prior_quantiles(seen, name)[1] for name in seen.kernel.names])
         return n * (5e3 + 40.0 * of_kernel(seen.kernel, theta).n_states ** 2.5)
     if word == "hsgp":

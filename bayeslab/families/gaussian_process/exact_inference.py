@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 from scipy import special
+from scipy.linalg import cho_solve
 
 from bayeslab.errors import ModelError
 from bayeslab.exact.answer import Plan
@@ -133,7 +134,6 @@ class Solved:
         )
         part = given.kernel.free_of_noise()
         cross = np.zeros((seen.n, seen.n)) if part is None else part.matrix(given.theta, seen.x)
-        from scipy.linalg import cho_solve
 
         gain = cho_solve((given.lower, True), cross).T
         _, spread = given.joint(seen.x)

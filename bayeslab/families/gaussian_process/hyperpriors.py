@@ -12,6 +12,7 @@ References
 
 from __future__ import annotations
 
+import ast
 from functools import lru_cache
 
 import numpy as np
@@ -167,7 +168,6 @@ def refuse_negative(name: str, what: str, text: str) -> None:
 
 
 def _below_zero(node: object) -> bool:
-    import ast
 
     try:
         return bool(ast.literal_eval(node) < 0)  # type: ignore[arg-type]

@@ -12,7 +12,8 @@ from bayeslab.distributions.likelihoods import LIKELIHOODS, inverse_link
 from bayeslab.errors import DataError
 from bayeslab.exact.gaussian_process import GaussianProcess, factor
 from bayeslab.exact.state_space import StateSpaceProcess
-from bayeslab.families.gaussian_process.approximations import regression_of
+from bayeslab.families.gaussian_process import approximations
+from bayeslab.families.gaussian_process.approximations import prior_quantiles, regression_of
 from bayeslab.families.gaussian_process.model import Resolved
 
 __all__ = [
@@ -50,8 +51,6 @@ def function_at(seen: Resolved, values: Mapping[str, Any], last: dict[bytes, Any
     theta = seen.theta(values)
     assert seen.y is not None
     if seen.spec.approximation is not None:
-        from bayeslab.families.gaussian_process import approximations
-
         return approximations.process_at(seen, regression_of(seen), values)
     if seen.gaussian:
         residuals, x = seen.y - seen.design @ seen.coefficients(values), seen.x
@@ -76,8 +75,6 @@ def _used(seen: Resolved, n_draws: int, rows: int) -> np.ndarray:
         return np.zeros(n_draws, int)
     cost = n**3 / 3 + n * rows * min(rows, JOINT) + n**2 * rows
     if seen.spec.approximation is not None:
-        from bayeslab.families.gaussian_process import approximations
-
         cost = approximations.operations(seen) * (1.0 + rows / n) + rows * min(rows, JOINT) ** 2
     most = int(max(_FEWEST, _BUDGET / max(cost, 1.0)))
     if n_draws <= most:
@@ -306,8 +303,6 @@ def findings(seen: Resolved, draws: Draws) -> tuple[Remark, ...]:
         return ()
     out = list(_vanished(seen, draws)) if _count(seen, draws) == 1 else []
     if seen.spec.approximation == "hsgp":
-        from bayeslab.families.gaussian_process import approximations
-
         out += approximations.unserved(seen, draws)
     if seen.spec.approximation in (None, "sparse", "fitc"):
         out += _repairs(seen, draws)
@@ -340,7 +335,6 @@ def _repairs(seen: Resolved, draws: Draws) -> list[Remark]:
 
 def _vanished(seen: Resolved, draws: Draws) -> list[Remark]:
     """Scales that are zero at a mode: their terms are not there, which no posterior would say for certain."""
-    from bayeslab.families.gaussian_process.approximations import prior_quantiles
 
     shown = {p.name: p.word or "a factor" for p in seen.kernel.parameters if p.role in ("scale", "variance")}
     shown |= {p.name: "what this level has of its own" for p in seen.kernel.parameters if p.role == "specific"}

@@ -9,6 +9,7 @@ import numpy as np
 from bayeslab.data.dataset import Dataset, bind
 from bayeslab.distributions.likelihoods import INVERSE_LINKS
 from bayeslab.errors import ModelError
+from bayeslab.exact.gaussian_process import LOG_LIKELIHOOD, LOG_MARGINAL, LOG_MARGINAL_IN_TIME, likelihood_words
 from bayeslab.families import graph as graphs
 from bayeslab.families.gaussian_process.approximations import regression_of
 from bayeslab.families.gaussian_process.model import Resolved
@@ -94,7 +95,6 @@ def with_evidence(model: Model, seen: Resolved) -> pymc.Model:
     import pymc as pm
 
     from bayeslab.evidence import log_evidence
-    from bayeslab.exact.gaussian_process import LOG_MARGINAL, LOG_MARGINAL_IN_TIME
 
     assert seen.y is not None
     built = begun(model, seen)
@@ -216,7 +216,6 @@ def with_function(model: Model, seen: Resolved) -> pymc.Model:
     import pymc as pm
 
     from bayeslab.evidence import log_evidence
-    from bayeslab.exact.gaussian_process import LOG_LIKELIHOOD, likelihood_words
 
     assert seen.y is not None
     distinct, place = seen.distinct

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.special import gammaln
 
 from bayeslab.data.dataset import Data
 from bayeslab.data.node_values import POINTS, Environment, NotExact
@@ -339,7 +340,6 @@ class _Pair:
         return places[..., 0] // size
 
     def _see_Multinomial(self, node: Node, now: DirichletMultinomial) -> tuple[DirichletMultinomial, float]:
-        from scipy.special import gammaln
 
         p, n = self._given(node, "p", "n")
         value = self._counts(node)

@@ -22,6 +22,8 @@ import numpy as np
 from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError, NothingToFit, OptionError, hint
 from bayeslab.exact.answer import EMPlan, GibbsPlan, Plan
+from bayeslab.exact.clusters import relabel_by_probabilities
+from bayeslab.exact.expectation_maximisation import restarted
 from bayeslab.families.hmm import classes as hmm_classes
 from bayeslab.families.hmm import decoding, exact_inference, expectation_maximisation, linear, pymc_graph
 from bayeslab.families.hmm import emission_graph as emitted
@@ -268,7 +270,6 @@ def preferred(model: Model, data: Data) -> tuple[str, str] | None:
 
 def maximum_likelihood(model: Model, data: Data) -> tuple[float, int]:
     """The highest log likelihood of several searches, NaN where it has no bound, and the number of free parameters."""
-    from bayeslab.exact.expectation_maximisation import restarted
 
     if _infinite(model):
         raise OptionError("an infinite number of states has no likelihood to maximise; give numbers of states")
@@ -304,7 +305,6 @@ def remarks(model: Model, data: Data) -> list[tuple[str, str, float | None, str,
 
 def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], str] | None:
     """Draws whose states have names that agree, numbered by the family's rule [3]_."""
-    from bayeslab.exact.clusters import relabel_by_probabilities
 
     if _continuous(model) or _infinite(model):
         return None

@@ -34,6 +34,7 @@ import numpy as np
 
 from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError, hint
+from bayeslab.exact.clusters import relabel_by_probabilities
 from bayeslab.exact.forward_backward import SPARSE_KERNEL, Edges, HiddenChain, Smoothed, smooth
 from bayeslab.exact.mixture import k_means
 from bayeslab.families.hmm.chain import Chain
@@ -506,7 +507,6 @@ def relabelling(hidden: Any, each: Any) -> np.ndarray:
     -------
     ndarray (n_draws, n_states)
     """
-    from bayeslab.exact.clusters import relabel_by_probabilities
 
     chain: Any = hidden.chain
     moves: list[np.ndarray] = []

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
+from scipy.special import gammaln
 
 from bayeslab.data.dataset import Data
 from bayeslab.data.weak_priors import refuse_constant, scaled
@@ -780,7 +781,6 @@ def _categorical(probability: Any, codes: np.ndarray) -> Any:
 def _column(part: Part, own: Mapping[str, Any], values: np.ndarray) -> Any:
     """log p(cell | state), (N, K)."""
     import pytensor.tensor as pt
-    from scipy.special import gammaln
 
     seen = ~np.isnan(values)
     filled = np.where(seen, values, np.nanmin(values) if seen.any() else 0.0)

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
+from scipy.special import gammaln
 
 from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError, hint
@@ -225,7 +226,6 @@ class Expert:
     def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
         """log p(outcome | state, inputs), (N, K)."""
         import pytensor.tensor as pt
-        from scipy.special import gammaln
 
         own = rows[:, list(self.at)]
         seen = ~np.isnan(own[:, -1])

@@ -10,6 +10,7 @@ from bayeslab.digits import Moments
 from bayeslab.errors import OptionError
 from bayeslab.exact.factor_analysis import scores
 from bayeslab.exact.factor_kernels import HEYWOOD
+from bayeslab.exact.feature_kernels import binary_pass, draw_rows
 from bayeslab.families.latent_features.model import MOST_SUMMED, Resolved
 
 __all__ = ["features", "log_likelihoods"]
@@ -123,7 +124,6 @@ def _active(
     kept: np.ndarray,
     rng: np.random.Generator,
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    from bayeslab.exact.feature_kernels import binary_pass, draw_rows
 
     n, (d, k) = len(seen.rows), loading.shape[1:]
     active, rebuilt = np.zeros((n, k)), np.zeros((n, d))

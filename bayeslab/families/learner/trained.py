@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayeslab import registry
 from bayeslab.data.dataset import Data
 from bayeslab.digits import check_size
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.language.spec import Model
 from bayeslab.streams import derived
+from bayeslab.training_warnings import convergence_warnings
 
 __all__ = ["Learned", "Prepared", "prepared", "train"]
 
@@ -183,7 +186,6 @@ def _number(word: Any) -> bool:
 
 
 def _understanding(task: str) -> Iterator[str]:
-    from bayeslab import registry
 
     modules = ((word, registry.load("learners", word)) for word in registry.names("learners"))
     return (word for word, module in modules if module.MISSING and task in module.TASKS)
@@ -328,7 +330,6 @@ def train(model: Model, data: Data, seed: int) -> Learned:
 
 def fitted(ready: Prepared, matrix: Array, outcome: NDArray[Any], seed: int) -> Learned:
     """Train on a matrix of inputs and the outcomes."""
-    from bayeslab.training_warnings import convergence_warnings
 
     try:
         with convergence_warnings() as texts:
@@ -358,7 +359,6 @@ def _tuned(
     grid = ready.spec.tune
     if not grid:
         return estimator, {}
-    import itertools
 
     folds = list(_splitter(ready, outcome, ready.spec.tune_folds, seed).split(matrix, outcome))
     best: tuple[float, dict[str, Any]] | None = None

@@ -22,6 +22,8 @@ import numpy as np
 from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError, OptionError, hint
 from bayeslab.exact.answer import EMPlan, GibbsPlan, Note, Plan, VariationalPlan
+from bayeslab.exact.clusters import ordered as by_location
+from bayeslab.exact.clusters import permute, permute_labels, relabel_by_probabilities
 from bayeslab.families.mixture import exact_inference, expectation_maximisation, pymc_graph
 from bayeslab.families.mixture.model import Resolved, candidates, resolved
 from bayeslab.families.mixture.spec import Mixture
@@ -317,7 +319,6 @@ def ordered(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> dict[s
     spec = _spec(model)
     if spec.order is None:
         return dict(draws)
-    from bayeslab.exact.clusters import ordered as by_location
 
     seen = resolved(model, data)
     name, column = seen.location(spec.order)
@@ -325,7 +326,6 @@ def ordered(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> dict[s
 
 
 def _renamed(seen: Resolved, draws: Mapping[str, np.ndarray], moves: np.ndarray) -> dict[str, np.ndarray]:
-    from bayeslab.exact.clusters import permute, permute_labels
 
     out = dict(draws)
     named = {name for name, dims in seen.dims.items() if dims[:1] == ("component",) and name in draws}
@@ -408,7 +408,6 @@ def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tup
     """Draws in which components have names that agree: by the ``order``, or as their responsibilities agree best."""
     if not exchangeable(model, data):
         return None
-    from bayeslab.exact.clusters import relabel_by_probabilities
 
     seen = resolved(model, data)
     kept = {name for name, dims in seen.dims.items() if dims[:1] == ("component",)} | _inner(seen, draws)

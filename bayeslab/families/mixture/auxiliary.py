@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from bayeslab.errors import ModelError, OptionError, Stopped
 from bayeslab.exact import auxiliary_process as process
@@ -71,7 +72,6 @@ def base_law(seen: Resolved) -> BaseLaw | str:
 
 
 def _frozen(word: str, given: tuple[Any, ...]) -> Any:
-    from scipy import stats
 
     name, parameters = _LAWS[word][1](*(float(x) for x in given))
     return getattr(stats, name)(**parameters)

@@ -9,12 +9,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from scipy.stats import gamma
 
 from bayeslab.errors import OptionError, Stopped
 from bayeslab.exact import dirichlet_process as process
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note, SteppedChains
 from bayeslab.exact.clusters import coclustering, point_partition
 from bayeslab.exact.dirichlet_process import ProcessPrior, ProcessProblem
+from bayeslab.families.mixture.auxiliary import by_auxiliary
 from bayeslab.families.mixture.model import Resolved
 from bayeslab.families.mixture.shares import drawn_shares
 
@@ -121,8 +123,6 @@ def by_partitions(seen: Resolved, rows: str) -> GibbsPlan | str:
     """Partitions of the rows, the parameters of clusters integrated out; or why not."""
     problem = problem_of(seen)
     if keeps_parameters(seen):
-        from bayeslab.families.mixture.auxiliary import by_auxiliary
-
         return by_auxiliary(seen, rows)
     try:
         _ = problem.base
@@ -499,7 +499,6 @@ def number_prior(prior: ProcessPrior, n: int) -> np.ndarray | None:
         return None
     if not isinstance(prior.alpha, tuple):
         return process.table_probabilities(n, prior.alpha, prior.discount)
-    from scipy.stats import gamma
 
     shape, rate = prior.alpha
     alphas = gamma.ppf((np.arange(40) + 0.5) / 40, shape, scale=1 / rate)

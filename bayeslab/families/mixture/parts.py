@@ -28,8 +28,10 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.special import gammaln
 
 from bayeslab.exact import emissions
+from bayeslab.exact.components import DIAGONAL_GAUSSIAN, FULL_GAUSSIAN
 
 __all__ = ["Categories", "Gaussian", "Nodes", "OneParameter", "Part", "Regression", "StudentT"]
 
@@ -334,7 +336,6 @@ class FullNodes:
 
     def kernel(self, rows: np.ndarray) -> tuple[str, list[Any], np.ndarray, float]:
         """The compiled kernel for complete rows, its parameters after the log weights, its rows, and a constant."""
-        from bayeslab.exact.components import FULL_GAUSSIAN
 
         constant = -len(rows) * float(np.log(np.diag(self.root)).sum())
         return FULL_GAUSSIAN, [self.at.ravel(), self.packed.ravel()], self.whitened(rows), constant
@@ -472,7 +473,6 @@ class DiagonalNodes:
 
     def kernel(self, rows: np.ndarray) -> tuple[str, list[Any], np.ndarray, float]:
         """As :meth:`FullNodes.kernel`."""
-        from bayeslab.exact.components import DIAGONAL_GAUSSIAN
 
         constant = -len(rows) * float(np.log(self.scale).sum())
         return DIAGONAL_GAUSSIAN, [self.at.ravel(), self.log_sd.ravel()], self.whitened(rows), constant
@@ -924,7 +924,6 @@ class RegressionNodes:
 
     def log_density(self, rows: np.ndarray) -> Any:
         import pytensor.tensor as pt
-        from scipy.special import gammaln
 
         y = rows[:, -1:]
         seen = ~np.isnan(y)

@@ -9,6 +9,7 @@ import numpy as np
 
 from bayeslab.data.dataset import Data, Dataset, bind
 from bayeslab.errors import ModelError
+from bayeslab.exact.components import ANY
 from bayeslab.exact.mixture import AllCollapsed, MixtureOptions, fit_mixture
 from bayeslab.families import graph as graphs
 from bayeslab.families.mixture.expectation_maximisation import first_guess
@@ -45,7 +46,6 @@ def with_evidence(model: Model, seen: Resolved, *, search: bool = True) -> pymc.
     import pytensor.tensor as pt
 
     from bayeslab.evidence import log_evidence
-    from bayeslab.exact.components import ANY
 
     problem = seen.problem
     # A stick may have more pieces than there are rows.

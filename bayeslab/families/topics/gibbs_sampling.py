@@ -16,11 +16,15 @@ import numpy as np
 from scipy.special import gammaln
 
 from bayeslab.errors import Stopped
+from bayeslab.exact import paired_topics, topic_sequence
 from bayeslab.exact import topics as lda
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note, SteppedChains
+from bayeslab.exact.paired_topics import PairedCorpus
 from bayeslab.exact.topic_concentrations import draw_alpha, draw_beta
+from bayeslab.exact.topic_sequence import DatedCorpus, SequencePrior
 from bayeslab.exact.topics import Corpus, TopicPrior
 from bayeslab.families.topics.documents import Documents, counted
+from bayeslab.families.topics.spec import prior_of
 
 __all__ = [
     "SAME",
@@ -51,7 +55,6 @@ type Kept = Mapping[str, tuple[tuple[str, ...], np.ndarray]]
 
 def by_gibbs(spec: Any, documents: Documents, apart: Documents | None) -> GibbsPlan:
     """The plan: see :class:`bayeslab.exact.answer.GibbsPlan`."""
-    from bayeslab.families.topics.spec import prior_of
 
     sampler = _Sampler(
         documents.corpus,
@@ -91,8 +94,6 @@ def by_gibbs(spec: Any, documents: Documents, apart: Documents | None) -> GibbsP
 
 def _dated(spec: Any, documents: Documents) -> tuple[Any, Any]:
     """Documents day by day, and the prior of their days' concentrations."""
-    from bayeslab.exact.topic_sequence import DatedCorpus, SequencePrior
-    from bayeslab.families.topics.spec import prior_of
 
     assert documents.day is not None
     learned = spec.tau == "learned"
@@ -122,7 +123,6 @@ class _Sampler:
     @cached_property
     def paired(self) -> Any:
         """The documents of each language."""
-        from bayeslab.exact.paired_topics import PairedCorpus
 
         sides = []
         for begin, end in pairwise(self.bounds):
@@ -137,12 +137,8 @@ class _Sampler:
         state = {name.removeprefix("state_"): value for name, value in now.items() if name.startswith("state_")}
         prior = TopicPrior(now["alpha"], float(now["beta"]))
         if self.dated is not None:
-            from bayeslab.exact import topic_sequence
-
             after = topic_sequence.run(self.dated[0], state, self.dated[1], many)
         elif len(self.bounds) > 2:
-            from bayeslab.exact import paired_topics
-
             after = paired_topics.run(self.paired, state, prior, many)
         else:
             after = lda.run(self.corpus, state, prior, many)
@@ -150,12 +146,8 @@ class _Sampler:
 
     def _first(self, rng: np.random.Generator) -> Arrays:
         if self.dated is not None:
-            from bayeslab.exact import topic_sequence
-
             state = topic_sequence.start(*self.dated, rng)
         elif len(self.bounds) > 2:
-            from bayeslab.exact import paired_topics
-
             state = paired_topics.start(self.paired, self.prior.n_topics, rng)
         else:
             state = lda.start(self.corpus, self.prior.n_topics, rng)

@@ -18,6 +18,7 @@ from bayeslab.exact import topics as lda
 from bayeslab.exact.topic_concentrations import ALPHA_PRIOR, BETA_PRIOR
 from bayeslab.exact.topics import TopicPrior
 from bayeslab.families.topics.documents import Documents, documents_of
+from bayeslab.families.topics.spec import Topics, prior_of
 from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ def with_evidence(spec: Topics, documents: Documents) -> pymc.Model:
     import pytensor.tensor as pt
 
     from bayeslab.evidence import log_evidence
-    from bayeslab.families.topics.spec import prior_of
 
     corpus = documents.corpus
     if (many := prior_of(spec).n_topics * (corpus.n_documents + corpus.n_words)) > _MOST_PARAMETERS:
@@ -111,8 +111,6 @@ def written_out(model: Model, data: Data) -> pymc.Model:
     """Parameters, and ``counts``: how often each document has each word."""
     import pymc as pm
     import pytensor.tensor as pt
-
-    from bayeslab.families.topics.spec import Topics, prior_of
 
     spec = model.model
     assert isinstance(spec, Topics)

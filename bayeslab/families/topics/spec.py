@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from bayeslab.errors import ModelError, hint
+from bayeslab.exact.topic_process import ProcessPrior
 from bayeslab.exact.topics import TopicPrior
 from bayeslab.language.spec import ColumnName, Family
 
@@ -210,7 +211,6 @@ def _number(spec: Topics) -> int:
 
 def _process_of(spec: Topics) -> ProcessPrior:
     """Concentrations of topics whose number is not fixed: those that are not given are learned."""
-    from bayeslab.exact.topic_process import ProcessPrior
 
     given = {name: float(value) for name in ("alpha", "gamma") if isinstance(value := getattr(spec, name), int | float)}
     beta = _BETA if isinstance(spec.beta, str) else float(spec.beta)

@@ -11,6 +11,7 @@ from scipy.special import gammaln
 from bayeslab.exact.answer import Note, VariationalEnd, VariationalPlan
 from bayeslab.exact.variational_topics import VariationalTopics, fit_online, fit_variational
 from bayeslab.families.topics.documents import Documents
+from bayeslab.families.topics.spec import prior_of
 
 __all__ = ["variational"]
 
@@ -21,7 +22,6 @@ _TOP, _KEPT = 10, 10
 
 def variational(spec: Any, documents: Documents) -> VariationalPlan | str:
     """The plan, or why there is none."""
-    from bayeslab.families.topics.spec import prior_of
 
     if "learned" in (spec.alpha, spec.beta):
         return "it takes concentrations as known; give numbers for alpha and beta, or use gibbs"
@@ -81,7 +81,6 @@ def _ended(
     rng = np.random.default_rng(0)
     kept = np.stack([rng.standard_gamma(np.maximum(concentration, 1e-12)) for _ in range(_KEPT)])
     kept /= kept.sum(axis=2, keepdims=True)
-    from bayeslab.families.topics.spec import prior_of
 
     prior = prior_of(spec)
     groups: dict[str, Any] = {

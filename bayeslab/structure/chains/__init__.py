@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -77,6 +78,5 @@ def load(name: str) -> ModuleType:
     package = "structure/chains"
     if name not in registry.names(package):
         raise OptionError(f"unknown chain '{name}'{hint(name, registry.names(package))}")
-    from importlib import import_module
 
     return import_module(f"bayeslab.structure.chains.{name}")

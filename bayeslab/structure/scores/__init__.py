@@ -23,8 +23,10 @@ Scores of discrete data: :mod:`bdeu`, :mod:`bds`, :mod:`k2` (Bayesian: log margi
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from inspect import Parameter
 from numbers import Integral, Real
 from typing import Any, Protocol
@@ -97,8 +99,6 @@ def load(name: str, data: Any, **options: Any) -> LocalScore:
     package = "structure/scores"
     if name not in registry.names(package):
         raise OptionError(f"unknown score '{name}'{hint(name, registry.names(package))}")
-    import inspect
-    from importlib import import_module
 
     maker = import_module(f"bayeslab.structure.scores.{name}").score
     parameters = inspect.signature(maker).parameters

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from types import ModuleType
 
 import networkx as nx
@@ -69,7 +70,6 @@ def load(name: str) -> ModuleType:
     known = registry.names("structure/searches")
     if name not in known:
         raise OptionError(f"unknown search '{name}'{hint(name, known)}")
-    from importlib import import_module
 
     return import_module(f"bayeslab.structure.searches.{name}")
 
