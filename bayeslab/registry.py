@@ -1,34 +1,99 @@
-"""Plug-ins are files or folders: every module and package in a package, unless its name begins with an underscore."""
+"""Plug-ins: modules or folders whose name is the user's word, and which have what the contract of their kind asks for.
+
+Plug-ins of bayeslab are the modules and folders of a package whose names have no leading underscore. Those of other
+projects are entry points in a group named after the package, such as ``bayeslab.families``; a word of bayeslab's own
+cannot be taken by them. Which attributes a plug-in must have is in :data:`CONTRACTS`; what they mean and what is
+optional is said in the package's documentation.
+"""
 
 from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 
 from bayeslab.errors import ModelError, hint
 
-__all__ = ["load", "names"]
+__all__ = ["CONTRACTS", "known", "load", "names"]
+
+# By kind, what every plug-in has. Kinds that other projects can add to are the first three.
+CONTRACTS = MappingProxyType(
+    {
+        "families": ("Spec", "graph", "check", "factors", "outcomes", "summed_out", "network"),
+        "engines": ("Options", "refuse", "run"),
+        "learners": ("Options", "TASKS", "CATEGORIES", "SCALE", "MISSING", "build", "examples"),
+        "cli": ("command",),
+        "structure/chains": ("PRIOR", "KINDS", "COLD", "init", "run", "log_weight"),
+        "structure/scores": ("score",),
+        "structure/searches": ("search",),
+    }
+)
+_OPEN = ("families", "engines", "learners")
+# Rules for choosing an engine, not engines.
+_EXEMPT = {("engines", "auto")}
+_NOUNS = {"families": "family", "engines": "method", "learners": "learner"}
 
 
 @cache
 def names(package: str) -> tuple[str, ...]:
-    """Names of the plug-ins in ``bayeslab.<package>``, sorted, without importing them."""
-    folder = Path(__file__).parent / package
-    found = [path.stem for path in folder.glob("*.py")] + [path.parent.name for path in folder.glob("*/__init__.py")]
-    return tuple(sorted(name for name in found if not name.startswith("_")))
+    """Names of the plug-ins of a kind, sorted, without importing them.
+
+    Parameters
+    ----------
+    package
+        A key of :data:`CONTRACTS`.
+    """
+    return tuple(sorted({*_included(package), *_added(package)}))
 
 
+def known(package: str, name: str) -> bool:
+    """Whether there is a plug-in of that name; other projects are asked only where bayeslab has none."""
+    return name in _included(package) or name in _added(package)
+
+
+@cache
 def load(package: str, name: str) -> ModuleType:
     """Import one plug-in.
 
     Raises
     ------
     ModelError
-        No plug-in of that name; the message has the nearest one.
+        No plug-in of that name (the message has the nearest one), or it lacks what its contract asks for.
     """
-    if name not in names(package):
-        noun = {"families": "family", "engines": "method"}.get(package, package)
-        raise ModelError(f"unknown {noun} '{name}'{hint(name, names(package))}")
-    return import_module(f"bayeslab.{package}.{name}")
+    if name in _included(package):
+        module = import_module(f"bayeslab.{package.replace('/', '.')}.{name}")
+    elif name in _added(package):
+        place = _added(package)[name]
+        try:
+            module = import_module(place)
+        except ImportError as error:
+            raise ModelError(
+                f"the {_NOUNS[package]} '{name}' of another project cannot be imported: {error}"
+            ) from error
+    else:
+        raise ModelError(f"unknown {_NOUNS.get(package, package)} '{name}'{hint(name, names(package))}")
+    if (package, name) not in _EXEMPT:
+        lacking = [attribute for attribute in CONTRACTS[package] if not hasattr(module, attribute)]
+        if lacking:
+            raise ModelError(f"{module.__name__} is no plug-in of '{package}': it lacks {', '.join(lacking)}")
+    return module
+
+
+@cache
+def _included(package: str) -> frozenset[str]:
+    """Names of bayeslab's own plug-ins."""
+    folder = Path(__file__).parent / package
+    files = [path.stem for path in folder.glob("*.py")] + [path.parent.name for path in folder.glob("*/__init__.py")]
+    return frozenset(name for name in files if not name.startswith("_"))
+
+
+@cache
+def _added(package: str) -> dict[str, str]:
+    """Modules of other projects' plug-ins, by name."""
+    if package not in _OPEN:
+        return {}
+    from importlib.metadata import entry_points
+
+    points = entry_points(group=f"bayeslab.{package}")
+    return {point.name: point.value for point in points if point.name not in _included(package)}

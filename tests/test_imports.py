@@ -104,6 +104,23 @@ def test_circles_would_be_found(tmp_path, monkeypatch):
         test_no_modules_import_each_other_in_a_circle()
 
 
+def test_no_module_hides_a_name_of_its_package():
+    """Importing ``package.name`` replaces what the package calls ``name``."""
+    hidden = []
+    for init in PACKAGE.rglob("__init__.py"):
+        modules = {path.stem for path in init.parent.glob("*.py")} | {p.parent.name for p in init.parent.glob("*/*.py")}
+        for node in ast.parse(init.read_text()).body:
+            names = {node.name} if isinstance(node, (ast.FunctionDef, ast.ClassDef)) else set()
+            if isinstance(node, ast.Assign):
+                names = {name.id for target in node.targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("bayeslab."):
+                package = PACKAGE.joinpath(*node.module.split(".")[1:])
+                modules_there = {path.stem for path in package.glob("*.py")} if package.is_dir() else set()
+                names = {alias.asname or alias.name for alias in node.names if alias.name not in modules_there}
+            hidden += [f"{init.relative_to(PACKAGE)}: {name}" for name in names & modules]
+    assert not hidden
+
+
 def test_no_package_imports_a_private_name_of_another():
     private = []
     for path in PACKAGE.rglob("*.py"):

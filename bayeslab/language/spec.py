@@ -302,7 +302,7 @@ def _with_family(content: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(value, Mapping) or not isinstance(value.get("family"), str):
         raise Problem(("model",), f"needs the key 'family': one of {listed(registry.names('families'))}")
     word = value["family"]
-    if word not in registry.names("families"):
+    if not registry.known("families", word):
         raise Problem(("model", "family"), f"unknown family '{word}'{hint(word, registry.names('families'))}")
     spec = registry.load("families", word).Spec
     try:

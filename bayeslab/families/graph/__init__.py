@@ -50,7 +50,7 @@ from bayeslab.memory import require_memory
 if TYPE_CHECKING:
     import pymc
 
-    from bayeslab.families.graph.summed_out import Latent, SummedOut
+    from bayeslab.families.graph.discrete_nodes import Latent, SummedOut
 
 __all__ = [
     "Graph",
@@ -589,7 +589,7 @@ class _Builder:
         return self.model
 
     def _sum_out(self) -> None:
-        from bayeslab.families.graph.summed_out import summed_out as sums
+        from bayeslab.families.graph.discrete_nodes import summed_out as sums
 
         first = self.nodes[next(iter(self.latents)).removesuffix("_unobserved")]
         with _node_errors(first):
@@ -600,7 +600,7 @@ class _Builder:
 
     @staticmethod
     def _density(name: str, value: Any, dims: tuple[str, ...], *, observed: bool) -> Any:
-        from bayeslab.families.graph.summed_out import Density
+        from bayeslab.families.graph.discrete_nodes import Density
 
         return Density(name, value, dims, observed)
 
@@ -728,7 +728,7 @@ class _Builder:
         """A discrete node without data: a symbol for its values, and their log probabilities."""
         import pytensor.tensor as pt
 
-        from bayeslab.families.graph.summed_out import Latent, states_of
+        from bayeslab.families.graph.discrete_nodes import Latent, states_of
 
         tree = node.expression.tree
         assert isinstance(tree, ast.Call)
@@ -911,7 +911,7 @@ class _Builder:
         """The node with a symbol for its missing cells, which are summed out as a discrete node of their own is."""
         import pytensor.tensor as pt
 
-        from bayeslab.families.graph.summed_out import Latent, states_of
+        from bayeslab.families.graph.discrete_nodes import Latent, states_of
 
         gone, name = np.ma.getmaskarray(observed), f"{node.name}_unobserved"
         try:

@@ -30,7 +30,7 @@ from bayeslab.errors import ModelError
 from bayeslab.exact.forward_backward import KERNEL, Edges, HiddenChain
 from bayeslab.families.hmm import product_labels as labelling
 from bayeslab.families.hmm import product_parts as emitting
-from bayeslab.families.hmm.factors import Factors
+from bayeslab.families.hmm.chain_factors import Factors
 
 if TYPE_CHECKING:
     from bayeslab.families.hmm.spec import HMM

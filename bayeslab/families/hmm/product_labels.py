@@ -25,7 +25,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 if TYPE_CHECKING:
-    from bayeslab.families.hmm.factors import Factors
+    from bayeslab.families.hmm.chain_factors import Factors
 
 __all__ = ["Freedom", "Moves", "freedom_of", "moved", "numbered", "relabelled"]
 

@@ -26,7 +26,7 @@ from bayeslab.families.hmm.emission_graph import Part
 from bayeslab.families.hmm.joint import joint_of
 
 if TYPE_CHECKING:
-    from bayeslab.families.hmm.factors import Factors
+    from bayeslab.families.hmm.chain_factors import Factors
     from bayeslab.families.hmm.spec import HMM
 
 __all__ = ["Additive", "OneChain", "additive", "begin", "check_parameters", "parts_of"]

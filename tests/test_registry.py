@@ -1,0 +1,128 @@
+"""Plug-ins: each of bayeslab's own keeps its contract, and other projects add theirs by entry points."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bayeslab import registry
+from bayeslab.errors import ModelError
+
+COIN = '''
+"""A coin of unknown bias."""
+from typing import Literal
+
+from bayeslab.language.spec import Family
+
+
+class Spec(Family):
+    """The bias of a coin from a column of zeros and ones."""
+
+    family: Literal["coin"] = "coin"
+    heads: str
+
+
+def check(model, columns):
+    pass
+
+
+def factors(model):
+    return set()
+
+
+def outcomes(model, columns):
+    return (model.model.heads,)
+
+
+def summed_out(model, columns):
+    return ()
+
+
+
+def network(model, data):
+    import networkx as nx
+
+    return nx.DiGraph()
+
+
+def graph(model, data, *, purpose="fit", targets=()):
+    import pymc as pm
+
+    with pm.Model() as coin:
+        bias = pm.Beta("bias", 1, 1)
+        pm.Bernoulli(model.model.heads, bias, observed=data.cells(model.model.heads).value)
+    return coin
+'''
+
+
+@pytest.mark.parametrize("package", registry.CONTRACTS)
+def test_our_plug_ins_keep_their_contract(package):
+    names = registry.names(package)
+    assert names
+    for name in names:
+        registry.load(package, name)
+
+
+@pytest.fixture
+def other_project(tmp_path):
+    """A folder on the path of Python in which a project called ``coins`` is installed."""
+
+    def install(text: str, points: str) -> Path:
+        (tmp_path / "coins.py").write_text(text)
+        info = tmp_path / "coins-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: coins\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(points)
+        return tmp_path
+
+    return install
+
+
+def said(folder: Path, code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), str(Path(__file__).parents[1])])},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_family_of_another_project(other_project):
+    folder = other_project(COIN, "[bayeslab.families]\ncoin = coins\nhmm = coins\n")
+    out = said(
+        folder,
+        "import bayeslab as bl\n"
+        "from bayeslab import registry\n"
+        "model = bl.Model(model={'family': 'coin', 'heads': 'y'})\n"
+        "bl.check(model, {'y': [0, 1, 1]})\n"
+        "print(bl.to_pymc(model, {'y': [0, 1, 1]}).basic_RVs)\n"
+        "print('coin' in registry.names('families'), registry.load('families', 'hmm').__name__)\n",
+    )
+    assert out.split("\n")[:2] == ["[bias, y]", "True bayeslab.families.hmm"]
+
+
+def test_a_plug_in_that_lacks_a_part(other_project):
+    folder = other_project("Options = None\n", "[bayeslab.engines]\nguess = coins\ngone = nowhere_at_all\n")
+    code = (
+        "from bayeslab import registry\n"
+        "from bayeslab.errors import ModelError\n"
+        "for name in ('guess', 'gone'):\n"
+        "    try:\n"
+        "        registry.load('engines', name)\n"
+        "    except ModelError as error:\n"
+        "        print(error)\n"
+    )
+    lacking, gone = said(folder, code).splitlines()
+    assert lacking == "coins is no plug-in of 'engines': it lacks refuse, run"
+    assert gone.startswith("the method 'gone' of another project cannot be imported")
+
+
+def test_an_unknown_word():
+    with pytest.raises(ModelError, match="unknown method 'nut'; did you mean 'nuts'"):
+        registry.load("engines", "nut")
