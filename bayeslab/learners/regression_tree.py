@@ -2,7 +2,7 @@ r"""Learner ``regression_tree``: a tree of cuts with a linear function in every 
 
 The cut that leaves the least squared error around the best linear functions of its two sides is taken, until a side
 has too few rows or the error falls by less than a share of the whole. With ``leaves: constant`` it is an ordinary
-regression tree.
+regression tree, which scikit-learn grows; all its cuts are tried.
 
 References
 ----------
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeslab.learners._estimator import MANY, Estimator, LearnerOptions
@@ -41,7 +42,7 @@ class Options(LearnerOptions):
     min_rows: int = Field(10, ge=2, le=10**9, description="Fewest rows of a leaf.")
     min_gain: float = Field(0.01, ge=0, lt=1, description="A cut lowers the squared error by this share of the whole.")
     max_depth: int | None = Field(None, ge=0, le=10**9, description="Depth; left out: no limit.")
-    cuts: int = Field(64, ge=1, le=MANY, description="Cuts tried of a column: quantiles.")
+    cuts: int = Field(64, ge=1, le=MANY, description="Of linear leaves, cuts tried of a column: quantiles.")
 
 
 @dataclass
@@ -105,19 +106,51 @@ class LinearTree(RegressorMixin, Estimator, options=Options):
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         y = np.asarray(y, float)
         # Sums of squares of columns far from zero, or of other orders of magnitude, would lose all digits.
-        middle, level = X.mean(axis=0), float(y.mean())
-        spread = np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
-        columns = (X - middle) / spread if self.leaves == "linear" else X[:, :0]
-        rows = np.column_stack([np.ones(len(X)), columns])
-        whole = float(((y - level) ** 2).sum())
-        self.n_leaves_ = 0
-        self.root_ = self._node(X, rows, y - level, np.arange(len(X)), self.min_gain * whole, 0)
-        for node in self.root_.walk():
-            if self.leaves == "linear":
-                node.weights[1:] /= spread
-                node.weights[0] -= node.weights[1:] @ middle
+        level = float(y.mean())
+        if self.leaves == "constant":
+            self.root_ = self._constant(X, y - level)
+        else:
+            self.root_ = self._linear(X, y - level)
+        nodes = list(self.root_.walk())
+        for node in nodes:
             node.weights[0] += level
+        self.n_leaves_ = sum(node.column is None for node in nodes)
         return self
+
+    def _constant(self, X: Array, y: Array) -> Leaf:
+        """The tree of scikit-learn, on the ranks of the columns: it reads single precision, and only order matters."""
+        spread = float(y.std())
+        if self.max_depth == 0 or spread == 0 or len(y) < 2 * self.min_rows:
+            return Leaf(np.array([y.mean()]), len(y))
+        values = [np.unique(column) for column in X.T]
+        ranks = np.column_stack([np.searchsorted(v, column) for v, column in zip(values, X.T, strict=True)])
+        grown = DecisionTreeRegressor(
+            max_depth=self.max_depth,
+            min_samples_leaf=self.min_rows,
+            min_impurity_decrease=max(self.min_gain, 1e-12),
+            random_state=0,
+        )
+        tree = grown.fit(ranks, y / spread).tree_
+        nodes = [
+            Leaf(np.array([spread * value]), rows) for value, rows in zip(tree.value[:, 0, 0], tree.n_node_samples)
+        ]
+        for i, j in enumerate(tree.feature):
+            if tree.children_left[i] >= 0:
+                below = int(tree.threshold[i])
+                nodes[i].column, nodes[i].cut = int(j), float(values[j][below] / 2 + values[j][below + 1] / 2)
+                nodes[i].sides = [nodes[tree.children_left[i]], nodes[tree.children_right[i]]]
+        return nodes[0]
+
+    def _linear(self, X: Array, y: Array) -> Leaf:
+        """Our own tree, whose leaves hold linear functions."""
+        middle = X.mean(axis=0)
+        spread = np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
+        rows = np.column_stack([np.ones(len(X)), (X - middle) / spread])
+        root = self._node(X, rows, y, np.arange(len(X)), self.min_gain * float((y**2).sum()), 0)
+        for node in root.walk():
+            node.weights[1:] /= spread
+            node.weights[0] -= node.weights[1:] @ middle
+        return root
 
     def _node(self, X: Array, rows: Array, y: Array, at: NDArray[np.int64], least: float, depth: int) -> Leaf:
         weights, error = _fitted(rows[at].T @ rows[at], rows[at].T @ y[at], float(y[at] @ y[at]))
@@ -126,7 +159,6 @@ class LinearTree(RegressorMixin, Estimator, options=Options):
         if self.max_depth is None or depth < self.max_depth:
             best = self._best_cut(X, rows, y, at)
         if best is None or error - best[0] <= max(least, 1e-10 * float(y[at] @ y[at])):
-            self.n_leaves_ += 1
             return node
         _, node.column, node.cut = best
         under = X[at, node.column] <= node.cut

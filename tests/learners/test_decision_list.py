@@ -111,3 +111,15 @@ def test_constant_leaves_are_carts():
     own = LinearTree(leaves="constant", min_rows=5, min_gain=0, max_depth=3, cuts=10_000).fit(x, y)
     theirs = DecisionTreeRegressor(min_samples_leaf=5, max_depth=3, random_state=0).fit(x, y)
     np.testing.assert_allclose(own.predict(x), theirs.predict(x), atol=1e-8)
+
+
+@pytest.mark.parametrize("origin", [0.0, 1e9])
+def test_constant_leaves_are_the_tree_of_scikit_learn(origin):
+    """Also where single precision, which scikit-learn's tree reads, would not tell the values apart."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(400, 3))
+    y = np.where(x[:, 0] > 0, 3.0, 1.0) * np.sign(x[:, 1]) + rng.normal(scale=0.3, size=400)
+    tree = LinearTree(leaves="constant", min_gain=0.002, min_rows=7, max_depth=4).fit(x + origin, y - origin)
+    plain = DecisionTreeRegressor(max_depth=4, min_samples_leaf=7, min_impurity_decrease=0.002 * y.var()).fit(x, y)
+    assert tree.n_leaves_ == plain.get_n_leaves() > 4
+    np.testing.assert_allclose(tree.predict(x + origin) + origin, plain.predict(x), atol=1e-6)
