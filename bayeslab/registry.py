@@ -27,6 +27,8 @@ CONTRACTS = MappingProxyType(
         "structure/chains": ("PRIOR", "KINDS", "COLD", "init", "run", "log_weight"),
         "structure/scores": ("score",),
         "structure/searches": ("search",),
+        "theory": ("__all__",),
+        "decisions": ("__all__",),
     }
 )
 _OPEN = ("families", "engines", "learners")

@@ -131,9 +131,7 @@ class LinearTree(RegressorMixin, Estimator, options=Options):
             random_state=0,
         )
         tree = grown.fit(ranks, y / spread).tree_
-        nodes = [
-            Leaf(np.array([spread * value]), rows) for value, rows in zip(tree.value[:, 0, 0], tree.n_node_samples)
-        ]
+        nodes = [Leaf(spread * tree.value[i, :, 0], int(tree.n_node_samples[i])) for i in range(tree.node_count)]
         for i, j in enumerate(tree.feature):
             if tree.children_left[i] >= 0:
                 below = int(tree.threshold[i])
