@@ -74,6 +74,15 @@ class Observations:
         """Which variables are continuous."""
         return self.cards == 0
 
+    @cached_property
+    def in_range(self) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+        """Values over powers of two, so that squares of very large or very small ones are floats; and the exponents.
+
+        The division is exact: ``np.ldexp(*in_range)`` are the values.
+        """
+        exponents = np.frexp(np.abs(self.values).max(axis=0, initial=0.0))[1]
+        return np.ldexp(self.values, -exponents), exponents
+
     def digest(self) -> str:
         """SHA-256 of everything."""
         seen = hashlib.sha256(repr((self.names, self.states)).encode())

@@ -372,7 +372,7 @@ class CorrelationTest:
     def correlation(self) -> NDArray[np.float64]:
         """Correlations of the variables, shape (n, n); 0 with a variable that is constant."""
         weights = self.observations.weights.astype(float)
-        values = self.observations.values
+        values = self.observations.in_range[0]
         centred = values - np.average(values, axis=0, weights=weights)
         scale = np.sqrt(np.average(centred**2, axis=0, weights=weights))
         # A column that rounding alone moves is constant.

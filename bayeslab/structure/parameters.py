@@ -38,8 +38,8 @@ from bayeslab.exact.counting import family_counts
 from bayeslab.exact.mixed_network import LinearGaussian, MixedNetwork
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.structure.data import Observations
-from bayeslab.structure.scores._gaussian import GaussianScore, scatter
-from bayeslab.structure.scores.bge import score as bge
+from bayeslab.structure.scores import bge
+from bayeslab.structure.scores.bge import Wishart
 
 __all__ = ["Family", "Incomplete", "Parameters"]
 
@@ -141,31 +141,24 @@ class Parameters:
         return self._regressions[key]
 
     @cached_property
-    def _bge(self) -> tuple[GaussianScore, float, float, Array, Array]:
-        """The score, rows of prior and data, degrees of freedom after the data, and means before and after them."""
-        options = {name: self.options[name] for name in ("alpha_mu", "alpha_w", "nu") if name in self.options}
-        made = bge(self.observations, **options)
-        n_rows, mean, _ = scatter(self.observations)
-        alpha_mu = float(options.get("alpha_mu", 1.0))
-        alpha_w = options.get("alpha_w")
-        df = self.observations.n + alpha_mu + 1 if alpha_w is None else float(alpha_w)
-        before = mean if options.get("nu") is None else np.asarray(options["nu"], dtype=float)
-        after = (alpha_mu * before + n_rows * mean) / (alpha_mu + n_rows)
-        return made, alpha_mu + n_rows, df + n_rows, before, after
+    def _bge(self) -> Wishart:
+        return bge.posterior(self.observations, self.options)
 
     def _wishart(self, child: int, parents: tuple[int, ...]) -> NDArray[Any]:
-        made, rows, df, _, centre = self._bge
-        above = list(parents)
-        inner, cross = made.matrix[np.ix_(above, above)], made.matrix[above, child]
+        known, above = self._bge, list(parents)
+        inner, cross = known.matrix[np.ix_(above, above)], known.matrix[above, child]
         slopes = np.linalg.solve(inner, cross) if above else np.zeros(0)
-        rest = made.matrix[child, child] - cross @ slopes
-        mu = np.concatenate([[centre[child] - slopes @ centre[above]], slopes])
+        rest = known.matrix[child, child] - cross @ slopes
+        # As the columns are measured.
+        unit, units = known.scale[child], known.scale[above]
+        slopes = slopes * unit / units
+        mu = np.concatenate([[known.centre[child] - slopes @ known.centre[above]], slopes])
         # The intercept is what the mean of the variable has beyond those of its parents, known as from `rows` rows.
         precision = np.zeros((1 + len(above), 1 + len(above)))
-        precision[0, 0], precision[1:, 1:] = rows, inner
-        alpha = (df - self.observations.n + len(above) + 1) / 2
+        precision[0, 0], precision[1:, 1:] = known.rows, inner * np.outer(units, units)
+        alpha = (known.df - self.observations.n + len(above) + 1) / 2
         out = np.empty((), dtype=object)
-        out[()] = NormalInverseGamma.about(centre[above], mu, precision, alpha, float(rest) / 2)
+        out[()] = NormalInverseGamma.about(known.centre[above], mu, precision, alpha, float(rest * unit**2) / 2)
         return out
 
     def _by_configuration(self, child: int, parents: tuple[int, ...]) -> NDArray[Any]:

@@ -212,6 +212,22 @@ def test_engines_that_need_a_structure_say_so():
 # --------------------------------------------------------------------------------- fits
 
 
+@pytest.mark.parametrize("units", [(1e3, 1.0, 0.05), (1e150, 1e-150, 1e-3)])
+@pytest.mark.parametrize("score", ["bge", "gaussian_bic"])
+def test_edges_of_numbers_do_not_depend_on_their_units(score, units):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=80)
+    y = 0.5 * x + rng.normal(size=80)
+    table = pd.DataFrame({"x": x, "y": y, "z": y + 2 * rng.normal(size=80)})
+    model = bl.Model(model=bl.BayesNet(structure={"score": score}))
+    plain, moved = (
+        bl.fit(model, t, seed=1, progress=False, runs=None).structures
+        for t in (table, (table + np.array([0, 5, -2])) * np.array(units))
+    )
+    np.testing.assert_allclose(moved.edge_probability, plain.edge_probability, rtol=0, atol=1e-9)
+    assert 0.1 < plain.edge_probability.loc["x", "y"] < 0.9
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["structure", "order", "partition"])
 def test_edges_of_a_fit_are_those_of_exact_sums(sampler):

@@ -346,7 +346,8 @@ def slope_matrix(data, edges):
     """Posterior mean slopes [source, target] of one DAG, from the matrix of the posterior Wishart distribution."""
     x = np.column_stack(list(data.values()))
     centred = x - x.mean(axis=0)
-    matrix = centred.T @ centred + np.eye(3) * 1.0 * (5.0 - 3 - 1) / 2.0
+    prior = np.diag(x.var(axis=0, ddof=1)) * (5.0 - 3 - 1) / 2.0
+    matrix = centred.T @ centred + prior
     out = np.zeros((3, 3))
     for v in range(3):
         above = np.flatnonzero(edges[:, v])

@@ -316,3 +316,12 @@ def test_bad_input():
         CorrelationTest(states)
     with pytest.raises(DataError, match="whole numbers"):
         permutation_p_value(np.array([[0.5, 1], [1, 2]]), np.random.default_rng(1))
+
+
+def test_correlations_do_not_depend_on_units():
+    """Squares of large numbers would be infinite, and those of small ones 0, as of a constant."""
+    values = np.random.default_rng(6).normal(size=(40, 3)) + 1.5
+    values[:, 1] += values[:, 0]
+    plain = CorrelationTest(numbers(values)).correlation
+    moved = CorrelationTest(numbers(values * [1e200, 1e-200, 3.0])).correlation
+    np.testing.assert_allclose(moved, plain, atol=1e-12)

@@ -46,25 +46,41 @@ def test_dirichlet_priors_are_those_of_the_score(words, score, options, parents)
     assert evidence == pytest.approx(load(score, words, **options).local(1, parents), rel=1e-12)
 
 
+@pytest.mark.parametrize("scale", [1.0, [0.5, 3.0, 20.0], None])
 @pytest.mark.parametrize("parents", [(), (0,), (0, 2)])
-def test_bge_regressions_are_those_of_the_score(numbers, parents):
+def test_bge_regressions_are_those_of_the_score(numbers, parents, scale):
     """The closed form equals the update of its own prior by the rows, and the evidence equals the score."""
-    options = {"alpha_mu": 2.0, "alpha_w": 7.0, "nu": [1.0, 0.0, -1.0]}
+    options = {"alpha_mu": 2.0, "alpha_w": 7.0, "nu": [1.0, 0.0, -1.0]} | ({"scale": scale} if scale else {})
     seen = Observations.of(numbers, kind="continuous")
     got = Parameters(seen, "bge", options).regressions(1, parents)[()]
     above, nu = list(parents), np.array(options["nu"])
-    t = 2.0 * (7.0 - 3 - 1) / (2.0 + 1)
+    unit = np.broadcast_to(scale, 3) if scale else seen.values.std(axis=0, ddof=1)
+    t = 2.0 * (7.0 - 3 - 1) / (2.0 + 1) * unit**2
     line = np.concatenate([[1.0], nu[above]])
     precision = 2.0 * np.outer(line, line)
-    precision[1:, 1:] += t * np.eye(len(above))
+    precision[1:, 1:] += np.diag(t[above])
     mu = np.concatenate([[nu[1]], np.zeros(len(above))])
-    prior = NormalInverseGamma(mu, precision, (7.0 - 3 + len(above) + 1) / 2, t / 2)
+    prior = NormalInverseGamma(mu, precision, (7.0 - 3 + len(above) + 1) / 2, t[1] / 2)
     design = np.column_stack([np.ones(60), seen.values[:, above]])
     want = prior.update(design, seen.values[:, 1])
     for name in ("mu", "precision", "alpha", "beta"):
         np.testing.assert_allclose(getattr(got, name), getattr(want, name), rtol=1e-9, atol=1e-9)
     score = load("bge", numbers, **options).local(1, parents)
     assert prior.log_evidence(design, seen.values[:, 1]) == pytest.approx(score, rel=1e-9)
+
+
+@pytest.mark.parametrize("score", ["bge", "gaussian_bic"])
+@pytest.mark.parametrize("units", [(1e3, 1.0, 0.05), (1e100, 1e-100, 1.0)])
+def test_regressions_are_in_the_units_of_their_columns(numbers, score, units):
+    parents, unit = [(), (0,), (0, 1)], np.array(units)
+    seen = Observations.of(numbers, kind="continuous")
+    moved = Observations.of({v: seen.values[:, k] * unit[k] for k, v in enumerate(seen.names)}, kind="continuous")
+    before, after = Parameters(seen, score).mean(parents), Parameters(moved, score).mean(parents)
+    for k, v in enumerate(seen.names):
+        here, there, above = before.continuous[v], after.continuous[v], list(parents[k])
+        np.testing.assert_allclose(there.sd, here.sd * unit[k], rtol=1e-9)
+        np.testing.assert_allclose(there.intercept, here.intercept * unit[k], rtol=1e-6)
+        np.testing.assert_allclose(there.slopes, here.slopes * unit[k] / unit[above], rtol=1e-6)
 
 
 def test_means_and_draws_of_tables(words):

@@ -454,7 +454,7 @@ def test_noisy_or_is_of_two_states():
 def predictive_chain(x, alpha_mu, alpha_w, nu, scale):
     """log p(x) as a product of Student t predictions under the normal-Wishart prior of these columns."""
     n = x.shape[1]
-    mu, kappa, df, t = np.asarray(nu, float).copy(), alpha_mu, alpha_w, scale * np.eye(n)
+    mu, kappa, df, t = np.asarray(nu, float).copy(), alpha_mu, alpha_w, np.diag(scale)
     total = 0.0
     for row in x:
         own = df - n + 1
@@ -466,25 +466,54 @@ def predictive_chain(x, alpha_mu, alpha_w, nu, scale):
     return total
 
 
-@pytest.mark.parametrize(("alpha_mu", "extra"), [(1.0, None), (0.5, 3.5), (4.0, 1.2)])
-def test_bge_is_the_chain_rule_of_predictions(alpha_mu, extra):
+@pytest.mark.parametrize(
+    ("alpha_mu", "extra", "scale"),
+    [(1.0, None, 1.0), (0.5, 3.5, 1.0), (4.0, 1.2, [0.5, 2.0, 30.0, 1e-3]), (1.0, None, None), (2.0, 0.7, None)],
+)
+def test_bge_is_the_chain_rule_of_predictions(alpha_mu, extra, scale):
     data = gaussian_table(25)
     n = 4
     alpha_w = n + alpha_mu + 1 if extra is None else n + 1 + extra
     nu = [0.3, -1.0, 2.0, 0.0]
     options = {} if extra is None else {"alpha_w": alpha_w}
+    options |= {} if scale is None else {"scale": scale}
     score = load("bge", data, alpha_mu=alpha_mu, nu=nu, **options)
-    t = alpha_mu * (alpha_w - n - 1) / (alpha_mu + 1)
+    unit = data.std(ddof=1).to_numpy() if scale is None else np.broadcast_to(scale, n)
+    t = alpha_mu * (alpha_w - n - 1) / (alpha_mu + 1) * unit**2
     x = data.to_numpy()
 
     def marginal(members):
         own = list(members)
         # A subset of l of n variables has alpha_w - n + l degrees of freedom and that part of T.
-        return predictive_chain(x[:, own], alpha_mu, alpha_w - n + len(own), np.array(nu)[own], t) if own else 0.0
+        return predictive_chain(x[:, own], alpha_mu, alpha_w - n + len(own), np.array(nu)[own], t[own]) if own else 0.0
 
     for child, parents in families(4, 3):
         want = marginal((*parents, child)) - marginal(parents)
         assert score.local(child, parents) == pytest.approx(want, abs=1e-9)
+
+
+@pytest.mark.parametrize("units", [(1e3, 1, 0.05, 20), (1e150, 1e-150, 1e-150, 1e150), (-1, 1e-200, 1e200, 1e-9)])
+@pytest.mark.parametrize("name", ["bge", "gaussian_bic", "mixed_bic"])
+def test_gaussian_scores_compare_structures_alike_in_all_units(name, units):
+    """Scores change by a constant of each variable alone, -N log |unit|: posteriors of structures do not change."""
+    data = gaussian_table(50)
+    moved = (data + np.array([0.0, 7.0, -3.0, 100.0])) * np.array(units)
+    before, after = load(name, data), load(name, moved)
+    for child, parents in families(4, 3):
+        want = before.local(child, parents) - 50 * math.log(abs(units[child]))
+        assert after.local(child, parents) == pytest.approx(want, abs=1e-9)
+    at_once = after.all_sets(np.arange(4), np.full(4, 3), ~np.eye(4, dtype=bool))
+    for child, (sets, scores) in enumerate(at_once):
+        np.testing.assert_allclose(scores, after.many(child, sets), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("scale", "message"),
+    [([1.0, 2.0], "one number, or one a column; given 2 for 4"), (0.0, "above 0"), (1e-200, "'x0' is more than 1e150")],
+)
+def test_bge_scales_that_cannot_be(scale, message):
+    with pytest.raises(OptionError, match=message):
+        load("bge", gaussian_table(), scale=scale)
 
 
 def test_gaussian_bic_is_least_squares():

@@ -38,7 +38,7 @@ _LADDER = {
 }
 
 
-_SCORE_OPTIONS = ("equivalent_sample_size", "alpha_mu", "alpha_w", "nu")
+_SCORE_OPTIONS = ("equivalent_sample_size", "alpha_mu", "alpha_w", "nu", "scale")
 
 
 _OF_CHAINS = ("temperatures", "exchange_every", "imputation_every", "reversal", "renewal")
@@ -72,7 +72,13 @@ class Structure(Frozen):
     equivalent_sample_size: Number | None = Field(default=None, gt=0, description="Of bdeu and bds; 10 if left out.")
     alpha_mu: Number | None = Field(default=None, gt=0, description="Of bge: imagined rows behind the prior mean.")
     alpha_w: Number | None = Field(default=None, gt=0, description="Of bge: degrees of freedom of the Wishart prior.")
-    nu: list[Number] | None = Field(default=None, description="Of bge: prior mean of each column.")
+    nu: list[Number] | None = Field(
+        default=None, description="Of bge: prior mean of each column; its mean if left out."
+    )
+    scale: list[Number] | Number | None = Field(
+        default=None,
+        description="Of bge: prior scale of each column, or of all; left out, the columns' standard deviations.",
+    )
     prior: str | dict[str, Number] = Field(
         default="uniform",
         description="Of structures: uniform, sparse, or probabilities of edges `{a -> b: 0.9, default: 0.2}`.",

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab.errors import DataError
+from bayeslab.errors import DataError, OptionError
 from bayeslab.structure.constraints import mask_of, members_of
 from bayeslab.structure.counts import SetIndex, in_threads
 from bayeslab.structure.data import Observations
 from bayeslab.structure.scores import Work
 from bayeslab.structure.scores._families import CliqueFamilies, Found
 
-__all__ = ["GaussianScore", "numbers", "scatter"]
+__all__ = ["GaussianScore", "Moments", "numbers"]
 
 
 def numbers(data: Any, score: str) -> Observations:
@@ -24,25 +24,73 @@ def numbers(data: Any, score: str) -> Observations:
     found = Observations.of(data, kind="continuous")
     found.require("continuous", score)
     for name, values in zip(found.names, found.values.T, strict=True):
-        if np.ptp(values) == 0:
+        if values.min() == values.max():
             raise DataError(f"column '{name}' is constant: it has no variance to explain; leave it out")
     return found
 
 
-def scatter(data: Observations) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-    """Number of rows, means, and sums of squares and products about the means."""
-    weights = data.weights.astype(np.float64)
-    total = float(weights.sum())
-    mean = weights @ data.values / total
-    centred = data.values - mean
-    # What rounding of the mean has left.
-    centred -= weights @ centred / total
-    return total, mean, (centred * weights[:, None]).T @ centred
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """What Gaussian scores need of the rows, each column in a unit of its own.
+
+    Squares and products are of columns divided by their units, so that neither very large nor very small numbers leave
+    the range of floats, and determinants do not depend on what a column is measured in.
+
+    Attributes
+    ----------
+    n_rows : float
+        The sum of the weights.
+    mean, scale : ndarray, shape (n,)
+        Means and units of the columns, as the columns are measured.
+    spread : ndarray, shape (n, n)
+        Sums of squares and products of (column - mean) / scale.
+    """
+
+    n_rows: float
+    mean: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    spread: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, data: Observations, scale: NDArray[np.float64] | None = None) -> Moments:
+        """Of weighted rows.
+
+        Parameters
+        ----------
+        scale
+            The unit of each column; its sample standard deviation if left out (that of the rows without their weights,
+            where the weights leave no two different ones).
+
+        Raises
+        ------
+        OptionError
+            A column goes so far beyond its unit that squares would not be floats.
+        """
+        weights = data.weights.astype(np.float64)
+        total = float(weights.sum())
+        values, exponent = data.in_range
+        mean = weights @ values / total
+        centred = values - mean
+        # What rounding of the mean has left.
+        centred -= weights @ centred / total
+        if scale is None:
+            variance = weights @ centred**2 / (total - 1) if total > 1 else np.zeros(data.n)
+            unit = np.sqrt(np.where(variance > 0, variance, values.var(axis=0, ddof=1)))
+            units = np.ldexp(unit, exponent)
+        else:
+            unit, units = np.ldexp(scale, -exponent), scale
+            for name, far in zip(data.names, np.abs(centred).max(axis=0, initial=0.0) > 1e150 * unit, strict=True):
+                if far:
+                    raise OptionError(
+                        f"scale is the unit of each column, and '{name}' is more than 1e150 times as large"
+                    )
+        standard = centred / unit
+        return cls(total, np.ldexp(mean, exponent), units, (standard * weights[:, None]).T @ standard)
 
 
 @dataclass(frozen=True, eq=False)
 class GaussianScore:
-    """local(v, P) = c(P and v) - c(P) with c(S) = constant[|S|] + slope[|S|] * log det matrix[S, S].
+    """local(v, P) = offset[v] + c(P and v) - c(P), c(S) = constant[|S|] + slope[|S|] * log det matrix[S, S].
 
     Attributes
     ----------
@@ -52,6 +100,8 @@ class GaussianScore:
         Positive definite.
     constant, slope : ndarray, shape (n + 1,)
         By the number of variables.
+    offset : ndarray, shape (n,)
+        Of each variable, whatever its parents.
     """
 
     score: str
@@ -59,6 +109,7 @@ class GaussianScore:
     matrix: NDArray[np.float64]
     constant: NDArray[np.float64]
     slope: NDArray[np.float64]
+    offset: NDArray[np.float64]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -76,7 +127,7 @@ class GaussianScore:
     def many(self, child: int, sets: NDArray[np.uint64]) -> NDArray[np.float64]:
         """Local scores of some parent sets given as bits, shape (n_sets, n_words)."""
         found = [members_of(mask) for mask in sets]
-        return np.array([self._of_set([*own, child]) - self._of_set(own) for own in found])
+        return self.offset[child] + np.array([self._of_set([*own, child]) - self._of_set(own) for own in found])
 
     def _walk(
         self,
@@ -112,7 +163,8 @@ class GaussianScore:
         """Local scores of all sets of allowed parents, small sets first."""
         n = self.data.n
         families = CliqueFamilies(self._walk, np.ones(n, np.int64), np.zeros(n, np.int64), 0.0, np.zeros(n + 1))
-        return families.all_sets(children, limits, allowed, work)
+        found = families.all_sets(children, limits, allowed, work)
+        return [(sets, scores + self.offset[v]) for v, (sets, scores) in zip(children, found, strict=True)]
 
     def seconds(self, n_sets: int) -> float:
         """About how long that many sets take on one core."""

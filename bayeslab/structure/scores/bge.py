@@ -7,10 +7,13 @@ Equivalent structures score equally. For a set Y of l of the n variables and N r
    \frac{|T_{YY}|^{(\alpha_w - n + l) / 2}}{|R_{YY}|^{(N + \alpha_w - n + l) / 2}},
    \quad R = T + S_N + \frac{N \alpha_\mu}{N + \alpha_\mu} (\nu - \bar x)(\nu - \bar x)^\top
 
-and the local score is log p(d of the family) - log p(d of the parents). T = t I with
-t = alpha_mu (alpha_w - n - 1) / (alpha_mu + 1). This is the expression of [2]_, which corrects that of [1]_.
+and the local score is log p(d of the family) - log p(d of the parents). This is the expression of [2]_, which corrects
+that of [1]_. The prior scale matrix is
 
-The prior is in the units of the columns: where these differ, standardise the columns first.
+.. math:: T = t \, \mathrm{diag}(s_1^2, \dots, s_n^2), \quad t = \frac{\alpha_\mu (\alpha_w - n - 1)}{\alpha_\mu + 1}
+
+with the sample standard deviations of the columns for s (as if they had been standardised), so that posteriors of
+structures do not depend on what the columns are measured in; or with given ones, s = 1 being the prior of [2]_.
 
 References
 ----------
@@ -23,19 +26,27 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayeslab.errors import OptionError
-from bayeslab.structure.scores._gaussian import GaussianScore, numbers, scatter
+from bayeslab.structure.data import Observations
+from bayeslab.structure.scores._gaussian import GaussianScore, Moments, numbers
 
-__all__ = ["score"]
+__all__ = ["Wishart", "posterior", "score"]
 
 
 def score(
-    data: Any, *, alpha_mu: float = 1.0, alpha_w: float | None = None, nu: Sequence[float] | None = None
+    data: Any,
+    *,
+    alpha_mu: float = 1.0,
+    alpha_w: float | None = None,
+    nu: Sequence[float] | None = None,
+    scale: Sequence[float] | float | None = None,
 ) -> GaussianScore:
     """BGe of a table of numbers.
 
@@ -49,23 +60,63 @@ def score(
         Degrees of freedom of the Wishart distribution, more than n + 1; n + alpha_mu + 1 if left out.
     nu
         Prior mean of each column; the columns' means if left out.
+    scale
+        Prior scale of each column, or of all, in the units of the column; the columns' sample standard deviations if
+        left out.
     """
+    return _posterior(numbers(data, "bge"), alpha_mu, alpha_w, nu, scale)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Wishart:
+    """The normal-Wishart posterior behind a score.
+
+    Attributes
+    ----------
+    matrix : ndarray, shape (n, n)
+        R, of columns divided by their scales.
+    scale, centre : ndarray, shape (n,)
+        Those scales, and the posterior means of the columns.
+    rows, df : float
+        Rows behind the means, and degrees of freedom, of prior and data together.
+    """
+
+    matrix: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    centre: NDArray[np.float64]
+    rows: float
+    df: float
+
+
+def posterior(data: Any, options: Mapping[str, Any]) -> Wishart:
+    """The posterior of means and precisions under the options of the score."""
+    given = {name: options.get(name) for name in ("alpha_w", "nu", "scale")}
+    return _posterior(numbers(data, "bge"), options.get("alpha_mu", 1.0), **given)[1]
+
+
+def _posterior(
+    found: Observations,
+    alpha_mu: float,
+    alpha_w: float | None,
+    nu: Sequence[float] | None,
+    scale: Sequence[float] | float | None,
+) -> tuple[GaussianScore, Wishart]:
     from scipy.special import gammaln
 
-    found = numbers(data, "bge")
     n = found.n
     if not alpha_mu > 0:
         raise OptionError(f"alpha_mu is a number above 0; given {alpha_mu}")
     df = n + alpha_mu + 1 if alpha_w is None else float(alpha_w)
     if not df > n + 1:
         raise OptionError(f"alpha_w is above the number of variables plus one, {n + 1}; given {alpha_w}")
-    n_rows, mean, spread = scatter(found)
-    prior_mean = mean if nu is None else np.asarray(nu, dtype=float)
+    seen = Moments.of(found, None if scale is None else _scales(scale, n))
+    n_rows = seen.n_rows
+    prior_mean = seen.mean if nu is None else np.asarray(nu, dtype=float)
     if prior_mean.shape != (n,):
         raise OptionError(f"nu is one number a column; given {prior_mean.size} for {n}")
     t = alpha_mu * (df - n - 1) / (alpha_mu + 1)
-    away = prior_mean - mean
-    matrix = t * np.eye(n) + spread + n_rows * alpha_mu / (n_rows + alpha_mu) * np.outer(away, away)
+    away = (prior_mean - seen.mean) / seen.scale
+    matrix = t * np.eye(n) + seen.spread + n_rows * alpha_mu / (n_rows + alpha_mu) * np.outer(away, away)
     constant, slope = np.zeros(n + 1), np.zeros(n + 1)
     for size in range(1, n + 1):
         before, after = df - n + size, n_rows + df - n + size
@@ -74,4 +125,16 @@ def score(
         shrink = size / 2 * math.log(alpha_mu / (n_rows + alpha_mu))
         constant[size] = shrink - size * n_rows / 2 * math.log(math.pi) + gammas.sum() + before / 2 * size * math.log(t)
         slope[size] = -after / 2
-    return GaussianScore("bge", found, matrix, constant, slope)
+    # The density of a column is that of the column divided by its scale, divided by the scale in each row.
+    local = GaussianScore("bge", found, matrix, constant, slope, -n_rows * np.log(seen.scale))
+    centre = seen.mean + alpha_mu / (alpha_mu + n_rows) * (prior_mean - seen.mean)
+    return local, Wishart(matrix, seen.scale, centre, alpha_mu + n_rows, df + n_rows)
+
+
+def _scales(given: Sequence[float] | float, n: int) -> NDArray[np.float64]:
+    scales = np.asarray(given, dtype=float)
+    if scales.ndim and scales.shape != (n,):
+        raise OptionError(f"scale is one number, or one a column; given {scales.size} for {n}")
+    if not np.all((scales > 0) & np.isfinite(scales)):
+        raise OptionError(f"scale is above 0 and finite; given {given}")
+    return np.broadcast_to(scales, n).copy()

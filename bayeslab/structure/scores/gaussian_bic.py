@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import DataError
-from bayeslab.structure.scores._gaussian import GaussianScore, numbers, scatter
+from bayeslab.structure.scores._gaussian import GaussianScore, Moments, numbers
 
 __all__ = ["score"]
 
@@ -26,15 +26,16 @@ __all__ = ["score"]
 def score(data: Any) -> GaussianScore:
     """Gaussian BIC of a table of numbers."""
     found = numbers(data, "gaussian_bic")
-    n_rows, _, spread = scatter(found)
-    covariance = spread / n_rows
+    seen = Moments.of(found)
+    n_rows, covariance = seen.n_rows, seen.spread / seen.n_rows
     if n_rows > found.n:
         _check_independent(found.names, covariance)
     size = np.arange(found.n + 1)
     # Of parents and child less those of the parents: k + 2.
     parameters = size * (size + 3) / 2
     constant = -n_rows / 2 * size * (math.log(2 * math.pi) + 1) - 0.5 * math.log(n_rows) * parameters
-    return GaussianScore("gaussian_bic", found, covariance, constant, np.where(size > 0, -n_rows / 2, 0.0))
+    slope = np.where(size > 0, -n_rows / 2, 0.0)
+    return GaussianScore("gaussian_bic", found, covariance, constant, slope, -n_rows * np.log(seen.scale))
 
 
 def _check_independent(names: tuple[str, ...], covariance: np.ndarray) -> None:

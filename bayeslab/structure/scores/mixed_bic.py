@@ -56,16 +56,18 @@ class MixedScore:
     @cached_property
     def _values(self) -> NDArray[np.float64]:
         """Continuous columns, standardised; scores are put back on their scale."""
-        values = self.data.values
-        if not len(values):
+        if not len(self.data.values):
             return np.zeros(self.data.codes.shape)
+        values, exponents = self.data.in_range
         mean = self._weights @ values / self._weights.sum()
-        return np.asarray((values - mean) / self._scales)
+        return np.asarray((values - mean) / np.ldexp(self._scales, -exponents))
 
     @cached_property
     def _scales(self) -> NDArray[np.float64]:
-        sd = self.data.values.std(axis=0) if len(self.data.values) else np.ones(self.data.n)
-        return np.where(self.data.continuous, sd, 1.0)
+        if not len(self.data.values):
+            return np.ones(self.data.n)
+        values, exponents = self.data.in_range
+        return np.where(self.data.continuous, np.ldexp(values.std(axis=0), exponents), 1.0)
 
     def local(self, child: int, parents: tuple[int, ...]) -> float:
         """Local score of a variable given its parents."""
