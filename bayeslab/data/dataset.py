@@ -63,21 +63,25 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d\S*)?")
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """How cells of text are read.
+    """How cells are read.
 
     Attributes
     ----------
-    words : frozenset of str
-        Words that stand for a missing cell, besides :data:`MISSING_WORDS`.
+    words : mapping of str to float or None
+        Words that stand for a missing cell, besides :data:`MISSING_WORDS`, and the number that each reads as, for which
+        it stands in columns of numbers.
     text : frozenset of str
         Columns that hold names, whatever their cells look like.
     levels : mapping of str to frozenset of str
         Levels the model declares: such a word is one, and not missing.
+    met : set of str
+        Those of the words that a column has held; filled while columns are read.
     """
 
-    words: frozenset[str] = frozenset()
+    words: Mapping[str, float | None] = field(default_factory=dict)
     text: frozenset[str] = frozenset()
     levels: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    met: set[str] = field(default_factory=set, compare=False)
 
     @classmethod
     def of(cls, source: DataSource, levels: Mapping[str, frozenset[str]] | None = None) -> Cells:
@@ -86,7 +90,8 @@ class Cells:
         text = {*source.text, *(old[name] for name in source.text if name in old)}
         known = dict(levels or {})
         known |= {old[name]: words for name, words in known.items() if name in old}
-        return cls(frozenset(source.missing), frozenset(text), known)
+        words = [entry.strip() if isinstance(entry, str) else _words(np.array([entry]))[0] for entry in source.missing]
+        return cls({str(word): number_in(word) for word in words}, frozenset(text), known)
 
     def is_text(self, name: str) -> bool:
         return plain_name(name) in self.text
@@ -94,7 +99,31 @@ class Cells:
     def missing(self, name: str) -> frozenset[str]:
         """Words that stand for a missing cell of a column."""
         standard = frozenset(("",)) if self.is_text(name) else MISSING_WORDS
-        return (standard | self.words) - self.levels.get(name, self.levels.get(plain_name(name), frozenset()))
+        return (standard | self.words.keys()) - self._levels(name)
+
+    def numbers(self, name: str) -> dict[str, float]:
+        """Numbers that stand for a missing cell of a column of numbers, by the word for each."""
+        known = {number_in(level) for level in self._levels(name)}
+        return {word: x for word, x in self.words.items() if x is not None and x == x and x not in known}
+
+    def note(self, cells: np.ndarray) -> None:
+        """Remember the words that stood for missing cells."""
+        self.met.update(self.words.keys() & set(np.unique(cells).tolist()))
+
+    def unused(self, columns: Iterable[str]) -> tuple[tuple[str, str], ...]:
+        """What of the data section fits no column, once all are read: (key, what is odd about it)."""
+        names = {plain_name(name): name for name in columns}
+        out = [
+            ("missing", f"'{word}' of data.missing stands for no cell: no column holds it, unless as a declared level")
+            for word in self.words
+            if word not in self.met | MISSING_WORDS
+        ]
+        for name in sorted(self.text - names.keys()):
+            out.append(("text", f"'{name}' of data.text is no column{hint(name, names)}"))
+        return tuple(out)
+
+    def _levels(self, name: str) -> frozenset[str]:
+        return self.levels.get(name, self.levels.get(plain_name(name), frozenset()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,6 +178,8 @@ class Dataset:
         Columns that hold neither numbers nor text, such as dates, and the message for a model that uses one.
     notes : tuple of str
         What reading the files took for granted.
+    unused : tuple of (str, str)
+        Entries of the data section that fit no column: the key, and what is odd about it.
     """
 
     columns: Mapping[str, Column] = field(default_factory=dict)
@@ -156,6 +187,7 @@ class Dataset:
     levels: Mapping[str, np.ndarray] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    unused: tuple[tuple[str, str], ...] = ()
 
     def digests(self) -> dict[str, str]:
         """SHA-256 of each column, and of the names of rows."""
@@ -233,6 +265,7 @@ class Dataset:
             dict(self.levels) | dict(other.levels),
             dict(self.left_out) | dict(other.left_out),
             self.notes + other.notes,
+            self.unused + other.unused,
         )
 
     @classmethod
@@ -410,10 +443,39 @@ def _nullable(series: Any) -> bool:
 def _read_values(name: str, value: Any, what: str, cells: Cells) -> tuple[np.ndarray, np.ndarray | None]:
     """One column as the model's data section wants it read."""
     values, missing = as_values(_with_words(value), what, cells.missing(name))
-    if values.dtype.kind == "U" or not cells.is_text(name):
+    if values.dtype.kind != "U" and not _truth(value):
+        values = _without_sentinels(values, what, cells, cells.numbers(name))
+    if values.dtype.kind == "U":
+        if missing is not None:
+            cells.note(values[missing])
+        return values, missing
+    if not cells.is_text(name):
         return values, missing
     gone = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
     return _words(np.where(gone, 0, values)), gone if np.any(gone) else None
+
+
+def _truth(value: Any) -> bool:
+    """Whether a column holds truth values, which are read as 1 and 0 and are no numbers."""
+    kind = getattr(value, "dtype", None)
+    return kind == np.bool_ or (isinstance(value, list | tuple) and {type(cell) for cell in value} <= {bool, np.bool_})
+
+
+def _without_sentinels(values: np.ndarray, what: str, cells: Cells, numbers: Mapping[str, float]) -> np.ndarray:
+    """A column of numbers with NaN for those that stand for a missing cell."""
+    gone = np.zeros(values.shape, dtype=bool)
+    for word, number in numbers.items():
+        # As a column of 32 bits has it, too.
+        alike = {number} | ({float(np.float32(number))} if abs(number) < _LARGEST_SINGLE else set())
+        held = np.isin(values, list(alike))
+        if held.any():
+            cells.met.add(word)
+            gone |= held
+    if not gone.any():
+        return values
+    if values.dtype.kind in "iu" and np.any(np.abs(values[~gone].astype(float)) >= LARGEST_EXACT):
+        check_exact([None if out else x for x, out in zip(values.ravel().tolist(), gone.ravel(), strict=True)], what)
+    return np.where(gone, np.nan, values.astype(float))
 
 
 def as_values(value: Any, what: str, missing: frozenset[str] = MISSING_WORDS) -> tuple[np.ndarray, np.ndarray | None]:
@@ -460,6 +522,7 @@ def _as_given(value: Any, what: str) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 _LARGEST = 2**63 - 1
+_LARGEST_SINGLE = 3e38
 
 
 def _unmasked(values: Any) -> np.ndarray:
@@ -766,8 +829,13 @@ class Data:
             )
 
     def remarks(self) -> list[tuple[str, str, float | None, str, str]]:
-        """What is odd about the columns that are used: levels that differ only in capitals or spaces."""
-        out: list[tuple[str, str, float | None, str, str]] = []
+        """What is odd about the columns that are used, and about the data section.
+
+        Levels that differ only in capitals or spaces; entries of the data section that fit no column.
+        """
+        out: list[tuple[str, str, float | None, str, str]] = [
+            (key, "", None, message, "correct it, or take it out") for key, message in self.dataset.unused
+        ]
         for name in sorted(self.used & self.dataset.columns.keys() & self.labels.keys()):
             alike: dict[str, list[str]] = {}
             if self.dataset.columns[name].text:

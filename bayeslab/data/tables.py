@@ -70,13 +70,19 @@ def read_dataset(
             if (base / path).exists() or given is None:
                 found = found.joined(_table(base / path, dim, path, cells))
     if given is not None:
-        return found.joined(_read_given(given, source, cells)).renamed(source.rename)
+        return _read(found.joined(_read_given(given, source, cells)).renamed(source.rename), cells)
     if source.table is not None:
         found = found.joined(_table(base / source.table, source.rows, source.table, cells))
     if source.arrays is not None:
         found = found.joined(_read_arrays(base / source.arrays, source, cells))
     whole = source.table is not None or source.arrays is not None
-    return replace(found, rows=source.rows).renamed(source.rename, complete=whole)
+    return _read(replace(found, rows=source.rows).renamed(source.rename, complete=whole), cells)
+
+
+def _read(found: Dataset, cells: Cells) -> Dataset:
+    """The dataset, with what of the data section fits none of its columns."""
+    names = found.columns.keys() | found.levels.keys() | found.left_out.keys()
+    return replace(found, unused=cells.unused(names)) if names else found
 
 
 def _table(path: Path, rows: str, what: str, cells: Cells) -> Dataset:
@@ -216,12 +222,7 @@ def _read_csv(path: Path, usual: str, cells: Cells) -> tuple[dict[str, Any], tup
     if commas:
         note += f" and decimal commas, in {listed(commas)}"
     return {
-        name: _cells(
-            np.char.replace(column, ",", ".") if name in commas and len(column) else column,
-            f"{where}: column '{name}'",
-            cells.missing(name),
-            text=cells.is_text(name),
-        )
+        name: _cells(name, column, f"{where}: column '{name}'", cells, commas=name in commas)
         for name, column in texts.items()
     }, tuple(filter(None, (note, nameless)))
 
@@ -251,15 +252,17 @@ def _decimal_commas(texts: Mapping[str, np.ndarray], where: str, cells: Cells) -
     return commas
 
 
-def _cells(given: np.ndarray, what: str, missing: frozenset[str], *, text: bool) -> Any:
+def _cells(name: str, given: np.ndarray, what: str, cells: Cells, *, commas: bool) -> Any:
     """Text cells as numbers where they all are, else as they are, without the spaces around them."""
     stripped = np.char.strip(given)
-    if text:
+    if cells.is_text(name):
         return stripped
-    absent = np.isin(stripped, list(missing))
+    absent = np.isin(stripped, list(cells.missing(name)))
     rest = stripped[~absent]
     # NumPy cannot replace in no text at all.
-    rest = np.char.replace(rest, "\u2212", "-") if rest.size else rest
+    if rest.size:
+        rest = np.char.replace(rest, "\u2212", "-")
+        rest = np.char.replace(rest, ",", ".") if commas else rest
     try:
         numbers = rest.astype(np.float64)
     except ValueError:
@@ -267,6 +270,7 @@ def _cells(given: np.ndarray, what: str, missing: frozenset[str], *, text: bool)
     words = rest.tolist()
     if any("_" in word for word in words) or _codes(words):
         return stripped
+    cells.note(stripped[absent])
     if not rest.size:
         return np.full(given.shape, np.nan)
     if not any(any(c in cell for c in ".eEnN") for cell in words):

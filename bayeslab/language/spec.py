@@ -126,10 +126,11 @@ class DataSource(Spec):
         default_factory=dict,
         description="Other names of columns, such as `pressure: Blood pressure (mmHg)`: new name, name in the data.",
     )
-    missing: list[str] = Field(
+    missing: list[str | int | float] = Field(
         default_factory=list,
-        description="Words that stand for a missing cell, such as ['?', '.'], besides the empty cell, NA, N/A, NaN, nan"
-        " and null.",
+        description="Words and numbers that stand for a missing cell, such as ['?', -999], besides the empty cell, NA,"
+        " N/A, NaN, nan and null. One that reads as a number stands for that number in columns of numbers, whatever"
+        " they come from.",
     )
     text: list[ColumnName] = Field(
         default_factory=list,
