@@ -29,9 +29,10 @@ from bayeslab.structure.bootstrap import bootstrap
 from bayeslab.structure.constraint_search import Result
 from bayeslab.structure.constraints import Constraints
 from bayeslab.structure.cpdag import compare, cpdag, extension, hamming_distance
-from bayeslab.structure.data import CodedColumn, Observations, columns_of
+from bayeslab.structure.data import CodedColumn, Observations, columns_of, measured
 from bayeslab.structure.incomplete import Incomplete
 from bayeslab.structure.partial_graph import PartialGraph
+from bayeslab.structure.priors import EdgePrior
 from bayeslab.structure.score_table import best_candidates, forecast
 from bayeslab.structure.searches.exact import most_parents
 
@@ -209,8 +210,8 @@ def learn(
     method: str | None = None,
     score: str | None = None,
     *,
-    required: Iterable[Sequence[str]] = (),
-    forbidden: Iterable[Sequence[str]] = (),
+    required: Iterable[str | Sequence[str]] = (),
+    forbidden: Iterable[str | Sequence[str]] = (),
     tiers: Iterable[Sequence[str]] = (),
     max_parents: int | Mapping[str, int] | None = None,
     candidates: int | Mapping[str, Sequence[str]] | None = None,
@@ -236,8 +237,8 @@ def learn(
     score
         Of states: ``bdeu``, ``bds``, ``k2``, ``bic``, ``aic``, ``mdl``, ``log_likelihood``, ``noisy_or_bic``; of
         numbers: ``bge``, ``gaussian_bic``; of both: ``mixed_bic``. Left out: ``bdeu`` if all columns hold states, words
-        or whole numbers; ``bge`` if all hold numbers; else ``mixed_bic``.
-    required, forbidden : iterables of (from, to)
+        or whole numbers of at most 20 different values; ``bge`` if all hold numbers; else ``mixed_bic``.
+    required, forbidden : iterables of edges, ``"from -> to"`` or pairs
     tiers : groups of variables, earliest first
         No edge leads back.
     max_parents
@@ -248,14 +249,16 @@ def learn(
     score_options
         Such as ``{"equivalent_sample_size": 10}``.
     **options
-        Of the search, such as ``alpha`` of tests or ``restarts`` of ``hill_climbing``.
+        Of the search, such as ``alpha`` of tests or ``restarts`` of ``hill_climbing``. Searches by score take a
+        ``prior`` over structures: ``"uniform"``, ``"sparse"``, or ``{"a -> b": 0.9, "default": 0.2}``.
 
     Raises
     ------
     DataError, ModelError, OptionError, EngineRefusal
         Missing cells, constraints that contradict each other, unknown words, a search that would take too much.
     """
-    required, forbidden, tiers = list(required), list(forbidden), list(tiers)
+    required, forbidden = ([edges] if isinstance(edges, str) else list(edges) for edges in (required, forbidden))
+    tiers = list(tiers)
     if isinstance(data, Model) or (isinstance(data, str | os.PathLike) and Path(data).suffix in (".yaml", ".yml")):
         given: dict[str, Any] = {"method": method, "score": score, "seed": seed, "score_options": score_options or None}
         given |= {"max_parents": max_parents, "candidates": candidates}
@@ -273,7 +276,7 @@ def learn(
         return _completed(
             table, score or "bic", score_options, options, seed, {**known_edges, "max_parents": max_parents}
         )
-    word = score or _score_for(table)
+    word = score or _score_for(table, (score_options or {}).get("states") or ())
     kind = {"bge": "continuous", "gaussian_bic": "continuous", "mixed_bic": "mixed"}.get(word, "discrete")
     given = dict(score_options or {})
     if "states" in given:
@@ -407,14 +410,13 @@ def _completed(
     return Learned(found, _INCOMPLETE, score, seen, local, "; ".join([*invented, filled]))
 
 
-def _score_for(table: Any) -> str:
-    """A score that suits the columns."""
+def _score_for(table: Any, stated: Container[str]) -> str:
+    """A score that suits the columns, those whose states are given among them."""
     if isinstance(table, Observations):
         continuous = table.continuous
         return "bdeu" if not continuous.any() else "bge" if continuous.all() else "mixed_bic"
-    columns = [_as_column(name, column) for name, column in columns_of(table).items()]
-    fractions = [column is not None and _fractional(column.values[~column.absent()]) for column in columns]
-    if not any(fractions):
+    columns = [None if v in stated else _as_column(v, column) for v, column in columns_of(table).items()]
+    if not any(column is not None and measured(column.values[~column.absent()]) for column in columns):
         return "bdeu"
     return "mixed_bic" if None in columns else "bge"
 
@@ -445,17 +447,13 @@ def _suited(local: scores.LocalScore, limits: Constraints, seen: Observations, o
     return "tabu" if set(options) <= set(known) else "hill_climbing"
 
 
-def _fractional(values: np.ndarray) -> bool:
-    return bool(values.dtype.kind == "f" and np.any(values != np.floor(values)))
-
-
 def _narrowed(
     local: scores.LocalScore, limits: Constraints, candidates: int | Mapping[str, Sequence[str]]
 ) -> Constraints:
     """Constraints with possible parents."""
-    if isinstance(candidates, int):
-        if candidates < 0:
-            raise OptionError(f"candidates is a number of parents, 0 or more; given {candidates}")
+    if not isinstance(candidates, Mapping):
+        if not isinstance(candidates, int) or isinstance(candidates, bool) or candidates < 0:
+            raise OptionError(f"candidates is a whole number of parents, 0 or more; given {candidates!r}")
         found = best_candidates(local, candidates, limits.allowed) | limits.needed
         given = {v: tuple(limits.names[u] for u in np.flatnonzero(found[k])) for k, v in enumerate(limits.names)}
     else:
@@ -477,7 +475,10 @@ def _arguments(method: str, search: Any, options: Mapping[str, Any], limits: Con
     free = limits == Constraints(limits.names)
     if "constraints" not in known and not free:
         raise OptionError(f"the search '{method}' takes no constraints; use tabu")
-    return dict(options) | ({"constraints": limits} if "constraints" in known and not free else {})
+    own = dict(options)
+    if isinstance(own.get("prior"), Mapping):
+        own["prior"] = EdgePrior.of_words(limits.names, own["prior"])
+    return own | ({"constraints": limits} if "constraints" in known and not free else {})
 
 
 def _remark(method: str, own: Mapping[str, Any], names: Sequence[str], found: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from itertools import permutations
 from pathlib import Path
 
 import networkx as nx
@@ -13,7 +14,7 @@ import pandas as pd
 import pytest
 
 import bayeslab as bl
-from bayeslab.errors import DataError, ModelError, OptionError
+from bayeslab.errors import BayeslabError, DataError, ModelError, OptionError
 from bayeslab.structure.cpdag import cpdag
 from bayeslab.structures import comparison
 
@@ -85,6 +86,41 @@ def test_the_score_follows_from_the_columns(patients):
     assert bl.learn(patients).criterion == "bdeu"
     assert bl.learn(numbers).criterion == "bge"
     assert bl.learn(numbers | {"z": np.repeat(["a", "b"], 100)}).criterion == "mixed_bic"
+
+
+@pytest.mark.parametrize("method", ["exact", "tabu", "order_search", "a_star", "annealing"])
+def test_probabilities_of_edges_are_a_prior_of_learn(patients, method):
+    """The score is that of the rows plus the log prior, and what is hardly believed needs more rows."""
+    few = patients.head(60)
+    assert "c" in bl.learn(few, method).pattern.adjacent("a")
+    given = {("a", "c"): 1e-9, ("c", "a"): 1e-9}
+    found = bl.learn(few, method, prior={f"{u} -> {v}": p for (u, v), p in given.items()} | {"default": 0.4})
+    assert not found.graph.has_edge("a", "c") and not found.graph.has_edge("c", "a")
+    names, edges = found.local.names, set(found.graph.edges)
+    want = sum(np.log(p if pair in edges else 1 - p) for pair in permutations(names, 2) for p in [given.get(pair, 0.4)])
+    for k, v in enumerate(names):
+        want += found.local.local(k, tuple(sorted(names.index(u) for u in found.graph.predecessors(v))))
+    assert found.score == pytest.approx(want, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"prior": {"a -> q": 0.9}}, "'q' is no variable"),
+        ({"prior": {"a": 0.9}}, "an edge is written `from -> to`, not 'a'"),
+        ({"prior": {"a -> b": 1.0}}, "between 0 and 1"),
+        ({"prior": 0.5}, "a prior over structures is uniform, sparse, or"),
+        ({"max_parents": 1.5}, "max_parents is a number of parents, 0 or more; given 1.5"),
+        ({"max_parents": True}, "max_parents is a number of parents, 0 or more; given True"),
+        ({"max_parents": {"a": 0.5}}, "max_parents is a number of parents"),
+        ({"candidates": True}, "candidates is a whole number"),
+        ({"required": [("a", "b", "c")]}, "required edges: an edge is a pair"),
+        ({"required": "a, b"}, "required edges: an edge is written `from -> to`"),
+    ],
+)
+def test_what_is_no_prior_and_no_limit_is_refused(patients, given, message):
+    with pytest.raises(BayeslabError, match=message):
+        bl.learn(patients, **given)
 
 
 def test_results_side_by_side(patients):

@@ -72,8 +72,8 @@ class Constraints:
         cls,
         names: Sequence[str],
         *,
-        required: Iterable[Sequence[str]] = (),
-        forbidden: Iterable[Sequence[str]] = (),
+        required: Iterable[str | Sequence[str]] = (),
+        forbidden: Iterable[str | Sequence[str]] = (),
         tiers: Iterable[Sequence[str]] = (),
         max_parents: int | Mapping[str, int] | None = None,
         candidates: Mapping[str, Sequence[str]] | None = None,
@@ -105,9 +105,11 @@ class Constraints:
         for v in tiered:
             if tiered.count(v) > 1:
                 raise ModelError(f"tiers: '{v}' is in two tiers; it has one place in time")
-        given = [self.max_parents] if isinstance(self.max_parents, int) else list(limits.values())
-        if any(limit < 0 for limit in given):
-            raise ModelError("max_parents is a number of parents, 0 or more")
+        given = list(limits.values()) if isinstance(self.max_parents, Mapping) else [self.max_parents]
+        for limit in given:
+            whole = isinstance(limit, int | np.integer) and not isinstance(limit, bool)
+            if limit is not None and not (whole and limit >= 0):
+                raise ModelError(f"max_parents is a number of parents, 0 or more; given {limit!r}")
 
     def _check_required(self) -> None:
         for u, v in sorted(self.required):
@@ -220,7 +222,29 @@ class Constraints:
                 raise ModelError(f"'{v}' has {len(above)} parents and may have {limit}")
 
 
-def _edge(edge: Sequence[str], what: str) -> Edge:
-    if isinstance(edge, str) or len(edge) != 2:
-        raise ModelError(f"{what} edges are pairs [from, to]; given {edge!r}")
-    return str(edge[0]), str(edge[1])
+def edge_of(given: str | Sequence[str]) -> Edge:
+    """An edge, written ``from -> to`` or as a pair.
+
+    >>> edge_of("a -> b"), edge_of(["a", "b"])
+    (('a', 'b'), ('a', 'b'))
+
+    Raises
+    ------
+    ModelError
+        It is neither.
+    """
+    if isinstance(given, str):
+        first, arrow, second = (part.strip() for part in given.partition("->"))
+        if not (first and arrow and second):
+            raise ModelError(f"an edge is written `from -> to`, not '{given}'")
+        return first, second
+    if not isinstance(given, Sequence) or len(given) != 2:
+        raise ModelError(f"an edge is a pair [from, to] or written `from -> to`, not {given!r}")
+    return str(given[0]), str(given[1])
+
+
+def _edge(given: str | Sequence[str], what: str) -> Edge:
+    try:
+        return edge_of(given)
+    except ModelError as error:
+        raise ModelError(f"{what} edges: {error.message}") from None

@@ -17,12 +17,30 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab.data.dataset import Column, Dataset, as_values, frame_series
+from bayeslab.data.dataset import Column, Dataset, as_values, frame_series, number_in
 from bayeslab.errors import DataError, hint
 
-__all__ = ["Kind", "Observations"]
+__all__ = ["MOST_STATES", "Kind", "Observations", "measured"]
 
 type Kind = Literal["discrete", "continuous", "mixed"]
+
+# A column of whole numbers with more different values than these is of measurements, not of states.
+MOST_STATES = 20
+
+
+def measured(values: NDArray[Any]) -> bool:
+    """Whether the numbers of a column, those that are there, are measurements, and not states.
+
+    They are if some are not whole, or if they have more than :data:`MOST_STATES` different values; but for numbers that
+    count the rows, which are names of these.
+    """
+    if values.dtype.kind == "f" and np.any(values != np.floor(values)):
+        return True
+    distinct = np.unique(values)
+    if len(distinct) <= MOST_STATES:
+        return False
+    counted = len(distinct) == len(values) and float(distinct[-1]) - float(distinct[0]) == len(distinct) - 1
+    return not counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -361,10 +379,11 @@ def _warn_of_odd_columns(found: Mapping[str, tuple[tuple[str, ...] | None, Any]]
                 f" its states",
                 stacklevel=3,
             )
+        numbers = own is not None and all(number_in(word) is not None for word in own)
         if own is not None and len(own) > (n_rows if n_rows < 10 else n_rows / 2):
             warnings.warn(
                 f"column '{name}' has {len(own):,} states in {n_rows:,} rows: it looks like a name of rows; leave it"
-                f" out, or sort its values into fewer classes",
+                f" out, or sort its values into fewer classes{', or take a score of numbers (bge)' * numbers}",
                 stacklevel=3,
             )
 

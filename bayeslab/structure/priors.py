@@ -27,10 +27,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslab.errors import OptionError, hint
+from bayeslab.structure.constraints import edge_of
 
-__all__ = ["EdgePrior", "Sparse", "StructurePrior", "Uniform", "structure_prior"]
+__all__ = ["DEFAULT", "EdgePrior", "Sparse", "StructurePrior", "Uniform", "structure_prior"]
 
 Sets = NDArray[np.uint64]
+
+# In a prior of single edges, the probability of those not named.
+DEFAULT = "default"
 
 
 class StructurePrior(Protocol):
@@ -105,6 +109,18 @@ class EdgePrior:
             p[number[edge[0]], number[edge[1]]] = value
         return cls(p)
 
+    @classmethod
+    def of_words(cls, names: Sequence[str], given: Mapping[str, float]) -> EdgePrior:
+        """As files have it: ``{"a -> b": 0.9, "default": 0.2}``, of edges that are not named 0.5 if left out."""
+        for word, p in given.items():
+            if isinstance(p, bool) or not isinstance(p, int | float) or not 0 < p < 1:
+                raise OptionError(
+                    f"prior: '{word}' has the probability {p!r}: it lies between 0 and 1; what must or cannot be goes"
+                    " into `required` and `forbidden`"
+                )
+        edges = {edge_of(word): float(p) for word, p in given.items() if word != DEFAULT}
+        return cls.of(names, edges, float(given.get(DEFAULT, 0.5)))
+
     def log_weights(self, child: int, sets: Sets, n: int) -> NDArray[np.float64]:
         if len(self.probability) != n:
             raise OptionError(f"the prior has probabilities for {len(self.probability)} variables; there are {n}")
@@ -122,6 +138,8 @@ def structure_prior(given: str | StructurePrior | NDArray[np.float64]) -> Struct
     if isinstance(given, np.ndarray):
         return EdgePrior(given)
     if not isinstance(given, str):
+        if not hasattr(given, "log_weights"):
+            raise OptionError(f"a prior over structures is uniform, sparse, or {{'a -> b': 0.9}}; given {given!r}")
         return given
     known: dict[str, StructurePrior] = {"uniform": Uniform(), "sparse": Sparse()}
     if given not in known:

@@ -209,6 +209,40 @@ def test_engines_that_need_a_structure_say_so():
         bl.fit(model, TABLE, method="structure", drawz=10, progress=False, runs=None)
 
 
+@pytest.mark.parametrize("kind", [int, float])
+@pytest.mark.parametrize("n_rows", [60, 200, 3000])
+def test_whole_numbers_of_many_values_are_measurements(kind, n_rows):
+    rng = np.random.default_rng(1)
+    age = rng.normal(50, 12, n_rows)
+    table = pd.DataFrame({"age": age, "pressure": 80 + age + rng.normal(0, 9, n_rows)}).round().astype(kind)
+    found = resolved(table)
+    assert found.word == "bge" and "'age', 'pressure': whole, of more than 20 different values" in found.why
+    fit = bl.fit(bl.Model(model=bl.BayesNet(structure={})), table, runs=None, progress=False)
+    assert fit.structures.edges().adjacent.min() > 0.999 and fit.verdict.status == "pass"
+    assert bl.learn(table).graph.number_of_edges() == 1
+    words = table.assign(sex=np.where(rng.random(n_rows) < 0.5, "f", "m"))
+    assert resolved(words).word == bl.learn(words).criterion == "mixed_bic"
+
+
+def test_whole_numbers_as_states_and_names_of_rows_are_told_what_to_do():
+    table = pd.DataFrame({"age": RNG.permutation(np.repeat(np.arange(20, 60), 3)), "yes": np.tile([0, 1], 60)})
+    with_states = resolved(table, score="bdeu")
+    assert any("take it as measured: `score: bge`" in remark for remark in with_states.remarks)
+    with pytest.raises(DataError, match=r"looks like a name of rows.*take it as measured: `score: bge`"):
+        resolved(table.assign(age=np.arange(120) * 7), score="bdeu")
+    with pytest.raises(DataError, match="'id' has 120 states in 120 rows: it looks like a name of rows"):
+        resolved(table.assign(age=0, id=RNG.permutation(120) + 1).drop(columns="age"))
+
+
+@pytest.mark.parametrize("edge", ["a -> b", "a->b", ["a", "b"]])
+def test_edges_are_written_with_an_arrow_or_as_pairs(tmp_path, edge):
+    TABLE.to_csv(tmp_path / "t.csv", index=False)
+    model = bl.load(written(tmp_path, json.dumps({"required": [edge], "forbidden": ["c -> d", ["d", "c"]]}))).model
+    known = plan(bl.Model(model=model), bl.check(bl.Model(model=model), TABLE)).constraints
+    assert known.required == {("a", "b")} and known.forbidden == {("c", "d"), ("d", "c")}
+    assert bl.learn(TABLE, required=[edge]).graph.has_edge("a", "b")
+
+
 # --------------------------------------------------------------------------------- fits
 
 

@@ -83,8 +83,8 @@ def test_sets_as_bits(n):
         ({"max_parents": {"z": 1}}, "max_parents: 'z' is no variable"),
         ({"max_parents": -1}, "0 or more"),
         ({"candidates": {"a": ["q"]}}, "candidates: 'q' is no variable"),
-        ({"required": ["ab"]}, r"pairs \[from, to\]"),
-        ({"forbidden": [("a", "b", "c")]}, r"pairs \[from, to\]"),
+        ({"required": ["ab"]}, "required edges: an edge is written `from -> to`, not 'ab'"),
+        ({"forbidden": [("a", "b", "c")]}, r"forbidden edges: an edge is a pair \[from, to\]"),
     ],
 )
 def test_contradictions_and_mistakes(given, words):

@@ -13,9 +13,9 @@ from bayeslab import registry
 from bayeslab.errors import EngineRefusal, ModelError, OptionError, hint
 from bayeslab.language.spec import Problem
 from bayeslab.language.spec import Spec as Frozen
-from bayeslab.structure.constraints import Constraints
+from bayeslab.structure.constraints import Constraints, edge_of
 from bayeslab.structure.jobs import Sampler
-from bayeslab.structure.priors import EdgePrior, structure_prior
+from bayeslab.structure.priors import DEFAULT, EdgePrior, structure_prior
 
 if TYPE_CHECKING:
     from bayeslab.structure.constraints import Constraints
@@ -52,10 +52,6 @@ _WORDS = ("naive_bayes", "tan")
 HIDDEN = "structural_em"
 
 
-# In a prior of single edges, the probability of those not named.
-_DEFAULT = "default"
-
-
 # The order in which constraints are put together: the one that contradicts those before it is where the error points.
 _CONSTRAINTS = ("max_parents", "forbidden", "tiers", "candidates", "required")
 
@@ -89,8 +85,10 @@ class Structure(Frozen):
     candidates: int | dict[str, list[str]] | None = Field(
         default=None, description="Possible parents: so many of the best ones, or for a variable these."
     )
-    required: list[list[str]] = Field(default_factory=list, description="Edges [from, to] that are there.")
-    forbidden: list[list[str]] = Field(default_factory=list, description="Edges [from, to] that are not there.")
+    required: list[list[str] | str] = Field(
+        default_factory=list, description="Edges that are there, `from -> to` or [from, to]."
+    )
+    forbidden: list[list[str] | str] = Field(default_factory=list, description="Edges that are not there, likewise.")
     tiers: list[list[str]] = Field(
         default_factory=list, description="Groups of variables, earliest first: no edge leads back in time."
     )
@@ -139,8 +137,8 @@ class Structure(Frozen):
     @classmethod
     def _probabilities(cls, value: Any) -> Any:
         for word, p in value.items() if isinstance(value, dict) else ():
-            if word != _DEFAULT:
-                _edge(word)
+            if word != DEFAULT:
+                _pair(word)
             if not 0 < p < 1:
                 raise ValueError(
                     f"'{word}' has the probability {p}: it lies between 0 and 1; what must or cannot be goes into"
@@ -150,10 +148,9 @@ class Structure(Frozen):
 
     @field_validator("required", "forbidden")
     @classmethod
-    def _pairs(cls, value: list[list[str]], info: Any) -> list[list[str]]:
+    def _pairs(cls, value: list[list[str] | str]) -> list[list[str] | str]:
         for edge in value:
-            if len(edge) != 2:
-                raise ValueError(f"an edge is a pair [from, to], not {edge}")
+            _pair(edge)
         return value
 
     @model_validator(mode="after")
@@ -221,8 +218,7 @@ class Structure(Frozen):
         with _at("prior"):
             if isinstance(self.prior, str):
                 return structure_prior(self.prior)
-            given = {_edge(word): float(p) for word, p in self.prior.items() if word != _DEFAULT}
-            return EdgePrior.of(names, given, float(self.prior.get(_DEFAULT, 0.5)))
+            return EdgePrior.of_words(names, self.prior)
 
     def check(self, names: Sequence[str]) -> None:
         """Everything that can be wrong about these variables without data."""
@@ -231,11 +227,12 @@ class Structure(Frozen):
         self.edge_prior(names)
 
 
-def _edge(word: str) -> tuple[str, str]:
-    first, arrow, second = (part.strip() for part in word.partition("->"))
-    if not (first and arrow and second):
-        raise ValueError(f"an edge is written `from -> to`, not '{word}'")
-    return first, second
+def _pair(edge: str | Sequence[str]) -> None:
+    """Check that this is an edge."""
+    try:
+        edge_of(edge)
+    except ModelError as error:
+        raise ValueError(error.message) from None
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from bayeslab.families.bayes_net.structure_spec import (
 )
 from bayeslab.language.spec import Model
 from bayeslab.structure import scores
-from bayeslab.structure.data import Observations, lacking
+from bayeslab.structure.data import MOST_STATES, Observations, lacking, measured
 from bayeslab.structure.imputing import SCORES, Cells, Imputing, completed
 from bayeslab.structure.score_table import ScoreTable, checked
 
@@ -47,6 +47,8 @@ __all__ = ["Plan", "Structure", "as_structure", "plan", "sampled", "unknown"]
 # So many variables at most are summed over without being asked to.
 _EXACT = 13
 _CONTINUOUS = ("bge", "gaussian_bic")
+# What else to do with a column of whole numbers that has too many states.
+_AS_NUMBERS = ", or take it as measured: `score: bge`, or beside words `mixed_bic`"
 
 
 # --------------------------------------------------------------------------------- with data
@@ -279,7 +281,8 @@ def _kinds(
     """The score, which variables hold states and which numbers, and why."""
     declared = {v: bool(one.states) for v, one in spec.variables.items()}
     named = {v for v, column in columns.items() if declared.get(v, column.text)}
-    fractions = {v for v, column in columns.items() if v not in declared and not column.text and _fractional(column)}
+    free = {v: column for v, column in columns.items() if v not in declared and not column.text}
+    fractions = {v for v, column in free.items() if measured(column.values[~column.absent()])}
     numbers = {v for v in columns if declared.get(v) is False}
     score, why = structure.score, f"score {structure.score} was asked for"
     if score is None:
@@ -289,6 +292,8 @@ def _kinds(
             score, why = "bge", "score bge: every variable is a number"
         else:
             score, why = "mixed_bic", "score mixed_bic: some variables have states, some are numbers"
+        if whole := [v for v in fractions if not _fractional(columns[v])]:
+            why += f" ({listed(whole)}: whole, of more than {MOST_STATES} different values)"
     if score in _CONTINUOUS:
         discrete: set[str] = set()
     elif score == "mixed_bic":
@@ -330,7 +335,7 @@ def _coded(
         states[v] = tuple(declared) if declared else _states(v, column, score)
         codes[:, k] = codes_from({v: states[v]}, {v: column}, n_rows)[:, 0]
         if declared is None:
-            remarks += _odd(v, len(states[v]), n_rows)
+            remarks += _odd(v, len(states[v]), n_rows, numbers=not column.text)
     return states, codes, values, remarks
 
 
@@ -347,7 +352,7 @@ def _states(name: str, column: Column, score: str) -> tuple[str, ...]:
     return tuple(str(int(x)) for x in np.unique(present))
 
 
-def _odd(name: str, n_states: int, n_rows: int) -> list[str]:
+def _odd(name: str, n_states: int, n_rows: int, *, numbers: bool) -> list[str]:
     if n_states < 2:
         raise DataError(
             f"column '{name}' is constant: the rows say nothing about what it depends on; leave it out, or declare its"
@@ -356,10 +361,11 @@ def _odd(name: str, n_states: int, n_rows: int) -> list[str]:
     if n_states > n_rows / 2:
         raise DataError(
             f"column '{name}' has {n_states:,} states in {n_rows:,} rows: it looks like a name of rows; leave it out,"
-            f" or sort its values into fewer classes"
+            f" or sort its values into fewer classes{_AS_NUMBERS * numbers}"
         )
     if n_states > n_rows / 10:
-        return [f"column '{name}' has {n_states:,} states in {n_rows:,} rows"]
+        remedy = f": sort its values into fewer classes{_AS_NUMBERS * numbers}"
+        return [f"column '{name}' has {n_states:,} states in {n_rows:,} rows{remedy}"]
     return []
 
 
