@@ -337,7 +337,9 @@ class BayesClassifier(ClassifierMixin, _Estimator):
         if isinstance(levels, list | tuple) and set(words) <= {str(level) for level in levels}:
             return np.array(words)
         if all(isinstance(c, bool | int | float) for c in classes.tolist()):
-            return classes.astype(np.int64)
+            # An outcome of two is 0 and 1 in the model, whatever whole numbers y has for them: -1 and 1, or 1 and 2.
+            either = len(classes) == 2 and not levels and _two(self.model, self.target)
+            return np.arange(2) if either else classes.astype(np.int64)
         return np.array(words)
 
     def predict_proba(self, X: Any) -> np.ndarray:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 
@@ -87,9 +88,11 @@ class Cells:
     def of(cls, source: DataSource, levels: Mapping[str, frozenset[str]] | None = None) -> Cells:
         """As a model's data section says."""
         old = {name: plain_name(given) for name, given in source.rename.items()}
-        text = {*source.text, *(old[name] for name in source.text if name in old)}
-        known = dict(levels or {})
-        known |= {old[name]: words for name, words in known.items() if name in old}
+        # Data may have a column by its new name already, unless that is the old name of another.
+        kept = {name for name in (*source.text, *(levels or {})) if name not in old.values()}
+        text = {*kept.intersection(source.text), *(old[name] for name in source.text if name in old)}
+        known = {name: words for name, words in (levels or {}).items() if name in kept}
+        known |= {old[name]: words for name, words in (levels or {}).items() if name in old}
         words = [entry.strip() if isinstance(entry, str) else _words(np.array([entry]))[0] for entry in source.missing]
         return cls({str(word): number_in(word) for word in words}, frozenset(text), known)
 
@@ -214,18 +217,23 @@ class Dataset:
 
     def renamed(self, names: Mapping[str, str], *, complete: bool = False) -> Dataset:
         """Columns by other names, ``{new: old}``; ``complete`` refuses an old name that is not there."""
-        columns, levels, left_out = dict(self.columns), dict(self.levels), dict(self.left_out)
-        for new, old in names.items():
+        rest, left_out = dict(self.columns), dict(self.left_out)
+        moved, moved_out = dict[str, Column](), dict[str, str]()
+        composed = {normalize("NFC", name): name for name in (*rest, *left_out)}
+        for new, given in names.items():
+            old = composed.get(normalize("NFC", given), given)
             if old in left_out:
-                left_out[new] = left_out.pop(old)
-                continue
-            if old in columns and new in columns | levels and new != old:
-                raise DataError(f"the data have '{old}' and also '{new}', its new name", path=("data", "rename", new))
-            if old in columns:
-                columns[new] = columns.pop(old)
-            elif complete and new not in columns | levels:
-                raise DataError(f"the data have no column '{old}'{hint(old, columns)}", path=("data", "rename", new))
-        return replace(self, columns=columns, left_out=left_out)
+                moved_out[new] = left_out.pop(old)
+            elif old in rest:
+                moved[new] = rest.pop(old)
+            elif complete and new not in self.columns.keys() | self.levels.keys():
+                raise DataError(f"the data have no column '{old}'{hint(old, rest)}", path=("data", "rename", new))
+        for new in moved:
+            if new in rest.keys() | self.levels.keys():
+                raise DataError(
+                    f"the data have '{names[new]}' and also '{new}', its new name", path=("data", "rename", new)
+                )
+        return replace(self, columns=rest | moved, left_out=left_out | moved_out)
 
     def take(self, rows: np.ndarray) -> Dataset:
         """Only these rows of the main table, by position."""

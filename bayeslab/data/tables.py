@@ -21,7 +21,17 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from bayeslab.data.dataset import LARGEST_EXACT, Cells, Dataset, as_text, check_exact, frame_columns, whole_numbers
+from bayeslab.data.dataset import (
+    LARGEST_EXACT,
+    MISSING_WORDS,
+    Cells,
+    Dataset,
+    as_text,
+    check_exact,
+    frame_columns,
+    number_in,
+    whole_numbers,
+)
 from bayeslab.errors import DataError, listed, printable
 from bayeslab.files import memory_size, ordinary_size, shown
 from bayeslab.language.spec import DataSource
@@ -158,7 +168,22 @@ def _separator(stream: TextIO, usual: str, where: str) -> str:
     """What stands between the cells: the usual letter, unless the first lines make a table by another one alone."""
     lines = [line for line in itertools.islice(_lines(stream, where), _SNIFFED) if line.strip()]
     fitting = [letter for letter in _SEPARATORS if _columns(lines, letter) > 1]
+    if not fitting and (other := _other_separator(lines)):
+        raise DataError(
+            f"the cells seem to be separated by {other}; a table has ',', ';' or tabs between them",
+            where=f"{where}:1:1",
+        )
     return fitting[0] if len(fitting) == 1 else usual
+
+
+def _other_separator(lines: list[str]) -> str | None:
+    """What else stands between the cells of these lines, if they make a table by it."""
+    if _columns(lines, "|") > 1:
+        return "'|'"
+    rows = [line.split() for line in lines]
+    apart = len(rows) > 1 and len(rows[0]) > 1 and {len(row) for row in rows} == {len(rows[0])}
+    numbers = all(number_in(word) is not None or word in MISSING_WORDS for row in rows[1:] for word in row)
+    return "blanks" if apart and numbers else None
 
 
 def _columns(lines: list[str], separator: str) -> int:

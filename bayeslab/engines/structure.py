@@ -251,7 +251,7 @@ class _Watch:
         if whole and (ended or now - self._looked >= _EVERY):
             self._r_hats = running_r_hats(self._table, chains)
             self._looked = time.monotonic()
-        self._job.progress.remark = self._remark(chains)
+        self._job.progress.remark = self._remark()
         self._job.progress.refresh()
         if whole and self._store is not None:
             self._store.tell(self.content(chains))
@@ -263,12 +263,10 @@ class _Watch:
         total = sum(state.total for state in self.states)
         return (time.monotonic() - self._begun) / fresh * (total - done) if fresh else float("nan")
 
-    def _remark(self, chains: list[Chain]) -> str:
+    def _remark(self) -> str:
         score, edge = self._r_hats
         parts = [f"R-hat of the score {score:.3f}"] if not np.isnan(score) else []
         parts += [f"of edges at most {edge:.3f}" if edge < np.inf else f"of edges {INFINITE}"] if edge == edge else []
-        left = self._left(chains)
-        parts += [f"about {left:,.0f} s left"] if left > 0 else []
         return ", ".join(parts)
 
     def content(self, chains: list[Chain]) -> dict[str, Any]:

@@ -136,6 +136,8 @@ def _check(node: ast.expr, depth: int, names: set[str], calls: set[str]) -> None
         case ast.Constant(value=int() | float() as number):
             if isinstance(number, int) and abs(number) > 2**63 - 1:
                 raise bad("an integer beyond 64 bits; write it as a float")
+            if abs(number) == float("inf"):
+                raise bad("a number beyond the largest, 1.8e308")
             return
         case ast.Name(id=name):
             if name.startswith("__"):

@@ -8,6 +8,7 @@ that whatever is wrong with it later can point at it.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -276,11 +277,17 @@ def _scalar(node: Any, place: tuple[int, int], shown: str) -> Any:
             case "int":
                 return int(text.replace("_", ""), 0 if text.lstrip("+-")[:2] in ("0x", "0o") else 10)
             case "float":
-                word = text.lower().replace("_", "").lstrip(".")
-                return float(
-                    {"-.inf": "-inf", "+.inf": "inf"}.get(text.lower(), word if word in ("inf", "nan") else text)
-                )
-    except (ValueError, OverflowError):
+                word = text.lower().replace("_", "").lstrip("+-").lstrip(".")
+                if word in ("inf", "nan"):
+                    return float(text[0].replace(".", "") + word if text[0] in "+-" else word)
+                if math.isinf(number := float(text)):
+                    raise OverflowError
+                return number
+    except OverflowError:
+        raise ModelError(
+            f"{text[:40]} is beyond the largest number, 1.8e308", where=f"{shown}:{place[0]}:{place[1]}"
+        ) from None
+    except ValueError:
         raise ModelError(f"'{text[:40]}' is not a number", where=f"{shown}:{place[0]}:{place[1]}") from None
     return text
 

@@ -8,6 +8,7 @@ import keyword
 import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
+from unicodedata import normalize
 
 from pydantic import (
     AfterValidator,
@@ -50,6 +51,7 @@ _IDENTIFIER = re.compile(r"[^\W\d]\w*\Z")
 
 
 def _identifier(word: str) -> str:
+    word = normalize("NFC", word)
     if not _IDENTIFIER.match(word):
         raise ValueError(f"'{word}' is not a name: use letters, digits and _, not starting with a digit")
     if word in RESERVED:
@@ -69,6 +71,7 @@ def plain_name(column: str) -> str:
     >>> [plain_name(name) for name in ("age", "Blood pressure (mmHg)", "log(y)", "2nd", "%")]
     ['age', 'Blood_pressure_mmHg', 'log_y', 'column_2nd', 'column']
     """
+    column = normalize("NFC", column)
     if column.isidentifier():
         return column
     word = re.sub(r"\W+", "_", column).strip("_")
@@ -197,6 +200,7 @@ class Model(Spec):
             raise ModelError(problem.message, where=problem.dotted) from None
 
     def _fill(self, content: dict[str, Any]) -> None:
+        _check_text(content, ())
         content = _with_family(content)
         try:
             super().__init__(**content)
@@ -293,6 +297,25 @@ def parse_model(content: Any) -> Model:
     model = Model.__new__(Model)
     model._fill(dict(content))
     return model
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _check_text(value: Any, path: tuple[Any, ...]) -> None:
+    """Refuse halves of letters, which no file could hold, wherever in the content of a model they are."""
+    if isinstance(value, str):
+        if half := _SURROGATE.search(value):
+            raise Problem(path, f"holds {half[0]!r}, half of a letter (a lone surrogate), which no file can hold")
+    elif isinstance(value, Mapping):
+        for key, entry in value.items():
+            _check_text(key, (*path, key, "[key]"))
+            _check_text(entry, (*path, key))
+    elif isinstance(value, list | tuple):
+        for place, entry in enumerate(value):
+            _check_text(entry, (*path, place))
+    elif isinstance(value, BaseModel):
+        _check_text(dict(value), path)
 
 
 def _with_family(content: dict[str, Any]) -> dict[str, Any]:

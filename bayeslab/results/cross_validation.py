@@ -94,6 +94,11 @@ def splits(
         raise OptionError(f"the share of rows to hold out lies between 0 and 1, not {folds!r}")
     if isinstance(folds, int) and not 2 <= folds <= n:
         raise OptionError(f"the number of folds lies between 2 and the number of rows, {n}; not {folds!r}")
+    if isinstance(folds, float) and not 1 <= round(folds * n) <= n - 2:
+        raise OptionError(
+            f"holding out {100 * folds:g} % of {n} rows leaves {round(folds * n)} to judge by and"
+            f" {n - round(folds * n)} to learn from; it takes one row and two at least"
+        )
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
         raise OptionError(f"repeats is a whole number ≥ 1, not {repeats!r}")
     if folds == n and repeats > 1:
@@ -108,7 +113,7 @@ def splits(
         if classes:
             order = order[np.argsort(outcome[order], kind="stable")]
         if isinstance(folds, float):
-            left = min(max(round(folds * n), 1), n - 1)
+            left = round(folds * n)
             # Every so many-th row of the order, so that each class gives its share.
             chosen = np.zeros(n, bool)
             chosen[order[np.floor((np.arange(left) + rng.random()) * n / left).astype(int)]] = True

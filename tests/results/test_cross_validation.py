@@ -27,6 +27,14 @@ NEAR = bl.Model(
 )
 
 
+@pytest.mark.parametrize(("share", "left", "learn"), [(0.999, 60, 0), (0.98, 59, 1), (0.001, 0, 60)])
+def test_shares_that_leave_too_few_rows_are_refused(share, left, learn):
+    with pytest.raises(
+        bl.BayeslabError, match=f"holding out .* % of 60 rows leaves {left} to judge by and {learn} to learn"
+    ):
+        splits(np.arange(60.0), share, 1, np.random.default_rng(0), classes=False)
+
+
 def test_splits():
     """holdout, kfold, loocv, validation-set: disjoint, sizes as asked, each row once, by seed."""
     outcome = np.repeat([0, 1, 2], [50, 30, 20])

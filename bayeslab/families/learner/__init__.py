@@ -55,7 +55,7 @@ class Learner(Family):
     learner: str = Field(description="A word: a module of bayeslab.learners.")
     target: ColumnName = Field(description="The column to predict.")
     inputs: list[ColumnName] = Field(
-        default_factory=list, description="The columns to predict it from; left out: all others."
+        default_factory=list, description="The columns to predict it from; left out or empty: all others."
     )
     task: Literal["classification", "regression"] | None = Field(
         default=None, description="Left out: classification of names, regression of numbers."
