@@ -27,6 +27,7 @@ CONTRACTS = MappingProxyType(
         "structure/chains": ("PRIOR", "KINDS", "COLD", "init", "run", "log_weight"),
         "structure/scores": ("score",),
         "structure/searches": ("search",),
+        "distributions": ("DECLARATION",),
         "theory": ("__all__",),
         "decisions": ("__all__",),
     }

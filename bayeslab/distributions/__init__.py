@@ -1,1 +1,46 @@
-"""The vocabulary of distributions: names, supports, tails, priors and the likelihoods of regressions."""
+"""The vocabulary of distributions: one file each, named by PyMC's name in small letters.
+
+Contract. A distribution's module has
+
+``DECLARATION``
+    a :class:`Distribution`: parameters by PyMC's names and in PyMC's order, what they may be, what is drawn.
+
+and, for single numbers, on arrays that broadcast (:class:`Maths`):
+
+``canonical(**given) -> tuple``
+    the parameters of the functions below from those given, with PyMC's alternatives and defaults.
+``log_density(x, *parameters)``
+    log density of each number inside the support.
+``slopes(x, *parameters) -> tuple``
+    its derivatives, by x and by each parameter; None of whole numbers.
+``draw(rng, size, *parameters)``
+    independent draws.
+``moments(*parameters) -> (mean, variance)`` (optional)
+    where both have a closed form.
+
+References
+----------
+Johnson, Kotz, Balakrishnan (1994, 1995). Continuous Univariate Distributions, 2nd ed., volumes 1 and 2.
+Johnson, Kemp, Kotz (2005). Univariate Discrete Distributions, 3rd ed.
+"""
+
+from __future__ import annotations
+
+from bayeslab.distributions._contract import Distribution, Domain, Interval, Maths
+from bayeslab.distributions._scalar import SCALARS, Density, log_density, log_size
+from bayeslab.distributions._table import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE, maths
+
+__all__ = [
+    "DISTRIBUTIONS",
+    "MODIFIERS",
+    "NEEDS_CODE",
+    "SCALARS",
+    "Density",
+    "Distribution",
+    "Domain",
+    "Interval",
+    "Maths",
+    "log_density",
+    "log_size",
+    "maths",
+]

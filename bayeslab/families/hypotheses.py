@@ -21,7 +21,7 @@ from pydantic import Field, field_validator, model_validator
 from scipy.special import gammaln, xlog1py, xlogy
 
 from bayeslab.data.dataset import Data, bind
-from bayeslab.distributions.priors import NAMES, log_density
+from bayeslab.distributions import SCALARS, log_density
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.exact.answer import Plan
 from bayeslab.exact.finite import Hypotheses as Finite
@@ -119,8 +119,8 @@ def check(model: Model, columns: set[str] | None) -> None:
             try:
                 expression = parse(hypothesis.likelihood)
                 word = call_name(expression.tree)
-                if word not in _DISCRETE and word not in NAMES:
-                    allowed = [*_DISCRETE, *NAMES]
+                if word not in _DISCRETE and word not in SCALARS:
+                    allowed = [*_DISCRETE, *SCALARS]
                     raise ModelError(
                         f"'{expression.text}' is not a distribution that is known here{hint(word, allowed)}"
                     )

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from bayeslab.distributions.names import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE, Distribution
+from bayeslab.distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE, Distribution
 from bayeslab.errors import ModelError, hint
 from bayeslab.language.expressions import DIM_ARGUMENTS, FUNCTIONS, Expression, check_call, parse
 from bayeslab.language.spec import RESERVED, unquoted
@@ -84,7 +84,7 @@ class Node:
     def finite(self) -> bool:
         """Whether a discrete node has few values, so that it can be summed out."""
         word = self.distribution
-        return word in DISTRIBUTIONS and DISTRIBUTIONS[word].finite
+        return word is not None and word in DISTRIBUTIONS and DISTRIBUTIONS[word].finite
 
     @cached_property
     def parents(self) -> frozenset[str]:
@@ -116,7 +116,7 @@ def call_name(tree: ast.expr) -> str | None:
 
 def _discrete(tree: ast.expr) -> bool:
     word = call_name(tree)
-    if word in DISTRIBUTIONS:
+    if word is not None and word in DISTRIBUTIONS:
         return DISTRIBUTIONS[word].discrete
     if word in MODIFIERS and isinstance(tree, ast.Call):
         parts = list(tree.args) + [k.value for k in tree.keywords]
@@ -453,7 +453,7 @@ def _check_distribution(tree: ast.expr, *, outermost: bool = False) -> None:
 
 
 def _check_modifier(tree: ast.Call, word: str) -> None:
-    given = bound_arguments(tree, word, Distribution(_MODIFIER_ARGUMENTS[word]))
+    given = bound_arguments(tree, word, Distribution(word, _MODIFIER_ARGUMENTS[word]))
     first = "comp_dists" if word == "Mixture" else _MODIFIER_ARGUMENTS[word][0]
     for needed in ("w", "comp_dists") if word == "Mixture" else (first,):
         if needed not in given:
@@ -490,7 +490,7 @@ def _check_components(tree: ast.Call, parts: list[ast.expr]) -> None:
 
 def bound_arguments(tree: ast.Call, word: str, entry: Distribution | None = None) -> dict[str, ast.expr]:
     """Arguments of a distribution's call by parameter name."""
-    entry = entry or (DISTRIBUTIONS[word] if word in DISTRIBUTIONS else Distribution(_MODIFIER_ARGUMENTS[word]))
+    entry = entry or (DISTRIBUTIONS[word] if word in DISTRIBUTIONS else Distribution(word, _MODIFIER_ARGUMENTS[word]))
     most = len(entry.parameters) if entry.positional is None else entry.positional
     shown = f"{word}({', '.join(entry.parameters)})"
     if len(tree.args) > most:

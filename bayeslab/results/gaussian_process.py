@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.distributions.likelihoods import inverse_link
 from bayeslab.errors import OptionError, hint
 from bayeslab.exact.active_learning import informative_rows, most_uncertain
 from bayeslab.exact.gaussian_process import GaussianProcess
 from bayeslab.families.gaussian_process import predictions
 from bayeslab.families.gaussian_process.model import Resolved, resolved
+from bayeslab.families.regression.likelihoods import inverse_link
 from bayeslab.plots import gaussian_process as plots
 from bayeslab.results.fitted import Fitted, bound_to, posterior_values
 from bayeslab.results.predict import predict

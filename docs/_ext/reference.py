@@ -15,13 +15,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from bayeslab import registry
-from bayeslab.distributions.likelihoods import LIKELIHOODS
-from bayeslab.distributions.names import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE
+from bayeslab.distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE
 from bayeslab.families.bayes_net.spec import BayesNet, Decision, Utility, Variable
 from bayeslab.families.bayes_net.structure_spec import Structure
 from bayeslab.families.hmm.spec import HMM
 from bayeslab.families.learner import Learner
 from bayeslab.families.mixture.spec import Mixture
+from bayeslab.families.regression.likelihoods import LIKELIHOODS
 from bayeslab.families.regression.spec import Regression
 from bayeslab.families.topics.spec import Topics
 from bayeslab.language.expressions import FUNCTIONS

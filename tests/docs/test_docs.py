@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bayeslab import registry
-from bayeslab.distributions.names import DISTRIBUTIONS
+from bayeslab.distributions import DISTRIBUTIONS
 from bayeslab.language.expressions import FUNCTIONS
 from bayeslab.language.model_file import read
 

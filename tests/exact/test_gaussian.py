@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.sparse import csr_array
 from scipy.special import betaln, logsumexp
 
-from bayeslab.distributions.priors import log_density
+from bayeslab.distributions import log_density
 from bayeslab.errors import ModelError
 from bayeslab.exact.conjugate import NormalGamma, NormalInverseGamma, NormalKnownVariance
 from bayeslab.exact.coordinates import Observations, coordinates

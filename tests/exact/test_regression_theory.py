@@ -180,7 +180,7 @@ def test_probit_of_a_normal_is_a_probit():
         )
         assert value == pytest.approx(stats.norm.cdf(m / np.sqrt(1 + v)), abs=1e-8)
         draws = np.random.default_rng(1).normal(m, sd, 200_000)
-        from bayeslab.distributions.likelihoods import inverse_link
+        from bayeslab.families.regression.likelihoods import inverse_link
 
         assert inverse_link("probit", draws).mean() == pytest.approx(value, abs=4 * 0.5 / np.sqrt(200_000))
 

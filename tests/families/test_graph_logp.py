@@ -25,7 +25,7 @@ from scipy import stats
 from scipy.special import beta as beta_function
 
 import bayeslab as bl
-from bayeslab.distributions.names import MODIFIERS
+from bayeslab.distributions import MODIFIERS
 from bayeslab.language.expressions import FUNCTIONS
 from bayeslab.language.nodes import nodes_of
 from bayeslab.posterior.density import Density

@@ -109,8 +109,8 @@ def test_arrays_and_graph_have_the_same_likelihood(likelihood, link):
 def test_replications_have_the_mean_of_the_likelihood(likelihood, link):
     """The frequencies of 4,000 replications at one point, against the density on arrays, integrated."""
     from bayeslab import registry
-    from bayeslab.distributions.likelihoods import LIKELIHOODS
     from bayeslab.families.regression.arrays import _constants, _parts
+    from bayeslab.families.regression.likelihoods import LIKELIHOODS
 
     data, model = table().head(8), regression(likelihood, link, right="x")
     data = data.assign(categorical=["red", "green", "blue", "red"] * 2, ordered=[0, 1, 2, 0] * 2)

@@ -15,8 +15,8 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import bayeslab as bl
-from bayeslab.distributions import tail_kernels as kernels
-from bayeslab.distributions import tails
+from bayeslab.families.graph import tail_kernels as kernels
+from bayeslab.families.graph import tails
 
 PYTHON = Mode("py", "fast_compile")
 

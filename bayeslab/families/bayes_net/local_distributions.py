@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bayeslab.distributions.names import DISTRIBUTIONS
+from bayeslab.distributions import DISTRIBUTIONS
 from bayeslab.errors import ModelError, hint, listed
 from bayeslab.language.expressions import FUNCTIONS, Evaluator, Expression, Term, parse
 from bayeslab.language.nodes import call_name

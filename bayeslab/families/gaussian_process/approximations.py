@@ -27,7 +27,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from bayeslab.distributions.priors import NAMES, log_density, log_size
+from bayeslab.distributions import SCALARS, log_density, log_size
 from bayeslab.errors import ModelError
 from bayeslab.exact import gp_likelihoods as known
 from bayeslab.exact import hilbert_gp, laplace_gp, linear_sde, sparse_gaussian_process, state_space
@@ -219,10 +219,10 @@ def _quantiles(text: str) -> tuple[float, float, float] | None:
     """Of a prior whose parameters are numbers, by summing its density over a grid; None for others."""
     tree = parse(text).tree
     word = call_name(tree)
-    if word not in NAMES:
+    if not isinstance(tree, ast.Call) or word is None or word not in SCALARS:
         return None
     arguments = {}
-    for key, value in bound_arguments(tree, word).items():  # type: ignore[arg-type]
+    for key, value in bound_arguments(tree, word).items():
         try:
             arguments[key] = float(ast.literal_eval(value))
         except (ValueError, TypeError, SyntaxError):

@@ -1,6 +1,6 @@
 """The mode of a Gaussian process's hyperparameters without a graph: nothing is compiled for each model.
 
-Priors whose parameters are numbers are known on arrays (:mod:`bayeslab.distributions.priors`). With many rows the
+Priors whose parameters are numbers are known on arrays (:mod:`bayeslab.distributions`). With many rows the
 search begins with some of them, from all starting points, and only the best goes on with all
 (:mod:`bayeslab.exact.gp_hyperparameters`).
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.distributions.priors import NAMES, log_density, log_size
+from bayeslab.distributions import SCALARS, log_density, log_size
 from bayeslab.exact.answer import PointEstimate
 from bayeslab.exact.gp_hyperparameters import Maximum, maximise
 from bayeslab.families.gaussian_process.approximations import regression_of
@@ -156,10 +156,10 @@ def _prior(seen: Resolved, name: str) -> tuple[Density, float, float] | None:
     text = seen.nodes["b[predictor]" if rest else bare]
     tree = parse(text).tree
     word = call_name(tree)
-    if word not in NAMES:
+    if not isinstance(tree, ast.Call) or word is None or word not in SCALARS:
         return None
     arguments: dict[str, float] = {}
-    for key, node in bound_arguments(tree, word).items():  # type: ignore[arg-type]
+    for key, node in bound_arguments(tree, word).items():
         try:
             value = ast.literal_eval(node)
             arguments[key] = float(value[int(rest.rstrip("]"))] if isinstance(value, list) else value)

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from bayeslab.distributions.likelihoods import LIKELIHOODS, inverse_link
 from bayeslab.errors import DataError
 from bayeslab.exact.gaussian_process import GaussianProcess, factor
 from bayeslab.exact.state_space import StateSpaceProcess
 from bayeslab.families.gaussian_process import approximations
 from bayeslab.families.gaussian_process.approximations import prior_quantiles, regression_of
 from bayeslab.families.gaussian_process.model import Resolved
+from bayeslab.families.regression.likelihoods import LIKELIHOODS, inverse_link
 
 __all__ = [
     "component_table",

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.data.dataset import Dataset, bind
-from bayeslab.distributions.likelihoods import INVERSE_LINKS
 from bayeslab.errors import ModelError
 from bayeslab.exact.gaussian_process import LOG_LIKELIHOOD, LOG_MARGINAL, LOG_MARGINAL_IN_TIME, likelihood_words
 from bayeslab.families import graph as graphs
 from bayeslab.families.gaussian_process.approximations import regression_of
 from bayeslab.families.gaussian_process.model import Resolved
+from bayeslab.families.regression.likelihoods import INVERSE_LINKS
 from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:

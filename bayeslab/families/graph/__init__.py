@@ -25,7 +25,7 @@ from pydantic import BeforeValidator, Field
 
 from bayeslab.data.dataset import Data
 from bayeslab.digits import far, remedy
-from bayeslab.distributions.names import DISTRIBUTIONS, Distribution
+from bayeslab.distributions import DISTRIBUTIONS, Distribution
 from bayeslab.errors import BayeslabError, DataError, ModelError, hint, listed
 from bayeslab.exact.answer import Plan
 from bayeslab.families import ATOM, DENSITY, PROBABILITY, UNREAD
@@ -951,7 +951,7 @@ class _Builder:
     def _vector(self, node: Node) -> bool:
         """Whether one value of the node is a vector."""
         assert isinstance(node.expression.tree, ast.Call)
-        return node.distribution in DISTRIBUTIONS and DISTRIBUTIONS[node.distribution].support > 0
+        return DISTRIBUTIONS[str(node.distribution)].support > 0 if node.distribution in DISTRIBUTIONS else False
 
     def _conditioned(self, node: Node, tree: ast.Call, observed: Any, rows: int) -> None:
         """A node whose first rows are given: they have no density and are not predicted."""
@@ -984,7 +984,7 @@ class _Builder:
         drawn = self.distribution(inner, node.dims)
         shape = self.lengths(node.dims)
         if word == "PositiveOrdered":
-            from bayeslab.distributions.tails import truncated
+            from bayeslab.families.graph.tails import truncated
 
             drawn = truncated(self.pm.Truncated.dist(drawn, lower=0, shape=shape))
         if self.purpose == "simulate":
@@ -1120,7 +1120,7 @@ class _Builder:
 
     def _categories(self, word: str, parameters: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
         """Categories by log probabilities, which do not underflow, wherever these can be had."""
-        from bayeslab.distributions.tails import LogCategorical, ordered, softmax_input
+        from bayeslab.families.graph.tails import LogCategorical, ordered, softmax_input
 
         if word != "Categorical":
             if not {"eta", "cutpoints"} <= parameters.keys():
@@ -1278,13 +1278,13 @@ class _Builder:
 
     def _dist_Truncated(self, tree: ast.Call, dims: tuple[str, ...]) -> Any:
         base = self.distribution(bound_arguments(tree, "Truncated")["dist"], dims)
-        from bayeslab.distributions.tails import truncated
+        from bayeslab.families.graph.tails import truncated
 
         made = self.pm.Truncated.dist(base, **self._bounds(tree, "Truncated", dims), shape=self.lengths(dims))
         return truncated(made)
 
     def _dist_Censored(self, tree: ast.Call, dims: tuple[str, ...]) -> Any:
-        from bayeslab.distributions.tails import censored
+        from bayeslab.families.graph.tails import censored
 
         base = self.distribution(bound_arguments(tree, "Censored")["dist"], dims)
         bounds = {"lower": None, "upper": None} | self._bounds(tree, "Censored", dims)

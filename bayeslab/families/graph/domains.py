@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -18,12 +18,12 @@ from pydantic import BaseModel
 
 from bayeslab.data.dataset import Data
 from bayeslab.data.node_values import Environment, NotExact
-from bayeslab.distributions.names import DISTRIBUTIONS, MODIFIERS
+from bayeslab.distributions import DISTRIBUTIONS, MODIFIERS, Domain, Interval
 from bayeslab.errors import BayeslabError, DataError, ModelError, listed
 from bayeslab.language.expressions import Term, parse
 from bayeslab.language.nodes import Node, atoms_of, bound_arguments, call_name
 
-__all__ = ["DOMAINS", "Domain", "Domains", "Interval", "check_written"]
+__all__ = ["Domains", "check_written"]
 
 _INF = float("inf")
 # Of a vector of probabilities: how far their sum may be from 1 (that of ``numpy.isclose``).
@@ -32,168 +32,6 @@ _SUM = 1e-5
 _MOST_CELLS = 10**7
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """Numbers between two ends, each a number or the name of a parameter; open ends are left out."""
-
-    low: float | str = -_INF
-    high: float | str = _INF
-    open_low: bool = False
-    open_high: bool = False
-
-    @classmethod
-    def read(cls, text: str) -> Interval:
-        """An interval as it is written: ``(0, inf)``, ``[0, n]``."""
-        low, high = (_end(part.strip()) for part in text[1:-1].split(","))
-        return cls(low, high, text[0] == "(", text[-1] == ")")
-
-    def outside(self, values: np.ndarray, low: np.ndarray | float, high: np.ndarray | float) -> np.ndarray:
-        """Which values are not between the ends; missing values and unknown ends (NaN) exclude nothing."""
-        with np.errstate(invalid="ignore"):
-            below = (values <= low) if self.open_low else (values < low)
-            above = (values >= high) if self.open_high else (values > high)
-        return np.asarray(below | above)
-
-    def words(self, low: float, high: float) -> str:
-        """The interval in words."""
-        if np.isfinite(low) and np.isfinite(high):
-            if low == high:
-                return f"{low:g}"
-            if self.open_low == self.open_high:
-                return f"between {low:g} and {high:g}" if self.open_low else f"from {low:g} to {high:g}"
-            return f"above {low:g}, up to {high:g}" if self.open_low else f"from {low:g}, below {high:g}"
-        if np.isfinite(low):
-            return f"above {low:g}" if self.open_low else f"{low:g} or more"
-        return f"below {high:g}" if self.open_high else f"{high:g} or less"
-
-
-def _end(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-@dataclass(frozen=True, slots=True)
-class Domain:
-    """Of one distribution.
-
-    Attributes
-    ----------
-    parameters
-        The numbers each parameter may be; others may be any.
-    values
-        The numbers it draws.
-    increasing
-        Parameters none of which may be below the one before it; ``strictly``, nor equal.
-    bounded_by
-        At an end of the values the density is finite only where this parameter has this value: end -> (name, value).
-    defaults
-        Of parameters that are ends of the values, where they are not given.
-    """
-
-    parameters: Mapping[str, Interval] = field(default_factory=dict)
-    values: Interval = Interval()
-    increasing: tuple[str, ...] = ()
-    strictly: bool = False
-    bounded_by: Mapping[str, tuple[str, float]] = field(default_factory=dict)
-    defaults: Mapping[str, float] = field(default_factory=dict)
-
-
-def _domain(
-    positive: str = "",
-    values: str = "(-inf, inf)",
-    increasing: str = "",
-    *,
-    strictly: bool = False,
-    bounded_by: Mapping[str, tuple[str, float]] | None = None,
-    defaults: Mapping[str, float] | None = None,
-    **parameters: str,
-) -> Domain:
-    """A domain from intervals as text; ``positive`` names the parameters above 0."""
-    known = {name: Interval.read("(0, inf)") for name in positive.split()}
-    known |= {name: Interval.read(text) for name, text in parameters.items()}
-    return Domain(known, Interval.read(values), tuple(increasing.split()), strictly, bounded_by or {}, defaults or {})
-
-
-_UNIT, _COUNT = "[0, 1]", "[0, inf)"
-_AT_ZERO_IF_1 = {"low": ("alpha", 1.0)}
-
-DOMAINS: dict[str, Domain] = {
-    "AR": _domain("sigma tau"),
-    "AsymmetricLaplace": _domain("b kappa", q="(0, 1)"),
-    "Bernoulli": _domain(values=_UNIT, p=_UNIT),
-    "Beta": _domain(
-        "alpha beta sigma nu", _UNIT, mu="(0, 1)", bounded_by={"low": ("alpha", 1.0), "high": ("beta", 1.0)}
-    ),
-    "BetaBinomial": _domain("alpha beta", "[0, n]", n=_COUNT),
-    "Binomial": _domain("", "[0, n]", n=_COUNT, p=_UNIT),
-    "CAR": _domain("tau", alpha="[-1, 1]"),
-    "Categorical": _domain(p=_UNIT),
-    "Cauchy": _domain("beta"),
-    "ChiSquared": _domain("nu", _COUNT, bounded_by={"low": ("nu", 2.0)}),
-    "DiracDelta": _domain(values="[c, c]"),
-    "Dirichlet": _domain("a", _UNIT),
-    "DirichletMultinomial": _domain("a", "[0, n]", n=_COUNT),
-    "DiscreteUniform": _domain(values="[lower, upper]", increasing="lower upper"),
-    "DiscreteWeibull": _domain("beta", _COUNT, q="(0, 1)"),
-    "ExGaussian": _domain("sigma nu"),
-    "Exponential": _domain("lam scale", _COUNT),
-    "GARCH11": _domain("omega initial_vol", alpha_1=_UNIT, beta_1=_UNIT),
-    "Gamma": _domain("alpha beta mu sigma", _COUNT, bounded_by=_AT_ZERO_IF_1),
-    "GaussianRandomWalk": _domain("sigma"),
-    "Geometric": _domain(values="[1, inf)", p="(0, 1]"),
-    "Gumbel": _domain("beta"),
-    "HalfCauchy": _domain("beta", _COUNT),
-    "HalfFlat": _domain(values=_COUNT),
-    "HalfNormal": _domain("sigma tau", _COUNT),
-    "HalfStudentT": _domain("nu sigma lam", _COUNT),
-    "HurdleGamma": _domain("alpha beta mu sigma", _COUNT, psi=_UNIT),
-    "HurdleLogNormal": _domain("sigma tau", _COUNT, psi=_UNIT),
-    "HurdleNegativeBinomial": _domain("alpha n", _COUNT, psi=_UNIT, mu=_COUNT, p=_UNIT),
-    "HurdlePoisson": _domain(values=_COUNT, psi=_UNIT, mu=_COUNT),
-    "HyperGeometric": _domain(values="[0, n]", N=_COUNT, k=_COUNT, n=_COUNT),
-    "ICAR": _domain("sigma zero_sum_stdev"),
-    "Interpolated": _domain(values="[x_points, x_points]"),
-    "InverseGamma": _domain("alpha beta mu sigma", "(0, inf)"),
-    "Kumaraswamy": _domain("a b", "(0, 1)"),
-    "LKJCholeskyCov": _domain("eta"),
-    "LKJCorr": _domain("eta"),
-    "Laplace": _domain("b"),
-    "LogNormal": _domain("sigma tau", "(0, inf)"),
-    "Logistic": _domain("s"),
-    "LogitNormal": _domain("sigma tau", "(0, 1)"),
-    "Lognormal": _domain("sigma tau", "(0, inf)"),
-    "Moyal": _domain("sigma"),
-    "Multinomial": _domain(values="[0, n]", n=_COUNT, p=_UNIT),
-    "MvStudentT": _domain("nu"),
-    "MvStudentTRandomWalk": _domain("nu"),
-    "NegativeBinomial": _domain("alpha n", _COUNT, mu=_COUNT, p=_UNIT),
-    "Normal": _domain("sigma tau"),
-    "NormalMixture": _domain("sigma tau", w=_UNIT),
-    "OrderedMultinomial": _domain(values="[0, n]", n=_COUNT),
-    "OrderedProbit": _domain("sigma"),
-    "Pareto": _domain("alpha m", "[m, inf)"),
-    "Poisson": _domain(values=_COUNT, mu=_COUNT),
-    "PolyaGamma": _domain("h", "(0, inf)"),
-    "Rice": _domain("sigma", "(0, inf)", b=_COUNT, nu=_COUNT),
-    "SkewNormal": _domain("sigma tau"),
-    "SkewStudentT": _domain("a b sigma lam"),
-    "StickBreakingWeights": _domain("alpha", _UNIT),
-    "StudentT": _domain("nu sigma lam"),
-    "Triangular": _domain(values="[lower, upper]", increasing="lower c upper"),
-    "TruncatedNormal": _domain("sigma tau", "[lower, upper]", "lower upper"),
-    "Uniform": _domain(
-        values="[lower, upper]", increasing="lower upper", strictly=True, defaults={"lower": 0.0, "upper": 1.0}
-    ),
-    "VonMises": _domain("kappa", f"[{-np.pi}, {np.pi}]"),
-    "Wald": _domain("mu lam phi", "(alpha, inf)", alpha=_COUNT, defaults={"alpha": 0.0}),
-    "Weibull": _domain("alpha beta", _COUNT, bounded_by=_AT_ZERO_IF_1),
-    "ZeroInflatedBinomial": _domain(values="[0, n]", psi=_UNIT, n=_COUNT, p=_UNIT),
-    "ZeroInflatedNegativeBinomial": _domain("alpha n", _COUNT, psi=_UNIT, mu=_COUNT, p=_UNIT),
-    "ZeroInflatedPoisson": _domain(values=_COUNT, psi=_UNIT, mu=_COUNT),
-    "ZeroSumNormal": _domain("sigma"),
-}
 # Parameters that are probabilities of categories, and distributions of the categories.
 _PROBABILITIES = {("Categorical", "p"), ("Multinomial", "p"), ("NormalMixture", "w")}
 _CATEGORIES = {"Categorical": 0, "OrderedLogistic": 1, "OrderedProbit": 1}
@@ -365,7 +203,7 @@ class Domains:
         word = str(call_name(call))
         if word in MODIFIERS:
             return
-        entry, domain = DISTRIBUTIONS[word], DOMAINS.get(word, Domain())
+        entry, domain = DISTRIBUTIONS[word], DISTRIBUTIONS[word].domain
         given = bound_arguments(call, word)
         batch = dims[: len(dims) - entry.support]
         single: dict[str, np.ndarray] = {}
@@ -505,7 +343,7 @@ class Domains:
             name = next((n for n in ("p", "logit_p", "cutpoints") if n in given), None)
             k = self._length(given[name], dims, node) if name is not None else None
             return [] if k is None else [_Support(Interval(), 0.0, float(k - 1 + _CATEGORIES[word]))]
-        domain = DOMAINS.get(word, Domain())
+        domain = DISTRIBUTIONS[word].domain if word in DISTRIBUTIONS else Domain()
         interval = domain.values
         if interval == Interval(open_low=True, open_high=True):
             return []

@@ -23,7 +23,7 @@ import numpy as np
 
 from bayeslab.data.dataset import Data
 from bayeslab.data.node_values import POINTS, Environment, NotExact
-from bayeslab.distributions.priors import NAMES, log_density
+from bayeslab.distributions import SCALARS, log_density
 from bayeslab.errors import ModelError
 from bayeslab.exact.coordinates import Observations
 from bayeslab.exact.gaussian import GaussianModel, Posterior, Scale, integrate
@@ -373,7 +373,9 @@ class _Builder:
         out: set[str] = set()
         for node in random:
             assert isinstance(node.expression.tree, ast.Call)
-            given = bound_arguments(node.expression.tree, str(node.distribution)) if node.distribution in NAMES else {}
+            given = (
+                bound_arguments(node.expression.tree, str(node.distribution)) if node.distribution in SCALARS else {}
+            )
             for word in given.keys() & {"sigma", "tau"}:
                 out |= _names_under(given[word], self.nodes, self.columns)
         below = {name for node in random for name in _deterministic(node, self.nodes, self.columns)}
@@ -416,7 +418,7 @@ class _Builder:
     def _priors(self, node: Node) -> list[Scale]:
         """One :class:`Scale` for each element of a scale node."""
         word = str(node.distribution)
-        if word not in NAMES:
+        if word not in SCALARS:
             raise NotExact(f"the prior of '{node.name}' is {_article(node.distribution)}, which is not known here")
         assert isinstance(node.expression.tree, ast.Call)
         given = bound_arguments(node.expression.tree, word)

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from bayeslab.data.dataset import Data
-from bayeslab.distributions.names import DISTRIBUTIONS
+from bayeslab.distributions import DISTRIBUTIONS
 from bayeslab.errors import ModelError
 from bayeslab.language.expressions import DIM_ARGUMENTS, Evaluator, Term
 from bayeslab.language.nodes import Node, bound_arguments, call_name

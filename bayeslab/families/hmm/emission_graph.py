@@ -25,9 +25,9 @@ from scipy.special import gammaln
 
 from bayeslab.data.dataset import Data
 from bayeslab.data.weak_priors import refuse_constant, scaled
-from bayeslab.distributions.names import DISTRIBUTIONS
-from bayeslab.distributions.priors import NAMES as SCALAR_PRIORS
-from bayeslab.distributions.priors import log_density as scalar_density
+from bayeslab.distributions import DISTRIBUTIONS
+from bayeslab.distributions import SCALARS as SCALAR_PRIORS
+from bayeslab.distributions import log_density as scalar_density
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact import emissions as exact
 from bayeslab.families.bayes_net.local_distributions import constant
@@ -102,7 +102,7 @@ class Prior:
 
     @property
     def support(self) -> tuple[float, float]:
-        """The least and the greatest value, of priors that :mod:`bayeslab.distributions.priors` knows."""
+        """The least and the greatest value, of priors that :mod:`bayeslab.distributions` knows."""
         _, lower, upper, _ = scalar_density(self.word, {a: float(np.ravel(v)[0]) for a, v in self.arguments.items()})
         return lower, upper
 
@@ -425,7 +425,7 @@ def distribution_of(text: str, path: tuple[str, ...]) -> tuple[str, dict[str, fl
     try:
         tree = parse(text).tree
         call = call_name(tree)
-        if call not in DISTRIBUTIONS or DISTRIBUTIONS[call].support or DISTRIBUTIONS[call].discrete:
+        if call is None or call not in DISTRIBUTIONS or DISTRIBUTIONS[call].support or DISTRIBUTIONS[call].discrete:
             raise ModelError(f"a prior is a distribution with numbers such as Normal(0, 1), not '{text}'")
         found = bound_arguments(cast(ast.Call, tree), call)
         numbers = {name: constant(parse(ast.unparse(value)), {}) for name, value in found.items()}

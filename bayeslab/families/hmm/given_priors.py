@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from bayeslab.distributions.priors import NAMES, log_density
+from bayeslab.distributions import SCALARS, log_density
 from bayeslab.exact.emissions.cells import safe_log
 from bayeslab.families.hmm.emission_graph import Part
 
@@ -36,7 +36,7 @@ _NARROWEST = 1e-4
 
 def unknown_density(part: Part) -> str | None:
     """A parameter whose prior has no log density here."""
-    return next((name for name, prior in part.priors.items() if prior.word not in NAMES), None)
+    return next((name for name, prior in part.priors.items() if prior.word not in SCALARS), None)
 
 
 def searched(part: Any, *, prior: bool) -> bool:

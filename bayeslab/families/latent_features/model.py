@@ -11,7 +11,7 @@ import numpy as np
 
 from bayeslab.data.dataset import Data
 from bayeslab.digits import check_digits, check_size, constant
-from bayeslab.distributions.priors import NAMES, log_density
+from bayeslab.distributions import SCALARS, log_density
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name
@@ -253,8 +253,8 @@ def _written(spec: LatentFeatures, name: str) -> Scale | None:
     try:
         tree = parse(str(given)).tree
         word = call_name(tree)
-        if word not in NAMES or not isinstance(tree, ast.Call):
-            raise ModelError(f"the prior of '{name}' is a number or one of {hint(str(word), NAMES)}, not {given!r}")
+        if word is None or word not in SCALARS or not isinstance(tree, ast.Call):
+            raise ModelError(f"the prior of '{name}' is a number or one of {hint(str(word), SCALARS)}, not {given!r}")
         arguments = {k: float(ast.literal_eval(v)) for k, v in bound_arguments(tree, word).items()}
         _, low, _, proper = log_density(word, arguments)
     except ModelError as error:

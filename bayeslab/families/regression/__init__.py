@@ -43,11 +43,11 @@ import numpy as np
 from bayeslab.data.dataset import Column, Data, Dataset, bind
 from bayeslab.data.design import Design
 from bayeslab.digits import FEW_STEPS, check_digits, check_size, constant, far, located, power_of_two, remedy, spread_of
-from bayeslab.distributions.likelihoods import INVERSE_LINKS, LIKELIHOODS
-from bayeslab.distributions.names import DISTRIBUTIONS
+from bayeslab.distributions import DISTRIBUTIONS
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.families import DENSITY, LEFT, PROBABILITY, RIGHT
 from bayeslab.families import graph as graphs
+from bayeslab.families.regression.likelihoods import INVERSE_LINKS, LIKELIHOODS
 from bayeslab.families.regression.lowered import Lowered, Remark, _link
 from bayeslab.families.regression.spec import Regression
 from bayeslab.language.expressions import MOST_COUNTED, parse

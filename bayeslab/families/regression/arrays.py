@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayeslab.distributions.likelihoods import LIKELIHOODS, category_probabilities, inverse_link
 from bayeslab.errors import DataError
+from bayeslab.families.regression.likelihoods import LIKELIHOODS, category_probabilities, inverse_link
 
 if TYPE_CHECKING:
     from bayeslab.families.regression.lowered import Lowered

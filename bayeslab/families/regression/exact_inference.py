@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayeslab.digits import spread_of
-from bayeslab.distributions import priors
+from bayeslab.distributions import SCALARS, Density, log_density
 from bayeslab.exact.answer import Plan
 from bayeslab.exact.coordinates import Observations
 from bayeslab.exact.gaussian import GaussianModel, Posterior, Scale, empirical_bayes, integrate
@@ -82,7 +82,7 @@ class _Solver:
                 self._scale(prior.scale)
         known = {"Intercept", "Intercept_centred", "sigma2", "precision", *self.scales}
         for name, text in self.nodes.items():
-            if name not in known and "[" not in name and call_name(parse(text).tree) in priors.NAMES:
+            if name not in known and "[" not in name and call_name(parse(text).tree) in SCALARS:
                 raise _NotExact(f"'{name}' is a parameter of a prior that is not a scale")
         free = [name for name, scale in self.scales.items() if isinstance(scale, Scale)]
         if len(free) > 2:
@@ -150,15 +150,15 @@ class _Solver:
             raise _NotExact(f"the prior of '{name}' is not one of a scale")
         self.scales[name] = Scale(name, density, lower, upper, proper)
 
-    def _density(self, name: str) -> priors.Prior:
+    def _density(self, name: str) -> Density:
         tree = parse(self.nodes[name]).tree
         word = call_name(tree)
-        if word not in priors.NAMES or not isinstance(tree, ast.Call):
+        if word is None or word not in SCALARS or not isinstance(tree, ast.Call):
             raise _NotExact(f"the prior of '{name}' is {self.nodes[name]}")
         arguments = {key: _constant(value) for key, value in bound_arguments(tree, word).items()}
         if any(value is None for value in arguments.values()):
             raise _NotExact(f"the prior of '{name}' depends on other parameters")
-        return priors.log_density(word, {k: v for k, v in arguments.items() if v is not None})
+        return log_density(word, {k: v for k, v in arguments.items() if v is not None})
 
     def _solve(
         self, coefficients: list[_Normal], free: list[str], method: Callable[[GaussianModel], Posterior]

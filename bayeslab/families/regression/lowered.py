@@ -9,7 +9,7 @@ import numpy as np
 
 from bayeslab.data.dataset import Data
 from bayeslab.data.design import Design
-from bayeslab.distributions.likelihoods import LIKELIHOODS
+from bayeslab.families.regression.likelihoods import LIKELIHOODS
 from bayeslab.families.regression.spec import Regression
 from bayeslab.language.formula import Formula
 from bayeslab.language.spec import Model

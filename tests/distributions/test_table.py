@@ -13,7 +13,7 @@ from pytensor.compile.mode import Mode
 from pytensor.scalar.basic import autocast_float_as
 
 import bayeslab as bl
-from bayeslab.distributions.names import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE
+from bayeslab.distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE
 from bayeslab.language.nodes import nodes_of
 
 PYTHON = Mode("py", "fast_compile")

@@ -32,7 +32,7 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.random.utils import normalize_size_param
 from pytensor.tensor.special import Softmax
 
-from bayeslab.distributions import tail_kernels
+from bayeslab.families.graph import tail_kernels
 
 __all__ = ["LogCategorical", "censored", "log_cumulative", "log_survival", "ordered", "softmax_input", "truncated"]
 

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from bayeslab.distributions import bernoulli, beta, binomial, gamma, negative_binomial, normal, poisson, student_t
+
 __all__ = ["INVERSE_LINKS", "LIKELIHOODS", "Likelihood", "inverse_link"]
 
 type Arrays = Mapping[str, np.ndarray]
@@ -72,26 +74,6 @@ class Likelihood:
     special: dict[str, str] | None = None
 
 
-def _gaussian(y: np.ndarray, mu: np.ndarray, a: Arrays, d: Arrays) -> np.ndarray:
-    return -0.5 * ((y - mu) / a["sigma"]) ** 2 - np.log(a["sigma"]) - 0.5 * np.log(2 * np.pi)
-
-
-def _student_t(y: np.ndarray, mu: np.ndarray, a: Arrays, d: Arrays) -> np.ndarray:
-    nu, sigma = a["nu"], a["sigma"]
-    constant = special.gammaln((nu + 1) / 2) - special.gammaln(nu / 2) - 0.5 * np.log(np.pi * nu) - np.log(sigma)
-    return np.asarray(constant - (nu + 1) / 2 * np.log1p(((y - mu) / sigma) ** 2 / nu))
-
-
-def _bernoulli(y: np.ndarray, mu: np.ndarray, a: Arrays, d: Arrays) -> np.ndarray:
-    return np.asarray(special.xlogy(y, mu) + special.xlog1py(1 - y, -mu))
-
-
-def _binomial(y: np.ndarray, mu: np.ndarray, a: Arrays, d: Arrays) -> np.ndarray:
-    n = d["trials"]
-    choose = special.gammaln(n + 1) - special.gammaln(y + 1) - special.gammaln(n - y + 1)
-    return np.asarray(choose + special.xlogy(y, mu) + special.xlog1py(n - y, -mu))
-
-
 def _categories(probability: np.ndarray, y: np.ndarray) -> np.ndarray:
     index = np.broadcast_to(y.astype(int), probability.shape[:-1])[..., None]
     with np.errstate(divide="ignore"):
@@ -106,50 +88,29 @@ def _draw_category(rng: np.random.Generator, mu: np.ndarray, a: Arrays, d: Array
     return (rng.random(mu.shape[:-1])[..., None] > np.cumsum(mu[..., :-1], axis=-1)).sum(axis=-1)
 
 
-def _poisson(y: np.ndarray, mu: np.ndarray, a: Arrays, d: Arrays) -> np.ndarray:
-    return np.asarray(special.xlogy(y, mu) - mu - special.gammaln(y + 1))
-
-
-def _negative_binomial(y: np.ndarray, mu: np.ndarray, a: Arrays, d: Arrays) -> np.ndarray:
-    alpha = a["alpha"]
-    choose = special.gammaln(y + alpha) - special.gammaln(alpha) - special.gammaln(y + 1)
-    return np.asarray(choose + special.xlogy(y, mu / (mu + alpha)) + alpha * np.log(alpha / (mu + alpha)))
-
-
-def _beta(y: np.ndarray, mu: np.ndarray, a: Arrays, d: Arrays) -> np.ndarray:
-    first, second = mu * a["phi"], (1 - mu) * a["phi"]
-    return np.asarray(special.xlogy(first - 1, y) + special.xlog1py(second - 1, -y) - special.betaln(first, second))
-
-
-def _gamma(y: np.ndarray, mu: np.ndarray, a: Arrays, d: Arrays) -> np.ndarray:
-    shape = a["shape"]
-    rate = shape / mu
-    return np.asarray(special.xlogy(shape, rate) - special.gammaln(shape) + (shape - 1) * np.log(y) - rate * y)
-
-
 LIKELIHOODS: dict[str, Likelihood] = {
     "gaussian": Likelihood(
         ("identity", "log"),
         "Normal({mu}, sigma)",
         {"sigma": "Exponential({rate})"},
-        _gaussian,
-        lambda rng, mu, a, d: rng.normal(mu, a["sigma"]),
+        lambda y, mu, a, d: normal.log_density(y, mu, a["sigma"]),
+        lambda rng, mu, a, d: normal.draw(rng, mu.shape, mu, a["sigma"]),
         "numbers",
     ),
     "student_t": Likelihood(
         ("identity", "log"),
         "StudentT(nu, {mu}, sigma)",
         {"sigma": "Exponential({rate})", "nu": "Gamma(2, 0.1)"},
-        _student_t,
-        lambda rng, mu, a, d: mu + a["sigma"] * rng.standard_t(np.broadcast_to(a["nu"], mu.shape)),
+        lambda y, mu, a, d: student_t.log_density(y, a["nu"], mu, a["sigma"]),
+        lambda rng, mu, a, d: student_t.draw(rng, mu.shape, a["nu"], mu, a["sigma"]),
         "numbers",
     ),
     "bernoulli": Likelihood(
         ("logit", "probit", "cloglog"),
         "Bernoulli({mu})",
         {},
-        _bernoulli,
-        lambda rng, mu, a, d: (rng.random(mu.shape) < mu).astype(np.int64),
+        lambda y, mu, a, d: bernoulli.log_density(y, mu),
+        lambda rng, mu, a, d: bernoulli.draw(rng, mu.shape, mu),
         "0 or 1, or text of two levels",
         discrete=True,
         special={"logit": "Bernoulli(logit_p={eta})"},
@@ -158,8 +119,8 @@ LIKELIHOODS: dict[str, Likelihood] = {
         ("logit", "probit", "cloglog"),
         "Binomial({trials}, {mu})",
         {},
-        _binomial,
-        lambda rng, mu, a, d: rng.binomial(np.broadcast_to(d["trials"].astype(int), mu.shape), mu),
+        lambda y, mu, a, d: binomial.log_density(y, d["trials"], mu),
+        lambda rng, mu, a, d: binomial.draw(rng, mu.shape, d["trials"], mu),
         "counts between 0 and the number of trials",
         discrete=True,
         special={"logit": "Binomial({trials}, logit_p={eta})"},
@@ -184,14 +145,20 @@ LIKELIHOODS: dict[str, Likelihood] = {
         special={"probit": "OrderedProbit({eta}, cutpoints)"},
     ),
     "poisson": Likelihood(
-        ("log",), "Poisson({mu})", {}, _poisson, lambda rng, mu, a, d: rng.poisson(mu), "counts", discrete=True
+        ("log",),
+        "Poisson({mu})",
+        {},
+        lambda y, mu, a, d: poisson.log_density(y, mu),
+        lambda rng, mu, a, d: poisson.draw(rng, mu.shape, mu),
+        "counts",
+        discrete=True,
     ),
     "negative_binomial": Likelihood(
         ("log",),
         "NegativeBinomial({mu}, alpha)",
         {"alpha": "InverseGamma(0.4, 0.3)"},
-        _negative_binomial,
-        lambda rng, mu, a, d: rng.poisson(rng.gamma(np.broadcast_to(a["alpha"], mu.shape), mu / a["alpha"])),
+        lambda y, mu, a, d: negative_binomial.log_density(y, mu, a["alpha"]),
+        lambda rng, mu, a, d: negative_binomial.draw(rng, mu.shape, mu, a["alpha"]),
         "counts",
         discrete=True,
     ),
@@ -199,16 +166,16 @@ LIKELIHOODS: dict[str, Likelihood] = {
         ("logit", "probit", "cloglog"),
         "Beta(mu={mu}, nu=phi)",
         {"phi": "InverseGamma(0.4, 0.3)"},
-        _beta,
-        lambda rng, mu, a, d: rng.beta(mu * a["phi"], (1 - mu) * a["phi"]),
+        lambda y, mu, a, d: beta.log_density(y, mu * a["phi"], (1 - mu) * a["phi"]),
+        lambda rng, mu, a, d: beta.draw(rng, mu.shape, mu * a["phi"], (1 - mu) * a["phi"]),
         "numbers strictly between 0 and 1",
     ),
     "gamma": Likelihood(
         ("log",),
         "Gamma(shape, shape / {mu})",
         {"shape": "InverseGamma(0.4, 0.3)"},
-        _gamma,
-        lambda rng, mu, a, d: rng.gamma(np.broadcast_to(a["shape"], mu.shape), mu / a["shape"]),
+        lambda y, mu, a, d: gamma.log_density(y, a["shape"], a["shape"] / mu),
+        lambda rng, mu, a, d: gamma.draw(rng, mu.shape, a["shape"], a["shape"] / mu),
         "positive numbers",
     ),
 }

@@ -1,0 +1,130 @@
+"""Log densities of single numbers by PyMC's names and parameters, without PyMC: for closed forms and quadrature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Set
+from inspect import Parameter, signature
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.distributions._contract import Distribution, Maths
+from bayeslab.distributions._table import DISTRIBUTIONS, maths
+from bayeslab.errors import ModelError, hint
+
+__all__ = ["SCALARS", "Density", "log_density", "log_size"]
+
+type Density = tuple[Callable[[NDArray[np.float64]], NDArray[np.float64]], float, float, bool]
+
+
+class _Scalars(Set[str]):
+    """Names of the continuous distributions of one number whose log density is known here."""
+
+    def __contains__(self, name: object) -> bool:
+        if name not in DISTRIBUTIONS:
+            return False
+        entry = DISTRIBUTIONS[str(name)]
+        return not (entry.discrete or entry.support or entry.atoms) and maths(str(name)) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in DISTRIBUTIONS if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+SCALARS: Set[str] = _Scalars()
+
+
+def log_density(name: str, arguments: Mapping[str, float]) -> Density:
+    """A prior's log density, its support, and whether it integrates to one.
+
+    Parameters
+    ----------
+    name
+        PyMC's name, one of :data:`SCALARS`.
+    arguments
+        Parameters by PyMC's names, as numbers.
+
+    Returns
+    -------
+    function
+        Log density at an array of values inside the support.
+    lower, upper : float
+        The support.
+    proper : bool
+        False for ``Flat`` and ``HalfFlat``, whose density is 1.
+
+    Raises
+    ------
+    ModelError
+        An unknown distribution or parameter, one that is missing, or one out of range.
+    """
+    if name not in SCALARS:
+        raise ModelError(f"no log density is known for '{name}'{hint(name, SCALARS)}")
+    entry, functions = DISTRIBUTIONS[name], maths(name)
+    assert functions is not None
+    given = {key: float(value) for key, value in arguments.items() if value is not None}
+    _check(entry, functions, given)
+    try:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            parameters = functions.canonical(**given)
+    except ModelError as error:
+        raise ModelError(error.message if error.message.startswith(name) else f"{name} {error.message}") from None
+    names = [word for word in signature(functions.log_density).parameters if word != "x"]
+    bound = dict(zip(names, (float(value) for value in parameters), strict=True))
+    ends = entry.domain.values
+    lower, upper = (float(bound[end] if isinstance(end, str) else end) for end in (ends.low, ends.high))
+
+    def at(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(functions.log_density(np.asarray(x, dtype=float), *parameters))
+
+    return at, lower, upper, entry.proper
+
+
+def _check(entry: Distribution, functions: Maths, given: Mapping[str, float]) -> None:
+    """Refuse parameters that are unknown, missing or out of range."""
+    known = signature(functions.canonical).parameters
+    for key in given:
+        if key not in known:
+            raise ModelError(f"{entry.name} has no parameter '{key}'{hint(key, known)}")
+    for key, parameter in known.items():
+        if key not in given and parameter.default is Parameter.empty:
+            raise ModelError(f"{entry.name} needs its parameter '{key}'")
+    for key, interval in entry.domain.parameters.items():
+        if key in given and not _inside(given[key], interval.low, interval.high, interval.open_low, interval.open_high):
+            raise ModelError(f"{entry.name} needs {key} {_wanted(interval.low, interval.high)}, not {given[key]:g}")
+    rising = entry.domain.increasing
+    values: dict[str, Any] = {key: parameter.default for key, parameter in known.items()} | dict(given)
+    for low, high in pairwise(rising):
+        if not values[low] < values[high]:
+            raise ModelError(f"{entry.name} needs {low} < {high}, not {values[low]:g} and {values[high]:g}")
+
+
+def _inside(value: float, low: float | str, high: float | str, open_low: bool, open_high: bool) -> bool:
+    above = isinstance(low, str) or (value > low if open_low else value >= low)
+    return above and (isinstance(high, str) or (value < high if open_high else value <= high))
+
+
+def _wanted(low: float | str, high: float | str) -> str:
+    return f"> {low:g}" if high == np.inf and not isinstance(low, str) else f"between {low} and {high}"
+
+
+def log_size(density: Callable[[NDArray[np.float64]], NDArray[np.float64]], lower: float = -np.inf) -> float:
+    """Log of the size of the numbers that a density is about, from 1e-286 to 1e286; 0 where it is within e^15 of one.
+
+    Parameters
+    ----------
+    density : callable
+        Log density of an array of numbers, up to a constant.
+    lower : float
+        Where the numbers end below: of positive ones only positive ones are looked at.
+    """
+    sizes = np.linspace(-660.0, 660.0, 2641)
+    ends = np.exp(sizes)
+    with np.errstate(all="ignore"):
+        logs = density(ends) if lower >= 0.0 else np.maximum(density(ends), density(-ends))
+    size = float(sizes[int(np.argmax(np.nan_to_num(logs + sizes, nan=-np.inf, posinf=-np.inf)))])
+    return 0.0 if abs(size) < 15.0 else size

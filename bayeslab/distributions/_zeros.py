@@ -1,0 +1,94 @@
+"""Distributions with extra zeros: inflated (0, or a number that may be 0) and hurdles (0, or a number that is not)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayeslab.distributions._contract import Array, Slopes, Values
+
+__all__ = [
+    "draw_hurdle",
+    "draw_inflated",
+    "draw_positive_hurdle",
+    "hurdle",
+    "hurdle_slopes",
+    "inflated",
+    "inflated_slopes",
+    "positive_hurdle",
+    "positive_hurdle_slopes",
+]
+
+
+def inflated(base: Any, x: Array, psi: Array, parameters: Values) -> Array:
+    """Log probability where a number is of ``base`` with probability psi, else 0."""
+    with np.errstate(divide="ignore"):
+        inside = np.log(psi) + base.log_density(x, *parameters)
+        return np.where(np.equal(x, 0), np.logaddexp(np.log1p(-np.asarray(psi)), inside), inside)
+
+
+def inflated_slopes(base: Any, x: Array, psi: Array, parameters: Values) -> Slopes:
+    """Derivatives of :func:`inflated`."""
+    density = base.log_density(x, *parameters)
+    total = inflated(base, x, psi, parameters)
+    # The probability that the number is of the base.
+    share = np.where(np.equal(x, 0), np.exp(np.log(psi) + density - total), 1.0)
+    by_psi = np.where(np.equal(x, 0), np.expm1(density) * np.exp(-total), 1 / psi)
+    return None, by_psi, *(None if s is None else share * s for s in base.slopes(x, *parameters)[1:])
+
+
+def draw_inflated(base: Any, rng: np.random.Generator, size: tuple[int, ...], psi: Array, parameters: Values) -> Array:
+    """Draws of :func:`inflated`."""
+    numbers = base.draw(rng, size, *parameters)
+    return np.where(rng.random(size) < psi, numbers, np.zeros_like(numbers))
+
+
+def hurdle(base: Any, x: Array, psi: Array, parameters: Values) -> Array:
+    """Log probability where a number is of ``base``, but not 0, with probability psi, else 0."""
+    none = base.log_density(0.0, *parameters)
+    with np.errstate(divide="ignore"):
+        inside = np.log(psi) + base.log_density(x, *parameters) - np.log(-np.expm1(none))
+        return np.where(np.equal(x, 0), np.log1p(-np.asarray(psi)), inside)
+
+
+def hurdle_slopes(base: Any, x: Array, psi: Array, parameters: Values) -> Slopes:
+    """Derivatives of :func:`hurdle`."""
+    odds = 1 / np.expm1(-base.log_density(0.0, *parameters))
+    by_psi = np.where(np.equal(x, 0), -1 / (1 - psi), 1 / psi)
+    pairs = zip(base.slopes(x, *parameters)[1:], base.slopes(0.0, *parameters)[1:], strict=True)
+    return None, by_psi, *(np.where(np.equal(x, 0), 0.0, here + odds * at_zero) for here, at_zero in pairs)
+
+
+def draw_hurdle(base: Any, rng: np.random.Generator, size: tuple[int, ...], psi: Array, parameters: Values) -> Array:
+    """Draws of :func:`hurdle`: zeros of the base are drawn again."""
+    numbers = np.asarray(base.draw(rng, size, *parameters))
+    while (again := numbers == 0).any():
+        numbers = np.where(again, base.draw(rng, size, *parameters), numbers)
+    return np.where(rng.random(size) < psi, numbers, 0)
+
+
+def positive_hurdle(base: Any, x: Array, psi: Array, parameters: Values) -> Array:
+    """Log density where a number is of the continuous ``base`` with probability psi, else 0."""
+    safe = np.where(np.equal(x, 0), 1.0, x)
+    with np.errstate(divide="ignore"):
+        inside = np.log(psi) + base.log_density(safe, *parameters)
+        return np.where(np.equal(x, 0), np.log1p(-np.asarray(psi)), inside)
+
+
+def positive_hurdle_slopes(base: Any, x: Array, psi: Array, parameters: Values) -> Slopes:
+    """Derivatives of :func:`positive_hurdle`; at 0 there is none by x."""
+    zero = np.equal(x, 0)
+    slopes = base.slopes(np.where(zero, 1.0, x), *parameters)
+    return (
+        np.where(zero, 0.0, slopes[0]),
+        np.where(zero, -1 / (1 - psi), 1 / psi),
+        *(np.where(zero, 0.0, slope) for slope in slopes[1:]),
+    )
+
+
+def draw_positive_hurdle(
+    base: Any, rng: np.random.Generator, size: tuple[int, ...], psi: Array, parameters: Values
+) -> Array:
+    """Draws of :func:`positive_hurdle`."""
+    return np.where(rng.random(size) < psi, base.draw(rng, size, *parameters), 0.0)

@@ -1,0 +1,16 @@
+"""Autoregression: each number is normal about a linear function of the numbers before it."""
+
+from __future__ import annotations
+
+from bayeslab.distributions._contract import declared
+
+DECLARATION = declared(
+    "AR",
+    "rho sigma tau init_dist constant",
+    "sigma tau",
+    support=1,
+    positional=3,
+    core={"rho": 1},
+    distributions=("init_dist",),
+    apart=("rho",),
+)

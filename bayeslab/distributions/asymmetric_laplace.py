@@ -1,0 +1,52 @@
+"""Asymmetric Laplace: exponential tails of unlike lengths; its quantile ``q`` is at mu, as in quantile regression.
+
+Density b / (kappa + 1/kappa) · exp(-b kappa (x - mu)) right of mu, exp(b (x - mu) / kappa) left of it;
+kappa² = q / (1 - q). Kotz, Kozubowski, Podgórski (2001), The Laplace Distribution and Generalizations, chapter 3.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayeslab.distributions._contract import Array, Slopes, Values, declared
+from bayeslab.errors import ModelError
+
+DECLARATION = declared("AsymmetricLaplace", "kappa mu b q", "b kappa", q="(0, 1)")
+
+
+def canonical(
+    kappa: Array | None = None, mu: Array | None = None, b: Array | None = None, q: Array | None = None
+) -> Values:
+    """The parameters of :func:`log_density`."""
+    if mu is None or b is None:
+        raise ModelError("AsymmetricLaplace needs mu and b")
+    if kappa is not None and q is None:
+        return kappa, mu, b
+    if q is None or kappa is not None:
+        raise ModelError("AsymmetricLaplace takes one of kappa and q")
+    return np.sqrt(q / (1 - q)), mu, b
+
+
+def log_density(x: Array, kappa: Array, mu: Array, b: Array) -> Array:
+    """Log density of each number."""
+    z = x - mu
+    return np.log(b) - np.log(kappa + 1 / kappa) - b * np.where(z >= 0, kappa * z, -z / kappa)
+
+
+def slopes(x: Array, kappa: Array, mu: Array, b: Array) -> Slopes:
+    """Derivatives of the log density: by x, then by each parameter."""
+    z = x - mu
+    late = z >= 0
+    steep = np.where(late, -b * kappa, b / kappa)
+    by_kappa = -(1 - kappa**-2) / (kappa + 1 / kappa) - b * np.where(late, z, z / kappa**2)
+    return steep, by_kappa, -steep, 1 / b + np.where(late, -kappa * z, z / kappa)
+
+
+def draw(rng: np.random.Generator, size: tuple[int, ...], kappa: Array, mu: Array, b: Array) -> Array:
+    """Independent draws."""
+    return np.asarray(mu + rng.exponential(1 / (b * kappa), size) - rng.exponential(kappa / b, size))
+
+
+def moments(kappa: Array, mu: Array, b: Array) -> Values:
+    """Mean and variance."""
+    return mu + (1 - kappa**2) / (b * kappa), (1 + kappa**4) / (b * kappa) ** 2

@@ -1,0 +1,41 @@
+"""Bernoulli: 1 with probability p, else 0.
+
+P(x) = p^x (1 - p)^(1 - x); ``logit_p`` is log(p / (1 - p)).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import expit, xlog1py, xlogy
+
+from bayeslab.distributions._contract import Array, Slopes, Values, declared
+from bayeslab.errors import ModelError
+
+DECLARATION = declared("Bernoulli", "p logit_p", values="[0, 1]", discrete=True, finite=True, p="[0, 1]")
+
+
+def canonical(p: Array | None = None, logit_p: Array | None = None) -> Values:
+    """The parameters of :func:`log_density`."""
+    if (p is None) == (logit_p is None):
+        raise ModelError("Bernoulli takes one of p and logit_p")
+    return ((expit(logit_p) if p is None else p),)
+
+
+def log_density(x: Array, p: Array) -> Array:
+    """Log density of each number."""
+    return np.asarray(xlogy(x, p) + xlog1py(1 - x, -p))
+
+
+def slopes(x: Array, p: Array) -> Slopes:
+    """Derivatives of the log density: by x, then by each parameter."""
+    return None, x / p - (1 - x) / (1 - p)
+
+
+def draw(rng: np.random.Generator, size: tuple[int, ...], p: Array) -> Array:
+    """Independent draws."""
+    return np.asarray(rng.random(size) < p, dtype=np.int64)
+
+
+def moments(p: Array) -> Values:
+    """Mean and variance."""
+    return p, p * (1 - p)

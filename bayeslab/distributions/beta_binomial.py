@@ -1,0 +1,41 @@
+"""Beta-binomial: successes among n trials whose probability varies as a beta number.
+
+P(x) = C(n, x) B(x + alpha, n - x + beta) / B(alpha, beta). Johnson, Kemp, Kotz (2005), section 6.9.2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import betaln, digamma, gammaln
+
+from bayeslab.distributions._contract import Array, Slopes, Values, declared
+
+DECLARATION = declared("BetaBinomial", "alpha beta n", "alpha beta", "[0, n]", discrete=True, n="[0, inf)")
+
+
+def canonical(alpha: Array, beta: Array, n: Array) -> Values:
+    """The parameters of :func:`log_density`."""
+    return alpha, beta, n
+
+
+def log_density(x: Array, alpha: Array, beta: Array, n: Array) -> Array:
+    """Log density of each number."""
+    choose = gammaln(n + 1) - gammaln(x + 1) - gammaln(n - x + 1)
+    return np.asarray(choose + betaln(x + alpha, n - x + beta) - betaln(alpha, beta))
+
+
+def slopes(x: Array, alpha: Array, beta: Array, n: Array) -> Slopes:
+    """Derivatives of the log density: by x, then by each parameter."""
+    common = digamma(alpha + beta) - digamma(n + alpha + beta)
+    return None, digamma(x + alpha) - digamma(alpha) + common, digamma(n - x + beta) - digamma(beta) + common, None
+
+
+def draw(rng: np.random.Generator, size: tuple[int, ...], alpha: Array, beta: Array, n: Array) -> Array:
+    """Independent draws."""
+    return rng.binomial(np.asarray(n, dtype=np.int64), rng.beta(alpha, beta, size))
+
+
+def moments(alpha: Array, beta: Array, n: Array) -> Values:
+    """Mean and variance."""
+    mean, size = alpha / (alpha + beta), alpha + beta
+    return n * mean, n * mean * (1 - mean) * (size + n) / (size + 1)

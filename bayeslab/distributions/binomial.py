@@ -1,0 +1,42 @@
+"""Binomial: successes among n trials.
+
+P(x) = C(n, x) p^x (1 - p)^(n - x). Johnson, Kemp, Kotz (2005), Univariate Discrete Distributions, chapter 3.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import expit, gammaln, xlog1py, xlogy
+
+from bayeslab.distributions._contract import Array, Slopes, Values, declared
+from bayeslab.errors import ModelError
+
+DECLARATION = declared("Binomial", "n p logit_p", values="[0, n]", discrete=True, n="[0, inf)", p="[0, 1]")
+
+
+def canonical(n: Array, p: Array | None = None, logit_p: Array | None = None) -> Values:
+    """The parameters of :func:`log_density`."""
+    if (p is None) == (logit_p is None):
+        raise ModelError("Binomial takes one of p and logit_p")
+    return n, (expit(logit_p) if p is None else p)
+
+
+def log_density(x: Array, n: Array, p: Array) -> Array:
+    """Log density of each number."""
+    choose = gammaln(n + 1) - gammaln(x + 1) - gammaln(n - x + 1)
+    return np.asarray(choose + xlogy(x, p) + xlog1py(n - x, -p))
+
+
+def slopes(x: Array, n: Array, p: Array) -> Slopes:
+    """Derivatives of the log density: by x, then by each parameter."""
+    return None, None, x / p - (n - x) / (1 - p)
+
+
+def draw(rng: np.random.Generator, size: tuple[int, ...], n: Array, p: Array) -> Array:
+    """Independent draws."""
+    return rng.binomial(np.asarray(n, dtype=np.int64), p, size)
+
+
+def moments(n: Array, p: Array) -> Values:
+    """Mean and variance."""
+    return n * p, n * p * (1 - p)

@@ -1,0 +1,7 @@
+"""Dirac delta: one value, with certainty."""
+
+from __future__ import annotations
+
+from bayeslab.distributions._contract import declared
+
+DECLARATION = declared("DiracDelta", "c", values="[c, c]", discrete=True)

@@ -1,0 +1,39 @@
+"""Discrete uniform: any whole number between two ends is as likely as another.
+
+P(x) = 1 / (upper - lower + 1).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayeslab.distributions._contract import Array, Slopes, Values, declared
+
+DECLARATION = declared(
+    "DiscreteUniform", "lower upper", values="[lower, upper]", increasing="lower upper", discrete=True, finite=True
+)
+
+
+def canonical(lower: Array, upper: Array) -> Values:
+    """The parameters of :func:`log_density`."""
+    return lower, upper
+
+
+def log_density(x: Array, lower: Array, upper: Array) -> Array:
+    """Log density of each number."""
+    return 0.0 * x - np.log(upper - lower + 1)
+
+
+def slopes(x: Array, lower: Array, upper: Array) -> Slopes:
+    """Derivatives of the log density: by x, then by each parameter."""
+    return None, None, None
+
+
+def draw(rng: np.random.Generator, size: tuple[int, ...], lower: Array, upper: Array) -> Array:
+    """Independent draws."""
+    return rng.integers(np.asarray(lower, dtype=np.int64), np.asarray(upper, dtype=np.int64) + 1, size)
+
+
+def moments(lower: Array, upper: Array) -> Values:
+    """Mean and variance."""
+    return (lower + upper) / 2, ((upper - lower + 1) ** 2 - 1) / 12

@@ -1,0 +1,40 @@
+"""Exponential: the time until an event whose rate does not change.
+
+Density lam exp(-lam x) for x ≥ 0; ``scale`` is 1 / lam. Johnson, Kotz, Balakrishnan (1994), chapter 19.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayeslab.distributions._contract import Array, Slopes, Values, declared
+from bayeslab.errors import ModelError
+
+DECLARATION = declared("Exponential", "lam scale", "lam scale", "[0, inf)", positional=1)
+
+
+def canonical(lam: Array | None = None, scale: Array | None = None) -> Values:
+    """The parameters of :func:`log_density`."""
+    if lam is not None and scale is not None:
+        raise ModelError("Exponential takes lam or scale, not both")
+    return ((1.0 if scale is None else 1 / scale) if lam is None else lam,)
+
+
+def log_density(x: Array, lam: Array) -> Array:
+    """Log density of each number."""
+    return np.log(lam) - lam * x
+
+
+def slopes(x: Array, lam: Array) -> Slopes:
+    """Derivatives of the log density: by x, then by each parameter."""
+    return -lam + 0.0 * x, 1 / lam - x
+
+
+def draw(rng: np.random.Generator, size: tuple[int, ...], lam: Array) -> Array:
+    """Independent draws."""
+    return rng.exponential(1 / lam, size)
+
+
+def moments(lam: Array) -> Values:
+    """Mean and variance."""
+    return 1 / lam, 1 / lam**2

@@ -1,0 +1,22 @@
+"""Flat: every number has density 1, which does not integrate to one."""
+
+from __future__ import annotations
+
+from bayeslab.distributions._contract import Array, Slopes, Values, declared
+
+DECLARATION = declared("Flat", "", proper=False)
+
+
+def canonical() -> Values:
+    """There are no parameters."""
+    return ()
+
+
+def log_density(x: Array) -> Array:
+    """Log density of each number."""
+    return 0.0 * x
+
+
+def slopes(x: Array) -> Slopes:
+    """Derivatives of the log density: by x, then by each parameter."""
+    return (0.0 * x,)

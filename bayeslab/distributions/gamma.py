@@ -1,0 +1,48 @@
+"""Gamma: positive numbers; the time until several events.
+
+Density beta^alpha x^(alpha - 1) exp(-beta x) / Γ(alpha) for x ≥ 0; mean mu = alpha / beta, standard deviation
+sigma = √alpha / beta. Johnson, Kotz, Balakrishnan (1994), chapter 17.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import digamma, gammaln, xlogy
+
+from bayeslab.distributions._contract import Array, Slopes, Values, declared
+from bayeslab.errors import ModelError
+
+DECLARATION = declared(
+    "Gamma", "alpha beta mu sigma", "alpha beta mu sigma", "[0, inf)", bounded_by={"low": ("alpha", 1.0)}
+)
+
+
+def canonical(
+    alpha: Array | None = None, beta: Array | None = None, mu: Array | None = None, sigma: Array | None = None
+) -> Values:
+    """The parameters of :func:`log_density`."""
+    if alpha is not None and beta is not None:
+        return alpha, beta
+    if mu is None or sigma is None:
+        raise ModelError("Gamma needs alpha and beta, or mu and sigma")
+    return (mu / sigma) ** 2, mu / sigma**2
+
+
+def log_density(x: Array, alpha: Array, beta: Array) -> Array:
+    """Log density of each number."""
+    return np.asarray(alpha * np.log(beta) - gammaln(alpha) + xlogy(alpha - 1, x) - beta * x)
+
+
+def slopes(x: Array, alpha: Array, beta: Array) -> Slopes:
+    """Derivatives of the log density: by x, then by each parameter."""
+    return (alpha - 1) / x - beta, np.log(beta) - digamma(alpha) + np.log(x), alpha / beta - x
+
+
+def draw(rng: np.random.Generator, size: tuple[int, ...], alpha: Array, beta: Array) -> Array:
+    """Independent draws."""
+    return rng.gamma(alpha, 1 / beta, size)
+
+
+def moments(alpha: Array, beta: Array) -> Values:
+    """Mean and variance."""
+    return alpha / beta, alpha / beta**2

@@ -1,0 +1,45 @@
+"""Half Student's t: the distance of a t number from its centre; a weak prior for scales.
+
+Twice the density of Student's t with mu = 0, for x ≥ 0. Gelman (2006), Bayesian Analysis 1, 515-534.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import digamma, gammaln
+
+from bayeslab.distributions._contract import LOG_2, Array, Slopes, Values, declared, deviation
+
+DECLARATION = declared("HalfStudentT", "nu sigma lam", "nu sigma lam", "[0, inf)")
+
+
+def canonical(nu: Array, sigma: Array | None = None, lam: Array | None = None) -> Values:
+    """The parameters of :func:`log_density`."""
+    return nu, deviation(sigma, lam, "lam")
+
+
+def log_density(x: Array, nu: Array, sigma: Array) -> Array:
+    """Log density of each number."""
+    constant = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi) - np.log(sigma)
+    return np.asarray(LOG_2 + constant - (nu + 1) / 2 * np.log1p((x / sigma) ** 2 / nu))
+
+
+def slopes(x: Array, nu: Array, sigma: Array) -> Slopes:
+    """Derivatives of the log density: by x, then by each parameter."""
+    z = x / sigma
+    pull = (nu + 1) * z / (nu + z**2)
+    by_nu = 0.5 * (digamma((nu + 1) / 2) - digamma(nu / 2) - 1 / nu - np.log1p(z**2 / nu) + pull * z / nu)
+    return -pull / sigma, by_nu, (pull * z - 1) / sigma
+
+
+def draw(rng: np.random.Generator, size: tuple[int, ...], nu: Array, sigma: Array) -> Array:
+    """Independent draws."""
+    return np.asarray(sigma * np.abs(rng.standard_t(nu, size)))
+
+
+def moments(nu: Array, sigma: Array) -> Values:
+    """Mean and variance."""
+    with np.errstate(all="ignore"):
+        ratio = np.exp(gammaln((nu + 1) / 2) - gammaln(nu / 2))
+        mean = np.where(nu > 1, 2 * sigma * np.sqrt(nu / np.pi) * ratio / (nu - 1), np.inf)
+        return mean, np.where(nu > 2, sigma**2 * nu / (nu - 2) - mean**2, np.inf)

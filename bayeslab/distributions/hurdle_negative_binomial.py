@@ -1,0 +1,48 @@
+"""Hurdle negative binomial: 0 with probability 1 - psi, else a negative binomial number that is not 0.
+
+Mullahy (1986), Journal of Econometrics 33, 341-365.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayeslab.distributions import _zeros, negative_binomial
+from bayeslab.distributions._contract import Array, Slopes, Values, declared
+
+DECLARATION = declared(
+    "HurdleNegativeBinomial",
+    "psi mu alpha p n",
+    "alpha n",
+    "[0, inf)",
+    discrete=True,
+    psi="[0, 1]",
+    mu="[0, inf)",
+    p="[0, 1]",
+)
+
+
+def canonical(
+    psi: Array,
+    mu: Array | None = None,
+    alpha: Array | None = None,
+    p: Array | None = None,
+    n: Array | None = None,
+) -> Values:
+    """The parameters of :func:`log_density`."""
+    return psi, *negative_binomial.canonical(mu, alpha, p, n)
+
+
+def log_density(x: Array, psi: Array, mu: Array, alpha: Array) -> Array:
+    """Log density of each number."""
+    return _zeros.hurdle(negative_binomial, x, psi, (mu, alpha))
+
+
+def slopes(x: Array, psi: Array, mu: Array, alpha: Array) -> Slopes:
+    """Derivatives of the log density: by x, then by each parameter."""
+    return _zeros.hurdle_slopes(negative_binomial, x, psi, (mu, alpha))
+
+
+def draw(rng: np.random.Generator, size: tuple[int, ...], psi: Array, mu: Array, alpha: Array) -> Array:
+    """Independent draws."""
+    return _zeros.draw_hurdle(negative_binomial, rng, size, psi, (mu, alpha))

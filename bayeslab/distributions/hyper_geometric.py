@@ -1,0 +1,46 @@
+"""Hypergeometric: marked items among n drawn, without putting back, from N of which k are marked.
+
+P(x) = C(k, x) C(N - k, n - x) / C(N, n). Johnson, Kemp, Kotz (2005), chapter 6.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import gammaln
+
+from bayeslab.distributions._contract import Array, Slopes, Values, declared
+
+DECLARATION = declared(
+    "HyperGeometric", "N k n", values="[0, n]", discrete=True, N="[0, inf)", k="[0, inf)", n="[0, inf)"
+)
+
+
+def canonical(N: Array, k: Array, n: Array) -> Values:
+    """The parameters of :func:`log_density`."""
+    return N, k, n
+
+
+def log_density(x: Array, N: Array, k: Array, n: Array) -> Array:
+    """Log density of each number."""
+
+    def choose(total: Array, part: Array) -> Array:
+        return np.asarray(gammaln(total + 1) - gammaln(part + 1) - gammaln(total - part + 1))
+
+    return choose(k, x) + choose(N - k, n - x) - choose(N, n)
+
+
+def slopes(x: Array, N: Array, k: Array, n: Array) -> Slopes:
+    """Derivatives of the log density: by x, then by each parameter."""
+    return None, None, None, None
+
+
+def draw(rng: np.random.Generator, size: tuple[int, ...], N: Array, k: Array, n: Array) -> Array:
+    """Independent draws."""
+    marked, drawn = np.asarray(k, dtype=np.int64), np.asarray(n, dtype=np.int64)
+    return rng.hypergeometric(marked, np.asarray(N, dtype=np.int64) - marked, drawn, size)
+
+
+def moments(N: Array, k: Array, n: Array) -> Values:
+    """Mean and variance."""
+    share = k / N
+    return n * share, n * share * (1 - share) * (N - n) / (N - 1)

@@ -1,0 +1,41 @@
+"""Log-normal: positive numbers whose logarithm is normal.
+
+With z = (log x - mu) / sigma, density exp(-z² / 2) / (x sigma √(2π)) for x > 0. Johnson, Kotz, Balakrishnan (1994),
+chapter 14.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayeslab.distributions._contract import HALF_LOG_2PI, Array, Slopes, Values, declared, deviation
+
+DECLARATION = declared("LogNormal", "mu sigma tau", "sigma tau", "(0, inf)")
+
+
+def canonical(mu: Array = 0.0, sigma: Array | None = None, tau: Array | None = None) -> Values:
+    """The parameters of :func:`log_density`."""
+    return mu, deviation(sigma, tau)
+
+
+def log_density(x: Array, mu: Array, sigma: Array) -> Array:
+    """Log density of each number."""
+    z = (np.log(x) - mu) / sigma
+    return -0.5 * z**2 - np.log(sigma) - HALF_LOG_2PI - np.log(x)
+
+
+def slopes(x: Array, mu: Array, sigma: Array) -> Slopes:
+    """Derivatives of the log density: by x, then by each parameter."""
+    z = (np.log(x) - mu) / sigma
+    return -(1 + z / sigma) / x, z / sigma, (z**2 - 1) / sigma
+
+
+def draw(rng: np.random.Generator, size: tuple[int, ...], mu: Array, sigma: Array) -> Array:
+    """Independent draws."""
+    return rng.lognormal(mu, sigma, size)
+
+
+def moments(mu: Array, sigma: Array) -> Values:
+    """Mean and variance."""
+    mean = np.exp(mu + 0.5 * sigma**2)
+    return mean, mean**2 * np.expm1(sigma**2)

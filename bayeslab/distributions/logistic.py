@@ -1,0 +1,40 @@
+"""Logistic: like the normal, with exponential tails.
+
+With z = (x - mu) / s, density exp(-z) / (s (1 + exp(-z))²). Johnson, Kotz, Balakrishnan (1995), chapter 23.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayeslab.distributions._contract import Array, Slopes, Values, declared
+
+DECLARATION = declared("Logistic", "mu s", "s")
+
+
+def canonical(mu: Array = 0.0, s: Array = 1.0) -> Values:
+    """The parameters of :func:`log_density`."""
+    return mu, s
+
+
+def log_density(x: Array, mu: Array, s: Array) -> Array:
+    """Log density of each number."""
+    z = np.abs(x - mu) / s
+    return -z - np.log(s) - 2 * np.log1p(np.exp(-z))
+
+
+def slopes(x: Array, mu: Array, s: Array) -> Slopes:
+    """Derivatives of the log density: by x, then by each parameter."""
+    z = (x - mu) / s
+    pull = np.tanh(z / 2)
+    return -pull / s, pull / s, (z * pull - 1) / s
+
+
+def draw(rng: np.random.Generator, size: tuple[int, ...], mu: Array, s: Array) -> Array:
+    """Independent draws."""
+    return rng.logistic(mu, s, size)
+
+
+def moments(mu: Array, s: Array) -> Values:
+    """Mean and variance."""
+    return mu, (np.pi * s) ** 2 / 3

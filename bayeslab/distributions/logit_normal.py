@@ -1,0 +1,36 @@
+"""Logit-normal: shares whose log odds are normal.
+
+With z = (log(x / (1 - x)) - mu) / sigma, density exp(-z² / 2) / (x (1 - x) sigma √(2π)) for 0 < x < 1. Aitchison, Shen
+(1980), Biometrika 67, 261-272.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import expit
+
+from bayeslab.distributions._contract import HALF_LOG_2PI, Array, Slopes, Values, declared, deviation
+
+DECLARATION = declared("LogitNormal", "mu sigma tau", "sigma tau", "(0, 1)")
+
+
+def canonical(mu: Array = 0.0, sigma: Array | None = None, tau: Array | None = None) -> Values:
+    """The parameters of :func:`log_density`."""
+    return mu, deviation(sigma, tau)
+
+
+def log_density(x: Array, mu: Array, sigma: Array) -> Array:
+    """Log density of each number."""
+    odds = np.log(x) - np.log1p(-x)
+    return -0.5 * ((odds - mu) / sigma) ** 2 - np.log(sigma) - HALF_LOG_2PI - np.log(x) - np.log1p(-x)
+
+
+def slopes(x: Array, mu: Array, sigma: Array) -> Slopes:
+    """Derivatives of the log density: by x, then by each parameter."""
+    z = (np.log(x) - np.log1p(-x) - mu) / sigma
+    return 1 / (1 - x) - 1 / x - z / (sigma * x * (1 - x)), z / sigma, (z**2 - 1) / sigma
+
+
+def draw(rng: np.random.Generator, size: tuple[int, ...], mu: Array, sigma: Array) -> Array:
+    """Independent draws."""
+    return np.asarray(expit(rng.normal(mu, sigma, size)))

@@ -1,0 +1,17 @@
+"""Multivariate Student's t: a multivariate normal whose scale is uncertain.
+
+Kotz, Nadarajah (2004), Multivariate t Distributions and Their Applications.
+"""
+
+from __future__ import annotations
+
+from bayeslab.distributions._contract import declared
+
+DECLARATION = declared(
+    "MvStudentT",
+    "nu mu scale tau chol",
+    "nu",
+    support=1,
+    positional=3,
+    core={"mu": 1, "scale": 2, "tau": 2, "chol": 2},
+)

@@ -1,0 +1,10 @@
+"""Ordered logistic: ordered categories, a logistic number cut at the cutpoints.
+
+McCullagh (1980), JRSS B 42, 109-142.
+"""
+
+from __future__ import annotations
+
+from bayeslab.distributions._contract import declared
+
+DECLARATION = declared("OrderedLogistic", "eta cutpoints", discrete=True, core={"cutpoints": 1}, apart=("cutpoints",))

@@ -1,0 +1,15 @@
+"""Ordered multinomial: how many of n trials fall into each ordered category."""
+
+from __future__ import annotations
+
+from bayeslab.distributions._contract import declared
+
+DECLARATION = declared(
+    "OrderedMultinomial",
+    "eta cutpoints n",
+    values="[0, n]",
+    support=1,
+    core={"cutpoints": 1},
+    discrete=True,
+    apart=("cutpoints",),
+)

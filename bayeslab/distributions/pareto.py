@@ -1,0 +1,39 @@
+"""Pareto: incomes, sizes of cities; a power of the value above a least one.
+
+Density alpha m^alpha / x^(alpha + 1) for x ≥ m. Johnson, Kotz, Balakrishnan (1994), chapter 20.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayeslab.distributions._contract import Array, Slopes, Values, declared
+
+DECLARATION = declared("Pareto", "alpha m", "alpha m", "[m, inf)")
+
+
+def canonical(alpha: Array, m: Array) -> Values:
+    """The parameters of :func:`log_density`."""
+    return alpha, m
+
+
+def log_density(x: Array, alpha: Array, m: Array) -> Array:
+    """Log density of each number."""
+    return np.log(alpha) + alpha * np.log(m) - (alpha + 1) * np.log(x)
+
+
+def slopes(x: Array, alpha: Array, m: Array) -> Slopes:
+    """Derivatives of the log density: by x, then by each parameter."""
+    return -(alpha + 1) / x, 1 / alpha + np.log(m / x), alpha / m + 0.0 * x
+
+
+def draw(rng: np.random.Generator, size: tuple[int, ...], alpha: Array, m: Array) -> Array:
+    """Independent draws."""
+    return np.asarray(m * (1 + rng.pareto(alpha, size)))
+
+
+def moments(alpha: Array, m: Array) -> Values:
+    """Mean and variance."""
+    with np.errstate(all="ignore"):
+        mean = np.where(alpha > 1, alpha * m / (alpha - 1), np.inf)
+        return mean, np.where(alpha > 2, alpha * m**2 / ((alpha - 1) ** 2 * (alpha - 2)), np.inf)

@@ -1,0 +1,9 @@
+"""Random walk: each number is the one before it plus an innovation."""
+
+from __future__ import annotations
+
+from bayeslab.distributions._contract import declared
+
+DECLARATION = declared(
+    "RandomWalk", "init_dist innovation_dist", support=1, distributions=("init_dist", "innovation_dist")
+)

@@ -1,0 +1,42 @@
+"""Rice: the length of a vector with two normal parts.
+
+Density x / sigma² · exp(-(x² + nu²) / (2 sigma²)) I₀(x nu / sigma²) for x > 0; ``b`` is nu / sigma. Rice (1945), Bell
+System Technical Journal 24, 46-156.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import i0e, i1e
+
+from bayeslab.distributions._contract import Array, Slopes, Values, declared
+from bayeslab.errors import ModelError
+
+DECLARATION = declared("Rice", "nu sigma b", "sigma", "(0, inf)", b="[0, inf)", nu="[0, inf)")
+
+
+def canonical(nu: Array | None = None, sigma: Array | None = None, b: Array | None = None) -> Values:
+    """The parameters of :func:`log_density`."""
+    if nu is not None and b is not None:
+        raise ModelError("Rice takes nu or b, not both")
+    scale = 1.0 if sigma is None else sigma
+    return (nu if nu is not None else scale * (1.0 if b is None else b)), scale
+
+
+def log_density(x: Array, nu: Array, sigma: Array) -> Array:
+    """Log density of each number."""
+    z, shift = x / sigma, nu / sigma
+    return np.asarray(np.log(z / sigma) - 0.5 * (z - shift) ** 2 + np.log(i0e(z * shift)))
+
+
+def slopes(x: Array, nu: Array, sigma: Array) -> Slopes:
+    """Derivatives of the log density: by x, then by each parameter."""
+    z, shift = x / sigma, nu / sigma
+    ratio = i1e(z * shift) / i0e(z * shift)
+    by_z, by_shift = 1 / z - z + ratio * shift, ratio * z - shift
+    return by_z / sigma, by_shift / sigma, -(1 + z * by_z + shift * by_shift) / sigma
+
+
+def draw(rng: np.random.Generator, size: tuple[int, ...], nu: Array, sigma: Array) -> Array:
+    """Independent draws."""
+    return np.asarray(np.hypot(nu + sigma * rng.normal(size=size), sigma * rng.normal(size=size)))

@@ -1,0 +1,46 @@
+"""Skew-normal: a normal number leaning to one side.
+
+With z = (x - mu) / sigma, density 2 φ(z) Φ(alpha z) / sigma. Azzalini (1985), Scandinavian Journal of Statistics 12,
+171-178.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from bayeslab.distributions._contract import HALF_LOG_2PI, LOG_2, Array, Slopes, Values, declared, deviation
+
+DECLARATION = declared("SkewNormal", "alpha mu sigma tau", "sigma tau")
+
+
+def canonical(alpha: Array = 1.0, mu: Array = 0.0, sigma: Array | None = None, tau: Array | None = None) -> Values:
+    """The parameters of :func:`log_density`."""
+    return alpha, mu, deviation(sigma, tau)
+
+
+def log_density(x: Array, alpha: Array, mu: Array, sigma: Array) -> Array:
+    """Log density of each number."""
+    z = (x - mu) / sigma
+    return np.asarray(LOG_2 - 0.5 * z**2 - HALF_LOG_2PI - np.log(sigma) + log_ndtr(alpha * z))
+
+
+def slopes(x: Array, alpha: Array, mu: Array, sigma: Array) -> Slopes:
+    """Derivatives of the log density: by x, then by each parameter."""
+    z = (x - mu) / sigma
+    hazard = np.exp(-0.5 * (alpha * z) ** 2 - HALF_LOG_2PI - log_ndtr(alpha * z))
+    pull = z - alpha * hazard
+    return -pull / sigma, z * hazard, pull / sigma, (z * pull - 1) / sigma
+
+
+def draw(rng: np.random.Generator, size: tuple[int, ...], alpha: Array, mu: Array, sigma: Array) -> Array:
+    """Independent draws."""
+    lean = alpha / np.sqrt(1 + alpha**2)
+    first, second = rng.normal(size=size), rng.normal(size=size)
+    return np.asarray(mu + sigma * (lean * np.abs(first) + np.sqrt(1 - lean**2) * second))
+
+
+def moments(alpha: Array, mu: Array, sigma: Array) -> Values:
+    """Mean and variance."""
+    lean = alpha / np.sqrt(1 + alpha**2) * np.sqrt(2 / np.pi)
+    return mu + sigma * lean, sigma**2 * (1 - lean**2)

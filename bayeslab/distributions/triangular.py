@@ -1,0 +1,47 @@
+"""Triangular: least, most and likeliest value are known.
+
+Density 2 (x - lower) / ((upper - lower) (c - lower)) up to c, 2 (upper - x) / ((upper - lower) (upper - c)) beyond.
+Johnson, Kotz, Balakrishnan (1995), section 26.9.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayeslab.distributions._contract import LOG_2, Array, Slopes, Values, declared
+
+DECLARATION = declared("Triangular", "lower upper c", values="[lower, upper]", increasing="lower c upper")
+
+
+def canonical(lower: Array = 0.0, upper: Array = 1.0, c: Array = 0.5) -> Values:
+    """The parameters of :func:`log_density`."""
+    return lower, upper, c
+
+
+def log_density(x: Array, lower: Array, upper: Array, c: Array) -> Array:
+    """Log density of each number."""
+    rising = x <= c
+    with np.errstate(divide="ignore", invalid="ignore"):
+        side = np.where(rising, np.log((x - lower) / (c - lower)), np.log((upper - x) / (upper - c)))
+    return LOG_2 - np.log(upper - lower) + np.where(x == c, 0.0, side)
+
+
+def slopes(x: Array, lower: Array, upper: Array, c: Array) -> Slopes:
+    """Derivatives of the log density: by x, then by each parameter."""
+    rising, width = x <= c, 1 / (upper - lower)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        up, down, left, right = 1 / (x - lower), 1 / (upper - x), 1 / (c - lower), 1 / (upper - c)
+        by_lower = width + np.where(rising, left - up, 0.0)
+        by_upper = -width + np.where(rising, 0.0, down - right)
+        return np.where(rising, up, -down), by_lower, by_upper, np.where(rising, -left, right)
+
+
+def draw(rng: np.random.Generator, size: tuple[int, ...], lower: Array, upper: Array, c: Array) -> Array:
+    """Independent draws."""
+    return rng.triangular(lower, c, upper, size)
+
+
+def moments(lower: Array, upper: Array, c: Array) -> Values:
+    """Mean and variance."""
+    squares = lower**2 + upper**2 + c**2 - lower * upper - lower * c - upper * c
+    return (lower + upper + c) / 3, squares / 18

@@ -1,0 +1,72 @@
+"""Truncated normal: a normal number known to lie between two ends.
+
+Density of the normal over Φ((upper - mu) / sigma) - Φ((lower - mu) / sigma). Johnson, Kotz, Balakrishnan (1994),
+section 13.10.1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import log_ndtr, ndtri_exp
+
+from bayeslab.distributions._contract import HALF_LOG_2PI, Array, Slopes, Values, declared, deviation
+
+DECLARATION = declared(
+    "TruncatedNormal", "mu sigma tau lower upper", "sigma tau", "[lower, upper]", "lower upper", positional=2
+)
+
+
+def canonical(
+    mu: Array = 0.0, sigma: Array | None = None, tau: Array | None = None, lower: Array = -np.inf, upper: Array = np.inf
+) -> Values:
+    """The parameters of :func:`log_density`."""
+    return mu, deviation(sigma, tau), lower, upper
+
+
+def log_density(x: Array, mu: Array, sigma: Array, lower: Array, upper: Array) -> Array:
+    """Log density of each number."""
+    z = (x - mu) / sigma
+    return -0.5 * z**2 - np.log(sigma) - HALF_LOG_2PI - _log_mass((lower - mu) / sigma, (upper - mu) / sigma)
+
+
+def slopes(x: Array, mu: Array, sigma: Array, lower: Array, upper: Array) -> Slopes:
+    """Derivatives of the log density: by x, then by each parameter."""
+    z, a, b = (x - mu) / sigma, (lower - mu) / sigma, (upper - mu) / sigma
+    at_a, at_b = _heights(a, b)
+    by_sigma = z**2 - 1 + _times(b, at_b) - _times(a, at_a)
+    return -z / sigma, (z + at_b - at_a) / sigma, by_sigma / sigma, at_a / sigma, -at_b / sigma
+
+
+def draw(rng: np.random.Generator, size: tuple[int, ...], mu: Array, sigma: Array, lower: Array, upper: Array) -> Array:
+    """Independent draws."""
+    a, b = np.broadcast_arrays((lower - mu) / sigma, (upper - mu) / sigma)
+    right = a > 0
+    a, b = np.where(right, -b, a), np.where(right, -a, b)
+    u, top = rng.random(size), log_ndtr(b)
+    z = ndtri_exp(top + np.log(u + (1 - u) * np.exp(log_ndtr(a) - top)))
+    return np.asarray(np.clip(mu + sigma * np.where(right, -z, z), lower, upper))
+
+
+def moments(mu: Array, sigma: Array, lower: Array, upper: Array) -> Values:
+    """Mean and variance."""
+    a, b = (lower - mu) / sigma, (upper - mu) / sigma
+    at_a, at_b = _heights(a, b)
+    return mu + sigma * (at_a - at_b), sigma**2 * (1 + _times(a, at_a) - _times(b, at_b) - (at_a - at_b) ** 2)
+
+
+def _log_mass(a: Array, b: Array) -> Array:
+    """Log of Φ(b) - Φ(a), in the tail that the interval lies in, so that no digits cancel."""
+    a, b = np.broadcast_arrays(a, b)
+    a, b = np.where(a > 0, -b, a), np.where(a > 0, -a, b)
+    return np.asarray(log_ndtr(b) + np.log1p(-np.exp(log_ndtr(a) - log_ndtr(b))))
+
+
+def _heights(a: Array, b: Array) -> Values:
+    """The truncated density at both ends, of mean 0 and deviation 1."""
+    mass = _log_mass(a, b)
+    return np.exp(-0.5 * a**2 - HALF_LOG_2PI - mass), np.exp(-0.5 * b**2 - HALF_LOG_2PI - mass)
+
+
+def _times(end: Array, height: Array) -> Array:
+    """An end times the density there: 0 at infinity."""
+    return np.where(np.isfinite(end), np.where(np.isfinite(end), end, 0.0) * height, 0.0)

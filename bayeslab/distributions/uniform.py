@@ -1,0 +1,45 @@
+"""Uniform: any number between two ends is as likely as another.
+
+Density 1 / (upper - lower). Johnson, Kotz, Balakrishnan (1995), chapter 26.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayeslab.distributions._contract import Array, Slopes, Values, declared
+
+DECLARATION = declared(
+    "Uniform",
+    "lower upper",
+    values="[lower, upper]",
+    increasing="lower upper",
+    strictly=True,
+    defaults={"lower": 0.0, "upper": 1.0},
+)
+
+
+def canonical(lower: Array = 0.0, upper: Array = 1.0) -> Values:
+    """The parameters of :func:`log_density`."""
+    return lower, upper
+
+
+def log_density(x: Array, lower: Array, upper: Array) -> Array:
+    """Log density of each number."""
+    return 0.0 * x - np.log(upper - lower)
+
+
+def slopes(x: Array, lower: Array, upper: Array) -> Slopes:
+    """Derivatives of the log density: by x, then by each parameter."""
+    height = 1 / (upper - lower) + 0.0 * x
+    return 0.0 * x, height, -height
+
+
+def draw(rng: np.random.Generator, size: tuple[int, ...], lower: Array, upper: Array) -> Array:
+    """Independent draws."""
+    return rng.uniform(lower, upper, size)
+
+
+def moments(lower: Array, upper: Array) -> Values:
+    """Mean and variance."""
+    return (lower + upper) / 2, (upper - lower) ** 2 / 12

@@ -1,0 +1,34 @@
+"""Von Mises: angles, in radians from -π to π.
+
+Density exp(kappa cos(x - mu)) / (2π I₀(kappa)). Mardia, Jupp (2000), Directional Statistics, section 3.5.4.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import i0e, i1e
+
+from bayeslab.distributions._contract import Array, Slopes, Values, declared
+
+DECLARATION = declared("VonMises", "mu kappa", "kappa", f"[{-np.pi}, {np.pi}]")
+
+
+def canonical(mu: Array = 0.0, kappa: Array = 1.0) -> Values:
+    """The parameters of :func:`log_density`."""
+    return mu, kappa
+
+
+def log_density(x: Array, mu: Array, kappa: Array) -> Array:
+    """Log density of each number."""
+    return np.asarray(kappa * (np.cos(x - mu) - 1) - np.log(2 * np.pi * i0e(kappa)))
+
+
+def slopes(x: Array, mu: Array, kappa: Array) -> Slopes:
+    """Derivatives of the log density: by x, then by each parameter."""
+    pull = kappa * np.sin(x - mu)
+    return -pull, pull, np.cos(x - mu) - i1e(kappa) / i0e(kappa)
+
+
+def draw(rng: np.random.Generator, size: tuple[int, ...], mu: Array, kappa: Array) -> Array:
+    """Independent draws."""
+    return rng.vonmises(mu, kappa, size)

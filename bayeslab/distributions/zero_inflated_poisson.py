@@ -1,0 +1,33 @@
+"""Zero-inflated Poisson: a Poisson number with probability psi, else 0.
+
+Lambert (1992), Technometrics 34, 1-14.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayeslab.distributions import _zeros, poisson
+from bayeslab.distributions._contract import Array, Slopes, Values, declared
+
+DECLARATION = declared("ZeroInflatedPoisson", "psi mu", values="[0, inf)", discrete=True, psi="[0, 1]", mu="[0, inf)")
+
+
+def canonical(psi: Array, mu: Array) -> Values:
+    """The parameters of :func:`log_density`."""
+    return psi, mu
+
+
+def log_density(x: Array, psi: Array, mu: Array) -> Array:
+    """Log density of each number."""
+    return _zeros.inflated(poisson, x, psi, (mu,))
+
+
+def slopes(x: Array, psi: Array, mu: Array) -> Slopes:
+    """Derivatives of the log density: by x, then by each parameter."""
+    return _zeros.inflated_slopes(poisson, x, psi, (mu,))
+
+
+def draw(rng: np.random.Generator, size: tuple[int, ...], psi: Array, mu: Array) -> Array:
+    """Independent draws."""
+    return _zeros.draw_inflated(poisson, rng, size, psi, (mu,))
