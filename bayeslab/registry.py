@@ -15,9 +15,9 @@ from types import MappingProxyType, ModuleType
 
 from bayeslab.errors import ModelError, hint
 
-__all__ = ["CONTRACTS", "known", "load", "names"]
+__all__ = ["CONTRACTS", "included", "known", "load", "names"]
 
-# By kind, what every plug-in has. Kinds that other projects can add to are the first three.
+# By kind, what every plug-in has.
 CONTRACTS = MappingProxyType(
     {
         "families": ("Spec", "graph", "check", "factors", "outcomes", "summed_out", "network"),
@@ -32,10 +32,11 @@ CONTRACTS = MappingProxyType(
         "decisions": ("__all__",),
     }
 )
-_OPEN = ("families", "engines", "learners")
+# Kinds that other projects can add to.
+_OPEN = ("families", "engines", "learners", "distributions")
 # Rules for choosing an engine, not engines.
 _EXEMPT = {("engines", "auto")}
-_NOUNS = {"families": "family", "engines": "method", "learners": "learner"}
+_NOUNS = {"families": "family", "engines": "method", "learners": "learner", "distributions": "distribution"}
 
 
 @cache
@@ -47,12 +48,12 @@ def names(package: str) -> tuple[str, ...]:
     package
         A key of :data:`CONTRACTS`.
     """
-    return tuple(sorted({*_included(package), *_added(package)}))
+    return tuple(sorted({*included(package), *_added(package)}))
 
 
 def known(package: str, name: str) -> bool:
     """Whether there is a plug-in of that name; other projects are asked only where bayeslab has none."""
-    return name in _included(package) or name in _added(package)
+    return name in included(package) or name in _added(package)
 
 
 @cache
@@ -64,7 +65,7 @@ def load(package: str, name: str) -> ModuleType:
     ModelError
         No plug-in of that name (the message has the nearest one), or it lacks what its contract asks for.
     """
-    if name in _included(package):
+    if name in included(package):
         module = import_module(f"bayeslab.{package.replace('/', '.')}.{name}")
     elif name in _added(package):
         place = _added(package)[name]
@@ -84,8 +85,8 @@ def load(package: str, name: str) -> ModuleType:
 
 
 @cache
-def _included(package: str) -> frozenset[str]:
-    """Names of bayeslab's own plug-ins."""
+def included(package: str) -> frozenset[str]:
+    """Names of bayeslab's own plug-ins of a kind; other projects are not asked, which takes a moment."""
     folder = Path(__file__).parent / package
     files = [path.stem for path in folder.glob("*.py")] + [path.parent.name for path in folder.glob("*/__init__.py")]
     return frozenset(name for name in files if not name.startswith("_"))
@@ -99,4 +100,4 @@ def _added(package: str) -> dict[str, str]:
     from importlib.metadata import entry_points
 
     points = entry_points(group=f"bayeslab.{package}")
-    return {point.name: point.value for point in points if point.name not in _included(package)}
+    return {point.name: point.value for point in points if point.name not in included(package)}

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bayeslab import registry
@@ -126,3 +127,35 @@ def test_a_plug_in_that_lacks_a_part(other_project):
 def test_an_unknown_word():
     with pytest.raises(ModelError, match="unknown method 'nut'; did you mean 'nuts'"):
         registry.load("engines", "nut")
+
+
+TWICE = '''
+"""Twice: a normal number, doubled."""
+from bayeslab.distributions import Distribution
+
+DECLARATION = Distribution("TwiceNormal", ("mu", "sigma"))
+
+
+def pymc_class():
+    import pymc as pm
+
+    class Twice(pm.Normal):
+        @classmethod
+        def dist(cls, mu, sigma, **rest):
+            return pm.Normal.dist(2 * mu, 2 * sigma, **rest)
+
+    return Twice
+'''
+
+
+def test_a_distribution_of_another_project(other_project):
+    folder = other_project(TWICE, "[bayeslab.distributions]\ntwice_normal = coins\n")
+    out = said(
+        folder,
+        "import bayeslab as bl\n"
+        "model = bl.Model(model={'family': 'graph', 'nodes': {'m': 'Normal(0, 1)', 'y[obs_id]': 'TwiceNormal(m, 1)'}})\n"
+        "graph = bl.to_pymc(model, {'y': [0.0, 1.0]})\n"
+        "print(float(graph.compile_logp()({'m': 0.5})))\n",
+    )
+    # Normal(0.5; 0, 1), then Normal(0; 1, 2) and Normal(1; 1, 2).
+    assert float(out) == pytest.approx(-0.125 - 0.125 - 1.5 * np.log(2 * np.pi) - 2 * np.log(2))

@@ -18,6 +18,8 @@ and, for single numbers, on arrays that broadcast (:class:`Maths`):
 ``moments(*parameters) -> (mean, variance)`` (optional)
     where both have a closed form.
 
+``pymc_class() -> class`` (optional) is there where PyMC has no distribution of that name.
+
 References
 ----------
 Johnson, Kotz, Balakrishnan (1994, 1995). Continuous Univariate Distributions, 2nd ed., volumes 1 and 2.
@@ -28,7 +30,7 @@ from __future__ import annotations
 
 from bayeslab.distributions._contract import Distribution, Domain, Interval, Maths
 from bayeslab.distributions._scalar import SCALARS, Density, log_density, log_size
-from bayeslab.distributions._table import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE, maths
+from bayeslab.distributions._table import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE, maths, pymc_class
 
 __all__ = [
     "DISTRIBUTIONS",
@@ -43,4 +45,5 @@ __all__ = [
     "log_density",
     "log_size",
     "maths",
+    "pymc_class",
 ]

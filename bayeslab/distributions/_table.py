@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from typing import cast
+from typing import Any, cast
 
 from bayeslab import registry
 from bayeslab.distributions._contract import Distribution, Maths
 
-__all__ = ["DISTRIBUTIONS", "MODIFIERS", "NEEDS_CODE", "maths"]
+__all__ = ["DISTRIBUTIONS", "MODIFIERS", "NEEDS_CODE", "maths", "pymc_class"]
 
 # Names that are not the file's in capitals.
 _SPELT = {
@@ -24,24 +25,35 @@ _ALIASES = {"Lognormal": "log_normal"}
 
 
 class _Table(Mapping[str, Distribution]):
-    """Declarations by name."""
+    """Declarations by name; those of other projects are looked for where bayeslab has none."""
 
     def __init__(self) -> None:
-        files = registry.names("distributions")
-        self.files = {_SPELT.get(file, "".join(part.capitalize() for part in file.split("_"))): file for file in files}
-        self.files |= _ALIASES
+        self.files = {_name(file): file for file in registry.included("distributions")} | _ALIASES
+
+    def file(self, name: str) -> str:
+        """The word of the plug-in."""
+        return self.files[name] if name in self.files else re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
     def __getitem__(self, name: str) -> Distribution:
-        return cast(Distribution, registry.load("distributions", self.files[name]).DECLARATION)
+        if name not in self:
+            raise KeyError(name)
+        return cast(Distribution, registry.load("distributions", self.file(name)).DECLARATION)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.files
+        if not isinstance(name, str) or not name[:1].isupper():
+            return False
+        return name in self.files or registry.known("distributions", self.file(name))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.files)
+        others = set(registry.names("distributions")) - registry.included("distributions")
+        return iter(sorted([*self.files, *map(_name, others)]))
 
     def __len__(self) -> int:
-        return len(self.files)
+        return len(list(iter(self)))
+
+
+def _name(file: str) -> str:
+    return _SPELT.get(file, "".join(part.capitalize() for part in file.split("_")))
 
 
 DISTRIBUTIONS = _Table()
@@ -55,5 +67,13 @@ NEEDS_CODE = ("CustomDist", "DensityDist", "EulerMaruyama", "Simulator", "Kronec
 
 def maths(name: str) -> Maths | None:
     """The functions of a distribution of single numbers; None where it is only declared."""
-    module = registry.load("distributions", DISTRIBUTIONS.files[name])
+    module = registry.load("distributions", DISTRIBUTIONS.file(name))
     return cast(Maths, module) if hasattr(module, "log_density") else None
+
+
+def pymc_class(name: str) -> Any:
+    """The class that makes a distribution's nodes: PyMC's of that name, or what the plug-in gives."""
+    import pymc as pm
+
+    module = registry.load("distributions", DISTRIBUTIONS.file(name))
+    return module.pymc_class() if hasattr(module, "pymc_class") else getattr(pm, name)

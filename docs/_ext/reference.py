@@ -116,16 +116,14 @@ def likelihoods() -> str:
 
 def distributions() -> str:
     """All distributions with their parameters in order."""
-    rows = ["| distribution | parameters | draws |", "|---|---|---|"]
+    rows = ["| distribution | parameters | draws | what it is |", "|---|---|---|---|"]
     for name, entry in sorted(DISTRIBUTIONS.items()):
-        kind = (
-            ("whole numbers" if entry.discrete else "numbers")
-            if entry.support == 0
-            else "vectors"
-            if entry.support == 1
-            else "matrices"
-        )
-        rows.append(f"| `{name}` | {', '.join(entry.parameters)} | {kind} |")
+        ends = entry.domain.values
+        interval = f"{'(' if ends.open_low else '['}{ends.low}, {ends.high}{')' if ends.open_high else ']'}"
+        draws = f"{('numbers', 'vectors', 'matrices')[entry.support]}, `{interval}`"
+        about = inspect.getdoc(registry.load("distributions", DISTRIBUTIONS.file(name))).partition("\n")[0]
+        what = about.partition(": ")[2]
+        rows.append(f"| `{name}` | {', '.join(entry.parameters)} | {'whole ' * entry.discrete}{draws} | {what} |")
     return (
         "\n".join(rows)
         + "\n\nThe language's own: "

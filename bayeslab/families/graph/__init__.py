@@ -25,7 +25,7 @@ from pydantic import BeforeValidator, Field
 
 from bayeslab.data.dataset import Data
 from bayeslab.digits import far, remedy
-from bayeslab.distributions import DISTRIBUTIONS, Distribution
+from bayeslab.distributions import DISTRIBUTIONS, Distribution, pymc_class
 from bayeslab.errors import BayeslabError, DataError, ModelError, hint, listed
 from bayeslab.exact.answer import Plan
 from bayeslab.families import ATOM, DENSITY, PROBABILITY, UNREAD
@@ -1113,7 +1113,7 @@ class _Builder:
             return self._categories(word, parameters, self.lengths(dims))
         if word == "HyperGeometric":
             parameters = {name: value.astype("int64") for name, value in parameters.items()}
-        maker = getattr(self.pm, word)
+        maker = pymc_class(word)
         if word == "OrderedMultinomial":
             parameters["compute_p"] = False
         return maker.dist(**parameters, shape=self.lengths(dims))
@@ -1153,7 +1153,7 @@ class _Builder:
                 for n, v in bound_arguments(value, inner).items()
             }
             expanded = {n: p[..., None] if getattr(p, "ndim", 0) else p for n, p in parameters.items()}
-            return getattr(self.pm, inner).dist(**expanded, shape=(*self.lengths(batch), order))
+            return pymc_class(inner).dist(**expanded, shape=(*self.lengths(batch), order))
         if word == "RandomWalk" and name == "innovation_dist":
             return self.distribution(value, batch)
         return self.distribution(value, batch)

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from bayeslab.data.dataset import Data
-from bayeslab.distributions import DISTRIBUTIONS
+from bayeslab.distributions import DISTRIBUTIONS, pymc_class
 from bayeslab.errors import ModelError
 from bayeslab.language.expressions import DIM_ARGUMENTS, Evaluator, Term
 from bayeslab.language.nodes import Node, bound_arguments, call_name
@@ -315,7 +315,7 @@ def random_recursion(builder: Builder, node: Node) -> Term:
     given = _inputs(builder, split, dim)
     names = list(given)
     values, dims_of = [given[name][0] for name in names], {name: given[name][1] for name in names}
-    maker = getattr(builder.pm, word)
+    maker = pymc_class(word)
 
     def logp(value: Any, start: Any, *rest: Any) -> Any:
         parts = dict(zip(names, rest, strict=True))
@@ -549,7 +549,7 @@ def _row(
     if node.kind == "random":
         word = _scalar_distribution(node)
         found = _parameters(builder, split, word, lookup, batch)
-        value = getattr(builder.pm, word).dist(**found, shape=shapes[node.name]).astype("float64")
+        value = pymc_class(word).dist(**found, shape=shapes[node.name]).astype("float64")
         fallback = at.get(f"{node.name} given")
     else:
         inner = Evaluator(lookup, builder.labels)

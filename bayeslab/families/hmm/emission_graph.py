@@ -25,7 +25,7 @@ from scipy.special import gammaln
 
 from bayeslab.data.dataset import Data
 from bayeslab.data.weak_priors import refuse_constant, scaled
-from bayeslab.distributions import DISTRIBUTIONS
+from bayeslab.distributions import DISTRIBUTIONS, pymc_class
 from bayeslab.distributions import SCALARS as SCALAR_PRIORS
 from bayeslab.distributions import log_density as scalar_density
 from bayeslab.errors import DataError, ModelError, hint
@@ -650,7 +650,7 @@ def _variable(part: Part, name: str, along: dict[str, Any], made: Mapping[str, A
         if prior.ordered:
             return _ordered(prior, name, shape, along, start)
         arguments = {a: _across(v, shape) for a, v in prior.arguments.items()}
-        return getattr(pm, prior.word)(name, **arguments, **along)
+        return pymc_class(prior.word)(name, **arguments, **along)
     prior = part.emission.prior
     match part.word, parameter:
         case ("gaussian", "sd") | ("student_t", "scale"):
@@ -687,7 +687,7 @@ def _ordered(prior: Prior, name: str, shape: tuple[int, ...], along: dict[str, A
     """A parameter that rises from state to state; without a start (to simulate) draws in their order."""
     import pymc as pm
 
-    distribution = getattr(pm, prior.word)
+    distribution = pymc_class(prior.word)
     if start is None:
         free = distribution(f"{name}_unordered", **prior.arguments, shape=shape)
         named = {"dims": along["dims"]} if "dims" in along else {}

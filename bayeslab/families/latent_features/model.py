@@ -11,7 +11,7 @@ import numpy as np
 
 from bayeslab.data.dataset import Data
 from bayeslab.digits import check_digits, check_size, constant
-from bayeslab.distributions import SCALARS, log_density
+from bayeslab.distributions import SCALARS, log_density, pymc_class
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name
@@ -47,9 +47,8 @@ class Written:
 
     def node(self, name: str, **how: Any) -> Any:
         """As a random variable of the PyMC model that is being built."""
-        import pymc as pm
 
-        return getattr(pm, self.word)(name, **self.arguments, **how)
+        return pymc_class(self.word)(name, **self.arguments, **how)
 
 
 type Scale = float | Written

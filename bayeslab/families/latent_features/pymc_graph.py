@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.data.dataset import Data
+from bayeslab.distributions import pymc_class
 from bayeslab.errors import ModelError
 from bayeslab.exact.binary_features import sample
 from bayeslab.exact.factor_analysis import Patterns, pivots, principal_components, triangular
@@ -127,7 +128,6 @@ def _scale(seen: Resolved) -> Any:
 
 def _noise(seen: Resolved, start: np.ndarray | None) -> Any:
     """Sd of the noise (1,) or (D,)."""
-    import pymc as pm
     import pytensor.tensor as pt
 
     first = seen.noise[0]
@@ -137,7 +137,7 @@ def _noise(seen: Resolved, start: np.ndarray | None) -> Any:
         return first.node("noise", initval=None if start is None else float(start[0]))[None]
     each = [w.arguments for w in seen.noise if isinstance(w, Written)]
     arguments = {name: np.array([a[name] for a in each]) for name in first.arguments}
-    return getattr(pm, first.word)("noise", **arguments, dims="column", initval=start)
+    return pymc_class(first.word)("noise", **arguments, dims="column", initval=start)
 
 
 def _mean(seen: Resolved, start: np.ndarray | None) -> Any:
