@@ -203,7 +203,7 @@ print(fit.posterior["a"].values.sum().hex())
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 def test_nuts_survives_a_damaged_cache(tmp_path):
     env = os.environ | {"PYTENSOR_FLAGS": f"base_compiledir={tmp_path / 'cache'}", "PYTHONPATH": str(ROOT)}
 

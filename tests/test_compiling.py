@@ -58,7 +58,7 @@ def test_a_terminal_shows_a_line_that_goes_away():
     assert words.endswith("\r\x1b[2K")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="notebook")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::DeprecationWarning")
 def test_nothing_of_it_is_saved_in_a_notebook():
     import nbformat
@@ -84,7 +84,7 @@ def test_nothing_of_it_is_saved_in_a_notebook():
     assert "answer" in "".join(output.get("text", "") for output in outputs)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 def test_small_questions_compile_nothing():
     """A network whose joint table is small is answered without numba."""
     code = """

@@ -191,7 +191,7 @@ print(fit.posterior["tau"].values.sum().hex())
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 def test_cold_and_warm_processes_draw_the_same(tmp_path):
     """The code compiled in memory and the code from the disk cache give the same bits."""
     env = os.environ | {"PYTENSOR_FLAGS": f"base_compiledir={tmp_path / 'cache'}"}
@@ -306,7 +306,7 @@ def wait_for_chains(runs: Path, number: int, process: subprocess.Popen) -> None:
     raise AssertionError(f"the run ended early: {process.communicate()}")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 def test_a_killed_run_resumes_to_the_same_draws(slow, tmp_path):
     file, whole = slow
     process = start(file, tmp_path)
@@ -324,7 +324,7 @@ def test_a_killed_run_resumes_to_the_same_draws(slow, tmp_path):
     assert bl.open(tmp_path / "slow").verdict == whole.verdict
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 def test_ctrl_c_keeps_what_is_there_and_resumes(slow, tmp_path):
     file, whole = slow
     process = start(file, tmp_path)
@@ -348,7 +348,7 @@ def test_resuming_a_finished_run_changes_nothing(fitted):
     assert before == {p: p.stat().st_mtime_ns for p in fitted.folder.rglob("*") if p.is_file()}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 def test_keyboard_interrupt_in_process_returns_a_fit(slow, tmp_path):
     file, _ = slow
 
@@ -454,7 +454,7 @@ def test_probabilities_of_a_discrete_outcome():
         assert table.loc[row, "P(y=0)"] + table.loc[row, "P(y=1)"] == pytest.approx(1.0)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_what_depends_on_a_recovered_node_comes_back_with_it():
     """A mixture with its memberships summed out: the count of a cluster follows the memberships."""
     rng = np.random.default_rng(0)

@@ -23,7 +23,7 @@ def model(scale):
     return built
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_value_and_gradient_of_two_graphs_with_one_compiled_function():
     for scale in (1.0, 3.0):
         density = Density.of(model(scale))

@@ -54,7 +54,7 @@ def test_a_variance_and_its_series_are_drawn_together():
     assert abs(((y - mu) / np.sqrt(h)).std() - 1) < 4 / np.sqrt(2 * y.size)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_an_autoregression_is_stationary():
     """Variance 1 / (1 - 0.6²) once the start is forgotten."""
     out = prior({"y[t]": "Normal(0.6 * lag(y, 1, start=0), 1)"}, 400, dims={"t": 200})

@@ -53,7 +53,7 @@ def _fit(method: str) -> bl.Fit:
     return bl.fit(model, method=method, data={"y": [3.0]}, seed=1, runs=None, **options)
 
 
-@pytest.mark.parametrize("method", ["exact", "laplace", pytest.param("nuts", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("method", ["exact", "laplace", pytest.param("nuts", marks=pytest.mark.slow(why="compiles"))])
 def test_noise_of_predictions_is_independent_of_the_parameters(method: str) -> None:
     fit = _fit(method)
     fit.posterior_predictive()

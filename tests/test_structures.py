@@ -34,7 +34,7 @@ def patients() -> pd.DataFrame:
 TRUTH = nx.DiGraph([("a", "c"), ("b", "c"), ("c", "d")])
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize(
     "method", ["tabu", "hill_climbing", "order_search", "annealing", "exact", "a_star", "ges", "mmhc", "pc"]
 )
@@ -254,7 +254,7 @@ def test_how_stable_a_search_is(patients):
         bl.learn(patients.head(300), "pc").bootstrap(2)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_rows_that_stay_in_duckdb_give_the_same_network(patients, tmp_path):
     counts = pytest.importorskip("bayeslab.structure.duckdb_counts")
     pytest.importorskip("duckdb")
@@ -280,7 +280,7 @@ def run(*words: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 def test_command_writes_a_network_that_can_be_asked(patients, tmp_path):
     patients.to_csv(tmp_path / "rows.csv", index=False)
     done = run("learn", tmp_path / "rows.csv", "-o", tmp_path / "net.bif", "--json")
@@ -295,7 +295,7 @@ def test_command_writes_a_network_that_can_be_asked(patients, tmp_path):
     assert wrong.stderr.startswith("error: unknown search 'tabuu'")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 def test_command_compares_searches_with_a_known_network(patients, tmp_path):
     patients.to_csv(tmp_path / "rows.csv", index=False)
     bl.learn(patients).network().write(tmp_path / "true.bif")

@@ -44,7 +44,7 @@ def test_the_type_of_options_knows_every_option():
     assert set(get_type_hints(FitOptions)) == {name for engine in engines for name in engine.Options.model_fields}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])
 def test_a_users_script(checker, tmp_path):
     (tmp_path / "right.py").write_text(RIGHT)

@@ -175,7 +175,7 @@ def test_help_is_light(command):
     assert "Usage: bayeslab" in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 def test_a_closed_pipe_is_no_error(folder):
     code = "from bayeslab.cli import main; main(['schema'])"
     done = subprocess.run(

@@ -122,7 +122,7 @@ def test_places_that_cannot_be_written_to_are_refused_before_the_work(folder, ca
     assert code == 1 and not out and why in err and err.count("\n") == 1
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 @pytest.mark.parametrize("line", ["schema", "show runs/line", "graph m.yaml"])
 def test_a_full_disk_behind_standard_output(folder, line):
@@ -259,7 +259,7 @@ def calibration(folder):
             process.kill()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are listed in /proc")
 def test_a_killed_calibration_leaves_no_workers(calibration):
     workers = _children(calibration.pid)
@@ -271,7 +271,7 @@ def test_a_killed_calibration_leaves_no_workers(calibration):
         time.sleep(0.2)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are listed in /proc")
 def test_a_killed_worker_is_said_in_one_line(calibration):
     for worker in _children(calibration.pid):

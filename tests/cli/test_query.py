@@ -198,7 +198,7 @@ def test_broken_and_missing_files(capsys, tmp_path, ending):
     assert code == 1 and one_line(err) and f"bad{ending}" in err
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 def test_rows_that_do_not_sum_to_one_are_normalised_with_one_line(tmp_path):
     """Past a thousandth with a warning, as a person reads it; before without."""
     text = BIF.replace("table 0.3, 0.7", "table 0.3, 0.6")
@@ -213,7 +213,7 @@ def test_rows_that_do_not_sum_to_one_are_normalised_with_one_line(tmp_path):
     assert done.stderr == "" and json.loads(done.stdout)["marginals"]["a"]["yes"] == pytest.approx(0.3 / 1.0005)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 def test_a_query_loads_nothing_heavy(tmp_path):
     """Neither PyMC nor pandas nor SciPy's statistics: a query is a fresh process of about a second."""
     program = (

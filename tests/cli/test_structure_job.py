@@ -81,7 +81,7 @@ def test_check_says_what_is_unknown_and_what_it_costs(folder, capsys):
     assert found["unknown"]["score"] == "score bdeu was asked for" and found["outcomes"] == [f"v{i}" for i in range(6)]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 def test_killed_and_resumed_on_the_command_line(folder, whole, capsys):
     runs, moment = folder / "killed", random.Random(1)
     process, run = begin("fit", folder / "m.yaml", "--runs", runs, "--cores", 1), runs / "causes"
@@ -100,7 +100,7 @@ def test_killed_and_resumed_on_the_command_line(folder, whole, capsys):
     np.testing.assert_array_equal(bl.open(run).posterior["edge"], whole)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 def test_interrupted_by_ctrl_c_resumed_and_made_longer(folder, whole, capsys):
     runs = folder / "interrupted"
     process, run = begin("fit", folder / "m.yaml", "--runs", runs), runs / "causes"
@@ -125,7 +125,7 @@ def test_interrupted_by_ctrl_c_resumed_and_made_longer(folder, whole, capsys):
 
 
 # The command leaves its background process to itself.
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 @pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_detached_watched_and_stopped(folder, whole, capsys):
@@ -152,7 +152,7 @@ def test_detached_watched_and_stopped(folder, whole, capsys):
     assert "stopped: go on with" in call(capsys, "watch", run, "--once")[1]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 def test_stopped_before_there_is_a_draw(folder, capsys):
     runs = folder / "early"
     process, run = begin("fit", folder / "m.yaml", "--runs", runs, "--cores", 1, "--tune", 100_000), runs / "causes"

@@ -17,7 +17,7 @@ NAME = "gp_pois_regr-gp_regr"
 OURS = {"rho": "rho", "alpha": "alpha", "sigma": "sigma2"}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="conformance")
 def test_regression_agrees_with_the_reference():
     if not FOLDER.is_dir():
         if os.environ.get("CI") == "true":

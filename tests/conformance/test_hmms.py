@@ -24,7 +24,7 @@ PARAMETERS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="conformance")
 def test_agrees_with_the_reference():
     if not FOLDER.is_dir():
         if os.environ.get("CI") == "true":

@@ -27,7 +27,7 @@ OURS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="conformance")
 def test_a_mixture_of_two_normals_agrees_with_the_reference():
     if not FOLDER.is_dir():
         if os.environ.get("CI") == "true":

@@ -72,7 +72,7 @@ def test_a_batch_agrees_with_the_reference(name):
             np.testing.assert_allclose(many.marginals[v][i], [want[s] for s in model.states[v]], atol=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="conformance")
 @pytest.mark.parametrize("name", NAMES)
 def test_elimination_agrees_with_the_reference(name):
     model = network(name)

@@ -36,7 +36,7 @@ def test_every_reference_has_a_model_file():
     assert {path.stem for path in (FOLDER / "reference").glob("*.json")} == set(NAMES) | ELSEWHERE
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="conformance")
 @pytest.mark.parametrize("name", NAMES)
 def test_agrees_with_the_reference(name):
     present()

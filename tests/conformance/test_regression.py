@@ -57,7 +57,7 @@ def test_exact_agrees_with_the_reference(name):
         assert abs(summary.loc[label, "sd"] / numbers["sd"] - 1) < 0.05, (theirs, label)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="conformance")
 @pytest.mark.parametrize("name", NAMES)
 def test_nuts_agrees_with_the_reference(name):
     """Means within 4 combined Monte Carlo standard errors, sds within 10 %."""

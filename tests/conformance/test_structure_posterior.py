@@ -52,7 +52,7 @@ def test_exact_edge_probabilities_agree_with_the_reference(name):
     assert np.all(np.diag(found.edges) == 0)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="conformance")
 @pytest.mark.parametrize("name", ["structure", "partition"])
 def test_structure_mcmc_agrees_with_the_reference(name):
     """Four chains; standard errors from batches of all of them."""

@@ -93,7 +93,7 @@ def test_mdp_checks():
     np.testing.assert_allclose(end.policy_value([0, 0]), [2, 0])
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_policy_value():
     """policy-value: the linear system against an average of simulated returns."""
     own = process(4)

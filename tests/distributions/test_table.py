@@ -251,7 +251,7 @@ def test_support_and_kind_are_those_of_pymc(name):
     assert node.discrete == entry.discrete
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 @pytest.mark.filterwarnings("ignore:.* is deprecated:FutureWarning")  # PyMC's own MatrixNormal
 @pytest.mark.parametrize(("name", "arguments", "dims"), ALL)
 def test_density_of_one_node_is_pymcs(name, arguments, dims):

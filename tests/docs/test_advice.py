@@ -68,17 +68,17 @@ def wrong_commands(text):
                 yield f"bayeslab {name} --{option}"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_functions_of_texts():
     assert [(at, name) for at, text in texts() for name in wrong_functions(text)] == []
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_commands_of_texts():
     assert [(at, name) for at, text in texts() for name in wrong_commands(text)] == []
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_options_of_texts():
     """Also where no command is named: some command has it."""
     every = {option for name in commands() for option in options(name)} | {"--help", "--version", "--debug"}

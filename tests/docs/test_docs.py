@@ -43,7 +43,7 @@ def reference():
     return module
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_the_reference_is_complete(reference):
     assert all(f"`{name}`" in reference.distributions() for name in DISTRIBUTIONS)
     assert all(f"`{name}`" in reference.functions() for name in FUNCTIONS)

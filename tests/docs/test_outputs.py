@@ -212,7 +212,10 @@ def test_what_a_reader_finds(text, complaint, tmp_path, monkeypatch, capsys):
 @pytest.mark.filterwarnings("default::UserWarning")  # of pages that show one
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, id=page.stem, marks=[] if page.stem == "README" else pytest.mark.slow) for page in PAGES],
+    [
+        pytest.param(page, id=page.stem, marks=[] if page.stem == "README" else pytest.mark.slow(why="notebook"))
+        for page in PAGES
+    ],
 )
 def test_printed_outputs_are_those_of_a_run(page, tmp_path, monkeypatch, capsys):
     (tmp_path / "models").symlink_to(ROOT / "models")

@@ -87,7 +87,7 @@ def assert_moments(found, mean, covariance, worth):
 # ------------------------------------------------------------------------------- exact targets
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_laplace_is_exact_for_a_gaussian(gaussian, fits):
     """Mean, covariance, and evidence = (2π)^(d/2) |A|^(-1/2) f(x0)."""
     fit = fits["laplace"]
@@ -186,7 +186,7 @@ def test_the_error_of_an_average_falls_as_one_over_root_n(gaussian, fits):
 # -------------------------------------------------------------------------- other posteriors
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_the_gap_of_a_discrete_model_is_the_divergence():
     """log evidence - ELBO = KL(q, p): the discrete nodes by enumeration, the share of ones by quadrature."""
     y = np.array([0.3, 1.8, 2.2, -0.4, 1.1])
@@ -218,7 +218,7 @@ def test_the_gap_of_a_discrete_model_is_the_divergence():
     assert draws(fit, "z")[:, 2].mean() == pytest.approx(integrate.quad(ones, -15, 15)[0], abs=0.03)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_variational_regression_against_the_normal_gamma():
     """q(w) q(β): means near the exact ones, variances not larger."""
     rng = np.random.default_rng(8)
@@ -236,7 +236,7 @@ def test_variational_regression_against_the_normal_gamma():
     assert draws(fit, "beta").var() < 1.1 * shape / rate**2
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_two_modes_are_both_found():
     """x² is observed: the sign is unknown."""
     model = graph({"x": "Normal(0, 3)", "y[obs_id]": "Normal(x**2, 0.5)"})
@@ -249,7 +249,7 @@ def test_two_modes_are_both_found():
     assert fit.posterior.attrs["pareto_k"] < 0.7
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_the_evidence_of_an_ordered_prior():
     """Sorted exchangeable draws have the evidence of the unsorted ones; Laplace's density lacks the 2! and says nothing."""
     y = np.array([-1.5, 2.5])
@@ -271,7 +271,7 @@ SCHOOLS = {
 SCHOOLS_DATA = {"y": [28.0, 8, -3, 7, -1, 1, 18, 12], "se": [15.0, 10, 16, 11, 9, 11, 10, 18]}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_a_funnel_is_not_trusted():
     """Centred eight schools: no Gaussian fits, and the mode is a spike."""
     fit = bl.fit(graph(SCHOOLS), SCHOOLS_DATA, "advi", seed=7, progress=False, runs=None)
@@ -302,7 +302,7 @@ def digest(method):
     return hashlib.sha256(np.ascontiguousarray(fit.posterior["b"].values).tobytes()).hexdigest()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 def test_same_seed_same_draws_in_another_process(gaussian):
     here = [digest(name) for name in ENGINES]
     code = (

@@ -78,7 +78,7 @@ def test_normal_gamma():
     assert stats.kstest(gap, stats.norm.cdf).pvalue > 1e-3  # jointly: given tau, mu is normal
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_three_parameters_nearly_collinear():
     nodes = {"a": "Flat()", "b": "Flat()", "sigma": "HalfFlat()", "y[obs_id]": "Normal(a + b * x, sigma)"}
     found = fit(nodes, {"y": Y, "x": X})
@@ -99,7 +99,7 @@ def test_three_parameters_nearly_collinear():
     assert "log_evidence" not in found.data_tree["exact_posterior"].attrs
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_logistic_regression_has_no_closed_form():
     found = fit(
         {"a": "Normal(0, 2)", "b": "Normal(0, 1)", "y[obs_id]": "Bernoulli(logit_p=a + b * (x - 50))"},

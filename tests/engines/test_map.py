@@ -8,7 +8,7 @@ import pytest
 import bayeslab as bl
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_the_mode_of_a_regression_is_ridge():
     """Normal priors with known noise: the mode solves (X'X / s² + I / t²) b = X'y / s²."""
     rng = np.random.default_rng(0)
@@ -66,7 +66,7 @@ def mode_of(nodes, x, y, **options):
     return bl.fit(model, {"X": x, "y": y}, "map", seed=1, progress=False, runs=None, **options)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_the_mode_of_an_orthonormal_lasso_is_the_soft_threshold():
     """With X'X = I: b = sign(z) max(|z| - s²/scale, 0), z = X'y; zeros are exact."""
     rng = np.random.default_rng(1)
@@ -93,7 +93,7 @@ def coordinate_descent(x, y, penalty):
     return b
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_the_mode_of_a_lasso_with_correlated_predictors():
     """The penalty of least squares / 2 is s² / scale."""
     rng = np.random.default_rng(2)
@@ -106,7 +106,7 @@ def test_the_mode_of_a_lasso_with_correlated_predictors():
     assert 0 < (ours == 0).sum() < 6
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_the_lasso_is_that_of_scikit_learn():
     """Where it is installed; alpha = s² / (scale n)."""
     linear_model = pytest.importorskip("sklearn.linear_model")
@@ -121,7 +121,7 @@ def test_the_lasso_is_that_of_scikit_learn():
     assert 0 < (ours == 0).sum() < 12
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_only_laplace_priors_around_zero_with_known_scale_are_sparse():
     """Elsewhere the location (a kink that the mode may sit on) and the scale are left to the optimiser."""
     rng = np.random.default_rng(3)

@@ -58,7 +58,7 @@ def test_approximations_lie_at_the_highest_mode(method):
     assert np.median(drawn(fit("far", method))) == pytest.approx(mean, abs=0.3 * sd)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize(("prior", "proper"), [("Normal(0, 10)", True), ("Flat()", False)])
 def test_chains_in_two_modes_are_sent_to_smc_where_that_can_be(prior, proper):
     """Two narrow humps far apart; without a proper prior smc has nothing to start from."""

@@ -62,7 +62,7 @@ def test_nodes_on_the_way_and_hierarchies_are_known():
     assert on_the_way(apart, apart.graph) == {"theta"}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_target_accept_is_raised_once_by_itself(tmp_path):
     """The same draws on any number of cores, and from a run that lost chains of the second time."""
     model = graph(CENTRED | OUTCOME, "school", draws=300, tune=300)
@@ -82,7 +82,7 @@ def test_target_accept_is_raised_once_by_itself(tmp_path):
     assert finding(asked, "target_accept") is None and not same(asked, fit)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_right_answers_do_not_fail():
     """Non-centred the model has a divergence here and there; tau by quadrature, the effects integrated out."""
     mu, angle = np.linspace(-25, 30, 601)[:, None], np.linspace(1e-4, np.pi / 2 - 1e-3, 1501)
@@ -99,7 +99,7 @@ def test_right_answers_do_not_fail():
         assert abs(row["mean"] - exact) < 4 * row["mcse_mean"]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_a_chain_that_has_not_seen_the_tails_is_not_trusted():
     """The sd of a is 2.50 by integration, and chains find 0.8 to 2: they seldom reach the tails where b is large."""
     model = graph(ERRORS, "level")

@@ -23,7 +23,7 @@ def normal():
     return Density.of(model)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_a_normal_posterior_becomes_a_standard_normal_one(normal):
     found = whitened(normal, np.random.default_rng(1))
     assert isinstance(found, Whitened)
@@ -74,7 +74,7 @@ def refused(model):
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_two_modes_are_told():
     with pm.Model() as model:
         pm.NormalMixture("x", [0.5, 0.5], mu=[-0.6, 0.6], sigma=[0.05, 0.1], shape=2)
@@ -134,7 +134,7 @@ def test_others_start_around_the_priors_as_ever():
     assert not [f for f in made.verdict.findings if f.check == "start"]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_where_there_is_no_mode_to_start_from_the_verdict_says_so_and_tuning_is_as_usual():
     nodes = {"x": "NormalMixture([0.5, 0.5], [-0.6, 0.6], [0.1, 0.2])", "z[obs_id]": "Normal(x, 1)"}
     model = bl.Model.model_validate({"bayeslab": 1, "name": "two", "model": {"family": "graph", "nodes": nodes}})

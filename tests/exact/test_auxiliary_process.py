@@ -53,7 +53,7 @@ def laws():
     return {"normal": (free, prior, normal), "student_t": (heavy, other, student)}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("discount", [0.0, 0.4])
 @pytest.mark.parametrize("name", ["normal", "student_t"])
 def test_dp_mixture_without_conjugacy_equals_enumeration(name, discount):

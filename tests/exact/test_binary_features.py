@@ -93,7 +93,7 @@ def left(z):
     return np.ascontiguousarray(buffet.left_ordered(np.asarray(z, np.int8)))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("offset", [False, True])
 def test_ibp_gibbs_is_enumeration(offset):
     """ibp, beta-process-factor: over classes of matrices, with features that come and go; up to 7 features of 3 rows."""
@@ -125,7 +125,7 @@ def test_ibp_gibbs_is_enumeration(offset):
     assert (abs(share - exact) < 4.5 * error + 1e-4).all()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("offset", [False, True])
 def test_fixed_number_of_features_is_enumeration(offset):
     """binary-factor: two features of four rows, all 2^8 matrices; with and without means of the columns."""
@@ -145,7 +145,7 @@ def test_fixed_number_of_features_is_enumeration(offset):
     assert (abs(share - [math.exp(logs[w] - total) for w in wanted]) < 4.5 * error + 2e-4).all()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_missing_cells_and_scales_by_quadrature():
     """One feature of four rows with two cells missing: sums over matrices, a grid over noise and scale."""
     rng = np.random.default_rng(3)
@@ -246,7 +246,7 @@ def test_rows_with_an_offset_may_be_anywhere():
     np.testing.assert_allclose(after.offset - 2.0**17, before.offset, atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_features_of_thousands_of_rows_are_found():
     """beta-process-factor: row by row sums of two features that have become one would stay so."""
     rng = np.random.default_rng(12)
@@ -262,7 +262,7 @@ def test_features_of_thousands_of_rows_are_found():
         assert np.mean(draws.z[best][:, int(np.flatnonzero(names == j)[0])] != z[:, j]) < 0.02
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_where_rows_say_nothing_features_are_those_of_the_prior():
     """ibp: dishes and who takes them are as many as buffets have, with features that end and begin together."""
     alpha, n, draws = 1.3, 12, 4_000

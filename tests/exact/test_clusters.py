@@ -139,7 +139,7 @@ def test_coclustering_needs_no_labels():
         coclustering(labels[0])
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize("loss", ["vi", "binder"])
 def test_the_point_partition_has_the_least_loss_of_all_partitions(loss):
     measure = variation_of_information if loss == "vi" else binder_loss

@@ -86,7 +86,7 @@ CASES = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("proposals", [0, 5], ids=["gibbs", "merge-split"])
 @pytest.mark.parametrize("name", CASES)
 def test_gmm_unknown_k_equals_the_enumerated_posterior(name, proposals):
@@ -122,7 +122,7 @@ def test_a_prior_that_is_not_uniform_and_the_prior_alone():
     np.testing.assert_allclose(found.probability, np.exp(prior.log_probability), atol=0.012)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_gmm_unknown_k():
     """Three planted clusters, weights 0.2, 0.3, 0.5: the posterior's mode is 3, from either start."""
     rng = np.random.default_rng(4)

@@ -180,7 +180,7 @@ def compiled():
     return (k, d, n), outputs
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("kind", [0, 1, 2], ids=["full", "diagonal", "any"])
 def test_gradient_equals_that_of_the_written_out_mixture(compiled, kind):
     (k, d, n), functions = compiled

@@ -273,7 +273,7 @@ def test_classes_with_uncertain_means():
         assert bayes[1] / sum(bayes) == pytest.approx(plug_in[1] / sum(plug_in), abs=tolerance)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_normal_gamma_on_a_grid():
     prior = NormalGamma(0.5, 2.0, 3.0, 4.0)
     after = prior.update(DATA)

@@ -12,7 +12,7 @@ from tests.exact._paths import enumerate_paths, random_case, truth
 from tests.exact.test_forward_backward import umbrella
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_hmm_viterbi():
     """Dense, sparse, varying with time, ragged, impossible; and the umbrella world."""
     rng = np.random.default_rng(1)

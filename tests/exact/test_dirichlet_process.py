@@ -263,7 +263,7 @@ def test_rows_too_far_off_for_a_double(name):
 # --------------------------------------------------------------------------------- chains
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("moves", [Moves(1, 0, 0), Moves(0, 15, 1)], ids=["gibbs", "split-merge alone"])
 @pytest.mark.parametrize("discount", [0.0, 0.4], ids=["dirichlet", "pitman-yor"])
 @pytest.mark.parametrize("name", CASES)

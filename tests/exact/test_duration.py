@@ -83,7 +83,7 @@ def random_case(rng):
     return chain, rows, offsets
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_segments_equal_enumeration():
     rng = np.random.default_rng(1)
     impossible = 0

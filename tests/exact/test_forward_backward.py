@@ -27,7 +27,7 @@ from bayeslab.exact.forward_backward import (
 from tests.exact._paths import enumerate_paths, random_case, random_rows, truth
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_hmm_brute():
     """Evidence, smoothed and pairwise probabilities, expected counts: dense, sparse, varying with time, ragged."""
     rng = np.random.default_rng(1)

@@ -96,7 +96,7 @@ def two_scales(y, group):
     return GaussianModel(rows, factors, scales, [1.0, 1.0], outputs)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_two_scales_against_a_brute_force_integral():
     group = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2])
     y = np.array([1.0, 1.4, 0.7, -0.3, 0.2, 2.0, 1.5, 2.2, 2.4])

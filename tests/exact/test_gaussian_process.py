@@ -138,7 +138,7 @@ def test_log_marginal_and_its_gradient():
     np.testing.assert_allclose(gradient, differences, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize(
     ("likelihood", "link", "y", "law"),
     [

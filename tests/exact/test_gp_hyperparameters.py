@@ -19,7 +19,7 @@ def regression(n, rows=None):
     return StateSpaceRegression(Kernel.parse("Matern32(t)"), x[:rows, None], y, np.zeros((len(y), 0)), np.zeros(len(y)))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_the_top_of_the_grid_is_reached():
     """gp-hyper: the optimiser reaches the grid maximum of the log marginal likelihood."""
     model = regression(400)

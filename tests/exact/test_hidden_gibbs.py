@@ -116,7 +116,7 @@ def test_statistics_of_known_states_are_those_of_weights_of_zero_and_one(name):
         np.testing.assert_allclose(found[key], value, rtol=1e-9, atol=1e-7)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_missing_cells_are_drawn_from_their_conditional():
     """Mean and covariance of what is missing given what is there, by the formula for one state at a time."""
     rng = np.random.default_rng(0)
@@ -159,7 +159,7 @@ def test_one_matrix_for_all_states():
         np.testing.assert_allclose(np.cov(means[:, k].T), spread, atol=0.1 * spread.max())
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_a_mixture_with_missing_cells_has_the_spread_of_its_posterior():
     """One component, half of a column missing: mean and matrix by importance sampling from the prior's posterior."""
     rng = np.random.default_rng(0)

@@ -69,7 +69,7 @@ def exact_paths(y, offsets, alpha, gamma, kappa):
     return paths, out / out.sum()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize(("alpha", "gamma", "kappa"), [(1.5, 3.0, 0.0), (0.7, 6.0, 0.0), (1.0, 3.0, 2.0)])
 def test_partitions_have_their_exact_posterior(alpha, gamma, kappa):
     """How many states are in use, and which times share one, in two short sequences."""
@@ -134,7 +134,7 @@ def test_tables_are_those_of_the_restaurant():
     np.testing.assert_array_equal(draw_tables(rng, np.array([0, 1]), np.array([2.0, 1e-12])), [0, 1])
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("kappa", [(2.0, 1.0), 0.0, 1.5])
 def test_steps_keep_the_prior(kappa):
     """A path drawn from the rows, then everything from the path, again and again: concentrations keep their Gammas."""

@@ -78,7 +78,7 @@ def chain(n, rng=None, table=None):
 # Marginals and the evidence.
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_marginals_and_evidence_are_those_of_enumeration_and_of_elimination():
     impossible = 0
     for k, (model, given) in enumerate(random_cases(11, 1200)):

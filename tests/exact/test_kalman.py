@@ -331,7 +331,7 @@ def test_stays_symmetric_and_non_negative_over_a_long_series():
 # -------------------------------------------------------------------------------------------- gradient
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_gradient_equals_differences():
     from bayeslab.exact._kalman_kernels import log_evidence_and_gradient
 

@@ -270,7 +270,7 @@ def test_expected_statistics_are_the_gradient(seed):
 # ------------------------------------------------------------------------------------------------- EM
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize("seed", range(4))
 def test_em_never_falls(seed):
     rng = np.random.default_rng(seed)

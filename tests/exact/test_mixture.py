@@ -529,7 +529,7 @@ def test_gmm_bayes():
     assert means.std(axis=0).max() < 0.15 and weights.std(axis=0).max() < 0.04
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_gibbs_equals_the_posterior_by_enumeration():
     """Which rows belong together, summed over all labelings of a small case."""
     rng = np.random.default_rng(0)
@@ -593,7 +593,7 @@ def test_the_bound_is_below_the_evidence():
                 assert fit.elbo == pytest.approx(exact, abs=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_autoclass():
     """The evidence picks the planted number of components; so do BIC, ICL and held-out rows."""
     rows, labels = planted(7, 400)
@@ -735,7 +735,7 @@ def bent(seed: int = 0, n: int = 400) -> tuple[np.ndarray, np.ndarray]:
     return np.column_stack([np.ones(n), t]), y
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_mixture_of_experts_bayes():
     """A piecewise linear function is recovered, with a bound that never falls; EM gives the same pieces."""
     x, y = bent()

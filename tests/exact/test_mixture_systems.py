@@ -33,7 +33,7 @@ def fitted(rows, components, **more):
 # --------------------------------------------------------------------------------- EM
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_em_mcmc_is_within_monte_carlo_error_of_em():
     """Labels drawn, parameters updated after each draw: ends of 30 long runs scatter about EM's, of overlapping counts
     too, where draws are most uncertain."""

@@ -60,7 +60,7 @@ def test_sweeps_draw_from_the_posterior() -> None:
         assert abs(found.mean() - exact) < 4.5 * error
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_planted_topics_are_found_in_both_languages() -> None:
     """lda-bilingual: the matrices of words and topics of both languages are recovered together, in the same order."""
     rng = np.random.default_rng(2)

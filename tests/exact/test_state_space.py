@@ -133,7 +133,7 @@ def test_too_few_harmonics_are_owned_up_to():
     assert 1e-3 < worst <= sde.error
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_draws_have_the_posterior_s_moments():
     rng = np.random.default_rng(5)
     x, y = series(rng, 20)

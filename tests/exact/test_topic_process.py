@@ -90,7 +90,7 @@ def test_seatings_are_a_distribution() -> None:
     assert total == pytest.approx(1.0)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize(
     "prior",
     [ProcessPrior(0.8, 1.5, 0.4), ProcessPrior(GammaPrior(2.0, 1.0), GammaPrior(3.0, 2.0), 0.4)],
@@ -158,7 +158,7 @@ def test_new_documents_have_a_probability(planted: tuple[Corpus, np.ndarray]) ->
     assert 0 < truth - ours < 0.15 * new.n_tokens
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_probability_of_a_new_document_is_that_given_the_old_ones() -> None:
     """p(new | old) is p(new, old) / p(old), partitions of all tokens summed out in both."""
     prior, new = ProcessPrior(0.8, 1.5, 0.4), [1, 0, 0]

@@ -44,7 +44,7 @@ def enumerated() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return every, out / out.sum(), mean / out.sum()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_sweeps_draw_from_the_posterior() -> None:
     """lda-sequence: topics of tokens and concentrations of days against sum and quadrature."""
     every, weights, mean = enumerated()

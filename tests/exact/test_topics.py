@@ -54,7 +54,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(topics, "_MANY", 1_000 if request.param == "all topics" else 1)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_sweeps_draw_from_the_posterior(way: None, enumerated: tuple[np.ndarray, np.ndarray]) -> None:
     """lda: the sampler against the sum over all assignments."""
     every, weights = enumerated
@@ -185,7 +185,7 @@ def planted() -> tuple[Corpus, np.ndarray, np.ndarray, TopicPrior]:
     return corpus, phi, theta, prior
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_planted_topics_are_found(way: None, planted: tuple[Corpus, np.ndarray, np.ndarray, TopicPrior]) -> None:
     """lda: planted topics recovered up to their order; rows sum to one."""
     corpus, phi, theta, prior = planted

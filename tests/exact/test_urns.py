@@ -64,7 +64,7 @@ def random_case(rng):
     return balls, chain, colours, rows
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_everything_equals_enumeration():
     rng = np.random.default_rng(1)
     impossible = emptied = 0
@@ -110,7 +110,7 @@ def test_urns_predict_before_the_draw():
     np.testing.assert_allclose(found.predicted[1:], found.filtered[:-1] @ chain.matrix(), atol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_probabilities_of_all_sequences_sum_to_one():
     """As long as no urn can run out."""
     rng = np.random.default_rng(3)

@@ -480,7 +480,7 @@ def test_the_graph_with_everything_in_it_against_enumeration(hidden, gaps):
         assert value(v) == pytest.approx(truth, rel=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_the_gradient_of_the_graph(hidden):
     """Expected counts, through every kind of distribution, against central differences."""
     _, _, graph = hidden
@@ -611,7 +611,7 @@ def agrees(fit: bl.Fit, names: list[str], mean: np.ndarray, sd: np.ndarray) -> N
         assert rows.loc[name, "sd"] == pytest.approx(s, rel=0.12), name
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_noisy_or_by_nuts_is_the_grid(sampled, parts):
     grid = (np.arange(400) + 0.5) / 400
     strength, leak = grid[:, None], grid[None, :]
@@ -675,7 +675,7 @@ def test_predicting_missing_cells(sampled, parts):
     np.testing.assert_allclose(found["P(a=yes)"][2], 0.6, atol=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 def test_a_run_reopened_in_a_fresh_process_predicts_the_same(parts, tmp_path):
     fit = bl.fit(
         net(
@@ -887,7 +887,7 @@ def test_the_graph_of_a_mixed_net_is_its_exact_posterior(people):
         assert value(theta) == pytest.approx(after + evidence)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_a_fit_with_continuous_variables_is_asked(people):
     fit = fitted(net(PEOPLE), people)
     found = bl.network(fit).query({"height": 175})
@@ -989,7 +989,7 @@ def test_a_continuous_target_above_what_is_seen(people):
     assert alone.std() > draws.std() and np.isfinite(alone).all()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_draws_of_a_target_agree_with_its_probabilities(table):
     """Draws for new rows come from p(target | row, data), as probabilities do."""
     model = net({"y": STATES["y"], "c": STATES["c"], "x": STATES["x"]}, target="y", structure="naive_bayes", prior=0.3)

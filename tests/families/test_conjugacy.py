@@ -278,7 +278,7 @@ def test_hierarchy_however_it_is_written(nodes):
         np.testing.assert_allclose(answer.sd()["z"], np.sqrt(truth[14:] - truth[8:14] ** 2), rtol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_two_scales_in_both_forms():
     base = {"mu": "Normal(0, 2)", "tau": "HalfNormal(1)", "sigma": "HalfNormal(2)"}
     centred = base | {"a[g]": "Normal(mu, tau)", "y[obs_id]": "Normal(a[g], sigma)"}
@@ -399,7 +399,7 @@ def test_too_many_coefficients():
 # ------------------------------------------------------------------------------------- the whole way
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_auto_says_that_it_is_exact():
     model = bl.Model(model=bl.Graph(nodes=APART))
     fit = bl.fit(model, {"y": EFFECT, "se": SE}, runs=None, progress=False, seed=3)

@@ -131,7 +131,7 @@ def test_hostile_formulas_call_nothing(parts):
     harmless("y ~ " + "".join(parts))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @settings(max_examples=5_000, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.sampled_from(FRAGMENTS), min_size=1, max_size=25))
 def test_more_hostile_formulas_call_nothing(parts):

@@ -265,7 +265,7 @@ def test_pointwise_log_likelihood_is_leave_one_out(sampled):
         assert values[2, i] == pytest.approx(whole - others, abs=1e-8)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_other_outcomes_against_quadrature():
     """Two 0/1 outcomes at two places, hyperparameters fixed: a two-dimensional integral."""
     table = pd.DataFrame({"x": [0.0, 1.0, 1.0], "k": ["no", "yes", "yes"]})

@@ -41,7 +41,7 @@ def mode(fit):
     return {str(name): values.to_numpy()[0, 0] for name, values in fit.posterior.to_dataset().data_vars.items()}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize(
     ("spec", "tolerance"),
     [
@@ -82,7 +82,7 @@ def test_the_state_space_mode_is_the_exact_one_and_the_verdict_names_it(exact):
     assert "approximation: state_space" in str(fit.diagnose())
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_laplace_probabilities_are_those_of_nuts():
     """gp-classification: Laplace probabilities within 0.05 of MCMC on a small problem."""
     frame = table(40, "bernoulli")

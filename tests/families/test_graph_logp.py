@@ -87,7 +87,7 @@ def points(model: pm.Model, name: str, count: int = 4) -> Iterator[dict[str, np.
         yield {k: np.asarray(v + rng.normal(0, 0.6, np.shape(v))) for k, v in start.items()}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 @pytest.mark.filterwarnings("ignore:There are multiple dependent variables")  # pymc-extras, about terms of a sum
 @pytest.mark.parametrize("name", CASES_IN_ORDER := [])
 def test_log_density_equals_the_handwritten_model(name):
@@ -100,7 +100,7 @@ def test_log_density_equals_the_handwritten_model(name):
         np.testing.assert_allclose(mine(point), expected, rtol=CASES[name].rtol)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("name", COMPILED := [])
 def test_compiled_density_and_gradient_equal_the_handwritten_model(name):
     """What the sampler calls: machine code behind a C callback."""

@@ -68,7 +68,7 @@ def test_missing_cells_of_a_discrete_covariate_are_summed_out():
         assert found == pytest.approx(by_enumeration(q, b)[0], rel=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_missing_cells_come_back_and_predictions_use_them():
     fit = bl.fit(
         model(COVARIATE, seed=2), {"hit": HIT, "y": Y}, draws=600, tune=300, chains=2, runs=None, progress=False

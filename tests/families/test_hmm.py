@@ -199,7 +199,7 @@ def test_columns_of_every_kind_against_enumeration():
         np.testing.assert_allclose(expression.eval(mode="FAST_COMPILE"), np.log(emission), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("covariance", ["full", "tied"])
 def test_matrices(covariance):
     """The graph's evidence, the family's and one by scipy; EM never falls; simulation runs."""
@@ -288,7 +288,7 @@ def grid_posterior(y, n=120):
     return (first @ points, second @ points), weight
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_nuts_agrees_with_a_grid_and_the_run_reopens(tiny, tmp_path):
     declared, table = tiny
     means, _ = grid_posterior(table["y"])
@@ -602,7 +602,7 @@ def test_an_impossible_observation_is_named_where_nothing_is_learned():
     bl.check(declared, {"s": ["a", None, "a", "b"]})
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_a_chain_of_no_return_that_begins_where_it_settles():
     """All mass is on the last state: what is left for good has none of it, not what rounding leaves."""
     y = np.random.default_rng(1).normal(size=6)
@@ -619,7 +619,7 @@ def test_a_chain_of_no_return_that_begins_where_it_settles():
         assert np.isfinite(slope(point)).all()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_a_known_chain_that_begins_where_it_settles():
     transition = [[1 - 1e-9, 1e-9], [0.5, 0.5]]
     graph = bl.to_pymc(model(transition=transition, initial="stationary"), {"y": [0.0, 30.0, 1.0]})

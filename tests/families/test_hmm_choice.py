@@ -45,7 +45,7 @@ def chosen(table, **content):
     return choice
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize("choose", ["bic", "held_out", "loo", "forward"])
 @pytest.mark.parametrize("several", [True, False])
 def test_the_planted_number_is_found(choose, several):
@@ -58,7 +58,7 @@ def test_the_planted_number_is_found(choose, several):
     assert f"{choice.best} states, chosen by {choose}" in choice.said
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_forward_search_stops_where_a_state_more_no_longer_helps():
     choice = chosen(SEVERAL, sequence="who", choose="forward", states={"from": 1, "to": 9})
     assert choice.numbers == (1, 2, 3, 4)
@@ -148,7 +148,7 @@ def test_the_choice_is_told_kept_and_used_again(tmp_path):
     assert hmm.network(declared, fit.data).nodes["path"]["text"] == "Markov chain, 1 to 4 states"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_states_of_each_class_are_chosen_too():
     """Both classes have two planted states."""
     rows = series(20, 25, seed=6, means=(-2.0, 2.0))
@@ -160,7 +160,7 @@ def test_states_of_each_class_are_chosen_too():
         assert hidden.states.tolist() == ["a.1", "a.2", "b.1", "b.2"]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_fits_are_compared_by_leaving_sequences_out():
     """PSIS-LOO over sequences, two states against one, and refits where that does not do.
 

@@ -132,7 +132,7 @@ class Slow:
         return float(self.value(own)), np.asarray(self.slope(own))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("training", ["generative", "discriminative"])
 def test_density_of_the_graph_and_its_slope(training):
     """Log likelihood plus priors by scipy; the slope by differences."""
@@ -292,7 +292,7 @@ def test_paths_of_words_go_onward():
     assert "initial" not in fit.posterior
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_discriminative_training_raises_the_conditional_likelihood():
     """On the training data; the priors of both are the same."""
     table, _ = planted(40, 8, seed=7, noise=1.2)
@@ -313,7 +313,7 @@ def test_em_refuses_discriminative_training():
         bl.fit(model(training="discriminative"), table, "em", runs=None, progress=False)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_nuts_agrees_with_the_truth_and_names_states_class_by_class():
     table, _ = planted(30, 20, seed=8, labelled=0.8)
     fit = bl.fit(model(), table, "nuts", seed=1, runs=None, progress=False, draws=300, tune=300, chains=2, cores=1)

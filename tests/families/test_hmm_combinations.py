@@ -333,14 +333,14 @@ def test_where_chains_settle():
     np.testing.assert_allclose(settled_at([[1.0, 1e-40], [0.5, 0.5]]), [1, 2e-40], rtol=1e-15)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize("seed", range(8))
 def test_a_sample_of_combinations(seed):
     """A few at random, the same in every run."""
     answered(some(FACTORS, accepted, seed), examined)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize("part", range(16))
 def test_every_pair_of_keys(part):
     """Among up to three others; by itself where it is refused."""

@@ -158,7 +158,7 @@ def test_a_longest_duration_of_one_changes_state_every_time():
     np.testing.assert_allclose(found.posterior[:, 0], [1, 0, 1, 0], atol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("word", LAWS)
 def test_density_is_right_and_so_is_its_slope(word):
     """log p by enumeration, priors by scipy, the slope by differences; EM's log posterior differs by a constant."""
@@ -279,7 +279,7 @@ def test_planted_durations_are_found(planted):
     assert hidden_of(declared, fit.data).n_free == 2 + 1 + 4
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_sampling_predicting_and_leaving_out(planted):
     """One NUTS run: durations within the planted ones' reach, EM's mode inside; LOO, prediction and simulation run."""
     z, table = planted
@@ -353,7 +353,7 @@ def test_absorbing_states_go_on_and_data_that_cannot_be_are_refused():
         bl.fit(impossible, {"y": [0, 0, 0, 1]}, method="em", runs=None, progress=False)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_old_faithful_seldom_repeats_a_short_eruption():
     """As runs counted by a threshold between the two kinds say."""
     fit = bl.fit(MODELS / "geyser_runs.yaml", method="em", prior="ignore", runs=None, progress=False)

@@ -77,7 +77,7 @@ MIXED = {"emission": "gaussian_mixture", "mixtures": 2}
 # --------------------------------------------------------------------------------- mixtures of normals
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_density_of_mixtures_is_that_of_all_paths_and_its_slope_is_right():
     """Two columns, missing cells: log p by enumeration, priors by SciPy, the slope by differences."""
     table = {"x": [0.1, -2.0, np.nan, 1.0, 3.0], "y": [1.0, np.nan, np.nan, 0.2, -1.0]}
@@ -159,7 +159,7 @@ def test_parts_are_numbered_by_their_means_in_every_draw():
         np.testing.assert_allclose(found[name], np.broadcast_to(value, found[name].shape), err_msg=name)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_mixtures_end_to_end_by_nuts():
     """States and parts agree between chains; replications are like the data; the model can be simulated."""
     _, y = planted(100, seed=6)
@@ -248,7 +248,7 @@ def test_em_of_a_stationary_start():
     assert problem.hidden.chain.complete(theta)["initial"][0] == pytest.approx(2 / 3, abs=0.15)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize(
     ("content", "table"),
     [
@@ -296,7 +296,7 @@ def test_mode_under_a_written_prior_is_that_of_the_graph():
     assert np.abs(density(point)[1]).max() < 1e-3
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_pseudocounts_keep_unseen_words_possible():
     """A Dirichlet prior of the words: EM's end is a mode, also of the graph; Gibbs steps know it; without it zeros."""
     rng = np.random.default_rng(4)
@@ -419,7 +419,7 @@ def test_standard_errors_are_the_curvature_of_the_likelihood():
     np.testing.assert_allclose(errors["transition"].to_numpy()[:, ::-1], errors["transition"], rtol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_newton_ends_where_em_ends():
     _, y = planted(150, seed=8)
     ends = [fitted(model(), y, method="em", variant=v, tolerance=1e-9).posterior for v in ("em", "newton")]
@@ -457,7 +457,7 @@ def test_dimensions_have_no_name_that_plots_use(content):
 # --------------------------------------------------------------------------------- matrices and gaps
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("family", ["hmm", "mixture"])
 def test_rows_with_gaps_under_matrices_have_the_right_slope(family):
     """The node of normal terms in a whole graph: density by the exact kernel, slope by differences."""

@@ -120,7 +120,7 @@ CASES = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("case", CASES)
 def test_steps_keep_the_joint_distribution_of_parameters_and_data(case):
     """Geweke (2004): parameters and data drawn from the model, against a chain that draws each given the other."""
@@ -169,7 +169,7 @@ def _dirichlet(rng, a):
 # --------------------------------------------------------------------------------- other posteriors
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_transitions_have_the_posterior_of_a_grid():
     """Known emissions, known first state: the two rows of the matrix on a grid, the likelihood by the filter."""
     table = {"y": series(40)["y"]}
@@ -206,7 +206,7 @@ def fits():
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_draws_agree_with_nuts(fits):
     found, other = fits
     assert found.verdict.status == "pass"

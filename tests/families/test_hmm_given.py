@@ -65,7 +65,7 @@ def heights(content):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in CASES]
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow(why="compiles")) for name in CASES]
 )
 def test_the_graph_is_what_em_climbs(name):
     """Up to a constant; what is given is no variable; what is in order rises."""

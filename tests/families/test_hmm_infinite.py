@@ -39,7 +39,7 @@ def three():
     return states, table, bl.fit(model(time="day"), table, seed=1, **SMALL)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_the_planted_number_is_found(three):
     """Three states well apart: hardly fewer than three in use, few more, and the partition is the planted one."""
     states, _, fit = three
@@ -95,7 +95,7 @@ def test_names_of_states_do_not_change_the_likelihood(three):
     np.testing.assert_allclose(rows.sum(rows.dims[-1]), fit.posterior["log_likelihood"], rtol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_more_data_show_more_of_many_states():
     """Six states, five of them rare: a short series has met few of them."""
     k = 6
@@ -111,7 +111,7 @@ def test_more_data_show_more_of_many_states():
     assert 5 <= np.median(numbers[1]) <= 9
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_words_and_several_columns():
     states, y = planted(120, [-4.0, 4.0], lasting(2), seed=2)
     rng = np.random.default_rng(0)

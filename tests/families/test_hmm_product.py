@@ -178,7 +178,7 @@ def test_a_switch_with_one_chain_and_a_second_chain_without_states_are_the_plain
 # --------------------------------------------------------------------------------- the graph
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("name", ALL)
 def test_the_graphs_density_is_em_s_and_its_slope_is_right(name):
     declared, data, _, hidden, rng = resolved(name, seed=1)
@@ -451,7 +451,7 @@ def test_nuts_agrees_with_a_grid(sampled):
         assert abs(rows.loc[name, "mean"] - want) < 4 * rows.loc[name, "mcse_mean"]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_a_fit_predicts_decodes_and_draws(sampled):
     from bayeslab.results.decode import plot_states, plot_transitions
 

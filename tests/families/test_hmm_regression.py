@@ -64,7 +64,7 @@ def test_counts_with_inputs():
     np.testing.assert_allclose(slopes, [0.2, -0.2], atol=0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_density_is_that_of_the_forward_pass_and_its_slope_is_right():
     """Log posterior by scipy and forward-backward; the same in EM; slope by differences."""
     _, table = planted(30)

@@ -77,7 +77,7 @@ def test_trees_are_read_and_summed_as_enumeration_does(small):
     assert one["cell"].tolist() == ["f", "g"]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_density_is_that_of_enumeration_and_its_slope_is_right(small):
     declared, data, graph = small
     own = Density.of(graph, jacobian=False)
@@ -177,7 +177,7 @@ def test_em_never_falls_and_finds_what_was_planted(planted):
         fit.decode(best=3)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_sampling_and_predicting(planted):
     """One NUTS run, with missing cells and lineages in pieces; its mean is where EM's mode is."""
     _, table = planted

@@ -65,7 +65,7 @@ def test_evidence_and_states_equal_enumeration(small):
     np.testing.assert_allclose(expected["P(state=1)"][0], values["initial"][0], atol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_density_is_that_of_enumeration_and_its_slope_is_right(small):
     """Even priors are constants: rows of two places have density 1."""
     _, _, graph = small
@@ -154,7 +154,7 @@ def test_em_never_falls_and_finds_what_was_planted(planted):
     assert hidden_of(declared, fit.data).n_free == 3
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_sampling_and_predicting(planted):
     """One NUTS run; balls not seen are predicted better than by their shares, and replications empty no urn."""
     balls, _, ball, gone, table = planted

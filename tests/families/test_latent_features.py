@@ -42,7 +42,7 @@ def normal_fit():
     return bl.fit(model("ab", features=1, mean="zero", priors=priors), data, target_accept=0.9, **QUICK), data
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_principal_component_by_nuts_is_quadrature(normal_fit):
     """NUTS on the triangular loadings; the grid is over independent normal ones, of any sign."""
     fit, data = normal_fit
@@ -106,7 +106,7 @@ def by_gibbs():
     return bl.fit(model("abcd", features=2, kind="binary"), data, draws=1500, tune=200, **QUICK), data, z
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_binary_factors_by_nuts_and_by_gibbs(by_gibbs):
     """binary-factor: the same posterior with patterns summed out as with weights integrated out."""
     fit, data, _ = by_gibbs
@@ -203,7 +203,7 @@ def test_maximum_without_means_far_from_zero():
     assert told["optimum"] == "pass" and told["level"] == "warn" and "mean: own" in str(fit.verdict)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_posterior_without_means_far_from_zero_is_quadrature():
     """A principal component that is the level, with NUTS along it and across it; the grid is about its axes."""
     data = normal_rows() + 200.0
@@ -286,7 +286,7 @@ def buffet():
     return bl.fit(model("abcd", features="ibp", kind="binary", mean="own"), data, draws=300, tune=160, **QUICK), data
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_number_of_features_is_near_the_planted_one(buffet):
     """beta-process-factor: two planted; R-hat and ESS of what does not depend on the names of features."""
     fit, _ = buffet

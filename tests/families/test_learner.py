@@ -250,7 +250,7 @@ def test_decisions():
     assert (chosen["action"].to_numpy()[clear] == np.array(_IRIS.target_names)[best][clear]).all()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize(
     ("name", "least"), [("restaurant", 0.5), ("play_tennis_rule", 0.6), ("digits", 0.95), ("birth_weight_boost", 0.6)]
 )

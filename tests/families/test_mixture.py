@@ -160,7 +160,7 @@ CASES = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("case", CASES)
 def test_the_graph_has_the_likelihood_that_scipy_has_and_its_slope(case):
     model, gaps, density = CASES[case]
@@ -185,7 +185,7 @@ def spread_out(values):
     return values | {"sd": np.repeat(sd[:, None], 2, axis=1) if len(sd) == k and "covariance" not in values else sd}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_mixed_columns_with_gaps_labels_and_a_gate_in_the_graph():
     _, data = planted()
     data = with_gaps(data)
@@ -318,7 +318,7 @@ def on_a_grid():
     return out
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("method", ["nuts", "gibbs"])
 def test_draws_have_the_moments_of_the_posterior_on_a_grid(method, on_a_grid):
     options = {"draws": 4000, "chains": 2} | ({"cores": 1} if method == "nuts" else {})

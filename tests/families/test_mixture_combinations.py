@@ -239,7 +239,7 @@ def test_a_sample_of_combinations(seed):
     answered(some(FACTORS, accepted, seed), examined)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize("part", range(8))
 def test_every_pair_of_keys(part):
     """Among up to three others; by itself where it is refused."""

@@ -116,7 +116,7 @@ def test_simulated_correlations_have_the_moments_of_the_lkj():
     assert np.abs(np.median(sd, axis=(0, 1)) / scale - 1).max() < 0.12
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_the_posterior_of_a_correlation_is_that_on_a_grid():
     """One component whose means and sds are nearly known: one correlation is left, with density det(R)^(η - 1)."""
     rng = np.random.default_rng(5)

@@ -74,7 +74,7 @@ def enumerated():
     return emission, float(logsumexp(logs)), number, at, p @ np.exp(densities)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_gibbs_is_chosen_and_equals_enumeration(enumerated):
     """Number of clusters and predictive density of new rows; `auto` says why."""
     _, _, number, at, density = enumerated
@@ -91,7 +91,7 @@ def test_gibbs_is_chosen_and_equals_enumeration(enumerated):
     assert p["P(new)"][1] > 0.5 > p["P(new)"][0]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_nuts_on_the_broken_stick_equals_gibbs_and_enumeration(enumerated):
     """The same predictive density and number of clusters; the truncation is reported, components are not judged."""
     _, _, number, at, density = enumerated
@@ -110,7 +110,7 @@ def test_nuts_on_the_broken_stick_equals_gibbs_and_enumeration(enumerated):
     assert set(fit.clusters()) >= {"partition", "together"}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_a_row_left_out_equals_enumeration(enumerated):
     """By importance weights of the partitions of all rows, and by a fit without it, which has no graph to change."""
     from bayeslab.results.compare import _held_out, loo
@@ -195,7 +195,7 @@ def test_engines_by_name():
     assert adjusted_rand_index(holed.clusters()["partition"].to_numpy(), z) > 0.9
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_components_without_conjugate_priors(tmp_path):
     """Normal with priors of mean and sd of any kind, and Student's t: planted clusters, by `auto`; new rows."""
     rng = np.random.default_rng(6)
@@ -239,7 +239,7 @@ def test_cells_of_new_rows_may_be_missing_without_conjugacy():
         assert (p.filter(regex=r"P\(\d").to_numpy().argmax(axis=1) == [0, 1]).all()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_rows_that_come_later(tmp_path):
     """The same as a fit to all rows of the model that the run has; priors do not follow the new data."""
     rng = np.random.default_rng(3)

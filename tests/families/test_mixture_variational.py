@@ -115,7 +115,7 @@ def written_out_experts(fit, theta, x, y, r):
     return value
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_components_that_stand_apart_have_the_posterior_that_gibbs_draws():
     _, data = planted()
     near, drawn = fitted(mixture(["x", "y"]), data), fitted(mixture(["x", "y"]), data, "gibbs", draws=1000, tune=100)
@@ -192,7 +192,7 @@ def test_components_that_are_not_needed_lose_their_rows():
     assert "3 of 6 components hold no rows" in str(fit.verdict)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_a_bayesian_mixture_of_experts():
     """Two pieces of a line, from a model's formula: recovered, with intervals that cover them."""
     rng = np.random.default_rng(0)
@@ -225,7 +225,7 @@ def test_a_run_is_opened_again(tmp_path):
     assert again.plot_clusters("trace").axes[0].get_ylabel() == "ELBO"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_two_runs_agree_and_number_components_alike():
     _, data = planted()
     a, b = (fitted(mixture(["x", "y"]), data, seed=s) for s in (1, 2))

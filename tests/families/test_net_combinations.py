@@ -345,7 +345,7 @@ def test_some_combinations(number):
     answered([number], compare, SAMPLE.__getitem__)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize("start", range(8))
 def test_all_pairs_of_keys(start):
     """And most of them are answered, so that it is no test of refusals."""

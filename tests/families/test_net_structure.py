@@ -262,7 +262,7 @@ def test_edges_of_numbers_do_not_depend_on_their_units(score, units):
     assert 0.1 < plain.edge_probability.loc["x", "y"] < 0.9
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("sampler", ["structure", "order", "partition"])
 def test_edges_of_a_fit_are_those_of_exact_sums(sampler):
     model = bl.Model(model=bl.BayesNet(structure={"sampler": sampler, "equivalent_sample_size": 1}))

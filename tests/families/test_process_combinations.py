@@ -204,7 +204,7 @@ def test_some_combinations(number):
     answered([SAMPLE[number]], compare)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize("start", range(4))
 def test_all_pairs_of_keys(start):
     assert answered(SAMPLE[start::4], compare) > 0.3 * len(SAMPLE[start::4])
@@ -221,7 +221,7 @@ def test_every_kernel(kernel):
 TIMELY = [k for k in KERNELS if k.startswith(("Matern12(x,", "Matern32(t,", "Matern52(t,", "2 * Matern"))]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize(
     ("approximation", "kernel", "more", "missing"),
     [

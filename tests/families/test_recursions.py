@@ -98,7 +98,7 @@ STATES = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_a_vector_state_space_model_integrates_to_the_kalman_filters_evidence():
     """Its joint density of states and data is Gaussian: that over the states by a determinant, that of y by filtering."""
     y, q, f = np.array([0.3, -0.2, 1.1, 0.7]), 0.6, np.array([[0.9, 0.4], [0.0, 0.5]])

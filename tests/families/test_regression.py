@@ -150,7 +150,7 @@ def test_replications_have_the_mean_of_the_likelihood(likelihood, link):
         assert abs(drawn[:, row].mean() - first) < 4.5 * drawn[:, row].std() / np.sqrt(4000)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_sufficient_statistics_are_the_rows():
     """The density of the summed-up graph equals that of the row-by-row graph, up to rounding."""
     from bayeslab import registry

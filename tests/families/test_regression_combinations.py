@@ -193,7 +193,7 @@ def test_a_combination_has_the_density_of_the_oracle(keys):
     assert refused_or_right(keys) == ""
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("keys", all_pairs(KEYS, 7, _allowed), ids=lambda keys: "-".join(str(v) for v in keys.values()))
 def test_every_pair_of_keys_is_refused_or_right(keys):
     refused_or_right(keys)

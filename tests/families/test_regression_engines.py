@@ -25,7 +25,7 @@ def fitted(spec: bl.Regression, method: str, **options: object) -> bl.Fit:
     return bl.fit(bl.Model(model=spec), TABLE, method, runs=None, seed=5, progress=False, **options)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize(
     ("spec", "method", "options"),
     [(LINE, "nuts", {}), (LINE, "laplace", {}), (GROUPS, "nuts", {"target_accept": 0.95})],
@@ -54,7 +54,7 @@ def test_engines_agree_with_the_closed_form(spec, method, options):
             assert np.all(np.abs(below - share) < 4.5 * np.sqrt(0.1875 / ess)), (name, quantile)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 def test_exact_needs_no_pymc():
     """Fitting, predicting and pointwise log likelihoods of a regression load neither PyMC nor PyTensor."""
     code = (

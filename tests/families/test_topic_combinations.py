@@ -145,6 +145,6 @@ def test_some_combinations(number):
     answered([SAMPLE[number]], compare)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_all_pairs_of_keys():
     assert answered(SAMPLE, compare) > 0.3 * len(SAMPLE)

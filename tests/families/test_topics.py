@@ -72,7 +72,7 @@ def agrees(fit, name, exact):
     assert abs(row["mean"] - exact) < 4 * row["mcse_mean"], (name, row["mean"], exact, row["mcse_mean"])
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_gibbs_is_the_sum_over_all_assignments(enumerated, tiny_fit):
     """lda: the sampler through the family against enumeration."""
     p, joints, predictive, counts = enumerated
@@ -180,7 +180,7 @@ def planted_fit(planted):
     return fitted(model(3, alpha="learned", beta=0.1, held_out=0.1), planted[2], draws=500, tune=200)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_planted_topics_are_found(planted, planted_fit):
     """lda: up to their order; rows of topics and proportions sum to 1."""
     phi, theta, _ = planted
@@ -264,7 +264,7 @@ def test_new_documents_are_placed(planted, planted_fit):
     assert np.all(np.abs(again.mean(axis=0) - planted_fit.topics.theta[0]) < 4 * error + 0.01)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_topics_without_a_fixed_number(planted):
     """hdp: the number of used topics is near the planted one, and documents share them."""
     phi, theta, documents = planted

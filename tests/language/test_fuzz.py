@@ -32,7 +32,7 @@ def outcome(path: Path) -> None:
     assert time.process_time() - begun < 5
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @TIGHT
 @given(seed=st.integers(0, 2**32), which=st.integers(0, len(TEXTS) - 1), cuts=st.integers(1, 6))
 def test_mutated_model_files(seed, which, cuts, tmp_path):

@@ -371,7 +371,7 @@ CASES = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_one_line_and_nothing_written(case, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -401,7 +401,7 @@ def test_rows_summed_for_nuts_keep_their_digits():
     assert found == pytest.approx(truth, rel=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_levels_of_a_state_space_shifted():
     """Decoded over several draws of the variances."""
     from bayeslab.families.hmm import linear as hmm_linear
@@ -433,7 +433,7 @@ SEARCHED = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize("kind", SEARCHED)
 def test_em_shifted_and_scaled(kind):
     spec, shifted = SEARCHED[kind]

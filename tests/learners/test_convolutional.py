@@ -94,7 +94,7 @@ def test_scatter_against_a_plain_twin():
     np.testing.assert_allclose(out, twin[:, 2:8, 2:8])
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_digits(digits, net):
     """lenet: real digits of 8 × 8 pixels, enlarged to 24 × 24 in the middle of 32 × 32."""
     assert net.score(*digits[1]) > 0.95
@@ -122,7 +122,7 @@ def test_affine():
     np.testing.assert_allclose(changed.sum(axis=(1, 2)), mass, rtol=0.25)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_boosted_nets(digits):
     """boosted-nets: of the second set the first net has half wrong, the third is where they disagree; outputs add up."""
     (x, y), (new, truth) = digits

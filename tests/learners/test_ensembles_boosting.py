@@ -212,7 +212,7 @@ def test_weak_learners_in_adaboost():
         assert AdaBoost(one, n_estimators=20, random_state=0).fit(x, y).score(x, y) >= one.fit(x, y).score(x, y)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_boost_digits():
     """boost-digits (F36; the 118,000 rows of the source are not there): nets boosted on the digits that there are."""

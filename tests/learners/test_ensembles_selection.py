@@ -88,7 +88,7 @@ def test_scann_inertia():
     assert Scann(four_learners(), random_state=0).fit(x[two], y[two]).score(x[two], y[two]) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_eigenlearners():
     """eigenlearners: the covariance of components is diagonal, and fewer of them keep the accuracy."""
     x, y = load_digits(return_X_y=True)

@@ -260,7 +260,7 @@ def test_metric_adapt():
     assert better > plain + 0.05, (better, plain)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize("split", ["widest", "cyclic"])
 @pytest.mark.parametrize("leaf_size", [1, 8])
 def test_kd_tree(split, leaf_size):

@@ -53,7 +53,7 @@ def test_lsh_bits():
         assert same.sum() <= found.examined[i] <= same.sum() + 40 * index.plan.tables
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize("recall", [0.5, 0.9])
 def test_near_neighbors_approx(recall):
     """near-neighbors-approx: with a point at r, one within cr is returned as often as promised; none farther, ever."""

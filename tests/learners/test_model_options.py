@@ -80,7 +80,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize(
     ("target", "options"),
     [(target, one) for target, (_, several) in CASES.items() for one in several],

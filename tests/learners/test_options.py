@@ -61,7 +61,7 @@ def table(task: str, classes: int = 3) -> dict[str, Any]:
     return {"a": a, "b": b, "c": c, "y": score if task == "regression" else np.digitize(score, cuts).astype(str)}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(("word", "task", "name", "value"), list(cases()))
 def test_every_word(word, task, name, value):

@@ -37,7 +37,7 @@ def examples() -> Iterator[Any]:
                 yield pytest.param(one, check, id=f"{word}-{type(estimator).__name__}-{name}")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("estimator", "check"), list(examples()))
 def test_scikit_learn_checks(estimator, check):

@@ -86,7 +86,7 @@ def test_svm_virtual():
     assert 1 - virtual.score(new, Y[test]) < 0.5 * (1 - plain.score(new, Y[test]))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_local_kernel():
     """svm-virtual: on synthetic digits products of near pixels err less than those of all, and with copies least."""
     rng = np.random.default_rng(1)

@@ -22,7 +22,7 @@ def galaxies():
     return bl.fit(MODELS / "galaxies.yaml", progress=False, runs=None)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_galaxies(galaxies):
     """The seven slow and the three fast galaxies are clusters of their own, and a density is a density."""
     assert galaxies.verdict.status == "pass", str(galaxies.verdict)
@@ -49,7 +49,7 @@ def test_dp_alpha_of_galaxies_by_quadrature(galaxies):
     assert abs(values.mean() - expected) < 4 * error
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_geyser_process():
     """Two kinds of eruptions, found without being told how many."""
     fit = bl.fit(MODELS / "geyser_process.yaml", progress=False, runs=None)

@@ -65,7 +65,7 @@ def test_co2_is_at_a_mode_and_predicts_what_scikit_learn_does():
     assert (season[-1].max() - season[-1].min()) > 1.05 * (season[0].max() - season[0].min())  # Keeling et al. (1996)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_orings_by_importance_sampling():
     """Draws of hyperparameters and function from their priors, weighted by the likelihood."""
     fit = fitted("orings")

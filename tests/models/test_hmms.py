@@ -14,7 +14,7 @@ import bayeslab as bl
 MODELS = Path(__file__).parents[2] / "models"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_mining_disasters_change_regime_around_1890():
     """Maximum likelihood by a general optimiser on a forward pass written here."""
     y = pd.read_csv(MODELS / "data" / "coal.csv")["disasters"].to_numpy()

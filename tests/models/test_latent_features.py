@@ -30,7 +30,7 @@ def simulated_shapes():
     return pd.DataFrame(values, columns=[f"r{i + 1}c{j + 1}" for i in range(6) for j in range(6)]), z
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_shapes_are_the_planted_ones():
     """beta-process-factor, binary-factor: four shapes, each cell within what the noise allows; which image has which."""
     told, z = simulated_shapes()
@@ -71,7 +71,7 @@ def test_crime_factors_are_scikit_learns():
     assert np.allclose(group["communality"], 1 - noise**2, atol=0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_crime_factors_pass_from_any_seed():
     """Chains were held where a loading is zero (8) and where a column has next to no noise (9, 10)."""
     for seed in (8, 9, 10):

@@ -32,7 +32,7 @@ def test_geyser_clusters_by_maximum_likelihood():
     assert list(fit.posterior["component"].values) == ["short", "long"]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_geyser_clusters_by_nuts():
     """Given the labels, which hardly anyone doubts, everything is conjugate: the closed form at the labels."""
     fit = fitted("geyser_clusters")
@@ -47,7 +47,7 @@ def test_geyser_clusters_by_nuts():
     assert adjusted_rand_index(fit.clusters()["partition"].values, long) > 0.95
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_coal_rates_by_quadrature():
     """Two Poisson components: three parameters on a grid, and BIC by a direct search for each number."""
     counts = table("coal")["disasters"].to_numpy()
@@ -110,7 +110,7 @@ def test_role_conflict_is_goodmans_latent_class_model():
     np.testing.assert_allclose(second, [0.714, 0.330, 0.354, 0.132], atol=6e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_geyser_number_says_two_or_three():
     fit = fitted("geyser_number", draws=300, tune=100, chains=2)
     probability = fit.data_tree["number"]["probability"].values

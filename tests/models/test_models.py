@@ -94,7 +94,7 @@ def test_there_are_models():
     assert len(FILES) >= 6
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("file", GRAPHS, ids=lambda f: f.stem)
 def test_fits_and_can_be_trusted(file, fits):
     fit = fits(file.stem)
@@ -229,7 +229,7 @@ def test_coal_by_summing_over_the_change(fits):
     assert abs(share - w.max()) < 4 * np.sqrt(w.max() / 1000)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_sunspots_by_importance_sampling(fits):
     y = np.sqrt(table("sunspots")["sunspots"].to_numpy())
 
@@ -248,7 +248,7 @@ def test_sunspots_by_importance_sampling(fits):
     assert fit.log_likelihood()["root"].sizes["year_from_2"] == len(y) - 2
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_airquality_by_integrating_the_gaps_out(fits):
     """A missing radiation adds its variance to the ozone it predicts; a missing ozone adds nothing."""
     data = table("airquality")
@@ -304,7 +304,7 @@ def test_faithful_by_importance_sampling(fits):
     agrees(fit, "sd[long]", *mean(np.exp(points[:, 4])))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_nile_by_the_kalman_filter(fits):
     """The levels integrated out exactly; the two scales and the start on a grid."""
     y = table("nile")["flow"].to_numpy(dtype=float)

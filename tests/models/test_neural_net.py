@@ -26,7 +26,7 @@ def fit(halves) -> bl.Fit:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_intervals_cover(fit, halves):
     """nn-bayes: predictive intervals of 50 % and 90 % hold as many of the rows held out, up to chance."""
     truth = halves[1]["waiting"].to_numpy(float)

@@ -49,7 +49,7 @@ def indicators(data: pd.DataFrame, levels: dict[str, list[str]]) -> pd.DataFrame
     return pd.DataFrame({f"b[{c}[{k}]]": (data[c] == k).astype(float) for c, ks in levels.items() for k in ks})
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("name", NAMES)
 def test_fits_and_can_be_trusted(name, fits):
     fit = fits(name)
@@ -156,7 +156,7 @@ def test_radon_is_gelman_and_hills(fits):
     assert rows.loc["sigma", "mean"] == pytest.approx(0.76, abs=0.006)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("name", ["trees", "radon_formula"])
 def test_nuts_agrees_with_the_closed_form(name, fits):
     exact = fits(name).summary()
@@ -321,7 +321,7 @@ def test_diabetes_is_park_and_casellas(fits):
         assert np.std(ours) == pytest.approx(error, rel=0.25), name
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_the_mode_of_the_lasso_is_scikit_learns(fits):
     from sklearn.linear_model import Lasso
 

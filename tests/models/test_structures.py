@@ -140,7 +140,7 @@ def test_what_is_known_about_births_is_kept():
     assert max(back) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_what_lies_behind_the_alarms_of_pumps_is_found():
     """The planted cause, given or invented, makes eight edges five, and its shares are those of the simulation."""
     found = bl.learn(MODELS / "pumps_hidden.yaml")

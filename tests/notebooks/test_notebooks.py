@@ -33,7 +33,7 @@ def test_outputs_are_kept(path):
 
 
 # The kernel is another process: its sockets close when they close.
-@pytest.mark.slow
+@pytest.mark.slow(why="notebook")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 def test_runs_and_prints_what_is_stored(path):

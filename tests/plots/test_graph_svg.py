@@ -97,7 +97,7 @@ def inside(points: np.ndarray, box: Box, slack: float = 0.0) -> np.ndarray:
 any_dag = settings(max_examples=80, deadline=None, derandomize=True)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @any_dag
 @given(dags())
 def test_everything_is_drawn_once(graph):
@@ -108,7 +108,7 @@ def test_everything_is_drawn_once(graph):
     assert sorted(map(sorted, plates)) == sorted(map(sorted, {frozenset(d) for _, d in graph.nodes("dims") if d}))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @any_dag
 @given(dags())
 def test_nodes_do_not_overlap_and_children_are_below(graph):
@@ -135,7 +135,7 @@ def test_a_plate_holds_its_members_and_nothing_else(graph):
         assert contains(box, plan.nodes[name]) if member else not overlap(box, plan.nodes[name])
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @any_dag
 @given(dags())
 def test_edges_join_their_nodes_and_avoid_the_others(graph):
@@ -147,7 +147,7 @@ def test_edges_join_their_nodes_and_avoid_the_others(graph):
         assert not any(inside(points, box).any() for box in others)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @any_dag
 @given(dags(max_nodes=8))
 def test_the_same_graph_gives_the_same_text_however_its_edges_were_added(graph):
@@ -179,7 +179,7 @@ def test_the_text_does_not_depend_on_the_process_and_needs_no_heavy_library():
     assert outputs.pop().endswith("[]\n")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize("seed", range(3))
 def test_sixty_nodes(seed):
     graph = random_dag(60, seed)

@@ -78,7 +78,7 @@ def test_regions_have_the_colour_of_the_most_probable_class():
     assert certain.min() < 0.55 and none.min() > 0.9
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_regions_of_names_numbers_and_other_families():
     rng = np.random.default_rng(0)
     n = 80

@@ -181,7 +181,7 @@ def test_evidence_changes_the_picture_of_a_network():
     assert shown["smoke"].attrib["data-look"] == "observed"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize("n", [30, MOST_BOXES + 5])
 def test_nothing_moves_when_evidence_comes_in(n):
     graph, marginals = random_dag(n, 11)
@@ -317,7 +317,7 @@ def test_an_undirected_graph_has_no_arrows():
     assert "polygon" not in svg
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_large_networks_are_compact():
     graph, marginals = random_dag(MOST_BOXES + 1, 6)
     some = "variable 3"

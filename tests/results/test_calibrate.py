@@ -127,7 +127,7 @@ def bound(model: bl.Model) -> Data:
     return bl.check(model, DATA)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_exact_engine_is_calibrated(tmp_path):
     found = calibrate(line(), 200, DATA, "exact", runs=tmp_path, progress=False)
     assert found.verdict.status == "pass", found
@@ -135,7 +135,7 @@ def test_exact_engine_is_calibrated(tmp_path):
     assert (found.ranks >= 0).all() and (found.ranks <= N_RANKED).all()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_fitting_under_another_prior_fails():
     wide, narrow = line(2.0), line(0.3)
     found = _calibrate(wide, narrow, bound(wide), 200, "exact", 4, 1, None, Progress(None), {})
@@ -168,7 +168,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 def test_killed_and_run_again(tmp_path):
     """Killed after a few replications; the rest are added and the result is that of an uninterrupted run."""
     import pandas as pd
@@ -191,7 +191,7 @@ def test_killed_and_run_again(tmp_path):
     assert len(list(runs.iterdir())) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_nuts_in_processes(tmp_path):
     """Counts and words; in two processes and in one the same."""
     nodes = {"p": "Beta(2, 2)", "r": "Gamma(2, 1)", "k[obs_id]": "Poisson(r + 0.1)", "w[obs_id]": "Bernoulli(p)"}

@@ -183,7 +183,7 @@ def test_independent_draws_pass(rng):
     assert "all 21 quantities ≤ 1.01" in one(verdict, "R-hat").message
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_ten_thousand_independent_quantities_pass(rng):
     data = tree({"a": rng.normal(size=(CHAINS, 250, 100, 100))})
     verdict = judge_mcmc(data)

@@ -54,7 +54,7 @@ def test_scores_of_rows_left_out_are_of_single_rows():
     np.testing.assert_allclose(log_likelihood(fit)["y"].to_numpy(), density * WEIGHED["w"], atol=1e-7)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_censored_rows_are_not_compared_with_values():
     fits = {"plain": fitted(CUT), "cens": fitted(CUT, censored="cut")}
     first = int(np.argmax(CUT["cut"] == "right")) + 1
@@ -100,7 +100,7 @@ def test_bounds_of_a_graph_are_values_with_a_probability():
         same_events("y", moving, plain)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_counts_as_numbers_and_as_counts():
     data = {"x": X, "y": RNG.poisson(np.exp(1 + 0.3 * X)).astype(float)}
     models = {

@@ -250,7 +250,7 @@ def test_p_loo_is_the_ridge_trace():
 # -------------------------------------------------------------------------- pointwise densities
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_log_likelihood_from_constrained_draws(drawn):
     """Interval with a random bound, simplex, ordered, positive: forward transforms, and SciPy's density."""
     there = log_likelihood(drawn)["y"].to_numpy()
@@ -278,7 +278,7 @@ def test_loo_agrees_with_arviz(drawn):
     assert np.allclose(ours.pareto_k, theirs.pareto_k, atol=0.2)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_refit_of_an_outlier_is_the_evidence_ratio(exact, drawn):
     """NUTS without the outlier's term, against the quadrature of a model with nearly the same prior."""
     found = compare({"m": drawn}, progress=False).loos["m"]
@@ -391,7 +391,7 @@ def test_unknown_words(exact):
         compare(exact, prior={"lin": 1.0}, progress=False)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_command(exact, capsys):
     folders = [str(fit.folder) for fit in exact.values()]
     with pytest.raises(SystemExit) as stopped:
@@ -408,7 +408,7 @@ def test_plot(exact):
     assert compare(exact, refit=False, progress=False).plot().axes
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_points_have_no_left_out_predictions():
     """A mode can be compared by BIC, not by leave-one-out."""
     fit = bl.fit(regression("y ~ x"), DATA, "map", progress=False, runs=None)

@@ -64,7 +64,7 @@ def test_bad_folds(bad):
         splits(np.arange(60.0), bad, 1, np.random.default_rng(0), classes=False)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_leave_one_out_of_least_squares():
     """loocv: equals separate fits, by the closed form of least squares; the Bayesian model is scored alike."""
     found = bl.cross_validate({"lines": LINES, "bayes": BAYES}, TABLE, folds="loo", progress=False)
@@ -139,7 +139,7 @@ def test_a_bayes_net_and_a_tree():
     assert found.table.loc["tree", "accuracy"] * 14 == pytest.approx(11, abs=0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize("folds", ["loo", 10])
 def test_rmse_is_of_all_rows(folds):
     """The root of the mean square over rows, also where each split has one; as the fit itself says of its folds."""
@@ -309,7 +309,7 @@ def test_probabilities_and_decisions_of_any_learner(word, calibration):
     np.testing.assert_allclose(decided["expected_loss"], np.minimum(1 - said, 4 * said), atol=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_naive_bayes_of_numbers_is_an_estimator():
     """The class is the parent of continuous columns too; with many rows scikit-learn's naive Bayes says the same."""
     from sklearn.naive_bayes import GaussianNB
@@ -351,7 +351,7 @@ def test_estimators():
         bl.estimator(bl.Model(name="g", model={"family": "graph", "nodes": {"m": "Normal(0, 1)"}}))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_curves_have_the_same_rmse():
     """One row left out at a time: curves by size and by option say what cross-validation says, not the mean error."""
     found = bl.cross_validate({"near": NEIGHBOUR}, TABLE, folds="loo", progress=False).table.loc["near"]

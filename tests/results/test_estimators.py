@@ -40,7 +40,7 @@ EXCUSED = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
     [

@@ -88,7 +88,7 @@ def test_size_search_of_bayesian_models():
     assert found.best("log_score") != 1000
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_validation_set():
     """validation-set: of a three-way split the error of the chosen model on the test rows, used once, is unbiased.
 
@@ -204,7 +204,7 @@ def test_feature_selection():
         assert tested == {0, 1, 2}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_more_data_beat_a_better_learner():
     """word-sense (F33; the texts are not there): the worst of five learners with more words beats the best with few."""
     rng = np.random.default_rng(8)

@@ -19,7 +19,7 @@ from tests.learners.restaurant import NAMES, rows
 from tests.learners.strokes import corners_of
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_declare_and_sample():
     """named-bugs: a model is declared as a directed graph, draws of its posterior agree with the conjugate answer."""
     nodes = {"theta": "Beta(2, 3)", "k[obs_id]": "Binomial(12, theta)"}

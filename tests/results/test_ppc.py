@@ -134,7 +134,7 @@ def test_decisions_on_new_rows(right):
     assert np.allclose(ninety["action"], np.quantile(drawn, 0.9, axis=0), atol=0.02)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_decisions_between_words(binary):
     new = {"x": np.array([-3.0, 0.0, 3.0])}
     assert binary.decide(new, "zero_one")["action"].tolist()[::2] == ["lost", "won"]

@@ -123,7 +123,7 @@ def test_from_the_command_line(fit, tmp_path, capsys):
     assert call(capsys, "query", fit.folder, "--most-probable", 2)[0] != 0
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_rows_are_weighed_by_structures_and_parameters(fit):
     """The mean likelihood of a row is its probability as the next case; WAIC and LOO take the group as any other."""
     group = fit.log_likelihood()

@@ -213,7 +213,7 @@ def exact_query(weights, v, given, do=None):
     return top / bottom, bottom
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize(
     ("given", "do"),
     [({}, None), ({"c": "1"}, None), ({"c": "1", "d": "0"}, None), ({"d": "1"}, {"b": "y"}), ({}, {"b": "y"})],
@@ -237,7 +237,7 @@ def test_queries_are_averages_over_all_dags(once, drawn, given, do):
     assert set(got.marginals) == {"a"}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_an_interval_is_that_of_the_parameters_where_the_structure_is_known():
     found = one_graph(TABLE, [("a", "b")], LEARNED, n=4000).query(draws=4000, seed=3, ci_prob=0.9)
     counts = np.bincount(rows()[:, 2], minlength=2) + ESS / 2
@@ -292,7 +292,7 @@ def exact_effect(weights, x, y, score):
     return sum(w * (mean(e, 1) - mean(e, 0)) for w, e in zip(weights, ALL.adjacency, strict=True))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_effects_are_averages_over_all_dags(once, drawn):
     even = np.full(len(ALL.choices), 1 / len(ALL.choices))
     got = once.average_effect("a", "d")
@@ -396,7 +396,7 @@ def test_interval_of_a_linear_effect(gaussian):
     assert got.mean == pytest.approx(posterior.mu[1], rel=1e-12) and got.mcse == 0
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_predictions_of_numbers_are_mixtures_over_structures(gaussian):
     """Given all else, one graph predicts a Student t: mean and sd are those of the conjugate regression."""
     _, table, learned = gaussian
@@ -423,7 +423,7 @@ def mixed():
     return ScoreTable.build(load("mixed_bic", data), max_parents=2), Parameters(seen, "mixed_bic"), seen
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_nets_of_states_and_numbers(mixed):
     table, learned, seen = mixed
     found = one_graph(table, [("g", "y"), ("x", "y"), ("g", "h")], learned)

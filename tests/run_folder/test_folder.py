@@ -111,7 +111,7 @@ def endless(file: Path) -> None:
 
 OPERATIONS = (
     truncated, garbled, removed, a_pipe,
-    *(pytest.param(o, marks=pytest.mark.slow) for o in (shorter_by_one, emptied, zeros, a_folder, endless)),
+    *(pytest.param(o, marks=pytest.mark.slow(why="large")) for o in (shorter_by_one, emptied, zeros, a_folder, endless)),
 )  # fmt: skip
 FILES = (
     "run.json",
@@ -131,7 +131,7 @@ def the_file(run: Path, pattern: str) -> Path:
     return min(p for p in (run / pattern).parent.rglob("*") if p.is_file())
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("pattern", FILES)
 def test_a_damaged_file_is_said_in_one_line_and_made_again_where_it_can_be(run, whole, capsys, pattern, operation):
@@ -434,7 +434,7 @@ def test_a_lock_in_a_folder_that_cannot_be_written_to(run, capsys):
     assert code == 1 and err.startswith("error: ") and err.count("\n") == 1 and "unexpected" not in err
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 def test_of_two_that_resume_one_works_and_the_other_is_refused(run, whole):
     """Over and over: the run comes out whole, and as it would have alone."""
     words = [sys.executable, "-m", "bayeslab.cli", "fit", "--resume", str(run), "--quiet"]

@@ -32,7 +32,7 @@ MODELS: dict[str, tuple[str, int, dict[str, object], dict[str, object]]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("name", MODELS)
 def test_posterior_is_calibrated(name, tmp_path):
     method, n, spec, options = MODELS[name]

@@ -21,7 +21,7 @@ PRIORS = {"l": "InverseGamma(4, 5)", "s": "HalfNormal(1)"}
 LAWS = {"l": stats.invgamma(4, scale=5), "s": stats.halfnorm(scale=1)}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_posteriors_on_a_grid_are_calibrated():
     """True values lie anywhere in their posteriors, equally often: Kolmogorov's test of 200 of them, n = 25."""
     x, n, cells = np.linspace(0, 6, 25), 200, 20
@@ -51,7 +51,7 @@ def test_posteriors_on_a_grid_are_calibrated():
         assert stats.kstest(wrong, "uniform").pvalue < 0.001, name
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_hyperparameters_are_calibrated(tmp_path):
     priors = PRIORS | {"sigma": "HalfNormal(0.5)", "Intercept": "Normal(0, 1)"}
     spec = bl.GaussianProcess(target="y", kernel="s ** 2 * Matern52(x, l)", mean="1", priors=priors)

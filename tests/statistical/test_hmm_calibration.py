@@ -8,7 +8,7 @@ import pytest
 import bayeslab as bl
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_posterior_is_calibrated(tmp_path):
     model = bl.Model(
         name="regimes",

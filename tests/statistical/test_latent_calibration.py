@@ -7,7 +7,7 @@ import pytest
 import bayeslab as bl
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize(("features", "more"), [("ibp", {"alpha": "Gamma(2, 1)"}), (2, {"probability": "Beta(1, 2)"})])
 def test_scales_and_concentration_are_calibrated(features, more):
     """beta-process-factor, binary-factor: ranks of noise, scale and α are uniform; those of features have no order."""

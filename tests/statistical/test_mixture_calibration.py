@@ -7,7 +7,7 @@ import pytest
 import bayeslab as bl
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_two_components_in_order_are_calibrated():
     """The components of truth and draws are numbered by the same rule, so that labels do not matter."""
     own = {"mean": 0.0, "rows": 0.3, "dof": 6, "scale": 6.0}
@@ -21,7 +21,7 @@ def test_two_components_in_order_are_calibrated():
     assert found.verdict.status != "fail", str(found.verdict)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_a_wrong_prior_is_found_out():
     """Fitted with a prior of the means that is ten times too narrow, the same calibration fails."""
     from bayeslab.fitting import check

@@ -62,7 +62,7 @@ def minimal(sets):
     return {s for s in sets if not any(t < s for t in sets)}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize(
     ("definition", "is_set", "all_sets"),
     [
@@ -119,7 +119,7 @@ def test_surgery_is_the_truncated_product():
         assert causal.interventional(network, x, y) == pytest.approx(do_by_the_product(network, x, y), abs=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_both_formulas_are_surgery():
     """On random nets, for every minimal set of either kind, whatever is hidden."""
     rng = np.random.default_rng(2)

@@ -71,7 +71,7 @@ def start(chain, table, seed=0):
     return chain.init(table, np.random.default_rng(seed))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_structure_mcmc_visits_dags_as_often_as_they_are_probable(chain, table):
     """Thinned until draws are all but independent: a chi-square test over all DAGs."""
     every = Everything.of(table)
@@ -92,7 +92,7 @@ def test_structure_mcmc_visits_dags_as_often_as_they_are_probable(chain, table):
     np.testing.assert_allclose(info.scores, every.scores[seen], atol=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_structure_mcmc_finds_exact_edge_probabilities(chain):
     """Standard errors by batches of one long run."""
     for name in ("uneven", "five"):
@@ -108,7 +108,7 @@ def test_structure_mcmc_finds_exact_edge_probabilities(chain):
         assert np.max(error) < 0.01
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_structure_mcmc_single_steps_are_in_detailed_balance():
     """Of all pairs of DAGs: as many steps there as back, with each kind of step alone."""
     table = table_of(3, random_scores(9, 0.8))
@@ -127,7 +127,7 @@ def test_structure_mcmc_single_steps_are_in_detailed_balance():
         assert balanced(shares)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("reversal", [0.0, 0.7])
 def test_structure_mcmc_of_partitions_is_in_detailed_balance(reversal):
     """The partition of a step is that of the DAG drawn from it."""
@@ -273,7 +273,7 @@ def tempered(request):
     return Tempered(request.param, (1.0, 0.5, 0.2), every=50)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_structure_mcmc_tempered_crosses_valleys(tempered):
     """Two DAGs of four variables with a valley between them that is ten nats deep."""
     table = two_peaks()

@@ -54,7 +54,7 @@ def tail_of_frequencies(draws, every, weights):
     return stats.chisquare(seen[used], wanted[used] * (seen[used].sum() / wanted[used].sum())).pvalue
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("draws_of", ["dags", "orders"])
 def test_frequencies_are_posterior_probabilities(case, draws_of):
     table, every = case

@@ -98,7 +98,7 @@ class Model:
         return Outcome(0.0, 1, float((min(x, y), max(x, y), tuple(sorted(given))) in self.statements))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize("n", [2, 3, 4])
 def test_causality_from_data_every_class_of_ancestral_graphs(n):
     """All maximal ancestral graphs with up to four nodes: the PAG of each class, from its independences."""
@@ -162,7 +162,7 @@ def fillings(pag: np.ndarray):
         yield marks
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_causality_from_data_hidden_and_selected_variables():
     """Random DAGs of which five variables are seen: what is marked is true, and what is not differs in the class."""
     rng = np.random.default_rng(1)

@@ -136,7 +136,7 @@ def random_mixed(rng: np.random.Generator, n: int) -> nx.DiGraph:
     return graph
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_whatever_is_found_is_surgery():
     """Also where back and front door fail, and hidden variables lie on chains; a formula wherever those succeed."""
     rng = np.random.default_rng(4)

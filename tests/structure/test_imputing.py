@@ -109,7 +109,7 @@ def batch_error(x: np.ndarray, batches: int = 30) -> np.ndarray:
     return means.std(axis=0, ddof=1) / np.sqrt(batches)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("case", CASES)
 def test_edges_are_as_probable_as_the_sum_over_all_completions_and_dags_says(case):
     sampler, score, prior = CASES[case]
@@ -132,7 +132,7 @@ def test_edges_are_as_probable_as_the_sum_over_all_completions_and_dags_says(cas
     assert info.proposed["imputation"] and info.accepted["imputation"]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_missing_cells_are_drawn_from_their_posterior():
     known = cells()
     table = table_of(known)
@@ -147,7 +147,7 @@ def test_missing_cells_are_drawn_from_their_posterior():
     assert np.abs(z).max() < norm.isf(1e-4 / 10), (z, exact)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_cells_one_by_one_where_a_row_has_too_many_completions(monkeypatch):
     from bayeslab.structure import imputing
 
@@ -314,7 +314,7 @@ def averaged(do=None):
     return out
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_a_fit_with_missing_cells_has_the_edges_of_the_sum_over_completions(fitted):
     import bayeslab as bl
 
@@ -332,7 +332,7 @@ def test_a_fit_with_missing_cells_has_the_edges_of_the_sum_over_completions(fitt
         bl.fit(model, table, method="exact")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_queries_are_averaged_over_structures_and_completions(fitted):
     """Without evidence, with evidence that itself weighs structures, and predicted row by row."""
     import pandas as pd
@@ -360,7 +360,7 @@ def test_queries_are_averaged_over_structures_and_completions(fitted):
     assert open_run(fitted.folder).structures.query({}, ["c"]).to_dict() == seen.to_dict()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_effects_are_averaged_over_structures_and_completions(fitted):
     first, second = (averaged({0: state}) for state in (0, 1))
     effect = fitted.structures.average_effect("a", "c")
@@ -389,7 +389,7 @@ def test_a_net_out_of_a_draw_has_the_tables_of_its_completion(fitted):
     np.testing.assert_allclose(found, joint(codes, adjacency).ravel(), rtol=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="statistical")
 def test_rows_with_missing_cells_are_weighed_by_what_they_show(fitted):
     """The mean likelihood of a row is the probability of what is seen of it, as of the next row."""
     exact = averaged()

@@ -105,7 +105,7 @@ def test_counts_against_a_loop():
         assert counts.sum() == weights.sum()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_counts_by_bits_are_those_by_rows():
     """Rows of weight one are counted 64 at a time; also where rows do not fill the last word, and states do not occur."""
     rng = np.random.default_rng(20)

@@ -230,7 +230,7 @@ def files(folder: Path) -> int:
     return len(list((folder / "chains").rglob("*.npz")))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 @pytest.mark.parametrize("cores", [1, 2])
 def test_killed_at_any_moment_it_goes_on_exactly(tmp_path, cores):
     store, moment = SegmentStore(tmp_path), random.Random(cores)
@@ -259,7 +259,7 @@ def test_killed_at_any_moment_it_goes_on_exactly(tmp_path, cores):
     np.testing.assert_array_equal(drawn(found), whole(SAMPLERS["structure"], LONG))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 def test_without_room_it_says_so_and_goes_on_later(tmp_path):
     """A limit on the size of files stands for a full disk: half a segment is written, then an error comes."""
     store = SegmentStore(tmp_path)

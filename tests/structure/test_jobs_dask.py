@@ -56,7 +56,7 @@ def drawn(chains):
     return np.stack([np.concatenate(chain.draws) for chain in chains])
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 def test_a_worker_killed_in_the_middle_costs_nothing(cluster, tmp_path):
     from distributed import Client
 
@@ -81,7 +81,7 @@ def test_a_worker_killed_in_the_middle_costs_nothing(cluster, tmp_path):
     np.testing.assert_array_equal(drawn(again), expected)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 def test_a_table_lost_with_its_workers_is_sent_again(cluster):
     tasks = [Task(number, SAMPLER, WORK.seed_of(number), 5, 10) for number in range(2)]
     with Workers(scheduler=cluster[0]).ready(TABLE, SAMPLER) as compute_round:

@@ -409,7 +409,7 @@ print([sorted(search(score).graph.edges) for search in SEARCHES.values()])
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="processes")
 def test_hash_seeds_do_not_matter():
     outputs = {
         subprocess.run(

@@ -291,7 +291,7 @@ def test_seventy_eight_parameters_with_the_disease_are_preferred_to_708_without(
     assert found.score > plain.score + 100
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_hidden_variables_are_invented_only_if_the_score_rises(patients):
     _, codes, seen = patients
     rows = Incomplete.of_codes(codes, seen)
@@ -347,7 +347,7 @@ def test_tables_are_read_with_their_missing_cells():
         Incomplete.of({"a": ["z", None]}, states={"a": ["y", "x"]})
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_learn_takes_tables_with_missing_cells(small):
     net, codes, _ = small
     gone = holes(codes, 0.1, np.random.default_rng(3))

@@ -97,7 +97,7 @@ def test_cbr_exact_first():
     assert not retrieve(renamed, stored)[0].exact, "kinds count"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_cbr_best_subgraph():
     """cbr (F45): otherwise the best subgraph matches, as many arcs as enumeration of all maps finds."""
     rng = np.random.default_rng(1)
@@ -110,7 +110,7 @@ def test_cbr_best_subgraph():
     assert ranks == sorted(ranks, reverse=True)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="large")
 def test_cadet():
     """cadet (F45): the T-junction is stored, the faucet queried: no exact match, and parts that together explain it."""
     query, stored = faucet(), library()

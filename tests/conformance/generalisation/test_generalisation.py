@@ -497,7 +497,7 @@ def test_log_density_equals_the_formula(name):
     np.testing.assert_allclose(ours - ours[0], theirs - theirs[0], rtol=1e-8, atol=1e-7)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="conformance")
 @pytest.mark.parametrize("name", [name for name in NAMES if name in CASES and CASES[name].recovered])
 def test_finds_the_planted_values(name):
     data, planted = CASES[name].simulate(start(name))

@@ -1,0 +1,16 @@
+"""Holds for all tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.marks import complaint, reasons
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Every mark `slow` says why."""
+    allowed = reasons(config.getini("markers"))
+    wrong = [(item, complaint(mark, allowed)) for item in items for mark in item.iter_markers("slow")]
+    lines = [f"{item.nodeid}: {text}" for item, text in wrong if text]
+    if lines:
+        raise pytest.UsageError("\n".join(lines))
