@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bayeslab.cli import main
+from tests.cli.calls import call
 
 MODEL = """\
 bayeslab: 1
@@ -44,13 +45,6 @@ def run(folder):
         main(["fit", str(folder / "tiny.yaml"), "--runs", str(folder / "runs"), "--quiet"])
     assert ended.value.code == 0
     return folder / "runs" / "tiny"
-
-
-def call(capsys, *words: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    captured = capsys.readouterr()
-    return int(ended.value.code or 0), captured.out, captured.err
 
 
 def test_check(folder, capsys):

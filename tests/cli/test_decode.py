@@ -9,16 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslab.cli import main
+from tests.cli.calls import call
 
 MODELS = Path(__file__).parents[2] / "models"
-
-
-def call(capsys, *words: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main(list(words))
-    out, err = capsys.readouterr()
-    return int(ended.value.code or 0), out, err
 
 
 def test_a_model_whose_numbers_are_given_needs_no_fit(capsys):

@@ -16,6 +16,7 @@ import pytest
 from bayeslab.cli import main
 from bayeslab.errors import DataError, printable
 from bayeslab.results.verdict import Finding
+from tests.cli.calls import call
 
 ROOT = Path(__file__).parents[2]
 MODEL = """\
@@ -30,13 +31,6 @@ CALIBRATION = MODEL.replace(
     "family: regression, formula: y ~ x", "family: graph, nodes: {a: 'Normal(0, 1)', 'y[obs]': 'Normal(a, 1)'}"
 )
 ESCAPE = "\x1b[31mred\x1b]0;title\x07"
-
-
-def call(capsys, *words: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    captured = capsys.readouterr()
-    return int(ended.value.code or 0), captured.out, captured.err
 
 
 def written(folder: Path) -> Path:

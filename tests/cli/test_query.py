@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bayeslab.cli import main
+from tests.cli.calls import call
 
 MODELS = Path(__file__).parents[2] / "models"
 # A name with = inside, as BIF allows in quotes.
@@ -56,13 +56,6 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("net")
     (path / "small.bif").write_text(BIF)
     return path
-
-
-def call(capsys, *words: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    captured = capsys.readouterr()
-    return int(ended.value.code or 0), captured.out, captured.err
 
 
 def one_line(err: str) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import bayeslab as bl
-from bayeslab.cli import main
+from tests.cli.calls import call
 
 MODEL = """\
 bayeslab: 1
@@ -47,13 +47,6 @@ def folder(tmp_path_factory):
 def whole(folder):
     """The draws of a run that nothing happens to."""
     return bl.fit(folder / "m.yaml", runs=None, cores=1, progress=False).posterior["edge"].to_numpy()
-
-
-def call(capsys, *words: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    captured = capsys.readouterr()
-    return int(ended.value.code or 0), captured.out, captured.err
 
 
 def begin(*words: object) -> subprocess.Popen[bytes]:

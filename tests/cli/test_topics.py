@@ -8,15 +8,9 @@ from pathlib import Path
 import pytest
 
 from bayeslab.cli import main
+from tests.cli.calls import call
 
 MODELS = Path(__file__).parents[2] / "models"
-
-
-def call(capsys, *words: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main(list(words))
-    out, err = capsys.readouterr()
-    return int(ended.value.code or 0), out, err
 
 
 @pytest.fixture(scope="module")

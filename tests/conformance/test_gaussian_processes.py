@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import bayeslab as bl
+from tests.conformance.references import POSTERIORDB as FOLDER
+from tests.conformance.references import require
 
 HERE = Path(__file__).parent
-FOLDER = HERE.parents[1].parent / "shared" / "conformance" / "posteriordb"
 NAME = "gp_pois_regr-gp_regr"
 OURS = {"rho": "rho", "alpha": "alpha", "sigma": "sigma2"}
 
 
 @pytest.mark.slow(why="conformance")
 def test_regression_agrees_with_the_reference():
-    if not FOLDER.is_dir():
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"the reference posteriors are missing: {FOLDER}")
-        pytest.skip("the reference posteriors are not on this machine")
+    require(FOLDER, "reference posteriors")
     data = json.loads((FOLDER / "data" / f"{NAME}.json").read_text())
     given = {name: data[name] for name in ("x", "y")}
     fit = bl.fit(HERE / "gaussian_process" / "gp_regr.yaml", given, method="nuts", seed=20, progress=False, runs=None)

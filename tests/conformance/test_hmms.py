@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import bayeslab as bl
-
-FOLDER = Path(__file__).parents[2].parent / "shared" / "conformance" / "posteriordb"
+from tests.conformance.references import POSTERIORDB as FOLDER
+from tests.conformance.references import require
 
 # Its names, and ours. The reference weighs each first state by one: a constant factor.
 PARAMETERS = {
@@ -26,10 +24,7 @@ PARAMETERS = {
 
 @pytest.mark.slow(why="conformance")
 def test_agrees_with_the_reference():
-    if not FOLDER.is_dir():
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"the reference posteriors are missing: {FOLDER}")
-        pytest.skip("the reference posteriors are not on this machine")
+    require(FOLDER, "reference posteriors")
     name = "hmm_example-hmm_example"
     y = json.loads((FOLDER / "data" / f"{name}.json").read_text())["y"]
     model = bl.Model(

@@ -7,16 +7,16 @@ posterior as of draws whose components are put in that order.
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import bayeslab as bl
+from tests.conformance.references import POSTERIORDB as FOLDER
+from tests.conformance.references import require
 
 HERE = Path(__file__).parent
-FOLDER = HERE.parents[1].parent / "shared" / "conformance" / "posteriordb"
 NAME = "low_dim_gauss_mix-low_dim_gauss_mix"
 OURS = {
     "mu[1]": "mean[1, y]",
@@ -29,10 +29,7 @@ OURS = {
 
 @pytest.mark.slow(why="conformance")
 def test_a_mixture_of_two_normals_agrees_with_the_reference():
-    if not FOLDER.is_dir():
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"the reference posteriors are missing: {FOLDER}")
-        pytest.skip("the reference posteriors are not on this machine")
+    require(FOLDER, "reference posteriors")
     y = json.loads((FOLDER / "data" / f"{NAME}.json").read_text())["y"]
     model = HERE / "mixture" / "low_dim_gauss_mix.yaml"
     fit = bl.fit(model, {"y": y}, method="nuts", seed=20, progress=False, runs=None)

@@ -7,7 +7,6 @@ child changing slowest and no exponents; pyAgrum's BIF has no quotes, its number
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +15,10 @@ import pytest
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.formats._nodes import identifiers
 from bayeslab.formats.network_files import read_network, write_network
+from tests.conformance.references import SHARED, require
 
-FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "networks"
+FOLDER = SHARED / "data" / "networks"
+
 
 # Nodes, arcs and free parameters that the bnlearn repository gives.
 SIZES = {
@@ -41,10 +42,7 @@ SIZES = {
 
 
 def network(name: str) -> DiscreteNetwork:
-    if not FOLDER.is_dir():
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"the networks are missing: {FOLDER}")
-        pytest.skip("the networks are not on this machine")
+    require(FOLDER, "networks")
     return read_network(FOLDER / f"{name}.bif")
 
 

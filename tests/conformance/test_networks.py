@@ -8,8 +8,6 @@ and all evidence of a network as one batch.
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,23 +15,15 @@ import pytest
 from bayeslab.exact import variable_elimination
 from bayeslab.exact.junction_tree import JunctionTree
 from bayeslab.formats.network_files import read_network
+from tests.conformance.references import SHARED, require
 
-SHARED = Path(__file__).parents[3] / "shared"
 FOLDER = SHARED / "conformance" / "networks"
 SMALL = ["asia", "cancer", "child", "earthquake", "insurance", "sachs", "survey"]
 NAMES = [*SMALL, "alarm", "andes", "hailfinder", "hepar2", "pigs", "win95pts"]
 
 
-def present() -> None:
-    if FOLDER.is_dir():
-        return
-    if os.environ.get("CI") == "true":
-        pytest.fail(f"the reference marginals are missing: {FOLDER}")
-    pytest.skip("the reference marginals are not on this machine")
-
-
 def network(name):
-    present()
+    require(FOLDER, "reference marginals")
     return read_network(SHARED / "data" / "networks" / f"{name}.bif")
 
 
@@ -42,7 +32,7 @@ def cases(name):
 
 
 def test_every_reference_is_compared():
-    present()
+    require(FOLDER, "reference marginals")
     assert {path.stem for path in FOLDER.glob("*.json")} == set(NAMES)
 
 

@@ -7,39 +7,31 @@ with the means within four combined standard errors and with the standard deviat
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import bayeslab as bl
+from tests.conformance.references import POSTERIORDB as FOLDER
+from tests.conformance.references import require
 
 HERE = Path(__file__).parent
-FOLDER = HERE.parents[1].parent / "shared" / "conformance" / "posteriordb"
 NAMES = sorted(path.stem for path in HERE.glob("*.yaml"))
 
 # Not here: lotka_volterra needs an ODE solver, hmm_example a hidden Markov model.
 ELSEWHERE = {"hudson_lynx_hare-lotka_volterra", "hmm_example-hmm_example"}
 
 
-def present() -> None:
-    if FOLDER.is_dir():
-        return
-    if os.environ.get("CI") == "true":
-        pytest.fail(f"the reference posteriors are missing: {FOLDER}")
-    pytest.skip("the reference posteriors are not on this machine")
-
-
 def test_every_reference_has_a_model_file():
-    present()
+    require(FOLDER, "reference posteriors")
     assert {path.stem for path in (FOLDER / "reference").glob("*.json")} == set(NAMES) | ELSEWHERE
 
 
 @pytest.mark.slow(why="conformance")
 @pytest.mark.parametrize("name", NAMES)
 def test_agrees_with_the_reference(name):
-    present()
+    require(FOLDER, "reference posteriors")
     data = FOLDER / "data" / f"{name}.json"
     fit = bl.fit(HERE / f"{name}.yaml", data, method="nuts", seed=20, progress=False, runs=None)
     assert fit.verdict.status != "fail", str(fit.verdict)
@@ -60,7 +52,7 @@ NOT_EXACT = {"garch-garch11", "gp_pois_regr-gp_regr", "low_dim_gauss_mix-low_dim
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in NOT_EXACT])
 def test_exact_agrees_with_the_reference(name):
     """The exact posterior has no Monte Carlo error; the reference has."""
-    present()
+    require(FOLDER, "reference posteriors")
     data = FOLDER / "data" / f"{name}.json"
     fit = bl.fit(HERE / f"{name}.yaml", data, seed=20, draws=10, progress=False, runs=None)
     assert fit.method == "exact"

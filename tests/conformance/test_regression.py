@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import bayeslab as bl
+from tests.conformance.references import POSTERIORDB as FOLDER
 
-FOLDER = Path(__file__).parents[3] / "shared" / "conformance" / "posteriordb"
 FILES = Path(__file__).parent / "regression"
 NAMES = sorted(path.stem for path in FILES.glob("*.yaml"))
 

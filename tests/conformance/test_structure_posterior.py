@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,17 +12,14 @@ from bayeslab.structure.chains import load as load_chain
 from bayeslab.structure.exact_posterior import dag_posterior
 from bayeslab.structure.score_table import ScoreTable
 from bayeslab.structure.scores import load
+from tests.conformance.references import SHARED, require
 
-SHARED = Path(__file__).parents[3] / "shared"
 FOLDER = SHARED / "conformance" / "structure"
 NAMES = ["asia", "learning.test", "lizards"]
 
 
 def reference(name):
-    if not FOLDER.is_dir():
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"the reference posteriors are missing: {FOLDER}")
-        pytest.skip("the reference posteriors are not on this machine")
+    require(FOLDER, "reference posteriors")
     return json.loads((FOLDER / f"edges_{name}.json").read_text())
 
 

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,8 +16,8 @@ from bayeslab.structure.constraints import mask_of
 from bayeslab.structure.data import Observations
 from bayeslab.structure.score_table import ScoreTable
 from bayeslab.structure.scores import load
+from tests.conformance.references import SHARED, require
 
-SHARED = Path(__file__).parents[3] / "shared"
 FOLDER = SHARED / "conformance" / "structure"
 NAMES = ["alarm", "asia", "coronary", "insurance", "learning.test"]
 SCORES = {
@@ -31,14 +29,6 @@ SCORES = {
     "bdeu_10": ("bdeu", {"equivalent_sample_size": 10.0}),
     "bds_10": ("bds", {"equivalent_sample_size": 10.0}),
 }
-
-
-def present() -> None:
-    if FOLDER.is_dir():
-        return
-    if os.environ.get("CI") == "true":
-        pytest.fail(f"the reference scores are missing: {FOLDER}")
-    pytest.skip("the reference scores are not on this machine")
 
 
 @cache
@@ -56,7 +46,7 @@ def observations(name):
 
 
 def test_every_reference_is_compared():
-    present()
+    require(FOLDER, "reference scores")
     assert {path.stem for path in FOLDER.glob("scores_*.json")} == {f"scores_{name}" for name in NAMES}
     for name in NAMES:
         assert all(family.keys() - {"child", "parents"} == SCORES.keys() for family in reference(name)["families"])
@@ -70,7 +60,7 @@ def numbers(name, family):
 @pytest.mark.parametrize("key", SCORES)
 @pytest.mark.parametrize("name", NAMES)
 def test_local_scores_agree_with_the_reference(name, key):
-    present()
+    require(FOLDER, "reference scores")
     word, options = SCORES[key]
     score = load(word, observations(name), **options)
     assert len(reference(name)["families"]) >= 20
@@ -84,7 +74,7 @@ def test_local_scores_agree_with_the_reference(name, key):
 @pytest.mark.parametrize("key", ["bdeu_10", "bic", "k2"])
 @pytest.mark.parametrize("name", NAMES)
 def test_tables_agree_with_the_reference(name, key):
-    present()
+    require(FOLDER, "reference scores")
     word, options = SCORES[key]
     table = ScoreTable.build(load(word, observations(name), **options), max_parents=3)
     for family in reference(name)["families"]:
@@ -100,6 +90,6 @@ def test_climbs_from_a_dataframe_reach_what_another_program_reaches(method):
 
     import bayeslab as bl
 
-    present()
+    require(FOLDER, "reference scores")
     table = pd.read_csv(SHARED / "data" / "tables" / "alarm.csv", keep_default_na=False)
     assert bl.learn(table, method, "bic").score >= -219_975.2

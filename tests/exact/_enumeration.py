@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from bayeslab.exact.factors import FactorGraph
@@ -31,6 +33,19 @@ def marginals(product, names):
 
 def max_marginals(product, names):
     return {v: product.max(axis=tuple(k for k in range(product.ndim) if k != i)) for i, v in enumerate(names)}
+
+
+def partitions(n: int) -> Iterator[np.ndarray]:
+    """All partitions of n rows, as numbers of clusters in the order in which these come up."""
+
+    def grow(labels: list[int], size: int) -> Iterator[np.ndarray]:
+        if len(labels) == n:
+            yield np.array(labels)
+            return
+        for k in range(size + 1):
+            yield from grow([*labels, k], max(size, k + 1))
+
+    yield from grow([], 0)
 
 
 def names_of_states(rng, n, most=3):

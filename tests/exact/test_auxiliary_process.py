@@ -18,19 +18,9 @@ from bayeslab.exact.auxiliary_process import (
 )
 from bayeslab.exact.dirichlet_process import log_partition_probability
 from bayeslab.exact.emissions import NormalPrior
+from tests.exact._enumeration import partitions
 
 ROWS = np.array([-2.1, -1.8, 2.0, 0.4])[:, None]
-
-
-def partitions(n):
-    def grow(labels, size):
-        if len(labels) == n:
-            yield np.array(labels)
-            return
-        for k in range(size + 1):
-            yield from grow([*labels, k], max(size, k + 1))
-
-    yield from grow([], 0)
 
 
 def laws():

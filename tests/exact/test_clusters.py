@@ -23,17 +23,7 @@ from bayeslab.exact.clusters import (
 )
 from bayeslab.exact.component_number import NumberPrior, sample_component_number
 from bayeslab.exact.emissions import gaussian
-
-
-def partitions(n: int):
-    def grow(labels, size):
-        if len(labels) == n:
-            yield np.array(labels)
-            return
-        for k in range(size + 1):
-            yield from grow([*labels, k], max(size, k + 1))
-
-    yield from grow([], 0)
+from tests.exact._enumeration import partitions
 
 
 def switched(seed: int, n_draws: int = 60, n_rows: int = 40, k: int = 3):

@@ -18,17 +18,7 @@ from bayeslab.exact.emissions import (
     StudentT,
     gaussian,
 )
-
-
-def partitions(n: int):
-    def grow(labels, size):
-        if len(labels) == n:
-            yield np.array(labels)
-            return
-        for k in range(size + 1):
-            yield from grow([*labels, k], max(size, k + 1))
-
-    yield from grow([], 0)
+from tests.exact._enumeration import partitions
 
 
 def exact(emission, rows, log_prior, gamma):

@@ -30,6 +30,8 @@ from bayeslab.language.expressions import FUNCTIONS
 from bayeslab.language.nodes import nodes_of
 from bayeslab.posterior.density import Density
 
+pytestmark = pytest.mark.usefixtures("double_precision")
+
 PYTHON = Mode("py", "fast_compile")
 # Rewriting merges sums of many terms, and Python adds at most 32 at once.
 PLAIN = {"random_walks": Mode("py", None)}
@@ -59,13 +61,6 @@ class Case:
             warnings.simplefilter("ignore", pm.exceptions.ImputationWarning)
             self.write(self.data)
         return model
-
-
-@pytest.fixture(autouse=True)
-def double_precision():
-    """PyTensor takes a Python number such as 5.0 for single precision; then log(5.0) has 7 digits."""
-    with autocast_float_as("float64"):
-        yield
 
 
 CASES: dict[str, Case] = {}

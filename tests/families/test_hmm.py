@@ -17,14 +17,7 @@ from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.posterior.density import Density
 from bayeslab.posterior.groups import constrained, unconstrained
-
-
-def model(**content):
-    return bl.Model(name="m", model={"family": "hmm", "columns": ["y"], "states": 2} | content)
-
-
-def bound(declared, table):
-    return bl.check(declared, table)
+from tests.families._models import two_states as model
 
 
 def series(n, seed=0, means=(-2.0, 2.0), transition=((0.9, 0.1), (0.2, 0.8))):
@@ -72,7 +65,7 @@ RAGGED = {"who": ["a"] * 3 + ["b"] * 4, "day": [1, 2, 5, 3, 4, 5, 6], "y": [0.5,
 def ragged():
     """A model, its data, and its density."""
     declared = model(sequence="who", time="day")
-    data = bound(declared, RAGGED)
+    data = bl.check(declared, RAGGED)
     graph = hmm.graph(declared, data)
     return declared, data, graph, Slow(graph)
 
@@ -169,7 +162,7 @@ def test_columns_of_every_kind_against_enumeration():
         columns=list(words), emission=words, trials=3, parameters=values, initial=start, transition=transition,
         sequence="who",
     )  # fmt: skip
-    data = bound(declared, table)
+    data = bl.check(declared, table)
     v = {name: np.array(x) for name, x in values.items()}
     codes = {"u": 0, "v": 1, "w": 2}
 
@@ -207,7 +200,7 @@ def test_matrices(covariance):
     table = {"y": rng.standard_normal(12), "z": rng.standard_normal(12) + 1}
     table["z"][3] = np.nan
     declared = model(columns=["y", "z"], covariance=covariance)
-    data = bound(declared, table)
+    data = bl.check(declared, table)
     graph = hmm.graph(declared, data)
     density = Slow(graph)
     point = density.flat(graph.initial_point()) + rng.uniform(-0.3, 0.3, density.n_dim)
@@ -240,7 +233,7 @@ def test_matrices(covariance):
 
 def test_order_2_is_the_sum_over_paths():
     declared = model(order=2, parameters={"mean": [0.0, 2.0], "sd": 1.0})
-    data = bound(declared, {"y": [0.1, 1.5, 2.2, -0.3, 0.8]})
+    data = bl.check(declared, {"y": [0.1, 1.5, 2.2, -0.3, 0.8]})
     rng = np.random.default_rng(3)
     values = {
         "initial": rng.dirichlet([1, 1]),
@@ -339,7 +332,7 @@ def test_baum_welch_never_falls(content, prior):
     _, y = series(80, seed=2)
     y[10:14] = np.nan
     declared = model(**content)
-    plan = hmm.em(declared, bound(declared, {"y": y}))
+    plan = hmm.em(declared, bl.check(declared, {"y": y}))
     problem = plan.problem(prior)
     theta = plan.start(np.random.default_rng(4))
     before = -np.inf
@@ -357,7 +350,7 @@ def test_filtered_counts_in_place_of_smoothed_ones_fail():
     """A tempting mistake goes downhill from the top, where a true step stays."""
     _, y = series(60, seed=2, means=(-0.7, 0.7))
     declared = model()
-    plan = hmm.em(declared, bound(declared, {"y": y}))
+    plan = hmm.em(declared, bl.check(declared, {"y": y}))
     problem = plan.problem(True)
     theta = plan.start(np.random.default_rng(4))
     for _ in range(500):
@@ -399,7 +392,7 @@ def test_labels_are_made_to_agree():
     """Draws whose states were exchanged come back as they were."""
     _, y = series(60, seed=3)
     declared = model()
-    data = bound(declared, {"y": y})
+    data = bl.check(declared, {"y": y})
     rng = np.random.default_rng(0)
     n = 40
     draws = {
@@ -444,7 +437,7 @@ def test_umbrella_against_fact():
     np.testing.assert_allclose(filtered["P(state=rain)"], [0.861386, 0.890832, 0.192718, 0.731480, 0.867470], atol=5e-7)
     best = decode(declared, table)
     assert best["state"].tolist() == ["rain", "rain", "dry", "rain", "rain"]
-    data = bound(declared, table)
+    data = bl.check(declared, table)
     assert hmm.log_likelihoods(declared, data, {})["row"][1].sum() == pytest.approx(-3.261365, abs=5e-7)
     three = decode(declared, table, best=3)
     assert three["path"].tolist() == [1] * 5 + [2] * 5 + [3] * 5
@@ -517,7 +510,7 @@ def test_simulated_rows_follow_the_model():
 def test_what_is_wrong_with_a_model_is_said_in_a_line(content, message):
     def resolve():
         declared = model(**content)
-        return hidden_of(declared, bound(declared, {"y": [0.0, 1.0, 0.0]}))
+        return hidden_of(declared, bl.check(declared, {"y": [0.0, 1.0, 0.0]}))
 
     with pytest.raises(BayeslabError, match=re.escape(message)) as error:
         resolve()
@@ -546,7 +539,7 @@ def test_what_is_wrong_with_a_model_is_said_in_a_line(content, message):
 def test_what_is_wrong_with_data_is_said_in_a_line(table, message):
     declared = model(sequence="who", time="day")
     with pytest.raises(BayeslabError, match=message) as error:
-        hidden_of(declared, bound(declared, table))
+        hidden_of(declared, bl.check(declared, table))
     assert "\n" not in str(error.value)
 
 
@@ -637,13 +630,13 @@ def test_columns_that_follow_from_others_have_no_matrix(covariance):
     declared = model(columns=["y", "x"], covariance=covariance)
     y = np.random.default_rng(0).normal(size=20)
     with pytest.raises(DataError, match="columns y, x depend on each other linearly"):
-        hidden_of(declared, bound(declared, {"y": y, "x": 3 - 2 * y}))
+        hidden_of(declared, bl.check(declared, {"y": y, "x": 3 - 2 * y}))
 
 
 def test_counts_must_be_counts():
     declared = model(emission="poisson")
     with pytest.raises(DataError, match=r"column 'y', row 2: 1\.5; counts are whole numbers"):
-        hidden_of(declared, bound(declared, {"y": [1.0, 1.5, 2.0]}))
+        hidden_of(declared, bl.check(declared, {"y": [1.0, 1.5, 2.0]}))
 
 
 @pytest.mark.parametrize("method", ["em", "gibbs", "nuts"])
@@ -659,7 +652,7 @@ def test_free_parameters_are_counted_and_information_criteria_choose_the_planted
     scores = {}
     for k in (1, 2, 3, 4):
         declared = model(states=k)
-        highest, free = hmm.maximum_likelihood(declared, bound(declared, {"y": y}))
+        highest, free = hmm.maximum_likelihood(declared, bl.check(declared, {"y": y}))
         assert free == (k - 1) + k * (k - 1) + 2 * k
         scores[k] = -2 * highest + free * np.log(300)
     assert scores[1] == pytest.approx(-2 * stats.norm.logpdf(y, y.mean(), y.std()).sum() + 2 * np.log(300), rel=1e-9)
@@ -671,12 +664,12 @@ def test_free_parameters_are_counted_and_information_criteria_choose_the_planted
     }
     for (key, value), want in counts.items():
         declared = model(states=4, **{key: value})
-        assert hidden_of(declared, bound(declared, {"y": y})).n_free == want
+        assert hidden_of(declared, bl.check(declared, {"y": y})).n_free == want
 
 
 def test_priors_are_written_out():
     declared = model(parameters={"mean": "Normal(0, 3)"}, stickiness=2)
-    found = hmm.priors(declared, bound(declared, {"y": [0.0, 1.0, 3.0]}))
+    found = hmm.priors(declared, bl.check(declared, {"y": [0.0, 1.0, 3.0]}))
     assert found["mean"] == "Normal(0, 3)"
     assert found["initial"] == "Dirichlet([1, 1])"
     assert found["transition"] == "Dirichlet, row by row"
@@ -714,13 +707,13 @@ def test_priors_are_written_out():
 )
 def test_nothing_given_is_lost(content, message):
     with pytest.raises((BayeslabError, ValueError), match=re.escape(message)):
-        bound(model(**content), {"y": [0.0, 1.0, 0.5], "x": [0.0, 1.0, 2.0]})
+        bl.check(model(**content), {"y": [0.0, 1.0, 0.5], "x": [0.0, 1.0, 2.0]})
 
 
 def test_a_topology_that_says_what_the_zeros_say_is_fine():
     with_zeros = {"transition": [[0.5, 0.5], [0, 1]], "initial": [1, 0], "parameters": {"mean": [0, 3], "sd": 1}}
     values = [
-        hidden_of(declared, bound(declared, {"y": [0.1, 2.0, 2.5]})).law({}).expected().log_evidence[0]
+        hidden_of(declared, bl.check(declared, {"y": [0.1, 2.0, 2.5]})).law({}).expected().log_evidence[0]
         for declared in (model(**with_zeros), model(topology="left_right", **with_zeros))
     ]
     density = stats.norm.pdf(np.array([0.1, 2.0, 2.5])[:, None], [0, 3], 1)
@@ -731,4 +724,4 @@ def test_a_topology_that_says_what_the_zeros_say_is_fine():
 def test_of_one_state_the_order_does_not_matter():
     one, two = (model(states=1, order=order, parameters={"mean": [0], "sd": 1}) for order in (1, 2))
     table = {"y": [0.1, 2.0, 2.5]}
-    assert hidden_of(two, bound(two, table)).learned == hidden_of(one, bound(one, table)).learned == ()
+    assert hidden_of(two, bl.check(two, table)).learned == hidden_of(one, bl.check(one, table)).learned == ()

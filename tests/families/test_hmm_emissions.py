@@ -17,14 +17,7 @@ from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.posterior.density import Density
 from bayeslab.posterior.groups import constrained
-
-
-def model(**content):
-    return bl.Model(name="m", model={"family": "hmm", "columns": ["y"], "states": 2} | content)
-
-
-def bound(declared, table):
-    return bl.check(declared, table)
+from tests.families._models import two_states as model
 
 
 def by_paths(start, transition, emission):
@@ -82,7 +75,7 @@ def test_density_of_mixtures_is_that_of_all_paths_and_its_slope_is_right():
     """Two columns, missing cells: log p by enumeration, priors by SciPy, the slope by differences."""
     table = {"x": [0.1, -2.0, np.nan, 1.0, 3.0], "y": [1.0, np.nan, np.nan, 0.2, -1.0]}
     declared = model(columns=["x", "y"], **MIXED)
-    data = bound(declared, table)
+    data = bl.check(declared, table)
     graph = hmm.graph(declared, data)
     density = Slow(graph)
     point = density.flat(graph.initial_point()) + np.random.default_rng(0).uniform(-0.5, 0.5, density.n_dim)
@@ -125,7 +118,7 @@ def test_one_state_of_a_mixture_is_a_mixture():
     _, y = planted(60, seed=3)
     own = {"weight": [[0.3, 0.7]], "mean": [[-1.0, 2.0]], "sd": [[1.0, 2.0]]}
     declared = model(states=1, parameters=own, **MIXED)
-    hidden = hidden_of(declared, bound(declared, {"y": y}))
+    hidden = hidden_of(declared, bl.check(declared, {"y": y}))
     value = hidden.law({}).expected().log_evidence.sum()
     theta = {"weights": np.array([0.3, 0.7]), "mean": np.array([[-1.0], [2.0]]), "variance": np.array([[1.0], [4.0]])}
     want = MixtureProblem(gaussian(1, "diagonal"), y[:, None], 2).expect(theta)[0]
@@ -136,7 +129,7 @@ def test_parts_are_numbered_by_their_means_in_every_draw():
     """Draws with parts and states in any order come out alike."""
     declared = model(**MIXED)
     _, y = planted(60, seed=4)
-    data = bound(declared, {"y": y})
+    data = bl.check(declared, {"y": y})
     rng = np.random.default_rng(0)
     true = {
         "initial": np.array([0.4, 0.6]),
@@ -191,7 +184,7 @@ def test_mixtures_end_to_end_by_nuts():
 )  # fmt: skip
 def test_bad_mixtures(content, words):
     with pytest.raises(BayeslabError, match=words):
-        hmm.resolved(model(**content), bound(model(**content), {"y": [0.0, 1.0, 2.0, 3.0]}))
+        hmm.resolved(model(**content), bl.check(model(**content), {"y": [0.0, 1.0, 2.0, 3.0]}))
 
 
 # --------------------------------------------------------------------------------- EM: what has no closed form
@@ -240,10 +233,10 @@ def test_em_of_a_stationary_start():
     """Monotone, at a maximum; the start adds what it knows to the transitions."""
     table = sequences()
     declared = model(initial="stationary", sequence="who")
-    data = bound(declared, table)
+    data = bl.check(declared, table)
     theta, problem = at_the_top(declared, data)
     free = model(sequence="who", initial="uniform")
-    other, _ = at_the_top(free, bound(free, table))
+    other, _ = at_the_top(free, bl.check(free, table))
     assert np.abs(theta["transition"] - other["transition"]).max() > 1e-3
     assert problem.hidden.chain.complete(theta)["initial"][0] == pytest.approx(2 / 3, abs=0.15)
 
@@ -274,7 +267,7 @@ def test_em_under_written_priors(content, table):
         "coins": {"y": (rng.random(120) < np.where(states == 0, 0.2, 0.7)).astype(int)},
     }[table]
     declared = model(**content)
-    at_the_top(declared, bound(declared, own), steps=3000, tolerance=2e-3)
+    at_the_top(declared, bl.check(declared, own), steps=3000, tolerance=2e-3)
 
 
 def test_mode_under_a_written_prior_is_that_of_the_graph():
@@ -285,7 +278,7 @@ def test_mode_under_a_written_prior_is_that_of_the_graph():
         transition=[[0.8, 0.2], [0.2, 0.8]],
     )
     _, y = planted(60, seed=5)
-    data = bound(declared, {"y": y})
+    data = bl.check(declared, {"y": y})
     theta, _ = at_the_top(declared, data, steps=3000)
     graph = hmm.graph(declared, data)
     density = Slow(graph)
@@ -310,7 +303,7 @@ def test_pseudocounts_keep_unseen_words_possible():
             "pseudocount": 2, "parameters": {"p_y": "Dirichlet([3, 2, 1.5])"},
         },
     )  # fmt: skip
-    data = bound(declared, {"y": seen})
+    data = bl.check(declared, {"y": seen})
     plan = hmm.em(declared, data)
     problem, theta = plan.problem(True), plan.start(np.random.default_rng(0))
     for _ in range(3000):
@@ -357,7 +350,7 @@ def test_bad_priors_of_words(prior, words):
     declared = bl.Model(dims={"y": ["a", "b", "c"]}, model=own)
 
     def resolve():
-        return hidden_of(declared, bound(declared, {"y": ["a", "b", "a"]}))
+        return hidden_of(declared, bl.check(declared, {"y": ["a", "b", "a"]}))
 
     with pytest.raises(BayeslabError, match=re.escape(words)):
         resolve()
@@ -399,7 +392,7 @@ def test_standard_errors_are_the_curvature_of_the_likelihood():
     declared = model(initial="uniform", parameters={"sd": 2.5})
     fit = fitted(declared, y, method="em", standard_errors=True, prior="ignore", tolerance=1e-13)
     theta = {n: fit.posterior[n].to_numpy()[0, 0] for n in ("mean", "transition")}
-    hidden = hidden_of(declared, bound(declared, {"y": y}))
+    hidden = hidden_of(declared, bl.check(declared, {"y": y}))
 
     def log_likelihood(x):
         a, b = x[2:]
@@ -468,7 +461,7 @@ def test_rows_with_gaps_under_matrices_have_the_right_slope(family):
     table = dict(zip("abc", rows.T, strict=True))
     kind = {"states": 2, "covariance": "full"} if family == "hmm" else {"components": 2}
     declared = bl.Model(name="m", model={"family": family, "columns": ["a", "b", "c"], **kind})
-    data = bound(declared, table)
+    data = bl.check(declared, table)
     from bayeslab import registry
 
     graph = registry.load("families", family).graph(declared, data)
@@ -576,9 +569,9 @@ def test_transitions_are_learned_from_scores():
     options = {"method": "em", "tolerance": 1e-10, "seed": 1, "progress": False, "runs": None}
     want = bl.fit(plain, {"y": y}, **options).posterior["transition"]
     np.testing.assert_allclose(bl.fit(given, table, **options).posterior["transition"], want, atol=1e-4)
-    left_out = hidden_of(d := model(columns=["a", "b"], emission="scores"), bound(d, table))
+    left_out = hidden_of(d := model(columns=["a", "b"], emission="scores"), bl.check(d, table))
     np.testing.assert_allclose(left_out.parts[0].emission.share, share)
-    density = Slow(hmm.graph(d, bound(d, table)))
+    density = Slow(hmm.graph(d, bl.check(d, table)))
     point = np.random.default_rng(0).normal(size=density.n_dim)
     np.testing.assert_allclose(density(point)[1], differences(density, point), rtol=1e-4, atol=1e-5)
 
@@ -598,7 +591,7 @@ def test_transitions_are_learned_from_scores():
 def test_bad_scores(content, table, words):
     def resolve():
         declared = model(**{"columns": ["a", "b"], "emission": "scores"} | content)
-        return hidden_of(declared, bound(declared, table))
+        return hidden_of(declared, bl.check(declared, table))
 
     with pytest.raises(BayeslabError, match=words):
         resolve()

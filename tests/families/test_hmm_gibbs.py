@@ -17,12 +17,9 @@ from bayeslab.exact.forward_backward import HiddenChain, filter_states, simulate
 from bayeslab.families import hmm
 from bayeslab.families.hmm import gibbs_sampling
 from bayeslab.families.hmm.choice import hidden_of
+from tests.families._models import two_states as model
 
 SAMPLED = {"draws": 1200, "tune": 200, "chains": 4}
-
-
-def model(**content):
-    return bl.Model(name="m", model={"family": "hmm", "columns": ["y"], "states": 2} | content)
 
 
 def series(n, seed=0):

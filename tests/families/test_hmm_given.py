@@ -14,6 +14,7 @@ from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.families.hmm.expectation_maximisation import HiddenProblem
 from bayeslab.posterior.density import Density
 from bayeslab.posterior.groups import constrained
+from tests.families._models import two_states as model
 
 N = 30
 
@@ -23,10 +24,6 @@ def table():
     z = (np.arange(N) // 6) % 2
     return {"y": 3 * z + rng.normal(size=N), "n": rng.poisson(2 + 6 * z), "x": rng.normal(size=N), "k": rng.binomial(
         9, 0.25 + 0.5 * z)}  # fmt: skip
-
-
-def model(**content):
-    return bl.Model(name="m", model={"family": "hmm", "columns": ["y"], "states": 2} | content)
 
 
 SECOND = {"second_transition": [[0.75, 0.25], [0.5, 0.5]], "transition": [[[0.5, 0.5], [0.25, 0.75]]] * 2}

@@ -16,6 +16,7 @@ from bayeslab.errors import BayeslabError
 from bayeslab.exact.clusters import adjusted_rand_index
 from bayeslab.families import mixture as family
 from bayeslab.fitting import check as bound_of
+from tests.families._models import mixture
 
 N = 40
 
@@ -36,10 +37,6 @@ def planted(seed=0, n=N):
         "word": np.array(["a", "b", "c"])[rng.integers(0, 3, n)],
         "known": [("one" if g else "zero") if t else None for g, t in zip(z, told, strict=True)],
     }
-
-
-def mixture(columns, components=2, **spec):
-    return bl.Model(model=bl.Mixture(columns=columns, components=components, **spec))
 
 
 def with_gaps(data):

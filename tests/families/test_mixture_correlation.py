@@ -12,10 +12,7 @@ from bayeslab.errors import EngineRefusal, ModelError
 from bayeslab.families import mixture as family
 from bayeslab.families.mixture.parts import _partial_correlations
 from bayeslab.fitting import check as bound_of
-
-
-def mixture(columns, components=2, **more):
-    return bl.Model(model=bl.Mixture(columns=columns, components=components, **more))
+from tests.families._models import mixture
 
 
 def planted(n=60, seed=0):

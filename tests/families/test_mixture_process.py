@@ -13,6 +13,7 @@ from bayeslab.exact.dirichlet_process import ProcessPrior, log_partition_probabi
 from bayeslab.exact.emissions import gaussian
 from bayeslab.exact.mixture import MixtureProblem
 from bayeslab.exact.variational_process import climb_sticks
+from tests.exact._enumeration import partitions
 
 PRIORS = {"components": {"mean": 0.0, "rows": 0.2, "dof": 4.0, "scale": 2.0}}
 VALUES = np.array([-2.1, -1.8, -2.4, 2.0, 2.3, 1.9, 2.2, 0.1])
@@ -26,17 +27,6 @@ def model_of(columns=("x",), **spec):
 def fitted(model, data, method=None, **options):
     given = {"draws": 400, "tune": 100, "chains": 2, "runs": None, "progress": False}
     return bl.fit(model, data, method, **(given | options))
-
-
-def partitions(n):
-    def grow(labels, size):
-        if len(labels) == n:
-            yield np.array(labels)
-            return
-        for k in range(size + 1):
-            yield from grow([*labels, k], max(size, k + 1))
-
-    yield from grow([], 0)
 
 
 @pytest.fixture(scope="module")

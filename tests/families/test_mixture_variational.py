@@ -12,10 +12,7 @@ from bayeslab.errors import EngineRefusal
 from bayeslab.exact import emissions
 from bayeslab.exact.mixture import MixtureProblem
 from bayeslab.exact.variational_mixture import climb, prepared
-
-
-def mixture(columns, components=2, **more):
-    return bl.Model(model=bl.Mixture(columns=columns, components=components, **more))
+from tests.families._models import mixture
 
 
 def fitted(model, data, method="variational", seed=1, **options):

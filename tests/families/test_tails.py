@@ -10,7 +10,6 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 from pytensor.compile.mode import Mode
-from pytensor.scalar.basic import autocast_float_as
 from scipy import stats
 from scipy.special import logsumexp
 
@@ -18,13 +17,9 @@ import bayeslab as bl
 from bayeslab.families.graph import tail_kernels as kernels
 from bayeslab.families.graph import tails
 
+pytestmark = pytest.mark.usefixtures("double_precision")
+
 PYTHON = Mode("py", "fast_compile")
-
-
-@pytest.fixture(autouse=True)
-def double_precision():
-    with autocast_float_as("float64"):
-        yield
 
 
 # PyMC's variable, SciPy's, values far into both tails.

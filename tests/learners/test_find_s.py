@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 
 from bayeslab.learners.find_s import FindS
-
-
-def covers(conjunction, rows):
-    return np.array([all(c is None or c == v for c, v in zip(conjunction, row, strict=True)) for row in rows])
+from tests.learners.conjunctions import covers
 
 
 def test_most_specific():

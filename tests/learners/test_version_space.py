@@ -10,10 +10,7 @@ import pytest
 import bayeslab as bl
 from bayeslab.learners.find_s import FindS
 from bayeslab.learners.version_space import VersionSpace
-
-
-def covers(conjunction, rows):
-    return np.array([all(c is None or c == v for c, v in zip(conjunction, row, strict=True)) for row in rows])
+from tests.learners.conjunctions import covers
 
 
 def enumerated(rows, y, sizes, prior, noise):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,8 +11,7 @@ from scipy.special import gammaln
 import bayeslab as bl
 from bayeslab.exact.clusters import adjusted_rand_index
 from bayeslab.results.clusters import listing
-
-MODELS = Path(__file__).parents[2] / "models"
+from tests.models.shipped import MODELS
 
 
 @pytest.fixture(scope="module")

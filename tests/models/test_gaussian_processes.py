@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,14 +11,8 @@ from scipy import stats
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sk
 
-import bayeslab as bl
 from bayeslab.families.gaussian_process import priors
-
-MODELS = Path(__file__).parents[2] / "models"
-
-
-def fitted(name, **options):
-    return bl.fit(MODELS / f"{name}.yaml", progress=False, runs=None, **options)
+from tests.models.shipped import MODELS, fitted
 
 
 def test_co2_is_at_a_mode_and_predicts_what_scikit_learn_does():

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import optimize, stats
 
 import bayeslab as bl
-
-MODELS = Path(__file__).parents[2] / "models"
+from tests.models.shipped import MODELS
 
 
 @pytest.mark.slow(why="statistical")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import bayeslab as bl
-
-MODELS = Path(__file__).parents[2] / "models"
+from tests.models.shipped import MODELS
 
 SHAPES = np.array(
     [

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 from scipy.optimize import minimize
@@ -13,16 +10,7 @@ from scipy.special import logsumexp
 
 import bayeslab as bl
 from bayeslab.exact.clusters import adjusted_rand_index
-
-MODELS = Path(__file__).parents[2] / "models"
-
-
-def fitted(name, method=None, **options):
-    return bl.fit(MODELS / f"{name}.yaml", method=method, progress=False, runs=None, **options)
-
-
-def table(name):
-    return pd.read_csv(MODELS / "data" / f"{name}.csv")
+from tests.models.shipped import MODELS, fitted, table
 
 
 def test_geyser_clusters_by_maximum_likelihood():

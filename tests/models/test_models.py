@@ -10,32 +10,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import optimize, special, stats
 
 import bayeslab as bl
+from tests.models.shipped import MODELS, table
 
-MODELS = Path(__file__).parents[2] / "models"
 FILES = sorted(MODELS.glob("*.yaml"))
 GRAPHS = [file for file in FILES if "family: graph" in file.read_text()]  # regressions: test_regressions.py
-
-
-@pytest.fixture(scope="module")
-def fits():
-    """Fits by name, each made once."""
-    made: dict[str, bl.Fit] = {}
-
-    def get(name: str) -> bl.Fit:
-        if name not in made:
-            made[name] = bl.fit(MODELS / f"{name}.yaml", progress=False, runs=None)
-        return made[name]
-
-    return get
-
-
-def table(name: str) -> pd.DataFrame:
-    return pd.read_csv(MODELS / "data" / f"{name}.csv")
 
 
 def agrees(fit: bl.Fit, row: str, exact: float, exact_error: float = 0.0) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,12 +12,8 @@ from scipy import stats
 import bayeslab as bl
 from bayeslab.decisions import influence
 from bayeslab.networks import decisions
-
-MODELS = Path(__file__).parents[2] / "models"
-
-
-def table(name: str) -> pd.DataFrame:
-    return pd.read_csv(MODELS / "data" / f"{name}.csv", keep_default_na=False)
+from tests.models.shipped import MODELS
+from tests.models.shipped import words as table
 
 
 def changed(name: str, **more) -> bl.Model:

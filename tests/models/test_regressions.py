@@ -6,35 +6,16 @@ within a fraction of a standard error of them.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import optimize, special, stats
 
 import bayeslab as bl
+from tests.models.shipped import MODELS, table
 
-MODELS = Path(__file__).parents[2] / "models"
 FILES = sorted(file for file in MODELS.glob("*.yaml") if "family: regression" in file.read_text())
 NAMES = [file.stem for file in FILES]
-
-
-@pytest.fixture(scope="module")
-def fits():
-    """Fits by name, each made once."""
-    made: dict[str, bl.Fit] = {}
-
-    def get(name: str) -> bl.Fit:
-        if name not in made:
-            made[name] = bl.fit(MODELS / f"{name}.yaml", progress=False, runs=None)
-        return made[name]
-
-    return get
-
-
-def table(name: str) -> pd.DataFrame:
-    return pd.read_csv(MODELS / "data" / f"{name}.csv")
 
 
 def near(fit: bl.Fit, printed: dict[str, tuple[float, float]], within: float = 0.25, spread: float = 0.1) -> None:

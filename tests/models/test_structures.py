@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,17 +10,8 @@ import bayeslab as bl
 from bayeslab.structure import scores
 from bayeslab.structure.exact_posterior import dag_posterior
 from bayeslab.structure.score_table import ScoreTable
-
-MODELS = Path(__file__).parents[2] / "models"
-
-
-def table(name: str) -> pd.DataFrame:
-    return pd.read_csv(MODELS / "data" / f"{name}.csv", keep_default_na=False)
-
-
-def fitted(name: str, method: str | None = None, **options) -> bl.Fit:
-    return bl.fit(MODELS / f"{name}.yaml", method=method, runs=None, progress=False, **options)
-
+from tests.models.shipped import MODELS, fitted
+from tests.models.shipped import words as table
 
 # Of each node the parents; every share is made up, rising with the states of the parents.
 PATHWAY = {

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import bayeslab as bl
 from bayeslab.exact.clusters import adjusted_rand_index
-
-MODELS = Path(__file__).parents[2] / "models"
+from tests.models.shipped import MODELS
 
 
 @pytest.fixture(scope="module")

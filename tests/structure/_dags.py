@@ -1,11 +1,12 @@
-"""All DAGs of a score table, looked at one by one: the slow truth about sums, samplers and searches."""
+"""All DAGs, looked at one by one: the slow truth about sums, samplers and searches; random ones; constraints on them."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import networkx as nx
 import numpy as np
 
 from bayeslab.structure.score_table import ScoreTable
@@ -86,3 +87,33 @@ class Everything:
     def log_sum(self, by_orders: bool = False) -> float:
         log_weight = self.scores + (np.log(self.n_orders) if by_orders else 0.0)
         return float(np.log(np.sum(np.exp(log_weight - log_weight.max()))) + log_weight.max())
+
+
+def all_dags(names: Sequence[str]) -> Iterator[nx.DiGraph]:
+    """Every DAG over these nodes."""
+    pairs = list(itertools.combinations(names, 2))
+    for arrows in itertools.product((None, 1, -1), repeat=len(pairs)):
+        graph = nx.DiGraph()
+        graph.add_nodes_from(names)
+        graph.add_edges_from((a, b)[::way] for (a, b), way in zip(pairs, arrows, strict=True) if way)
+        if nx.is_directed_acyclic_graph(graph):
+            yield graph
+
+
+def random_dag(rng: np.random.Generator, n: int, density: float = 0.3) -> nx.DiGraph:
+    """A DAG over v0, v1, ... in a random order, with each edge along it as probable as ``density``."""
+    order = [f"v{i}" for i in rng.permutation(n)]
+    graph = nx.DiGraph()
+    graph.add_nodes_from(f"v{i}" for i in range(n))
+    graph.add_edges_from((order[i], order[j]) for i in range(n) for j in range(i + 1, n) if rng.random() < density)
+    return graph
+
+
+def not_from_last(child: int, mask: int) -> bool:
+    """Allows no edge from node 3."""
+    return not mask >> 3 & 1
+
+
+def needs_first(child: int, mask: int) -> bool:
+    """Asks for the edge from node 0 to node 2."""
+    return child != 2 or bool(mask & 1)

@@ -12,18 +12,9 @@ from bayeslab.errors import EvidenceError, ModelError, OptionError
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.exact.variable_elimination import eliminate
 from bayeslab.structure import causal
+from tests.structure._dags import all_dags
 
 NO_YES = ("no", "yes")
-
-
-def all_dags(n: int):
-    pairs = list(combinations("abcdef"[:n], 2))
-    for arrows in product((None, 1, -1), repeat=len(pairs)):
-        graph = nx.DiGraph()
-        graph.add_nodes_from("abcdef"[:n])
-        graph.add_edges_from((a, b)[::way] for (a, b), way in zip(pairs, arrows, strict=True) if way)
-        if nx.is_directed_acyclic_graph(graph):
-            yield graph
 
 
 def subsets(names):
@@ -73,7 +64,7 @@ def minimal(sets):
 )
 def test_criteria_on_every_graph_of_four_nodes(definition, is_set, all_sets):
     found = 0
-    for graph in all_dags(4):
+    for graph in all_dags("abcd"):
         for x, y in permutations(graph, 2):
             others = set(graph) - {x, y}
             right = {z for z in subsets(others) if definition(graph, x, y, z)}

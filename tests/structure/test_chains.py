@@ -16,17 +16,9 @@ from bayeslab.structure.chains import load, order, partition, structure
 from bayeslab.structure.chains._tempering import Tempered
 from bayeslab.structure.constraints import mask_of
 from bayeslab.structure.score_table import ScoreTable
-from tests.structure._dags import Everything, flat, random_scores, table_of
+from tests.structure._dags import Everything, flat, needs_first, not_from_last, random_scores, table_of
 
 CHAINS = {"structure": structure, "order": order, "partition": partition}
-
-
-def not_from_last(child, mask):
-    return not mask >> 3 & 1
-
-
-def needs_first(child, mask):
-    return child != 2 or bool(mask & 1)
 
 
 TABLES = {

@@ -28,32 +28,15 @@ from bayeslab.structure.cpdag import (
 )
 from bayeslab.structure.dag import d_separated
 from bayeslab.structure.partial_graph import ARROW, CIRCLE, TAIL, PartialGraph
+from tests.structure._dags import all_dags, random_dag
 
 NAMES = "abcdef"
-
-
-def all_dags(n: int):
-    pairs = list(combinations(NAMES[:n], 2))
-    for arrows in product((None, 1, -1), repeat=len(pairs)):
-        graph = nx.DiGraph()
-        graph.add_nodes_from(NAMES[:n])
-        graph.add_edges_from((a, b)[::way] for (a, b), way in zip(pairs, arrows, strict=True) if way)
-        if nx.is_directed_acyclic_graph(graph):
-            yield graph
 
 
 def dag(edges: str, nodes: str = "") -> nx.DiGraph:
     graph = nx.DiGraph()
     graph.add_nodes_from(nodes)
     graph.add_edges_from(tuple(edge) for edge in edges.split())
-    return graph
-
-
-def random_dag(rng: np.random.Generator, n: int, density: float = 0.3) -> nx.DiGraph:
-    order = [f"v{i}" for i in rng.permutation(n)]
-    graph = nx.DiGraph()
-    graph.add_nodes_from(f"v{i}" for i in range(n))
-    graph.add_edges_from((order[i], order[j]) for i in range(n) for j in range(i + 1, n) if rng.random() < density)
     return graph
 
 
@@ -73,7 +56,7 @@ def classes() -> dict[int, dict[frozenset, list[nx.DiGraph]]]:
     out = {}
     for n in (1, 2, 3, 4):
         groups = defaultdict(list)
-        for graph in all_dags(n):
+        for graph in all_dags(NAMES[:n]):
             groups[independences(graph)].append(graph)
         out[n] = dict(groups)
     return out

@@ -14,16 +14,7 @@ from bayeslab.structure.dag import count_dags
 from bayeslab.structure.exact_posterior import best_graph, dag_posterior, log_count, order_posterior
 from bayeslab.structure.score_table import ScoreTable
 from bayeslab.structure.scores import load
-from tests.structure._dags import Everything, flat, random_scores, table_of
-
-
-def not_from_last(child, mask):
-    return not mask >> 3 & 1
-
-
-def needs_first(child, mask):
-    return child != 2 or bool(mask & 1)
-
+from tests.structure._dags import Everything, flat, needs_first, not_from_last, random_scores, table_of
 
 TABLES = {
     "one variable": table_of(1, flat),

@@ -12,13 +12,9 @@ from bayeslab.errors import EngineRefusal, ModelError
 from bayeslab.structure.exact_posterior import dag_posterior, order_posterior
 from bayeslab.structure.exact_sampling import sampler
 from bayeslab.structure.score_table import ScoreTable
-from tests.structure._dags import Everything, flat, random_scores, table_of
+from tests.structure._dags import Everything, flat, needs_first, random_scores, table_of
 
 N = 100_000
-
-
-def needs_first(child, mask):
-    return child != 2 or bool(mask & 1)
 
 
 TABLES = {

@@ -16,6 +16,7 @@ from bayeslab.structure.data import Observations
 from bayeslab.structure.independence import Oracle, Outcome
 from bayeslab.structure.partial_graph import ARROW, CIRCLE, NONE, TAIL, PartialGraph
 from bayeslab.structure.searches import fci, pc
+from tests.structure._dags import random_dag
 
 # Marks (at the first, at the second) of each kind of edge of an ancestral graph.
 KINDS = [(NONE, NONE), (TAIL, ARROW), (ARROW, TAIL), (ARROW, ARROW), (TAIL, TAIL)]
@@ -121,14 +122,6 @@ def test_causality_from_data_every_class_of_ancestral_graphs(n):
         seen |= {"tails"} if expected.undirected else set()
     assert seen >= {NONE, CIRCLE} if n < 3 else seen >= {NONE, ARROW, CIRCLE}
     assert n < 4 or {TAIL, "tails"} <= seen
-
-
-def random_dag(rng: np.random.Generator, n: int, density: float) -> nx.DiGraph:
-    order = [f"v{i}" for i in rng.permutation(n)]
-    graph = nx.DiGraph()
-    graph.add_nodes_from(f"v{i}" for i in range(n))
-    graph.add_edges_from((order[i], order[j]) for i in range(n) for j in range(i + 1, n) if rng.random() < density)
-    return graph
 
 
 def confounded_dag(rng: np.random.Generator) -> nx.DiGraph:

@@ -14,16 +14,9 @@ from bayeslab.structure.data import Observations
 from bayeslab.structure.independence import Oracle
 from bayeslab.structure.scores import load
 from bayeslab.structure.searches import hill_climbing, mmhc, mmpc
+from tests.structure._dags import random_dag
 
 ALARM = Path(__file__).parents[3] / "shared" / "data" / "tables" / "alarm.csv"
-
-
-def random_dag(rng: np.random.Generator, n: int, density: float) -> nx.DiGraph:
-    order = [f"v{i}" for i in rng.permutation(n)]
-    graph = nx.DiGraph()
-    graph.add_nodes_from(f"v{i}" for i in range(n))
-    graph.add_edges_from((order[i], order[j]) for i in range(n) for j in range(i + 1, n) if rng.random() < density)
-    return graph
 
 
 def pairs(edges) -> set[frozenset[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations, permutations, product
+from itertools import permutations
 from pathlib import Path
 
 import networkx as nx
@@ -15,6 +15,7 @@ from bayeslab.structure.cpdag import class_distance, compare, cpdag, extension, 
 from bayeslab.structure.data import Observations
 from bayeslab.structure.independence import Oracle, Outcome, TableTest
 from bayeslab.structure.searches import pc
+from tests.structure._dags import all_dags, random_dag
 
 TABLES = Path(__file__).parents[3] / "shared" / "data" / "tables"
 RULES = ("max_p", "majority", "first")
@@ -44,24 +45,6 @@ def table(name: str) -> dict[str, list[str]]:
         pytest.skip("the table is not on this machine")
     header, *rows = (line.split(",") for line in path.read_text().split())
     return dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
-
-
-def random_dag(rng: np.random.Generator, n: int, density: float) -> nx.DiGraph:
-    order = [f"v{i}" for i in rng.permutation(n)]
-    graph = nx.DiGraph()
-    graph.add_nodes_from(f"v{i}" for i in range(n))
-    graph.add_edges_from((order[i], order[j]) for i in range(n) for j in range(i + 1, n) if rng.random() < density)
-    return graph
-
-
-def all_dags(names: str):
-    pairs = list(combinations(names, 2))
-    for arrows in product((None, 1, -1), repeat=len(pairs)):
-        graph = nx.DiGraph()
-        graph.add_nodes_from(names)
-        graph.add_edges_from((a, b)[::way] for (a, b), way in zip(pairs, arrows, strict=True) if way)
-        if nx.is_directed_acyclic_graph(graph):
-            yield graph
 
 
 def linear(rng: np.random.Generator, graph: nx.DiGraph, n_rows: int) -> Observations:
