@@ -253,6 +253,11 @@ def table():
     return pd.DataFrame({v: rng.choice(own, 30) for v, own in STATES.items()})
 
 
+@pytest.fixture(scope="module")
+def fit_of_chain(table):
+    return fitted(net(CHAIN), table)
+
+
 def counts(frame: pd.DataFrame, *names: str) -> np.ndarray:
     out = np.zeros([len(STATES[v]) for v in names])
     for row in frame.to_dict("records"):
@@ -349,8 +354,8 @@ def test_evidence_with_known_tables_and_missing_cells():
         fitted(net(impossible, hidden=["h"]), data)
 
 
-def test_draws_of_the_exact_answer(table):
-    fit = fitted(net(CHAIN), table)
+def test_draws_of_the_exact_answer(table, fit_of_chain):
+    fit = fit_of_chain
     draws = fit.posterior["p_x"].to_numpy().reshape(-1, 2, 3)
     n = counts(table, "c", "x") + 1
     mean, sd = n / n.sum(1, keepdims=True), stats.beta(n, n.sum(1, keepdims=True) - n).std()
@@ -728,7 +733,7 @@ def test_classifiers_predict_by_the_chain_rule(table):
     assert fit.predict(new.assign(y="t"), kind="probabilities").equals(found)  # the target's column is not used
 
 
-def test_kinds_of_predictions(table):
+def test_kinds_of_predictions(table, fit_of_chain):
     model = net({"y": STATES["y"], "c": STATES["c"], "x": STATES["x"]}, target="y", structure="naive_bayes")
     fit = fitted(model, table)
     draws = fit.predict(table.head(3), kind="draws")
@@ -737,7 +742,7 @@ def test_kinds_of_predictions(table):
     chances = fit.predict(table.head(3), kind="probabilities")["P(y=t)"].to_numpy()
     np.testing.assert_allclose(share, chances, atol=0.04)
     with pytest.raises(DataError, match="nothing is left to predict"):
-        fitted(net(CHAIN), table).predict(table, kind="probabilities")
+        fit_of_chain.predict(table, kind="probabilities")
 
 
 def test_tan_has_a_tree_of_attributes(table):
@@ -750,9 +755,9 @@ def test_tan_has_a_tree_of_attributes(table):
         check(model, {"yy": ["s"]})
 
 
-def test_models_are_compared(table):
+def test_models_are_compared(table, fit_of_chain):
     """By evidence: closed forms; by LOO: the expected log predictive density left one out, by hand."""
-    linked = fitted(net(CHAIN), table)
+    linked = fit_of_chain
     apart = fitted(net(STATES), table)
     found = bl.compare({"linked": linked, "apart": apart}, "evidence", progress=False)
     gap = (
@@ -816,6 +821,11 @@ PEOPLE = {
 }
 
 
+@pytest.fixture(scope="module")
+def fit_of_people(people):
+    return fitted(net(PEOPLE), people)
+
+
 def by_hand(x: np.ndarray, y: np.ndarray, everyone: tuple[np.ndarray, np.ndarray]):
     """Normal-inverse-gamma posterior and evidence of a regression, under the documented prior on centred x."""
     all_x, all_y = everyone
@@ -831,8 +841,8 @@ def by_hand(x: np.ndarray, y: np.ndarray, everyone: tuple[np.ndarray, np.ndarray
     return mean, after, a_after, b_after, evidence
 
 
-def test_conditional_linear_gaussians_in_closed_form(people):
-    fit = fitted(net(PEOPLE), people)
+def test_conditional_linear_gaussians_in_closed_form(people, fit_of_people):
+    fit = fit_of_people
     exact = fit.data_tree["exact_posterior"]
     n = people["sex"].value_counts()
     evidence = betaln(n["f"] + 1, n["m"] + 1)
@@ -888,8 +898,8 @@ def test_the_graph_of_a_mixed_net_is_its_exact_posterior(people):
 
 
 @pytest.mark.slow(why="large")
-def test_a_fit_with_continuous_variables_is_asked(people):
-    fit = fitted(net(PEOPLE), people)
+def test_a_fit_with_continuous_variables_is_asked(people, fit_of_people):
+    fit = fit_of_people
     found = bl.network(fit).query({"height": 175})
     assert 0 < found["sex"]["f"] < 1 and 60 < found["weight"].mean < 90
     drawn = fit.predict(people.head(2), kind="draws")
@@ -910,9 +920,9 @@ def test_a_fit_with_continuous_variables_is_asked(people):
         fitted(net(PEOPLE), people.mask(np.eye(40, 3) == 1))
 
 
-def test_column_with_missing_sex_is_predicted(people):
+def test_column_with_missing_sex_is_predicted(people, fit_of_people):
     """P(sex | height, weight, data): which of two Student densities the new row is likelier under."""
-    fit = fitted(net(PEOPLE), people)
+    fit = fit_of_people
     new = pd.DataFrame({"height": [172.0, 185.0], "weight": [70.0, 88.0]})
     found = fit.predict(new, kind="probabilities")["P(sex=f)"].to_numpy()
     height, weight = people["height"].to_numpy(), people["weight"].to_numpy()

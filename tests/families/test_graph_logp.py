@@ -12,6 +12,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -82,13 +83,21 @@ def points(model: pm.Model, name: str, count: int = 4) -> Iterator[dict[str, np.
         yield {k: np.asarray(v + rng.normal(0, 0.6, np.shape(v))) for k, v in start.items()}
 
 
+@cache
+def handwritten(name: str) -> tuple[pm.Model, Callable[[dict[str, np.ndarray]], np.ndarray]]:
+    """The model written in PyMC and its density: compiled once for all tests of a case."""
+    theirs = CASES[name].theirs()
+    return theirs, theirs.compile_logp(jacobian=True, mode=PLAIN.get(name, PYTHON))
+
+
 @pytest.mark.slow(why="compiles")
 @pytest.mark.filterwarnings("ignore:There are multiple dependent variables")  # pymc-extras, about terms of a sum
 @pytest.mark.parametrize("name", CASES_IN_ORDER := [])
 def test_log_density_equals_the_handwritten_model(name):
-    ours, theirs = CASES[name].ours(), CASES[name].theirs()
+    ours = CASES[name].ours()
+    theirs, right = handwritten(name)
     assert {v.name for v in ours.value_vars} == {v.name for v in theirs.value_vars}
-    mine, right = (m.compile_logp(jacobian=True, mode=PLAIN.get(name, PYTHON)) for m in (ours, theirs))
+    mine = ours.compile_logp(jacobian=True, mode=PLAIN.get(name, PYTHON))
     for point in points(theirs, name):
         expected = right(point)
         assert np.isfinite(expected)
@@ -99,9 +108,9 @@ def test_log_density_equals_the_handwritten_model(name):
 @pytest.mark.parametrize("name", COMPILED := [])
 def test_compiled_density_and_gradient_equal_the_handwritten_model(name):
     """What the sampler calls: machine code behind a C callback."""
-    theirs = CASES[name].theirs()
+    theirs, right = handwritten(name)
     density = Density.of(CASES[name].ours())
-    right, slope = theirs.compile_logp(jacobian=True, mode=PYTHON), theirs.compile_dlogp(jacobian=True, mode=PYTHON)
+    slope = theirs.compile_dlogp(jacobian=True, mode=PYTHON)
     order = [v.name for v in theirs.continuous_value_vars]
     for point in points(theirs, name):
         value, gradient = density(density.flat(point))
