@@ -81,6 +81,8 @@ class Source:
         family = registry.load("families", self.model.model.family)
         data = bind(self.model, dataset, family.factors(self.model))
         family.check(self.model, data.names())
+        if data.digits:
+            data.digits -= set(family.outcomes(self.model, data.names()))
         if self.model.model.family != "graph":  # whose nodes are checked where its data are bound
             check_written(self.model.model, data)
         return data

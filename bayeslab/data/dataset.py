@@ -420,10 +420,17 @@ def _order(values: Any) -> tuple[str, ...] | None:
     kind = getattr(values, "dtype", None)
     if (numbers := _numeric_categories(kind)) is not None:
         return tuple(_words(numbers).tolist())
-    if getattr(kind, "ordered", False) is not True and type(kind).__name__ != "Enum":
+    named = type(kind).__name__ == "CategoricalDtype" and _words_of_numbers(kind.categories)  # type: ignore[union-attr]
+    if getattr(kind, "ordered", False) is not True and type(kind).__name__ != "Enum" and not named:
         return None
     words = list(kind.categories)  # type: ignore[union-attr]
     return tuple(words) if all(isinstance(word, str) for word in words) else None
+
+
+def _words_of_numbers(categories: Any) -> bool:
+    """Whether categories are words that read as numbers: levels all the same, since they are categories."""
+    words = [] if categories is None else list(categories)
+    return bool(words) and all(isinstance(word, str) and number_in(word) is not None for word in words)
 
 
 def _numeric_categories(kind: Any) -> np.ndarray | None:
@@ -730,6 +737,8 @@ class Data:
         Columns that cannot be used as they are, each with the reason.
     alphabetical : frozenset of str
         Columns of text whose levels are in the order of the alphabet, because no other is given.
+    digits : frozenset of str
+        Columns of text whose cells are all numbers, and which nothing else says are names.
     used : set of str
         Columns that the model has looked at.
     """
@@ -749,6 +758,7 @@ class Data:
         self.memo: dict[str, Any] = {}
         self.slips: Mapping[str, str] = {}
         self.alphabetical: frozenset[str] = frozenset()
+        self.digits: frozenset[str] = frozenset()
         self.used: set[str] = set()
         self._terms: dict[str, Term] = {}
 
@@ -839,11 +849,14 @@ class Data:
     def remarks(self) -> list[tuple[str, str, float | None, str, str]]:
         """What is odd about the columns that are used, and about the data section.
 
-        Levels that differ only in capitals or spaces; entries of the data section that fit no column.
+        Levels that differ only in capitals or spaces; numbers as text; entries of the data section that fit no column.
         """
         out: list[tuple[str, str, float | None, str, str]] = [
             (key, "", None, message, "correct it, or take it out") for key, message in self.dataset.unused
         ]
+        for name in sorted(self.used & self.digits):
+            message = f"'{name}' is text, and all of its cells are numbers: they are names here, not quantities"
+            out.append(("text", name, None, message, f"make numbers of it, or say text: [{name}] in the data section"))
         for name in sorted(self.used & self.dataset.columns.keys() & self.labels.keys()):
             alike: dict[str, list[str]] = {}
             if self.dataset.columns[name].text:
@@ -1069,6 +1082,9 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
         for name, column in columns.items()
         if column.text and plain_name(name) not in known and (slip := slip_of(name, column)) is not None
     }
+    if not model.model.any_names:
+        free = columns.keys() - set(factors) - known
+        out.digits = frozenset(name for name in free if columns[name].order is None and _all_numbers(columns[name]))
     return out
 
 
@@ -1125,6 +1141,14 @@ def slip_of(name: str, column: Column) -> str | None:
             row = int(np.flatnonzero(there)[np.flatnonzero(marked[inverse])[0]])
             return f"column '{name}', row {row + 1}: '{cells[row]}' is {what}, read as text: {remedy}; or {names}"
     return None
+
+
+def _all_numbers(column: Column) -> bool:
+    """Whether a column is text, and each of its words a number that is no code such as 01."""
+    if not column.text:
+        return False
+    words = np.unique(column.values[~column.absent()]).tolist()
+    return bool(words) and all(word.isdigit() and (word == "0" or word[0] != "0") for word in words)
 
 
 def _row_names(dim: str, column: Column, what: str) -> np.ndarray:

@@ -250,3 +250,25 @@ def test_whole_numbers_that_floats_do_not_hold_are_no_quantities():
     bl.check(bl.Model(model=LINE | {"formula": "y ~ C(x)"}), data)
     with pytest.raises(ModelError, match="numbers of 2⁵³ and more are rounded"):
         bl.check(bl.Model(model=LINE | {"formula": f"y ~ I(x == {2**53 + 1})"}), {"x": [2**53, 3] * 4, "y": Y})
+
+
+def digits(kind):
+    cells = {"text": list("123123"), "category": pd.Categorical(list("123123")), "codes": ["01", "02", "03"] * 2}[kind]
+    return pd.DataFrame({"y": [1.0, 2.5, 3.0, 1.2, 2.0, 3.1], "x": cells})
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "formula", "noted"),
+    [
+        ("text", {}, "y ~ x", True),
+        ("text", {"text": ["x"]}, "y ~ x", False),
+        ("text", {}, "y ~ 1 + (1 | x)", False),
+        ("text", {}, "y ~ 1", False),
+        ("category", {}, "y ~ x", False),
+        ("codes", {}, "y ~ x", False),
+    ],
+)
+def test_numbers_as_text_are_names_and_that_is_said(kind, data, formula, noted):
+    model = bl.Model(data=data, model={"family": "regression", "formula": formula})
+    remarks = [message for _, name, _, message, _ in bl.check(model, digits(kind)).remarks() if name == "x"]
+    assert remarks == ["'x' is text, and all of its cells are numbers: they are names here, not quantities"] * noted
