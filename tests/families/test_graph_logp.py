@@ -924,6 +924,9 @@ def garch(d):
         "e[time]": "y - mu - phi * lag(y, 1, start=mu) - theta[0] * previous(e, 1, start=0)"
         " - theta[1] * previous(e, 2, start=start)",
         "lik": "Potential(-0.5 * sum((e / sigma) ** 2) - size(time) * log(sigma))",
+        "history[time]": "y - theta[0] * previous(history, 1, start=0)"
+        " - theta[1] * where(index(time) == 1, 0, previous(history, 2, start=start))",
+        "of_history": "Potential(-sum(history ** 2))",
         "trend[unit, time]": "0.9 * previous(trend, 1, start=0.1 * gain) + gain * x + phi * previous(trend, 3, start=0)"
         " * where(index(time) > 2, 1, 0)",
         "z[time, unit]": "Normal(trend, 1)",
@@ -937,11 +940,17 @@ def moving_averages_and_levels(d):
     mu, phi = pm.Normal("mu", 0.0, 1.0), pm.Normal("phi", 0.0, 0.5)
     theta, start = pm.Normal("theta", 0.0, 0.5, shape=2), pm.Normal("start", 0.0, 1.0)
     sigma, gain = pm.HalfNormal("sigma", 1.0), pm.Normal("gain", 0.0, 1.0, shape=2)
-    # Before the first row come e[-1] = 0 and, one row earlier, e[-2] = start.
-    e = [start, pt.zeros(())]
+    # A call has its own start in every row in which it looks before the first.
+    e: list = []
     for t in range(8):
-        e.append(d["y"][t] - mu - phi * (d["y"][t - 1] if t else mu) - theta[0] * e[-1] - theta[1] * e[-2])
-    pm.Potential("lik", -0.5 * (pt.stack(e[2:]) ** 2).sum() / sigma**2 - 8 * pt.log(sigma))
+        one, two = e[-1] if t else 0.0, e[-2] if t > 1 else start
+        e.append(d["y"][t] - mu - phi * (d["y"][t - 1] if t else mu) - theta[0] * one - theta[1] * two)
+    pm.Potential("lik", -0.5 * (pt.stack(e) ** 2).sum() / sigma**2 - 8 * pt.log(sigma))
+    # Written so, e[-1] = 0 and, one row earlier, e[-2] = start come before the first row.
+    before = [start, pt.zeros(())]
+    for t in range(8):
+        before.append(d["y"][t] - theta[0] * before[-1] - theta[1] * before[-2])
+    pm.Potential("of_history", -(pt.stack(before[2:]) ** 2).sum())
     level = [0.1 * gain]
     for t in range(8):
         back = phi * level[t - 2] if t > 2 else 0
@@ -979,9 +988,9 @@ def latent_series_that_look_back(d):
     h, g = pm.Flat("h", shape=8), pm.Flat("g", shape=(2, 8))
     total = normal(h[0], mu + 0.1 * x[0], tau)
     total = total + sum(normal(h[t], mu + phi * (h[t - 1] - mu) + 0.1 * x[t], tau) for t in range(1, 8))
-    back = [0.3 * pt.ones(2), u, *(g[:, t] for t in range(8))]
     for t in range(8):
-        total = total + normal(g[:, t], 0.5 * back[t + 1] - phi * back[t] + d["c"], 1 + 0.1 * x[t])
+        one, two = g[:, t - 1] if t else u, g[:, t - 2] if t > 1 else 0.3 * pt.ones(2)
+        total = total + normal(g[:, t], 0.5 * one - phi * two + d["c"], 1 + 0.1 * x[t])
     scale = pm.HalfFlat("scale", shape=8)
     before = pt.concatenate([tau[None], scale[:-1]])
     total = total + normal(pt.log(scale), pt.log(before), 0.3 * pt.ones(())) - pt.log(scale).sum()
@@ -992,8 +1001,8 @@ def latent_series_that_look_back(d):
     pm.Potential("latent", total)
     pm.Normal("y", 0.0, pt.exp(h / 2), observed=d["y"])
     pm.StudentT("z", 4.0, g[0] * share, sigma=scale, observed=d["z"])
-    w = [u[1], mu, *d["w"]]
-    mean = [phi * w[t + 1] + tau * w[t] for t in range(8)]
+    w = d["w"]
+    mean = [phi * (w[t - 1] if t else mu) + tau * (w[t - 2] if t > 1 else u[1]) for t in range(8)]
     pm.Normal("w", pt.stack(mean), 1.0, observed=d["w"])
 
 

@@ -236,3 +236,58 @@ def test_a_categorical_recursion_is_drawn_row_by_row():
         share = np.mean(z[before == state])
         p = TRANSITION[state, 1]
         assert abs(share - p) < 5 * np.sqrt(p * (1 - p) / n)
+
+
+# ------------------------------------------------------------------------------------------- starts
+
+
+@pytest.mark.parametrize("word", ["previous", "lag"])
+def test_a_start_is_that_of_its_own_call(word):
+    """Of an observed series; a call multiplied by 0 changes nothing."""
+    y = np.array([0.1, 0.5, -0.3, 0.8, 0.2])
+    far = np.array([-1, -1, *y[:-2]])
+    for more in ("", f" + 0 * {word}(y, 1, start=20)"):
+        nodes = {"b": "Normal(0, 1)", "y[t]": f"Normal(b + 0.5 * {word}(y, 2, start=-1){more}, 0.5)"}
+        model = built(nodes, {"y": y}, rows="t")
+        expected = prior(stats.norm.logpdf(0.3), stats.norm.logpdf(y, 0.3 + 0.5 * far, 0.5))
+        assert log_density(model, {"b": 0.3}) == pytest.approx(expected, abs=1e-9)
+
+
+def by_hand(length, far, near, step):
+    out = []
+    for t in range(length):
+        out.append(step(out[t - 2] if t > 1 else far, out[t - 1] if t else near))
+    return np.array(out)
+
+
+FAR = "0.5 * previous(h, 2, start=8) + 0.25 * previous(h, 1, start=a)"
+PATH = by_hand(5, 8, 100, lambda two, one: 0.5 * two + 0.25 * one)
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        {"a": "Normal(100, 1e-9)", "h[t]": f"Normal({FAR}, 1e-9)"},
+        {"a": "Normal(100, 1e-9)", "h[t]": FAR},
+        {
+            "a": "Normal(100, 1e-9)",
+            "h[t]": f"Normal({FAR.replace('previous', 'lag')} + g, 1e-9)",
+            "g[t]": "Normal(0 * lag(h, 1, start=3), 1e-9)",
+        },
+    ],
+    ids=["random", "deterministic", "together"],
+)
+def test_rows_drawn_one_by_one_begin_with_the_start_of_each_call(nodes):
+    model = bl.Model(data={"rows": "t"}, dims={"t": 5}, model={"family": "graph", "nodes": nodes})
+    tree = bl.simulate(model, draws=2, seed=1)
+    drawn = next(tree[g]["h"].to_numpy() for g in ("prior", "prior_predictive") if "h" in tree[g].data_vars)
+    np.testing.assert_allclose(drawn[0], np.tile(PATH, (2, 1)), atol=1e-6)
+
+
+def test_the_density_of_a_latent_series_begins_with_the_start_of_each_call():
+    nodes = {"a": "Normal(0, 1)", "h[t]": f"Normal({FAR}, 1)", "y[t]": "Normal(h, 1)"}
+    model = built(nodes, {"y": SERIES[:4]}, rows="t")
+    h = np.array([0.3, -1.0, 2.0, 0.5])
+    mean = 0.5 * np.array([8, 8, *h[:2]]) + 0.25 * np.array([0.7, *h[:3]])
+    expected = prior(stats.norm.logpdf(0.7), stats.norm.logpdf(h, mean), stats.norm.logpdf(SERIES[:4], h))
+    assert log_density(model, {"a": 0.7, "h": h}) == pytest.approx(expected, abs=1e-9)

@@ -762,8 +762,8 @@ class _Builder:
                 )
             own = replace(own, column=None)
         if node.recursive and own is not None:
-            past, starts = own, self._starts(node)
-            self.evaluator.special = {"previous": lambda call: self._lag_of(past, call, starts)}
+            past = own
+            self.evaluator.special = {"previous": lambda call: self._lag_of(past, call)}
             self.terms[node.name] = past
         try:
             return build(), dict(self._undefined)
@@ -771,17 +771,9 @@ class _Builder:
             self.evaluator.special = {}
             self.terms.pop(node.name, None)
 
-    def _starts(self, node: Node) -> dict[int, Term]:
-        """Values before the first row, by how many rows back from it they are."""
-        calls = [c for c in ast.walk(node.expression.tree) if isinstance(c, ast.Call) and call_name(c) == "previous"]
-        given = {c.args[1].value: k.value for c in calls for k in c.keywords if k.arg == "start"}  # type: ignore[attr-defined]
-        return {steps: self.evaluator.eval(start) for steps, start in given.items()}
-
-    def _lag_of(self, own: Term, call: ast.Call, starts: Mapping[int, Term]) -> Term:
-        term = own
-        for step in range(1, call.args[1].value + 1):  # type: ignore[attr-defined]
-            term = self.evaluator.lagged(term, 1, starts.get(step, starts[min(starts)]))
-        return term
+    def _lag_of(self, own: Term, call: ast.Call) -> Term:
+        (start,) = (self.evaluator.eval(k.value) for k in call.keywords if k.arg == "start")
+        return self.evaluator.lagged(own, call.args[1].value, start)  # type: ignore[attr-defined]
 
     def _needs_past(self, node: Node) -> bool:
         """Whether the node must be generated step by step: it has no data to look back at."""

@@ -24,6 +24,8 @@ from bayeslab.language.nodes import Node, bound_arguments, call_name
 
 __all__ = ["broadcast", "deterministic_recursion", "random_recursion", "rows_together"]
 
+_ROW = "row"  # among what a row needs: its number
+
 
 class Builder(Protocol):
     """What a recursion needs of the graph that is being built around it."""
@@ -76,8 +78,12 @@ class _Split:
         Names in the tree that stand for a node so many rows back.
     nows : set of str
         Nodes of the group whose value in the same row is used (as ``__now_<name>``).
-    starts : dict of (str, int) to Term
-        Values before the first row.
+    starts : dict of str to (str, Term)
+        What each name in the tree that looks back stands for before the first row: how it is written, and its value.
+    apart : dict of str to str
+        The part with that value, for the names whose start is not that of the node's history.
+    given : dict of (str, int) to Term
+        Rows of data so many rows before the first, for a node that looks back without a start.
     undefined : int
         Rows at the start that look back, without a start, before the first row.
     """
@@ -87,7 +93,9 @@ class _Split:
         self.parts: dict[str, Term] = {}
         self.backs: dict[str, tuple[str, int]] = {}
         self.nows: set[str] = set()
-        self.starts: dict[tuple[str, int], Term] = {}
+        self.starts: dict[str, tuple[str, Term]] = {}
+        self.apart: dict[str, str] = {}
+        self.given: dict[tuple[str, int], Term] = {}
         self.undefined = 0
         self.tree = self._rewrite(node.expression.tree)
         dim = node.dims[-1]
@@ -136,11 +144,11 @@ class _Split:
                 offset=tree.col_offset,
             )
         start = next((k.value for k in tree.keywords if k.arg == "start"), None)
+        name = f"__back_{len(self.backs)}"
         if start is not None:
-            self.starts[inner.id, steps] = self._evaluator.eval(start)
+            self.starts[name] = ast.unparse(start), self._evaluator.eval(start)
         else:
             self.undefined = max(self.undefined, steps)
-        name = f"__back_{len(self.backs)}"
         self.backs[name] = (inner.id, steps)
         return ast.Name(name)
 
@@ -174,16 +182,52 @@ def _history(
     batch: tuple[str, ...],
     shape: tuple[int, ...],
 ) -> Any:
-    """Rows before the first, oldest first: the start values, or zeros that are never used."""
+    """Rows before the first, oldest first: the start that reaches least far back, or rows of data.
+
+    A name that looks back with another start has that as a part of its own (:func:`_past`): each stands in all the
+    rows in which its own call looks before the first.
+    """
     import pytensor.tensor as pt
 
-    starts = {k: term for split in splits for (n, k), term in split.starts.items() if n == name}
+    calls = [(split, back, k) for split in splits for back, (n, k) in split.backs.items() if n == name]
+    started = [(k, *split.starts[back]) for split, back, k in calls if back in split.starts]
+    written, start = min(started, key=lambda found: found[0])[1:] if started else ("", Term(0.0))
+    given = {k: term for split in splits for (n, k), term in split.given.items() if n == name}
+    for split, back, _ in calls:
+        if back in split.starts and (given or split.starts[back][0] != written):
+            split.apart[back] = f"__part_{len(split.parts)}"
+            split.parts[split.apart[back]] = split.starts[back][1]
     rows = []
-    for back in range(order, 0, -1):
-        start = starts.get(back) or (starts[min(starts)] if starts else Term(0.0))
-        (value,), _, _ = builder.evaluator.align([start], onto=batch)
+    for steps in range(order, 0, -1):
+        (value,), _, _ = builder.evaluator.align([given.get(steps, start)], onto=batch)
         rows.append(_floats(value, shape))
     return pt.stack(rows, axis=0)
+
+
+def _past(
+    split: _Split,
+    back: str,
+    value: Any,
+    row: Any,
+    lookup: Callable[[str], Term],
+    labels: Mapping[str, np.ndarray],
+    batch: tuple[str, ...],
+    shape: tuple[int, ...],
+) -> Any:
+    """What a name that looks back stands for: ``value``, or its own start in rows that look before the first.
+
+    Parameters
+    ----------
+    row
+        The number of the row, or, where ``value`` has all rows along its last axis, those of all.
+    """
+    import pytensor.tensor as pt
+
+    if back not in split.apart:
+        return value
+    (start,), _, _ = Evaluator(lookup, labels).align([lookup(split.apart[back])], onto=batch)
+    start = _floats(start, shape)
+    return pt.switch(pt.lt(row, split.backs[back][1]), start if np.ndim(row) == 0 else start[..., None], value)
 
 
 def _inputs(builder: Builder, split: _Split, dim: str) -> dict[str, tuple[Any, tuple[str | None, ...]]]:
@@ -228,13 +272,14 @@ def deterministic_recursion(builder: Builder, node: Node) -> Term:
     import pytensor.tensor as pt
 
     split = _Split(node, builder.evaluator, frozenset([node.name]))
-    if not split.starts or any((n, k) not in split.starts for n, k in split.backs.values()):
+    if split.starts.keys() != split.backs.keys():
         raise ModelError(f"a deterministic node looks back with previous({node.name}, k, start=s), not lag()")
     dim, batch = node.dims[-1], node.dims[:-1]
     length, shape = len(builder.labels[dim]), builder.lengths(batch)
     first, order = split.undefined, split.order(node.name)
     history = _history(builder, [split], node.name, order, batch, shape)
     along, fixed = _moving(builder, split, dim)
+    along[_ROW] = pt.arange(length)
 
     def step(*values: Any) -> Any:
         now = dict(zip(along, values, strict=False))
@@ -243,7 +288,8 @@ def deterministic_recursion(builder: Builder, node: Node) -> Term:
 
         def lookup(name: str) -> Term:
             if name in split.backs:
-                return Term(past[order - split.backs[name][1]], batch)
+                value = past[order - split.backs[name][1]]
+                return Term(_past(split, name, value, now[_ROW], lookup, builder.labels, batch, shape), batch)
             return _part(split, name, now, dim)
 
         inner = Evaluator(lookup, builder.labels)
@@ -264,7 +310,7 @@ def deterministic_recursion(builder: Builder, node: Node) -> Term:
         out = pt.concatenate([broadcast(history[-1:], (first, *shape)), out], axis=0)
     out = pt.specify_shape(out, (length, *shape))
     out = pt.moveaxis(out, 0, -1) if batch else out
-    if not any(term.random for term in (*split.parts.values(), *split.starts.values())):
+    if not any(term.random for term in (*split.parts.values(), *(start for _, start in split.starts.values()))):
         # Transformed data: computed once.
         mode = pytensor.compile.mode.Mode("py", "fast_compile")
         return Term(np.asarray(pytensor.function([], out, mode=mode)()), node.dims)
@@ -324,7 +370,9 @@ def random_recursion(builder: Builder, node: Node) -> Term:
         def lookup(name: str) -> Term:
             if name in split.backs:
                 back = split.backs[name][1]
-                return Term(whole[..., order - back : order - back + length], node.dims)
+                shifted = whole[..., order - back : order - back + length]
+                rows = pt.arange(length)
+                return Term(_past(split, name, shifted, rows, lookup, builder.labels, batch, shape), node.dims)
             return _part(split, name, parts, None)
 
         found = _parameters(builder, split, word, lookup, node.dims)
@@ -335,24 +383,28 @@ def random_recursion(builder: Builder, node: Node) -> Term:
         along = [name for name in names if dim in dims_of[name]]
         still = [name for name in names if dim not in dims_of[name]]
 
-        def step(*args: Any) -> Any:
+        def step(row: Any, *args: Any) -> Any:
             now = dict(zip(along, args, strict=False))
             past = args[len(along) : len(along) + order]
             now |= dict(zip(still, args[len(along) + order :], strict=True))
 
             def lookup(name: str) -> Term:
                 if name in split.backs:
-                    return Term(past[order - split.backs[name][1]], batch)
+                    value = past[order - split.backs[name][1]]
+                    return Term(_past(split, name, value, row, lookup, builder.labels, batch, shape), batch)
                 return _part(split, name, now, dim)
 
             drawn = maker.dist(**_parameters(builder, split, word, lookup, batch), shape=shape)
-            return drawn.astype("float64"), builder.pm.pytensorf.collect_default_updates([drawn], inputs=args)
+            return drawn.astype("float64"), builder.pm.pytensorf.collect_default_updates([drawn], inputs=[row, *args])
 
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Scan return signature will change", category=DeprecationWarning)
             out, _ = pytensor.scan(
                 step,
-                sequences=[pt.moveaxis(parts[name], dims_of[name].index(dim), 0) for name in along],
+                sequences=[
+                    pt.arange(length),
+                    *(pt.moveaxis(parts[name], dims_of[name].index(dim), 0) for name in along),
+                ],
                 outputs_info=[_initial(start, order)],
                 non_sequences=[parts[name] for name in still],
                 n_steps=length,
@@ -394,9 +446,8 @@ def random_recursion(builder: Builder, node: Node) -> Term:
 
 def _fill_starts(builder: Builder, split: _Split, node: Node) -> None:
     """A lag without start takes the first rows of the data, if there are any."""
-    for name, back in sorted(split.backs.values(), key=lambda found: -found[1]):
-        if (name, back) in split.starts:
-            continue
+    without = [found for name, found in split.backs.items() if name not in split.starts]
+    for name, back in sorted(without, key=lambda found: -found[1]):
         if node.name not in builder.columns:
             raise ModelError(
                 f"lag({node.name}, {back}) without start looks back past the first row, and '{node.name}' has no"
@@ -404,7 +455,7 @@ def _fill_starts(builder: Builder, split: _Split, node: Node) -> None:
             )
         own = builder.data_of(node.name)
         for step in range(1, back + 1):
-            split.starts.setdefault((name, step), Term(np.asarray(own.value)[..., back - step], own.dims[:-1]))
+            split.given.setdefault((name, step), Term(np.asarray(own.value)[..., back - step], own.dims[:-1]))
 
 
 def rows_together(builder: Builder, group: list[Node]) -> dict[str, Any]:
@@ -494,7 +545,7 @@ def _late_rows(builder: Builder, group: list[Node], splits: Mapping[str, _Split]
                 f" lag(..., start=...), or data to start from",
                 path=node.path,
             )
-        own_start = any(n == node.name for n, _ in split.starts)
+        own_start = any(split.backs[back][0] == node.name for back in split.starts)
         if late[node.name] and not own_start and builder.purpose != "simulate":
             raise ModelError(
                 f"'{node.name}' and other nodes look back at each other past the first row: give lag(..., start=...)",
@@ -540,7 +591,8 @@ def _row(
     def lookup(name: str) -> Term:
         if name in split.backs:
             other, back = split.backs[name]
-            return Term(past[other][orders[other] - back], builder.nodes[other].dims[:-1])
+            dims, value = builder.nodes[other].dims[:-1], past[other][orders[other] - back]
+            return Term(_past(split, name, value, at["t"], lookup, builder.labels, dims, shapes[other]), dims)
         if name.startswith("__now_"):
             other = name.removeprefix("__now_")
             return Term(now[other], builder.nodes[other].dims[:-1])
