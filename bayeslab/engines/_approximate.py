@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from bayeslab.errors import ModelError, RunError
 from bayeslab.job import Job, Outcome
 from bayeslab.posterior.density import Density
-from bayeslab.posterior.groups import posterior_groups, remedies
+from bayeslab.posterior.groups import posterior_groups, relabelled, remedies
 from bayeslab.results.checks import PARETO_FAIL, judge_approximation
 from bayeslab.results.psis import pareto_smoothed
 from bayeslab.results.verdict import Finding
@@ -518,6 +518,11 @@ def outcome(
     stats = {"lp": log_p.reshape(shape), "log_q": log_q.reshape(shape)}
     flat = points.reshape(*shape, -1)
     groups = posterior_groups(job, target.density, flat, stats, sampler="bayeslab", chains=list(range(chains)))
+    groups, renamed = relabelled(job, groups)
+    notes += renamed
+    if renamed and log_evidence is not None:
+        notes.append(_of_one_labelling(log_evidence))
+        log_evidence = None
     bound = {} if resample_from or not np.isfinite(ratios).all() else {"elbo": float(ratios.mean())}
     if log_evidence is not None and k < PARETO_FAIL:
         bound["log_evidence"] = log_evidence
@@ -527,6 +532,15 @@ def outcome(
         ratios, resampled=bool(resample_from), log_evidence=log_evidence, notes=notes, advice=advice
     )
     return Outcome(groups, verdict, True, dict(timings))
+
+
+def _of_one_labelling(log_evidence: float) -> Finding:
+    """The normaliser of one Gaussian leaves out the copies of the posterior that other labellings are."""
+    text = (
+        f"log evidence {log_evidence:.4f} by the approximation's normaliser is that of one labelling: the others, which"
+        f" count as much, are left out, and it is not kept"
+    )
+    return Finding("warn", "evidence", "", log_evidence, text, "take method smc, or grid, for the evidence")
 
 
 def systematic(weights: Array, n: int, rng: np.random.Generator) -> NDArray[np.intp]:

@@ -32,7 +32,7 @@ from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Model, Spec
 from bayeslab.posterior import density as posterior_density
 from bayeslab.posterior.density import Density
-from bayeslab.posterior.groups import attributes, constrained, dataset, posterior_groups
+from bayeslab.posterior.groups import attributes, constrained, dataset, posterior_groups, relabelled
 from bayeslab.results.verdict import Finding, Verdict
 
 __all__ = ["MAX_PARAMETERS", "Options", "ready", "refuse", "run"]
@@ -128,14 +128,17 @@ def run(job: Job) -> Outcome:
     drawn = quadrature.grid_draws(grids[0].axes, grids[0].log_mass, rng, options.chains * options.draws)
     flat = grids[0].points(drawn).reshape(options.chains, options.draws, -1)
     groups = posterior_groups(job, density, flat, {}, sampler="bayeslab", chains=list(range(options.chains)))
+    shown, renamed = relabelled(job, groups)
+    moved = {str(name) for name, drawn in groups["posterior"].items() if not drawn.equals(shown["posterior"].get(name))}
+    groups = shown
     groups["posterior"].attrs["sampling"] = "independent draws from the grid"
     attrs = attributes(job) | {"inference_library": "bayeslab", "how": "quadrature on a grid"}
     if has_evidence(density):
         attrs["log_evidence"] = log_evidence
-    groups["exact_posterior"] = _statistics(density, grids, attrs)
+    groups["exact_posterior"] = _statistics(density, grids, attrs).drop_vars(moved, errors="ignore")
     del groups["sample_stats"]
     timings = {"compile": compiled - begun, "grid": time.perf_counter() - compiled}
-    return Outcome(groups, Verdict(_findings(grids, apart, attrs)), True, timings)
+    return Outcome(groups, Verdict((*_findings(grids, apart, attrs), *renamed)), True, timings)
 
 
 def _grid(target: Target, found: list[Optimum], first: int) -> _Grid:

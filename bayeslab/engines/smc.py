@@ -37,7 +37,7 @@ from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Model, Spec
 from bayeslab.posterior import density as posterior_density
 from bayeslab.posterior.density import Density
-from bayeslab.posterior.groups import on_the_way, posterior_groups, remedies
+from bayeslab.posterior.groups import on_the_way, posterior_groups, relabelled, remedies
 from bayeslab.results.checks import judge_mcmc
 from bayeslab.results.verdict import Finding
 
@@ -94,6 +94,7 @@ def run(job: Job) -> Outcome:
     flat_draws = np.stack([chain["draws"] for chain in chains])
     stats = {"lp": np.stack([chain["lp"] for chain in chains])}
     groups = posterior_groups(job, joint, flat_draws, stats, sampler="bayeslab", chains=list(range(options.chains)))
+    groups, renamed = relabelled(job, groups)
     evidences = np.array([float(chain["log_evidence"][0]) for chain in chains])
     combined = float(np.logaddexp.reduce(evidences) - math.log(len(evidences)))
     spread = float(evidences.std(ddof=1)) if len(evidences) > 1 else math.nan
@@ -108,7 +109,7 @@ def run(job: Job) -> Outcome:
     tree = xr.DataTree.from_dict({name: groups[name] for name in ("posterior", "sample_stats")})
     verdict = judge_mcmc(
         tree,
-        notes=(_evidence(combined, spread, len(evidences)),),
+        notes=(_evidence(combined, spread, len(evidences)), *renamed),
         aside=on_the_way(job, joint.model),
         remedies=remedies(job, joint.model),
     )
