@@ -129,7 +129,11 @@ def run(job: Job) -> Outcome:
     flat = grids[0].points(drawn).reshape(options.chains, options.draws, -1)
     groups = posterior_groups(job, density, flat, {}, sampler="bayeslab", chains=list(range(options.chains)))
     shown, renamed = relabelled(job, groups)
-    moved = {str(name) for name, drawn in groups["posterior"].items() if not drawn.equals(shown["posterior"].get(name))}
+    moved = {
+        str(name)
+        for name, drawn in groups["posterior"].items()
+        if name not in shown["posterior"] or not drawn.equals(shown["posterior"][name])
+    }
     groups = shown
     groups["posterior"].attrs["sampling"] = "independent draws from the grid"
     attrs = attributes(job) | {"inference_library": "bayeslab", "how": "quadrature on a grid"}

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab import registry
+from bayeslab.errors import DataError
 
 if TYPE_CHECKING:
     from bayeslab.results.fitted import Fitted
@@ -120,9 +121,14 @@ def maximise(fit: Fitted, nodes: list[str], log_likelihood: np.ndarray) -> Maxim
         return MaximumLikelihood(highest, n_parameters, log_likelihood.shape[1])
     graph = family.graph(fit.model, fit.data)
     function, values = _function(graph, nodes)
-    drawn = value_draws(fit, graph)
     best = int(np.argmax(log_likelihood.sum(axis=1)))
-    start = np.concatenate([[], *(np.ravel(drawn[v.name][best]) for v in values)]).astype(float)
+    try:
+        drawn = value_draws(fit, graph)
+        at = {str(name): each[best] for name, each in drawn.items()}
+    except DataError:
+        # Solved without the graph, the fit has no draws of what the graph makes its parameters of.
+        at = graph.initial_point()
+    start = np.concatenate([[], *(np.ravel(at[v.name]) for v in values)]).astype(float)
     n_obs = log_likelihood.shape[1]
     if not start.size:
         return MaximumLikelihood(float(log_likelihood[best].sum()), 0, n_obs)

@@ -32,6 +32,7 @@ References
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -817,12 +818,23 @@ class _Writer:
     def _auxiliary(self) -> None:
         rate = _number(1 / self._noise_sd())
         for name, default in self.likelihood.auxiliary.items():
-            if name == "sigma" and "sigma2" in self.priors:
+            if name == "sigma" and self.priors.keys() & {"sigma2", "precision"} and (fixed := self._fixed_sigma()):
+                self.nodes[name] = fixed
+            elif name == "sigma" and "sigma2" in self.priors:
                 self.nodes |= {"sigma2": self.priors["sigma2"], "sigma": "sqrt(sigma2)"}
             elif name == "sigma" and "precision" in self.priors:
                 self.nodes |= {"precision": self.priors["precision"], "sigma": "1 / sqrt(precision)"}
             else:
                 self.nodes[name] = self.priors.get(name, default.format(rate=rate))
+
+    def _fixed_sigma(self) -> str | None:
+        """The standard deviation that a number for ``sigma2`` or ``precision`` means."""
+        for name, power in (("sigma2", 0.5), ("precision", -0.5)):
+            with contextlib.suppress(ValueError):
+                if name in self.priors and (number := float(self.priors[name])) > 0:
+                    self.nodes[name] = self.priors[name]
+                    return repr(number**power)
+        return None
 
     def _hyper(self) -> None:
         for name in self.hyper:

@@ -22,7 +22,7 @@ _BATCH = 4_000_000  # cells of draws × rows worked on at a time
 
 def linear_predictor(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> np.ndarray:
     """Linear predictor at each draw, shape (draws, n), or (draws, n, levels) if categorical."""
-    design = lowered.design
+    design, draws = lowered.design, lowered.whole(draws)
     first = next(iter(draws.values()))
     tail = (len(lowered.levels) - 1,) if lowered.spec.likelihood == "categorical" else ()
     eta = np.zeros((len(first), design.n, *tail))
@@ -44,6 +44,7 @@ def linear_predictor(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> np.nd
 
 def _parts(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
     """Means and auxiliary parameters (draws lead, rows trail), a batch of draws at a time."""
+    draws = lowered.whole(draws)
     n_draws = len(next(iter(draws.values())))
     width = max(len(lowered.levels), 1) if LIKELIHOODS[lowered.spec.likelihood].discrete else 1
     step = max(1, _BATCH // max(lowered.design.n * width, 1))

@@ -33,7 +33,7 @@ class _NotExact(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Normal:
-    """A normal (or flat, k infinite) prior: location, and scale k times a named scale."""
+    """A normal (or flat, k infinite) prior: location, and scale k times a named scale; a number where k is 0."""
 
     location: float
     k: float
@@ -90,8 +90,8 @@ class _Solver:
         shown = f"quadrature over {' and '.join(free)}" if free else "no quadrature"
         return Plan(
             f"normal coefficients in closed form, {shown}",
-            lambda: _Answer(self.lowered, *self._solve(coefficients, free, integrate)),
-            (lambda: _Answer(self.lowered, *self._solve(coefficients, free, empirical_bayes))) if free else None,
+            lambda: self._answer(coefficients, free, integrate),
+            (lambda: self._answer(coefficients, free, empirical_bayes)) if free else None,
         )
 
     def _coefficients(self) -> list[_Normal]:
@@ -107,6 +107,8 @@ class _Solver:
 
     def _normal(self, text: str, name: str) -> _Normal:
         tree = parse(text).tree
+        if (number := _constant(tree)) is not None:
+            return _Normal(number, 0.0, None)
         word = call_name(tree)
         if word == "Flat":
             return _Normal(0.0, np.inf, None)
@@ -160,11 +162,29 @@ class _Solver:
             raise _NotExact(f"the prior of '{name}' depends on other parameters")
         return log_density(word, {k: v for k, v in arguments.items() if v is not None})
 
-    def _solve(
+    def _answer(
         self, coefficients: list[_Normal], free: list[str], method: Callable[[GaussianModel], Posterior]
-    ) -> tuple[Posterior, list[str]]:
+    ) -> _Answer:
+        held = np.array([p.k == 0 for p in coefficients])
+        known = np.where(held, [p.location for p in coefficients], np.nan)
+        outputs, origin = self._outputs(len(held))[:, ~held], self._outputs(len(held))[:, held] @ known[held]
+        live = outputs.any(axis=1)
+        loose = [p for p in coefficients if p.k != 0]
+        posterior = self._solve(loose, known, (outputs[live], origin[live]), free, method)
+        return _Answer(self.lowered, posterior, free, live, origin)
+
+    def _solve(
+        self,
+        coefficients: list[_Normal],
+        known: np.ndarray,
+        outputs: tuple[np.ndarray, np.ndarray],
+        free: list[str],
+        method: Callable[[GaussianModel], Posterior],
+    ) -> Posterior:
+        """The posterior of the coefficients that are not known."""
         lowered, size = self.lowered, len(coefficients)
-        rows = [observations(lowered)]
+        named = lowered.design.intercept + len(lowered.design.names)
+        rows = [observations(lowered, None if np.isnan(known).all() else known[:named])]
         classes: list[str | None] = ["sigma"]
         for word in dict.fromkeys(p.scale for p in coefficients):
             k = np.array([p.k if p.scale == word else np.inf for p in coefficients])
@@ -184,8 +204,8 @@ class _Solver:
         proper = all(np.isfinite(p.k) for p in coefficients)
         scales = [scale for name in free if isinstance(scale := self.scales[name], Scale)]
         parts = [[part] for part in rows]
-        posterior = method(GaussianModel.of(parts, factors, scales, self._guesses(free), self._outputs(size)))
-        return (posterior if proper else replace(posterior, log_evidence=np.nan)), free
+        posterior = method(GaussianModel.of(parts, factors, scales, self._guesses(free), *outputs))
+        return posterior if proper else replace(posterior, log_evidence=np.nan)
 
     def _guesses(self, free: list[str]) -> list[float]:
         assert self.lowered.y is not None
@@ -263,11 +283,21 @@ def _scaled(tree: ast.expr, name: str) -> tuple[float, str | None]:
 
 @dataclass(frozen=True, eq=False)
 class _Answer:
-    """The posterior by name."""
+    """The posterior by name.
+
+    Attributes
+    ----------
+    live : ndarray (R,)
+        Which of the outputs are not known beforehand; the posterior is of these.
+    origin : ndarray (R,)
+        The values of those that are.
+    """
 
     lowered: Lowered
     posterior: Posterior
     free: list[str]
+    live: np.ndarray
+    origin: np.ndarray
 
     @cached_property
     def _layout(self) -> dict[str, tuple[tuple[str, ...], slice | int]]:
@@ -304,15 +334,18 @@ class _Answer:
     def log_evidence(self) -> float:
         return self.posterior.log_evidence
 
-    def _named(self, values: np.ndarray, scales: np.ndarray) -> dict[str, np.ndarray]:
-        out = {name: values[..., place] for name, (_, place) in self._layout.items()}
+    def _named(self, values: np.ndarray, scales: np.ndarray, *, spread: bool = False) -> dict[str, np.ndarray]:
+        whole = np.zeros((*values.shape[:-1], len(self.live)))
+        whole[..., ~self.live] = 0.0 if spread else self.origin[~self.live]
+        whole[..., self.live] = values
+        out = {name: whole[..., place] for name, (_, place) in self._layout.items()}
         return out | dict(zip(self.free, scales, strict=True))
 
     def mean(self) -> Mapping[str, np.ndarray]:
         return self._named(self.posterior.mean(), self.posterior.scale_moments()[0])
 
     def sd(self) -> Mapping[str, np.ndarray]:
-        return self._named(np.sqrt(self.posterior.variance()), self.posterior.scale_moments()[1])
+        return self._named(np.sqrt(self.posterior.variance()), self.posterior.scale_moments()[1], spread=True)
 
     def quantile(self, probability: float) -> Mapping[str, np.ndarray]:
         scales = [self.posterior.scale_quantile(d, probability) for d in range(len(self.free))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,9 +10,12 @@ import numpy as np
 
 from bayeslab.data.dataset import Data
 from bayeslab.data.design import Design
+from bayeslab.distributions import DISTRIBUTIONS
 from bayeslab.families.regression.likelihoods import LIKELIHOODS
 from bayeslab.families.regression.spec import Regression
+from bayeslab.language.expressions import Evaluator, Term, parse
 from bayeslab.language.formula import Formula
+from bayeslab.language.nodes import call_name
 from bayeslab.language.spec import Model
 
 __all__ = ["Lowered", "Remark"]
@@ -71,6 +75,37 @@ class Lowered:
         if self.centre is self.design.means[0]:
             return self.design.about_means
         return self.design.about(self.centre, self.centre_rest)
+
+    @cached_property
+    def fixed(self) -> dict[str, np.ndarray]:
+        """Parameters that numbers stand for, alone or computed from such: they are in no draw.
+
+        By name, with the axes of their nodes.
+        """
+        out: dict[str, Term] = {}
+
+        def lookup(name: str) -> Term:
+            return out[name] if name in out else self.data.term(name)
+
+        columns = self.data.dataset.columns
+        still = {n: c for n, c in columns.items() if c.dims is not None and self.data.dataset.rows not in c.dims}
+        wanted = {key: parse(text) for key, text in self.nodes.items() if key.split("[")[0] != self.formula.outcome}
+        wanted = {key: text for key, text in wanted.items() if call_name(text.tree) not in {*DISTRIBUTIONS, "Ordered"}}
+        while ready := [key for key, text in wanted.items() if set(text.names) <= {*out, *still, *self.data.labels}]:
+            for key in ready:
+                name, _, rest = key.partition("[")
+                dims = tuple(part.strip() for part in rest.removesuffix("]").split(",") if part)
+                inner = Evaluator(lookup, self.data.labels)
+                (value,), _, _ = inner.align([inner.eval(wanted.pop(key).tree)], onto=dims)
+                shape = tuple(len(self.data.labels[dim]) for dim in dims)
+                out[name] = Term(np.broadcast_to(np.asarray(value, float), shape), dims)
+        return {name: np.asarray(term.value) for name, term in out.items()}
+
+    def whole(self, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Draws, and of each parameter that is fixed as many copies."""
+        n_draws = len(next(iter(draws.values())))
+        copies = {name: np.broadcast_to(value, (n_draws, *value.shape)) for name, value in self.fixed.items()}
+        return copies | dict(draws)
 
     @property
     def additive(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,11 +18,17 @@ if TYPE_CHECKING:
 __all__ = ["observations", "with_rows_summed", "with_weights"]
 
 
-def observations(lowered: Lowered) -> Observations:
+def observations(lowered: Lowered, known: np.ndarray | None = None) -> Observations:
     """The rows of a linear regression.
 
     The coefficients are, in this order: the intercept (of centred predictors where the model is
     centred), the slopes, and the effects of each group, those of one level together.
+
+    Parameters
+    ----------
+    known : ndarray (p,), optional
+        Coefficients of the intercept and of the predictors, NaN where they are not known; those that are become part of
+        the offset, and have no coefficient.
     """
     from scipy import sparse
 
@@ -30,6 +36,9 @@ def observations(lowered: Lowered) -> Observations:
     assert lowered.y is not None
     target = lowered.y - (0.0 if design.offset is None else design.offset)
     dense = lowered.with_ones if design.intercept else lowered.matrix
+    if known is not None:
+        held = ~np.isnan(known)
+        target, dense = target - dense[:, held] @ known[held], dense[:, ~held]
     if not design.groups:
         return Observations.weighted(dense, target, lowered.weights)
     parts = [sparse.csr_array(dense)]
@@ -65,12 +74,16 @@ def with_rows_summed(lowered: Lowered) -> pymc.Model:
     with built:
         start = ["Intercept_centred" if lowered.centre is not None else "Intercept"] if lowered.design.intercept else []
         names = [*start, *(["b"] if lowered.design.names else []), *(f"u_{g.name}" for g in lowered.design.groups)]
-        theta = pt.concatenate([pt.atleast_1d(built[name]).ravel() for name in names])
+
+        def value(name: str) -> Any:
+            return built[name] if name in built.named_vars else pt.constant(lowered.fixed[name])
+
+        theta = pt.concatenate([pt.atleast_1d(value(name)).ravel() for name in names])
         # One array of everything that comes from the rows, so that other rows need no compilation.
         whole = np.block([[gram, -cross[:, None]], [-cross[None], np.full((1, 1), square)]])
         delta = pt.concatenate([pt.dot(at.inverse, theta - at.point), np.ones(1)])
         square = pt.dot(delta, pt.dot(whole, delta))
-        sigma = built["sigma"] if "sigma" in built.named_vars else pt.constant(float(lowered.nodes["sigma"]))
+        sigma = value("sigma")
         constant = 0.5 * seen.count * np.log(2 * np.pi)
         pm.Potential(f"{outcome}_rows", -constant - seen.count * pt.log(sigma) - 0.5 * square * (at.unit / sigma) ** 2)
     return built
