@@ -32,7 +32,7 @@ LIKELIHOODS = {
     "poisson": ("count", {}),
     "gamma": ("size", {"shape": 2}),
     "beta": ("share", {"phi": 5}),
-    "ordered": ("grade", {"cutpoints": [-1, 1]}),
+    "ordered": ("grade", {"cutpoints": (-1, 1)}),
 }
 CASES = [(word, name) for word, (_, known) in LIKELIHOODS.items() for name in [*known, "Intercept", "x"]]
 CASES.remove(("ordered", "Intercept"))
@@ -49,7 +49,7 @@ def test_arrays_read_a_fixed_parameter(likelihood: str, name: str) -> None:
     """Log likelihoods as SciPy has them, and predictions, of draws in which the parameter is missing."""
     response, auxiliary = LIKELIHOODS[likelihood]
     number = auxiliary.get(name, 0.3)
-    model = regression(likelihood, f"{response} ~ x", {name: number})
+    model = regression(likelihood, f"{response} ~ x", {name: str(list(number)) if name == "cutpoints" else number})
     data = check(model, DATA)
     rng = np.random.default_rng(1)
     drawn = {known: np.sort(rng.uniform(0.5, 2, (4, *np.shape(value))), axis=-1) for known, value in auxiliary.items()}
